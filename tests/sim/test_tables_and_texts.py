@@ -275,6 +275,7 @@ def test_the_lab_as_text_holds_its_tables_and_sentences(document: Document) -> N
 
 def steady(**changes: Any) -> dict[str, Any]:
     plain = {"is_overloaded": False, "is_steady": False, "is_too_short": False, "backlog": 0}
+    plain |= {"is_cold": False, "cold_requests": 0}
     return {**plain, "cut_share": 0.0, "cut_requests": 0, **changes}
 
 
@@ -283,6 +284,7 @@ def test_verdicts_on_a_run() -> None:
     assert verdict_of(steady(**every)) == "overloaded"
     assert verdict_of(steady(is_steady=True, is_too_short=True)) == "steady"
     assert verdict_of(steady(is_too_short=True)) == "too short"
+    assert verdict_of(steady(is_cold=True, is_too_short=True)) == "cold"
     assert verdict_of(steady()) == "transient"
 
 
@@ -295,6 +297,8 @@ def test_warnings_about_a_run_have_its_figures() -> None:
     )
     (text,) = warnings_of("s", report | {"steady": steady(cut_share=0.35)})
     assert text.startswith("s reached no steady state: its transient is 35% of the run")
+    (text,) = warnings_of("s", report | {"steady": steady(is_cold=True, cold_requests=3900)})
+    assert text.startswith("s is not what it becomes under these writes: 3,900 of 4,000 requests")
     for quiet in (steady(is_steady=True), steady(is_too_short=True)):
         assert warnings_of("s", report | {"steady": quiet}) == []
 

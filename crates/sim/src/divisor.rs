@@ -17,6 +17,10 @@ impl Divisor {
         }
     }
 
+    pub(crate) fn number(self) -> u32 {
+        self.number
+    }
+
     /// `dividend` / number, rounded down.
     #[inline]
     pub(crate) fn quotient(self, dividend: u32) -> u32 {

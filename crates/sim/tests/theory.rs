@@ -138,8 +138,8 @@ fn greedy_write_amplification_follows_the_known_curve() {
             spec.flash.blocks_per_plane = 1024;
             spec.ftl.over_provisioning = Real(over_provisioning);
             spec.ftl.precondition = precondition;
-            spec.ftl.free_blocks_low = 2;
-            spec.ftl.free_blocks_high = 3;
+            spec.ftl.free_blocks_low = Some(2);
+            spec.ftl.free_blocks_high = Some(3);
             let mut ftl = Ftl::new(&spec, 5).unwrap();
             let pages = ftl.logical_pages();
             let mut rng = Rng::new(5, 0);

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 def verdict_of(steady: Mapping[str, Any]) -> str:
-    """`steady`, or why response times of the run say nothing: `overloaded`, `too short`,
+    """`steady`, or why response times of the run say nothing: `overloaded`, `cold`, `too short`,
     `transient`.
     """
     if steady["is_overloaded"]:
         return "overloaded"
     if steady["is_steady"]:
         return "steady"
+    if steady.get("is_cold"):  # results of older versions have no such key
+        return "cold"
     return "too short" if steady["is_too_short"] else "transient"
 
 
@@ -34,6 +36,13 @@ def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
             f"at the last arrival, {report['iops']:,.0f} are served per second; response times "
             "grow with the length of the run (use fewer arrivals, --time-scale below 1, or a "
             "larger buffer)"
+        ]
+    if judgement == "cold":
+        return [
+            f"{name} is not what it becomes under these writes: {steady['cold_requests']:,} of "
+            f"{report['requests']:,} requests were complete before its write buffer was full and "
+            "its flash was first collected (use --set ftl.precondition=formula, more --requests "
+            "and --warm-up auto)"
         ]
     if judgement == "transient":
         return [

@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
             slice_ns: task.slice.map(|slice| slice.0),
             ..TaskState::default()
         };
-        let mut events = EventQueue::default();
+        let mut events: EventQueue<Event> = EventQueue::default();
         for (i, task) in specs.iter().enumerate() {
             push(&mut events, task.arrival.0, Event::Arrive(i));
         }

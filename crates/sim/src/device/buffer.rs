@@ -79,6 +79,12 @@ impl Buffer {
         self.capacity
     }
 
+    /// Whether a page that comes in pushes another one out.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.slots.len() - self.free.len() == self.capacity
+    }
+
     /// Drops a page without writing it; nothing happens where it is not there.
     pub fn remove(&mut self, page: u32) {
         if !self.contains(page) {
@@ -104,7 +110,7 @@ impl Buffer {
 
     /// The pages that leave next if so many come in, the next one first; none while there is room.
     pub fn leaving(&self, count: usize, mut page: impl FnMut(u32)) {
-        if self.newest == NONE || self.slots.len() - self.free.len() < self.capacity {
+        if self.newest == NONE || !self.is_full() {
             return;
         }
         let mut slot = self.slots[self.newest as usize].newer;
@@ -157,7 +163,7 @@ impl Buffer {
     #[inline(always)] // the innermost loop of a simulation with a buffer
     fn bring_in(&mut self, page: u32, place: u32, is_dirty: bool) -> Option<Evicted> {
         self.changed.came(page);
-        if self.slots.len() - self.free.len() < self.capacity {
+        if !self.is_full() {
             let slot = self.free_slot(page, is_dirty);
             *self.index.number(place, page) = slot + 1;
             return None;

@@ -97,7 +97,9 @@ pub(super) struct Front {
     latency_ns: u64,
     page_link_ns: f64,
     page_buffer_ns: u64,
-    events: EventQueue<(u32, Stage)>,
+    /// A lane for each stage whose events are in order: [`Stage::Buffered`] takes as long as the
+    /// command is.
+    events: EventQueue<(u32, Stage), 4>,
 }
 
 impl Front {
@@ -161,7 +163,7 @@ impl Front {
     /// A command comes from the host.
     pub(super) fn command(&mut self, now_ns: u64, slot: u32) {
         let at_ns = self.core(now_ns, self.command_ns);
-        self.events.push(at_ns, 0, (slot, Stage::Taken));
+        self.events.push_in_order(0, at_ns, (slot, Stage::Taken));
     }
 
     /// The data of a write go over the link.
@@ -169,7 +171,7 @@ impl Front {
         let time_ns = (self.page_link_ns * f64::from(pages)).round() as u64;
         self.in_free_ns = now_ns.max(self.in_free_ns) + time_ns;
         let at_ns = self.in_free_ns + self.latency_ns;
-        self.events.push(at_ns, 0, (slot, Stage::Arrived));
+        self.events.push_in_order(1, at_ns, (slot, Stage::Arrived));
     }
 
     /// Pages go into the buffer, or out of it.
@@ -183,12 +185,14 @@ impl Front {
         let time_ns = (self.page_link_ns * f64::from(pages)).round() as u64;
         self.out_free_ns = now_ns.max(self.out_free_ns) + time_ns;
         let at_ns = self.out_free_ns + self.latency_ns;
-        self.events.push(at_ns, 0, (slot, Stage::Delivered));
+        self.events
+            .push_in_order(2, at_ns, (slot, Stage::Delivered));
     }
 
     /// The controller completes a command.
     pub(super) fn complete(&mut self, now_ns: u64, slot: u32) {
         let at_ns = self.core(now_ns, self.completion_ns);
-        self.events.push(at_ns, 0, (slot, Stage::Completed));
+        self.events
+            .push_in_order(3, at_ns, (slot, Stage::Completed));
     }
 }

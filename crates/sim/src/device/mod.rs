@@ -3,6 +3,8 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod dies;
+mod flash;
 mod front;
 mod page_index;
 mod parallel;
@@ -16,7 +18,7 @@ pub use front::{ControllerSpec, LinkSpec};
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
-    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
+    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec, Unit,
 };
 pub use suspend::SuspendSpec;
 
@@ -76,6 +78,12 @@ pub trait Device: View {
 
     /// Whether `advance` changes the buffer too, and `changed` returns the changes.
     fn changes_later(&self) -> bool {
+        false
+    }
+
+    /// Whether it is written to and not yet what it will be under this load: its buffer was never
+    /// full, or its flash was erased and no block was collected.
+    fn is_cold(&self) -> bool {
         false
     }
 

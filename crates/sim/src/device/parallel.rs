@@ -1,8 +1,9 @@
 //! The `parallel` model: a whole SSD. Pages go through a write-back buffer and a page-mapped
 //! translation layer to planes that work at the same time and share channels.
 
+use super::dies::NONE;
+use super::flash::Flash;
 use super::front::{Front, Stage};
-use super::stations::{Stations, NONE};
 use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
 use crate::engine::Command;
 use crate::ftl::Ftl;
@@ -21,11 +22,10 @@ const AHEAD_MAX: usize = 32;
 /// An SSD with channels, dies and planes.
 pub struct Parallel {
     page_bytes: u64,
-    dies_planes: u32,
     keeps: Keeps,
     buffer: Buffer,
     ftl: Ftl,
-    stations: Stations,
+    flash: Flash,
     in_service: Vec<InService>,
     free: Vec<u32>,
     now_ns: u64,
@@ -39,11 +39,10 @@ impl Parallel {
         let ftl = Ftl::new(spec, seed)?;
         Ok(Parallel {
             page_bytes: spec.flash.page.0,
-            dies_planes: spec.flash.planes_per_die,
             keeps: spec.buffer.keeps,
             buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
             ftl,
-            stations: Stations::new(spec),
+            flash: Flash::new(spec),
             in_service: vec![InService::default(); spec.ftl.in_flight as usize],
             free: (0..spec.ftl.in_flight).rev().collect(),
             now_ns: 0,
@@ -65,12 +64,10 @@ impl Parallel {
     /// Programs a page, after what must be collected in its plane.
     #[inline]
     fn program(&mut self, page: u32, waiter: u32) {
-        let plane = self.ftl.plane_for(page, &self.stations.busy_until_ns);
+        let plane = self.ftl.plane_for(page, self.flash.busy_until_ns());
         let work = self.ftl.write(page, plane);
-        if work.erased > 0 {
-            self.stations.collect(self.now_ns, plane, &work);
-        }
-        self.stations.page(self.now_ns, plane, true, waiter);
+        self.flash
+            .program(self.now_ns, plane, (&self.ftl, work), waiter);
     }
 
     /// Writes a page into the buffer; what has to leave is programmed first, and the writer pays.
@@ -109,7 +106,7 @@ impl Parallel {
         }
         self.ftl.count_read();
         let plane = self.ftl.plane_of(page);
-        self.stations.page(self.now_ns, plane, false, waiter);
+        self.flash.read(self.now_ns, plane, waiter);
         waits_for
     }
 
@@ -193,7 +190,7 @@ impl Parallel {
 impl View for Parallel {
     #[inline]
     fn page_time_ns(&self, is_write: bool) -> f64 {
-        self.stations.page_ns(is_write) as f64
+        self.flash.page_ns(is_write) as f64
     }
 
     #[inline]
@@ -205,8 +202,8 @@ impl View for Parallel {
     fn service_time_ns(&self, command: &Command) -> f64 {
         let wait = |page: u32| {
             let plane = self.ftl.plane_of(page);
-            let until = self.stations.busy_until_ns[plane as usize];
-            until.saturating_sub(self.now_ns) + self.stations.page_ns(command.is_write)
+            let until = self.flash.busy_until_ns()[plane as usize];
+            until.saturating_sub(self.now_ns) + self.flash.page_ns(command.is_write)
         };
         let missing =
             (command.first_page..command.end_page()).filter(|page| !self.buffer.contains(*page));
@@ -279,7 +276,7 @@ impl Device for Parallel {
 
     #[inline]
     fn next_time_ns(&self) -> Option<u64> {
-        let flash_ns = self.stations.next_time_ns();
+        let flash_ns = self.flash.next_time_ns();
         match self.front.as_ref().and_then(Front::next_time_ns) {
             None => flash_ns,
             Some(front_ns) => Some(flash_ns.map_or(front_ns, |flash_ns| flash_ns.min(front_ns))),
@@ -290,7 +287,7 @@ impl Device for Parallel {
     fn advance(&mut self, completions: &mut Vec<Command>) {
         if let Some(front) = &self.front {
             self.buffer.forget_changes();
-            let flash_ns = self.stations.next_time_ns().unwrap_or(u64::MAX);
+            let flash_ns = self.flash.next_time_ns().unwrap_or(u64::MAX);
             if front
                 .next_time_ns()
                 .is_some_and(|front_ns| front_ns < flash_ns)
@@ -298,13 +295,18 @@ impl Device for Parallel {
                 return self.advance_front(completions);
             }
         }
-        let Some((now_ns, waiter)) = self.stations.advance() else {
+        let Some((now_ns, waiter)) = self.flash.advance() else {
             return;
         };
         self.now_ns = now_ns;
         if waiter != NONE {
             self.served(waiter, completions);
         }
+    }
+
+    #[inline]
+    fn is_cold(&self) -> bool {
+        self.usage.write_pages > 0 && (!self.buffer.is_full() || self.ftl.is_erased())
     }
 
     fn changes_later(&self) -> bool {
@@ -317,10 +319,10 @@ impl Device for Parallel {
 
     fn usage(&self) -> Usage {
         Usage {
-            busy_ns: self.stations.plane_busy_ns(self.dies_planes),
-            channel_busy_ns: self.stations.channel_busy_ns(),
+            busy_ns: self.flash.die_busy_ns(),
+            channel_busy_ns: self.flash.channel_busy_ns(),
             ftl: Some(self.ftl.usage()),
-            suspensions: self.stations.suspensions(),
+            suspensions: self.flash.suspensions(),
             ..self.usage.clone()
         }
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::front::{ControllerSpec, LinkSpec};
 use super::suspend::SuspendSpec;
 use crate::config::Service;
+use crate::ftl::{BLOCKS_MAX, PAGES_MAX};
 use crate::workload::Real;
 use crate::SimError;
 
@@ -54,7 +55,7 @@ pub struct FlashSpec {
     pub packages_per_channel: u32,
     /// Dies of a package.
     pub dies_per_package: u32,
-    /// Planes of a die; each works on its own.
+    /// Planes of a die.
     pub planes_per_die: u32,
     /// Blocks of a plane.
     pub blocks_per_plane: u32,
@@ -71,6 +72,20 @@ pub struct FlashSpec {
     /// Moving one page over the channel.
     #[serde(default)]
     pub page_transfer: Nanos,
+    /// What works on its own, in `parallel`.
+    #[serde(default)]
+    pub unit: Unit,
+}
+
+/// What has one operation at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// A die, whose planes have a page register each; collection moves page by page.
+    #[default]
+    Die,
+    /// A plane, which a collection keeps busy from its first move to its last erasure.
+    Plane,
 }
 
 /// Which pages the buffer keeps.
@@ -150,10 +165,14 @@ pub struct FtlSpec {
     pub allocation: String,
     /// How victims of garbage collection are chosen.
     pub collect: Collect,
-    /// Collection begins when a plane has fewer free blocks.
-    pub free_blocks_low: u32,
-    /// Collection ends when a plane has so many free blocks.
-    pub free_blocks_high: u32,
+    /// Collection begins when a plane has fewer free blocks. If absent: 4, or 1/64 of the plane's
+    /// spare blocks where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_blocks_low: Option<u32>,
+    /// Collection ends when a plane has so many free blocks. If absent: one more, or 1/256 of the
+    /// spare blocks more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_blocks_high: Option<u32>,
     /// The state before the first request.
     pub precondition: Precondition,
     /// Commands in service at the same time.
@@ -166,8 +185,8 @@ impl Default for FtlSpec {
             over_provisioning: Real(0.07),
             allocation: "cwdp".into(),
             collect: Collect::Greedy,
-            free_blocks_low: 4,
-            free_blocks_high: 5,
+            free_blocks_low: None,
+            free_blocks_high: None,
             precondition: Precondition::None,
             in_flight: 64,
         }
@@ -198,8 +217,12 @@ impl FlashSpec {
         ];
         let mut pages: u64 = 1;
         for (key, count) in counts {
-            if count == 0 || count > 1 << 24 {
-                return Err(SimError::range(key, count, "1 to 16777216"));
+            let most = match key {
+                "flash.pages_per_block" => PAGES_MAX,
+                _ => BLOCKS_MAX,
+            };
+            if count == 0 || count > most {
+                return Err(SimError::range(key, count, format!("1 to {most}")));
             }
             pages = pages.saturating_mul(u64::from(count));
         }
@@ -278,6 +301,22 @@ impl DeviceSpec {
         })
     }
 
+    /// Free blocks of a plane below which collection begins, and those at which it ends.
+    pub fn free_blocks(&self) -> (u32, u32) {
+        let share = self.ftl.over_provisioning.0;
+        let spare = f64::from(self.flash.blocks_per_plane) * share / (1.0 + share);
+        let low = self
+            .ftl
+            .free_blocks_low
+            .unwrap_or((spare / 64.0).max(4.0) as u32);
+        let more = (spare / 256.0).max(1.0) as u32;
+        let high = self
+            .ftl
+            .free_blocks_high
+            .unwrap_or(low.saturating_add(more));
+        (low, high)
+    }
+
     /// Pages of the buffer.
     pub fn buffer_pages(&self) -> u32 {
         (self.buffer.size.0 / self.flash.page.0) as u32
@@ -301,6 +340,14 @@ impl DeviceSpec {
                 let value = format!("{} ns", time.0);
                 return Err(SimError::range(key, value, "at most 1 s"));
             }
+        }
+        if self.suspend.is_on() && self.flash.unit == Unit::Plane {
+            let expected = "false where flash.unit is plane: a die suspends what it does";
+            return Err(SimError::range(
+                "suspend.program, suspend.erase",
+                true,
+                expected,
+            ));
         }
         let bytes = self.flash.pages() * self.flash.page.0;
         if self.buffer.size.0 > bytes {

@@ -1,14 +1,13 @@
-//! The planes and channels of the flash: each serves one operation at a time, first come first
-//! served. A read is in the plane, then on the channel; a program the other way round.
+//! The planes and channels of the flash where planes work on their own (`flash.unit = "plane"`):
+//! each serves one operation at a time, first come first served. A read is in the plane, then on
+//! the channel; a program the other way round; a collection is one operation of its plane.
 
-use super::suspend::{Next, Suspension, Yields};
 use super::DeviceSpec;
 use crate::divisor::Divisor;
 use crate::engine::EventQueue;
 use crate::ftl::GcWork;
 
-/// No operation, and no command that waits for one.
-pub(super) const NONE: u32 = u32::MAX;
+use super::dies::NONE;
 
 /// What an operation does in the flash.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,8 +16,6 @@ pub(super) enum Kind {
     Program,
     /// Moving pages and erasing blocks, all inside the plane.
     Collect,
-    /// Erasing blocks alone: where operations can be suspended, collection is two of them.
-    Erase,
 }
 
 #[derive(Clone, Copy)]
@@ -41,12 +38,6 @@ struct Station {
     busy_ns: u64,
 }
 
-/// A station, and the generation of its work where that can be suspended. One number, since it is
-/// read as one soon after it was written: two would be waited for until they are in the cache.
-fn work_of(station: u32, generation: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(station)
-}
-
 pub(super) struct Stations {
     operations: Vec<Operation>,
     free: Vec<u32>,
@@ -60,9 +51,8 @@ pub(super) struct Stations {
     transfer_ns: u64,
     /// When each plane will have done what it was given, not counting waits for the channel.
     pub(super) busy_until_ns: Vec<u64>,
-    /// Of each station whose work ends, as [`work_of`] makes it.
-    events: EventQueue<u64>,
-    suspension: Option<Box<Suspension>>,
+    /// Of each station whose work ends.
+    events: EventQueue<u32, 3>,
 }
 
 impl Stations {
@@ -86,10 +76,6 @@ impl Stations {
             transfer_ns: flash.page_transfer.0,
             busy_until_ns: vec![0; planes as usize],
             events: EventQueue::default(),
-            suspension: spec
-                .suspend
-                .is_on()
-                .then(|| Box::new(Suspension::new(spec.suspend, planes))),
         }
     }
 
@@ -118,19 +104,14 @@ impl Stations {
     pub(super) fn collect(&mut self, now_ns: u64, plane: u32, work: &GcWork) {
         let moving_ns = u64::from(work.moved) * (self.read_ns + self.program_ns);
         let erasing_ns = u64::from(work.erased) * self.erase_ns;
-        if self.suspension.is_none() {
-            let plane_ns = moving_ns + erasing_ns;
-            return self.give(now_ns, plane, Kind::Collect, plane_ns, NONE);
-        }
-        self.give(now_ns, plane, Kind::Collect, moving_ns, NONE);
-        self.give(now_ns, plane, Kind::Erase, erasing_ns, NONE);
+        self.give(now_ns, plane, Kind::Collect, moving_ns + erasing_ns, NONE);
     }
 
     #[inline]
     fn give(&mut self, now_ns: u64, plane: u32, kind: Kind, plane_ns: u64, waiter: u32) {
         let until = &mut self.busy_until_ns[plane as usize];
         *until = now_ns.max(*until) + plane_ns;
-        let is_second = self.transfer_ns == 0 || matches!(kind, Kind::Collect | Kind::Erase);
+        let is_second = self.transfer_ns == 0 || kind == Kind::Collect;
         let operation = Operation {
             kind,
             is_second,
@@ -156,9 +137,6 @@ impl Stations {
     #[inline]
     fn queue(&mut self, now_ns: u64, slot: u32, on_channel: bool) {
         let plane = self.operations[slot as usize].plane;
-        if self.suspension.is_some() && !on_channel {
-            return self.queue_at_plane(now_ns, slot);
-        }
         let station = if on_channel {
             self.planes + self.planes_per_channel.quotient(plane)
         } else {
@@ -178,70 +156,19 @@ impl Stations {
     #[inline]
     fn serve(&mut self, now_ns: u64, station: u32, slot: u32) {
         let on_channel = station >= self.planes;
-        let work = work_of(station, 0);
-        let time_ns = if on_channel {
-            // Transfers all take equally long.
-            let end_ns = now_ns + self.transfer_ns;
-            self.events.push_in_order(end_ns, 0, work);
-            self.transfer_ns
-        } else {
-            let plane_ns = self.operations[slot as usize].plane_ns;
-            self.events.push(now_ns + plane_ns, 0, work);
-            plane_ns
+        let Operation { kind, plane_ns, .. } = self.operations[slot as usize];
+        // Transfers all take equally long, and so do reads and programs.
+        let (time_ns, lane) = match kind {
+            _ if on_channel => (self.transfer_ns, Some(0)),
+            Kind::Read => (plane_ns, Some(1)),
+            Kind::Program => (plane_ns, Some(2)),
+            Kind::Collect => (plane_ns, None),
         };
+        match lane {
+            Some(lane) => self.events.push_in_order(lane, now_ns + time_ns, station),
+            None => self.events.push(now_ns + time_ns, 0, station),
+        }
         self.stations[station as usize].busy_ns += time_ns;
-    }
-
-    /// The same for a plane whose operations can be suspended.
-    #[cold]
-    fn queue_at_plane(&mut self, now_ns: u64, slot: u32) {
-        let Operation {
-            kind,
-            plane,
-            plane_ns,
-            ..
-        } = self.operations[slot as usize];
-        let yields = match kind {
-            Kind::Read => Yields::Never,
-            Kind::Program | Kind::Collect => Yields::Program,
-            Kind::Erase => Yields::Erase,
-        };
-        let Some(suspension) = &mut self.suspension else {
-            return;
-        };
-        let suspended = suspension.count;
-        let next = suspension.arrive(now_ns, plane, slot, plane_ns, yields);
-        if suspension.count > suspended {
-            self.busy_until_ns[plane as usize] += suspension.overhead_ns();
-            self.stations[plane as usize].busy_ns += suspension.overhead_ns();
-        }
-        self.begin(now_ns, plane, next);
-    }
-
-    fn begin(&mut self, now_ns: u64, plane: u32, next: Option<Next>) {
-        if let Some(next) = next {
-            let event = work_of(plane, next.generation);
-            self.events.push(now_ns + next.time_ns, 0, event);
-        }
-    }
-
-    /// The event of a plane whose operations can be suspended; gives the operation that ended.
-    #[cold]
-    fn end_at_plane(&mut self, now_ns: u64, plane: u32, generation: u32) -> Option<u32> {
-        let suspension = self.suspension.as_mut()?;
-        let slot = suspension.ended(plane, generation)?;
-        let next = suspension.next(now_ns, plane);
-        self.begin(now_ns, plane, next);
-        if slot == NONE {
-            return None;
-        }
-        self.stations[plane as usize].busy_ns += self.operations[slot as usize].plane_ns;
-        Some(slot)
-    }
-
-    /// How often an operation was suspended; nothing where none can be.
-    pub(super) fn suspensions(&self) -> Option<u64> {
-        self.suspension.as_ref().map(|suspension| suspension.count)
     }
 
     #[inline]
@@ -253,22 +180,13 @@ impl Stations {
     /// its last stage.
     #[inline]
     pub(super) fn advance(&mut self) -> Option<(u64, u32)> {
-        let (now_ns, work) = self.events.pop()?;
-        let (station, generation) = (work as u32, (work >> 32) as u32);
-        let slot = if self.suspension.is_some() && station < self.planes {
-            match self.end_at_plane(now_ns, station, generation) {
-                Some(slot) => slot,
-                None => return Some((now_ns, NONE)),
-            }
-        } else {
-            let slot = self.stations[station as usize].first;
-            let next = self.operations[slot as usize].next;
-            self.stations[station as usize].first = next;
-            if next != NONE {
-                self.serve(now_ns, station, next);
-            }
-            slot
-        };
+        let (now_ns, station) = self.events.pop()?;
+        let slot = self.stations[station as usize].first;
+        let next = self.operations[slot as usize].next;
+        self.stations[station as usize].first = next;
+        if next != NONE {
+            self.serve(now_ns, station, next);
+        }
         let operation = self.operations[slot as usize];
         if operation.is_second {
             self.free.push(slot);

@@ -196,7 +196,7 @@ impl Tally {
             latency_bins: self.latency.bins().collect(),
             kinds,
             write_cache: self.write_cache,
-            steady: self.steady.stationarity(backlog, depth),
+            steady: self.steady.stationarity(backlog, depth, 0),
             latency_interval: self.steady.interval(),
             trace: None,
         }

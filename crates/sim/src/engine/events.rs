@@ -29,25 +29,28 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// Future events in their order.
-pub struct EventQueue<E> {
+/// Future events in their order: a heap, and lanes for those of which each happens after the one
+/// before, such as the ends of work that always takes equally long.
+pub struct EventQueue<E, const LANES: usize = 0> {
     heap: BinaryHeap<Entry<E>>,
-    /// Those that were added in the order in which they happen.
-    in_order: VecDeque<Entry<E>>,
+    lanes: [VecDeque<Entry<E>>; LANES],
+    /// Keys of the first event of each lane, 0 for an empty one.
+    firsts: [u128; LANES],
     sequence: u64,
 }
 
-impl<E> Default for EventQueue<E> {
+impl<E, const LANES: usize> Default for EventQueue<E, LANES> {
     fn default() -> Self {
         EventQueue {
             heap: BinaryHeap::new(),
-            in_order: VecDeque::new(),
+            lanes: std::array::from_fn(|_| VecDeque::new()),
+            firsts: [0; LANES],
             sequence: 0,
         }
     }
 }
 
-impl<E> EventQueue<E> {
+impl<E, const LANES: usize> EventQueue<E, LANES> {
     /// Adds an event at `time_ns`; of equal times the lower priority number comes first, of equal
     /// priorities the one that was added first.
     #[inline]
@@ -56,16 +59,20 @@ impl<E> EventQueue<E> {
         self.heap.push(entry);
     }
 
-    /// The same for events each of which happens after those that were added in this way before,
+    /// The same, with priority 0, for an event after all that were added to this lane before,
     /// which costs less.
     #[inline]
-    pub fn push_in_order(&mut self, time_ns: u64, priority: u8, event: E) {
-        let entry = self.entry(time_ns, priority, event);
+    pub fn push_in_order(&mut self, lane: usize, time_ns: u64, event: E) {
+        let entry = self.entry(time_ns, 0, event);
+        let events = &mut self.lanes[lane];
         debug_assert!(
-            self.in_order.back().is_none_or(|last| last.key > entry.key),
+            events.back().is_none_or(|last| last.key > entry.key),
             "an event at {time_ns} ns is added after a later one"
         );
-        self.in_order.push_back(entry);
+        if events.is_empty() {
+            self.firsts[lane] = entry.key;
+        }
+        events.push_back(entry);
     }
 
     #[inline]
@@ -76,25 +83,36 @@ impl<E> EventQueue<E> {
         Entry { key, event }
     }
 
+    #[inline]
+    fn first_key(&self) -> u128 {
+        let in_heap = self.heap.peek().map_or(0, |entry| entry.key);
+        self.firsts
+            .iter()
+            .fold(in_heap, |first, key| first.max(*key))
+    }
+
     /// When the next event happens.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
-        let next = match (self.heap.peek(), self.in_order.front()) {
-            (Some(one), Some(other)) => one.key.max(other.key),
-            (one, other) => one.or(other)?.key,
-        };
-        Some((!next >> 64) as u64)
+        match self.first_key() {
+            0 => None,
+            key => Some((!key >> 64) as u64),
+        }
     }
 
     /// Takes the next event with its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        let entry = match (self.heap.peek(), self.in_order.front()) {
-            (Some(one), Some(other)) if one.key > other.key => self.heap.pop()?,
-            (Some(_), None) => self.heap.pop()?,
-            _ => self.in_order.pop_front()?,
+        let key = self.first_key();
+        let event = match self.firsts.iter().position(|first| *first == key) {
+            Some(lane) if key != 0 => {
+                let entry = self.lanes[lane].pop_front()?;
+                self.firsts[lane] = self.lanes[lane].front().map_or(0, |next| next.key);
+                entry.event
+            }
+            _ => self.heap.pop()?.event,
         };
-        Some(((!entry.key >> 64) as u64, entry.event))
+        Some(((!key >> 64) as u64, event))
     }
 }
 
@@ -104,7 +122,7 @@ mod tests {
 
     #[test]
     fn order_is_time_then_priority_then_sequence() {
-        let mut queue = EventQueue::default();
+        let mut queue: EventQueue<char> = EventQueue::default();
         for (time, priority, name) in [
             (5, 0, 'e'),
             (3, 1, 'c'),
@@ -121,20 +139,21 @@ mod tests {
 
     #[test]
     fn events_added_in_order_are_among_the_others() {
-        let mut queue = EventQueue::default();
-        queue.push_in_order(3, 0, 'b');
+        let mut queue: EventQueue<char, 2> = EventQueue::default();
+        queue.push_in_order(0, 3, 'b');
         queue.push(3, 0, 'c');
-        queue.push_in_order(3, 0, 'd');
+        queue.push_in_order(0, 3, 'd');
         queue.push(2, 0, 'a');
-        queue.push_in_order(5, 0, 'f');
-        queue.push(4, 0, 'e');
-        let pop = |queue: &mut EventQueue<char>| {
+        queue.push_in_order(0, 5, 'g');
+        queue.push_in_order(1, 4, 'e');
+        queue.push(4, 0, 'f');
+        let pop = |queue: &mut EventQueue<char, 2>| {
             let next_ns = queue.next_time();
             let (time_ns, name) = queue.pop()?;
             assert_eq!(next_ns, Some(time_ns));
             Some(name)
         };
         let order: String = std::iter::from_fn(|| pop(&mut queue)).collect();
-        assert_eq!((order.as_str(), queue.next_time()), ("abcdef", None));
+        assert_eq!((order.as_str(), queue.next_time()), ("abcdefg", None));
     }
 }

@@ -140,6 +140,8 @@ pub struct Measures {
     warm_up: WarmUp,
     warm: Option<Warm>,
     completions: u64,
+    /// Completions until the device was last cold.
+    cold: u64,
 }
 
 /// What comes before the part of a run that is reported.
@@ -167,6 +169,7 @@ impl Measures {
             warm_up,
             warm: None,
             completions: 0,
+            cold: 0,
             reads: Histograms::default(),
             writes: Histograms::default(),
             pages: 0,
@@ -195,6 +198,12 @@ impl Measures {
             && self.warm_up != WarmUp::default()
             && self.completions >= self.warm_up.requests
             && now_ns >= self.warm_up.until_ns
+    }
+
+    /// The device was cold at the last completion.
+    #[inline]
+    pub fn was_cold(&mut self) {
+        self.cold = self.completions;
     }
 
     /// Forgets what was measured: the reported part begins at `now_ns`, when the device had
@@ -253,12 +262,13 @@ impl Measures {
         depth: Option<u64>,
     ) -> (Report, Vec<Logged>) {
         let backlog = depth.map_or(0, |_| self.backlog);
-        let steady = self.steady.stationarity(backlog, depth.unwrap_or(0));
         let mut warm_up = (0, 0);
         if let Some(warm) = &self.warm {
             device.subtract(&warm.device);
             warm_up = (warm.completions, warm.from_ns);
         }
+        let cold = self.cold.saturating_sub(warm_up.0);
+        let steady = self.steady.stationarity(backlog, depth.unwrap_or(0), cold);
         let elapsed_ns = self.last_ns - warm_up.1.min(self.last_ns);
         let share = |part: u64, whole: u64| {
             if whole == 0 {

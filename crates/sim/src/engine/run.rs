@@ -379,6 +379,9 @@ impl<D: Device> Simulation<D> {
                 self.measures.begin(now_ns, self.device.usage());
             }
             self.measures.completed(now_ns, &command);
+            if self.device.is_cold() {
+                self.measures.was_cold();
+            }
             if let Some(completions) = &mut self.completions {
                 completions.push((command.index, now_ns));
             }

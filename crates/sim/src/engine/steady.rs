@@ -49,13 +49,18 @@ pub struct Stationarity {
     pub backlog: u64,
     /// More requests arrive than can be served: responses grow with the length of the run.
     pub is_overloaded: bool,
-    /// Completions that MSER-5 cuts off.
+    /// Completions that MSER-5 cuts off, or those on a cold device if these are more.
     pub cut_requests: u64,
     /// The same as a share of all.
     pub cut_share: f64,
+    /// Completions before the buffer of the device was full and its flash was first collected,
+    /// where it is written to; all of them where that did not come.
+    pub cold_requests: u64,
+    /// Too much of the run was served by an empty buffer or erased flash.
+    pub is_cold: bool,
     /// Fewer than 1000 responses are left after the cut.
     pub is_too_short: bool,
-    /// Neither overloaded, nor with a transient over much of the run, nor too short.
+    /// Neither overloaded, nor cold, nor with a transient over much of the run, nor too short.
     pub is_steady: bool,
 }
 
@@ -126,9 +131,12 @@ impl Steady {
     }
 
     /// The findings on the run; `backlog` requests were not complete at its last arrival,
-    /// of an open loop whose queue has this `depth`.
-    pub fn stationarity(&self, backlog: u64, depth: u64) -> Stationarity {
-        let cut_requests = self.cut_groups() as u64 * self.group;
+    /// of an open loop whose queue has this `depth`, and `cold_requests` were complete when the
+    /// device was last cold.
+    pub fn stationarity(&self, backlog: u64, depth: u64, cold_requests: u64) -> Stationarity {
+        let cold_requests = cold_requests.min(self.count);
+        let cut_requests = cold_requests.max(self.cut_groups() as u64 * self.group);
+        let is_cold = cold_requests as f64 >= CUT_SHARE_MAX * self.count.max(1) as f64;
         let cut_share = cut_requests as f64 / self.count.max(1) as f64;
         let share = backlog as f64 / self.count.max(1) as f64;
         let is_overloaded = backlog > 2 * depth && share > BACKLOG_SHARE_MAX;
@@ -138,6 +146,8 @@ impl Steady {
             is_overloaded,
             cut_requests,
             cut_share,
+            cold_requests,
+            is_cold,
             is_too_short,
             is_steady: !is_overloaded && !is_too_short && cut_share < CUT_SHARE_MAX,
         }
@@ -225,21 +235,31 @@ mod tests {
             let level = if i < 2_000 { 5e6 } else { 1e6 };
             steady.record((level + rng.unit() * 1e5) as u64);
         }
-        let stationarity = steady.stationarity(0, 128);
+        let stationarity = steady.stationarity(0, 128, 0);
         assert_eq!(stationarity.cut_requests, 2_000);
-        assert!(stationarity.is_steady);
+        assert!(stationarity.is_steady && !stationarity.is_cold);
+        // The device was cold for longer, or for all of the run, whatever the responses were.
+        let cold = steady.stationarity(0, 128, 7_999);
+        assert!(cold.cut_requests == 7_999 && cold.is_steady);
+        for cold_requests in [8_000, 30_000] {
+            let cold = steady.stationarity(0, 128, cold_requests);
+            assert!(cold.is_cold && !cold.is_steady && cold.cut_requests <= 20_000);
+        }
     }
 
     #[test]
     fn overload_is_named_whatever_the_length() {
         for count in [20_000, 80_000] {
             let mut steady = m_m_1(1.3, count, 1);
-            let stationarity = steady.stationarity(count / 5, 128);
+            let stationarity = steady.stationarity(count / 5, 128, 0);
             assert!(stationarity.is_overloaded && !stationarity.is_steady);
             // Without a backlog the growth itself decides.
-            assert!(!steady.stationarity(0, 128).is_steady, "{stationarity:?}");
+            assert!(
+                !steady.stationarity(0, 128, 0).is_steady,
+                "{stationarity:?}"
+            );
             steady = m_m_1(0.9, count, 1);
-            assert!(steady.stationarity(10, 128).is_steady);
+            assert!(steady.stationarity(10, 128, 0).is_steady);
         }
     }
 
@@ -252,8 +272,8 @@ mod tests {
         assert!(steady.means.len() < GROUPS_MAX);
         let interval = steady.interval().unwrap();
         assert!((interval.mean_ns - 1003.0).abs() < 0.01);
-        assert!(steady.stationarity(0, 1).is_steady);
+        assert!(steady.stationarity(0, 1, 0).is_steady);
         assert!(Steady::default().interval().is_none());
-        assert!(Steady::default().stationarity(0, 1).is_too_short);
+        assert!(Steady::default().stationarity(0, 1, 0).is_too_short);
     }
 }

@@ -9,14 +9,24 @@ impl Ftl {
         for (slot, physical) in self.l2p.iter().enumerate() {
             if *physical != 0 {
                 mapped += 1;
-                let back = self.p2l[*physical as usize - 1];
-                if back as usize != slot + 1 {
-                    return Err(format!("slot {slot} is at {physical}, which says {back}"));
+                let physical = *physical - 1;
+                let back = self.p2l[physical as usize];
+                let block = self.block_of.quotient(physical);
+                let page = physical - block * self.pages_per_block;
+                if back as usize != slot || !self.blocks.is_valid(block, page) {
+                    return Err(format!("slot {slot} is at {physical}, which has {back}"));
                 }
             }
         }
-        let held = self.p2l.iter().filter(|page| **page != 0).count() as u64;
-        let by_block: u64 = self.valid.iter().map(|valid| u64::from(*valid)).sum();
+        let blocks = 0..self.wear.len() as u32;
+        let pages = |block| {
+            let pages = 0..self.pages_per_block;
+            pages.filter(move |page| self.blocks.is_valid(block, *page))
+        };
+        let held = blocks.clone().flat_map(pages).count() as u64;
+        let by_block: u64 = blocks
+            .map(|block| u64::from(self.blocks.valid(block)))
+            .sum();
         let by_plane: u64 = self
             .planes
             .iter()

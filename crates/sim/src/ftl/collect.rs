@@ -3,9 +3,7 @@
 
 use std::collections::VecDeque;
 
-use prefetch_index::prefetch_index;
-
-use super::NONE;
+use super::blocks::{Blocks, Neighbours};
 use crate::device::{Collect, FlashSpec};
 
 /// The full blocks of every plane, ready for the choice.
@@ -36,10 +34,10 @@ impl Buckets {
         }
     }
 
-    /// A block was filled; `valid` of its pages are still valid.
-    pub(super) fn add(&mut self, block: u32, plane: u32, valid: u32) {
+    /// A block was filled.
+    pub(super) fn add(&mut self, blocks: &mut Blocks, block: u32, plane: u32) {
         match self {
-            Buckets::Greedy(lists) => lists.link(block, plane, valid),
+            Buckets::Greedy(lists) => lists.link(blocks, block, plane, blocks.valid(block)),
             Buckets::Fifo(queues) => queues[plane as usize].push_back(block),
             Buckets::CostBenefit { full, clock, .. } => {
                 *clock += 1;
@@ -50,138 +48,120 @@ impl Buckets {
 
     /// A block, full or not, has one valid page less: now `valid`.
     #[inline]
-    pub(super) fn lost_a_page(&mut self, block: u32, plane: u32, valid: u32) {
+    pub(super) fn lost_a_page(&mut self, blocks: &mut Blocks, block: u32, plane: u32, valid: u32) {
         if let Buckets::Greedy(lists) = self {
-            if lists.is_linked(block) {
-                lists.unlink(block, plane, valid + 1);
-                lists.link(block, plane, valid);
+            if let Some(neighbours) = blocks.neighbours(block) {
+                lists.unlink(blocks, neighbours, plane, valid + 1);
+                lists.link(blocks, block, plane, valid);
             }
         }
     }
 
-    /// Fetches what losing a page of a block will look at.
+    /// Fetches what losing a page of a block will look at beside it, once the block was fetched.
     #[inline]
-    pub(super) fn prefetch(&self, block: u32) {
-        if let Buckets::Greedy(lists) = self {
-            prefetch_index(&lists.blocks, block as usize);
-        }
-    }
-
-    /// The same of the blocks beside it, once it was fetched.
-    #[inline]
-    pub(super) fn prefetch_neighbours(&self, block: u32) {
-        if let Buckets::Greedy(lists) = self {
-            let Links { newer, older } = lists.blocks[block as usize];
-            prefetch_index(&lists.blocks, newer as usize);
-            prefetch_index(&lists.blocks, older as usize);
+    pub(super) fn prefetch_neighbours(&self, blocks: &Blocks, block: u32, plane: u32) {
+        if let (Buckets::Greedy(lists), Some(neighbours)) = (self, blocks.neighbours(block)) {
+            let first = lists.first_block(plane);
+            for neighbour in [neighbours.newer, neighbours.older].into_iter().flatten() {
+                blocks.prefetch(first + neighbour);
+            }
         }
     }
 
     /// Takes the block to collect in a plane out.
-    pub(super) fn victim(&mut self, plane: u32, valid: &[u32]) -> Option<u32> {
+    pub(super) fn victim(&mut self, blocks: &mut Blocks, plane: u32) -> Option<u32> {
         match self {
-            Buckets::Greedy(lists) => lists.take_least(plane),
+            Buckets::Greedy(lists) => lists.take_least(blocks, plane),
             Buckets::Fifo(queues) => queues[plane as usize].pop_front(),
             Buckets::CostBenefit {
                 full,
                 clock,
                 pages_per_block,
             } => {
-                let blocks = &mut full[plane as usize];
+                let full = &mut full[plane as usize];
                 let benefit = |(block, filled): (u32, u64)| {
-                    let used = f64::from(valid[block as usize]) / f64::from(*pages_per_block);
+                    let used = f64::from(blocks.valid(block)) / f64::from(*pages_per_block);
                     let age = (*clock - filled + 1) as f64;
                     age * (1.0 - used) / (2.0 * used)
                 };
                 let mut best: Option<(f64, usize)> = None;
-                for (i, block) in blocks.iter().enumerate() {
+                for (i, block) in full.iter().enumerate() {
                     let benefit = benefit(*block);
                     if best.is_none_or(|(most, _)| benefit > most) {
                         best = Some((benefit, i));
                     }
                 }
-                best.map(|(_, i)| blocks.remove(i).0)
+                best.map(|(_, i)| full.remove(i).0)
             }
         }
     }
 }
 
-/// For each plane and number of valid pages, a doubly linked list of full blocks.
+/// For each plane and number of valid pages, a doubly linked list of full blocks. Their
+/// neighbours are in their records.
 pub(super) struct Lists {
-    heads: Vec<u32>,
-    blocks: Vec<Links>,
+    heads: Vec<Option<u32>>,
     least: Vec<u32>,
     width: u32,
+    blocks_per_plane: u32,
 }
-
-/// Neighbours of a block in its list, side by side: both are looked up at each lost page.
-#[derive(Clone, Copy)]
-struct Links {
-    /// [`UNLINKED`] for a block that is in no list.
-    newer: u32,
-    older: u32,
-}
-
-/// In place of a newer neighbour.
-const UNLINKED: u32 = NONE - 1;
 
 impl Lists {
     fn new(flash: &FlashSpec) -> Self {
         let width = flash.pages_per_block + 1;
-        let blocks = (flash.planes() * flash.blocks_per_plane) as usize;
-        let unlinked = Links {
-            newer: UNLINKED,
-            older: NONE,
-        };
         Lists {
-            heads: vec![NONE; (flash.planes() * width) as usize],
-            blocks: vec![unlinked; blocks],
+            heads: vec![None; (flash.planes() * width) as usize],
             least: vec![width; flash.planes() as usize],
             width,
+            blocks_per_plane: flash.blocks_per_plane,
         }
     }
 
     #[inline]
-    fn is_linked(&self, block: u32) -> bool {
-        self.blocks[block as usize].newer != UNLINKED
+    fn first_block(&self, plane: u32) -> u32 {
+        plane * self.blocks_per_plane
     }
 
     #[inline]
-    fn link(&mut self, block: u32, plane: u32, valid: u32) {
-        debug_assert!(!self.is_linked(block), "block {block} is in two lists");
+    fn link(&mut self, blocks: &mut Blocks, block: u32, plane: u32, valid: u32) {
+        let first = self.first_block(plane);
+        let number = block - first;
         let head = &mut self.heads[(plane * self.width + valid) as usize];
-        let older = std::mem::replace(head, block);
-        self.blocks[block as usize] = Links { newer: NONE, older };
-        if older != NONE {
-            self.blocks[older as usize].newer = block;
+        let older = head.replace(number);
+        blocks.link(block, Neighbours { newer: None, older });
+        if let Some(older) = older {
+            blocks.set_newer(first + older, Some(number));
         }
         let least = &mut self.least[plane as usize];
         *least = (*least).min(valid);
     }
 
+    /// Takes the block with these neighbours from the list of `valid` pages.
     #[inline]
-    fn unlink(&mut self, block: u32, plane: u32, valid: u32) {
-        let Links { newer, older } = self.blocks[block as usize];
-        debug_assert!(newer != UNLINKED, "block {block} is in no list");
+    fn unlink(&mut self, blocks: &mut Blocks, neighbours: Neighbours, plane: u32, valid: u32) {
+        let first = self.first_block(plane);
+        let Neighbours { newer, older } = neighbours;
         match newer {
-            NONE => self.heads[(plane * self.width + valid) as usize] = older,
-            newer => self.blocks[newer as usize].older = older,
+            None => self.heads[(plane * self.width + valid) as usize] = older,
+            Some(newer) => blocks.set_older(first + newer, older),
         }
-        if older != NONE {
-            self.blocks[older as usize].newer = newer;
+        if let Some(older) = older {
+            blocks.set_newer(first + older, newer);
         }
-        self.blocks[block as usize].newer = UNLINKED;
     }
 
-    fn take_least(&mut self, plane: u32) -> Option<u32> {
+    fn take_least(&mut self, blocks: &mut Blocks, plane: u32) -> Option<u32> {
         let from = self.least[plane as usize];
         for valid in from..self.width {
-            let block = self.heads[(plane * self.width + valid) as usize];
-            if block != NONE {
-                self.least[plane as usize] = valid;
-                self.unlink(block, plane, valid);
-                return Some(block);
-            }
+            let Some(number) = self.heads[(plane * self.width + valid) as usize] else {
+                continue;
+            };
+            self.least[plane as usize] = valid;
+            let block = self.first_block(plane) + number;
+            let neighbours = blocks.neighbours(block)?;
+            self.unlink(blocks, neighbours, plane, valid);
+            blocks.unlink(block);
+            return Some(block);
         }
         None
     }
@@ -189,8 +169,11 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::super::FtlUsage;
     use super::*;
+    use crate::device::DeviceSpec;
 
     /// Kawaguchi, Nishioka and Motoda (USENIX 1995): age · (1 − u) / 2u.
     #[test]
@@ -200,13 +183,17 @@ mod tests {
             clock: 0,
             pages_per_block: 4,
         };
-        (0..5).for_each(|block| buckets.add(block, 0, 4));
+        let spec = DeviceSpec::read("ncq2014", &Default::default()).unwrap();
+        let mut blocks = Blocks::new(&spec.flash);
         // Block 0, age 5, half valid: 2.5. Block 3, age 2, a quarter valid: 3. The others: 0.
-        let mut valid = [2, 4, 4, 1, 4];
-        assert_eq!(buckets.victim(0, &valid), Some(3));
-        valid[1] = 0;
-        assert_eq!(buckets.victim(0, &valid), Some(1), "it costs nothing");
-        assert_eq!(buckets.victim(0, &valid), Some(0));
+        for (block, valid) in (0..).zip([2, 4, 4, 1, 4]) {
+            blocks.put(block, 0, valid);
+            buckets.add(&mut blocks, block, 0);
+        }
+        assert_eq!(buckets.victim(&mut blocks, 0), Some(3));
+        (0..4).for_each(|page| _ = blocks.take(1, page));
+        assert_eq!(buckets.victim(&mut blocks, 0), Some(1), "it costs nothing");
+        assert_eq!(buckets.victim(&mut blocks, 0), Some(0));
     }
 
     #[test]

@@ -6,10 +6,13 @@
 
 mod allocation;
 mod audit;
+mod blocks;
 mod collect;
 mod precondition;
 
 use allocation::Allocation;
+use blocks::Blocks;
+pub(crate) use blocks::{BLOCKS_MAX, PAGES_MAX};
 use collect::Buckets;
 use precondition::Formula;
 use prefetch_index::prefetch_index;
@@ -72,6 +75,15 @@ pub struct GcWork {
     pub erased: u32,
 }
 
+/// A block that collection has emptied in the tables, for the flash to do page by page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Pages to move.
+    pub moves: u32,
+    /// Whether the moves need a free block.
+    pub opens: bool,
+}
+
 /// A block that is being filled.
 #[derive(Clone, Copy)]
 struct Frontier {
@@ -97,9 +109,10 @@ pub struct Ftl {
     /// Physical page + 1 by the slot of a logical page; 0: never written. Zeroed lazily by the
     /// system. The pages of a plane are neighbours, so that collection stays in a small part.
     l2p: Vec<u32>,
-    /// Slot + 1 of each physical page; 0: free or no longer valid.
+    /// Slot of each physical page that is valid. What is no longer valid stays until the page is
+    /// programmed again, so that blocks are only written and read in order.
     p2l: Vec<u32>,
-    valid: Vec<u32>,
+    blocks: Blocks,
     wear: Vec<u32>,
     planes: Vec<Plane>,
     /// Of each plane that of the host's writes and that of moved pages.
@@ -112,8 +125,11 @@ pub struct Ftl {
     plane_of_block: Divisor,
     low: u32,
     high: u32,
-    /// Slots + 1 of the pages that leave a block.
+    /// Slots of the pages that leave a block.
     moving: Vec<u32>,
+    /// What the last collection has emptied.
+    victims: Vec<Victim>,
+    begins_erased: bool,
     usage: FtlUsage,
     pending: Option<Formula>,
 }
@@ -123,6 +139,7 @@ impl Ftl {
     pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
         let flash = &spec.flash;
         let logical = logical_pages(spec)?;
+        let (low, high) = spec.free_blocks();
         let blocks = flash.planes() * flash.blocks_per_plane;
         let empty = Frontier {
             block: NONE,
@@ -137,7 +154,7 @@ impl Ftl {
         let mut ftl = Ftl {
             l2p: vec![0; logical as usize],
             p2l: vec![0; flash.pages() as usize],
-            valid: vec![0; blocks as usize],
+            blocks: Blocks::new(flash),
             wear: vec![0; blocks as usize],
             planes: (0..flash.planes()).map(|_| plane()).collect(),
             frontiers: vec![empty; (flash.planes() * FRONTIERS) as usize],
@@ -147,12 +164,16 @@ impl Ftl {
             blocks_per_plane: flash.blocks_per_plane,
             block_of: Divisor::new(flash.pages_per_block),
             plane_of_block: Divisor::new(flash.blocks_per_plane),
-            low: spec.ftl.free_blocks_low,
-            high: spec.ftl.free_blocks_high,
+            low,
+            high,
             moving: Vec::with_capacity(flash.pages_per_block as usize),
+            victims: Vec::new(),
+            begins_erased: spec.ftl.precondition == Precondition::None,
             usage: FtlUsage::default(),
             pending: None,
         };
+        schedlab_memory::prefer_huge_pages(&ftl.l2p);
+        schedlab_memory::prefer_huge_pages(&ftl.p2l);
         match spec.ftl.precondition {
             Precondition::None => {}
             Precondition::Formula => ftl.fill_by_formula(seed),
@@ -180,8 +201,7 @@ impl Ftl {
             return;
         }
         let physical = self.l2p[self.slot(page as u32)].saturating_sub(1);
-        prefetch_index(&self.p2l, physical as usize);
-        prefetch_index(&self.valid, self.block_of.quotient(physical) as usize);
+        self.blocks.prefetch(self.block_of.quotient(physical));
     }
 
     /// Fetches where a page of the device is ahead of its use.
@@ -194,13 +214,13 @@ impl Ftl {
     pub fn prefetch_all(&self, pages: &mut [u32]) {
         for page in &mut *pages {
             let physical = self.l2p[self.slot(*page)].saturating_sub(1);
-            prefetch_index(&self.p2l, physical as usize);
             *page = self.block_of.quotient(physical);
-            prefetch_index(&self.valid, *page as usize);
-            self.buckets.prefetch(*page);
+            self.blocks.prefetch(*page);
         }
         for block in pages {
-            self.buckets.prefetch_neighbours(*block);
+            let plane = self.plane_of_block.quotient(*block);
+            self.buckets
+                .prefetch_neighbours(&self.blocks, *block, plane);
         }
     }
 
@@ -226,6 +246,12 @@ impl Ftl {
         let planes = &self.planes;
         self.allocation
             .least_busy(busy_until_ns, |plane| planes[plane].valid_pages < room)
+    }
+
+    /// Whether it began with erased flash, is written to, and collected no block yet.
+    #[inline]
+    pub fn is_erased(&self) -> bool {
+        self.begins_erased && self.usage.host_programs > 0 && self.usage.gc_collections == 0
     }
 
     /// Counts a page read from the flash.
@@ -260,6 +286,11 @@ impl Ftl {
         held
     }
 
+    /// The blocks of the last write that had something to collect.
+    pub fn victims(&self) -> &[Victim] {
+        &self.victims
+    }
+
     /// Frees blocks of a plane if it has too few.
     #[inline]
     fn collect(&mut self, plane: u32) -> GcWork {
@@ -272,12 +303,18 @@ impl Ftl {
         let victims_max = self
             .blocks_per_plane
             .saturating_mul(self.pages_per_block + 1);
+        self.victims.clear();
         while self.free_blocks(plane) < self.high {
-            let Some(victim) = self.buckets.victim(plane, &self.valid) else {
+            let Some(victim) = self.buckets.victim(&mut self.blocks, plane) else {
                 break;
             };
-            let moved = self.evacuate(victim, plane);
-            work.moved += moved;
+            let free_blocks = self.free_blocks(plane);
+            let moves = self.evacuate(victim, plane);
+            self.victims.push(Victim {
+                moves,
+                opens: self.free_blocks(plane) == free_blocks,
+            });
+            work.moved += moves;
             work.erased += 1;
             assert!(
                 work.erased <= victims_max,
@@ -295,16 +332,13 @@ impl Ftl {
         let at = plane * FRONTIERS + 1;
         let mut moving = std::mem::take(&mut self.moving);
         moving.clear();
-        let pages = &mut self.p2l[first..first + self.pages_per_block as usize];
-        for slot in &mut *pages {
-            if *slot != 0 {
-                // All entries are fetched before the first is changed.
-                prefetch_index(&self.l2p, *slot as usize - 1);
-                moving.push(*slot);
-            }
-        }
-        pages.fill(0);
-        debug_assert_eq!(moving.len(), self.valid[victim as usize] as usize);
+        let slots = &self.p2l[first..first + self.pages_per_block as usize];
+        self.blocks.empty(victim, |page| {
+            let slot = slots[page as usize];
+            // All entries are fetched before the first is changed.
+            prefetch_index(&self.l2p, slot as usize);
+            moving.push(slot);
+        });
         let mut left = &moving[..];
         while !left.is_empty() {
             let mut frontier = self.open(self.frontiers[at as usize], plane);
@@ -313,14 +347,14 @@ impl Ftl {
             let to = frontier.block * self.pages_per_block + frontier.next;
             self.p2l[to as usize..][..slots.len()].copy_from_slice(slots);
             for (physical, slot) in (to..).zip(slots) {
-                self.l2p[*slot as usize - 1] = physical + 1;
+                self.l2p[*slot as usize] = physical + 1;
             }
+            self.blocks
+                .put(frontier.block, frontier.next, slots.len() as u32);
             frontier.next += slots.len() as u32;
-            self.valid[frontier.block as usize] += slots.len() as u32;
             self.frontiers[at as usize] = frontier;
             left = rest;
         }
-        self.valid[victim as usize] = 0;
         self.wear[victim as usize] += 1;
         self.planes[plane as usize].erased.push(victim);
         let moved = moving.len() as u32;
@@ -342,8 +376,7 @@ impl Ftl {
             return frontier;
         }
         if frontier.block != NONE {
-            let valid = self.valid[frontier.block as usize];
-            self.buckets.add(frontier.block, plane, valid);
+            self.buckets.add(&mut self.blocks, frontier.block, plane);
         }
         let first_block = plane * self.blocks_per_plane;
         let block = self.planes[plane as usize].take_free(first_block);
@@ -360,13 +393,13 @@ impl Ftl {
         let at = (plane * FRONTIERS) as usize;
         let mut frontier = self.open(self.frontiers[at], plane);
         let physical = frontier.block * self.pages_per_block + frontier.next;
+        self.blocks.put(frontier.block, frontier.next, 1);
         frontier.next += 1;
         self.frontiers[at] = frontier;
         self.planes[plane as usize].valid_pages += 1;
-        self.valid[frontier.block as usize] += 1;
         let slot = self.slot(page);
         self.l2p[slot] = physical + 1;
-        self.p2l[physical as usize] = slot as u32 + 1;
+        self.p2l[physical as usize] = slot as u32;
     }
 
     #[inline]
@@ -382,13 +415,13 @@ impl Ftl {
             physical = self.l2p[slot];
         }
         let physical = physical - 1;
-        self.p2l[physical as usize] = 0;
         let block = self.block_of.quotient(physical);
         let plane = self.plane_of_block.quotient(block);
         self.planes[plane as usize].valid_pages -= 1;
-        let valid = &mut self.valid[block as usize];
-        *valid -= 1;
-        self.buckets.lost_a_page(block, plane, *valid);
+        let page = physical - block * self.pages_per_block;
+        let valid = self.blocks.take(block, page);
+        self.buckets
+            .lost_a_page(&mut self.blocks, block, plane, valid);
     }
 
     /// What happened since preconditioning.
@@ -430,20 +463,13 @@ pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
             "above 0, at most 16",
         ));
     }
-    if !(2..=1 << 20).contains(&ftl.free_blocks_low) {
-        return Err(SimError::range(
-            "ftl.free_blocks_low",
-            ftl.free_blocks_low,
-            "2 to 1048576",
-        ));
+    let (low, high) = spec.free_blocks();
+    if !(2..=1 << 20).contains(&low) {
+        return Err(SimError::range("ftl.free_blocks_low", low, "2 to 1048576"));
     }
-    if ftl.free_blocks_high < ftl.free_blocks_low {
-        let expected = format!("at least free_blocks_low, {}", ftl.free_blocks_low);
-        return Err(SimError::range(
-            "ftl.free_blocks_high",
-            ftl.free_blocks_high,
-            expected,
-        ));
+    if high < low {
+        let expected = format!("at least free_blocks_low, {low}");
+        return Err(SimError::range("ftl.free_blocks_high", high, expected));
     }
     if ftl.in_flight == 0 || ftl.in_flight > 65_536 {
         return Err(SimError::range(
@@ -454,7 +480,7 @@ pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
     }
     let planes = u64::from(flash.planes());
     let logical = (flash.pages() as f64 / (1.0 + share)) as u64 / planes * planes;
-    let reserved = u64::from(ftl.free_blocks_high + FRONTIERS);
+    let reserved = u64::from(high) + u64::from(FRONTIERS);
     if u64::from(flash.blocks_per_plane) <= reserved {
         let expected = format!("more than free_blocks_high + {FRONTIERS}, {reserved}");
         return Err(SimError::range(

@@ -61,11 +61,11 @@ impl Ftl {
             for (physical, number) in (first..).zip(held) {
                 let slot = first_slot + number;
                 self.l2p[slot as usize] = physical + 1;
-                self.p2l[physical as usize] = slot + 1;
+                self.p2l[physical as usize] = slot;
             }
             // The rest of its pages was overwritten long ago.
-            self.valid[block as usize] = *valid;
-            self.buckets.add(block, plane, *valid);
+            self.blocks.put(block, 0, *valid);
+            self.buckets.add(&mut self.blocks, block, plane);
         }
         self.pending = Some(formula);
     }

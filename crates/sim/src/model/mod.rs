@@ -288,11 +288,11 @@ fn scaled_pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
     let Some(size_bytes) = config.size_bytes else {
         return Ok(spec);
     };
+    let reserved = u64::from(spec.free_blocks().1) + 3;
     let flash = &mut spec.flash;
     let row_bytes = u64::from(flash.planes()) * u64::from(flash.pages_per_block) * flash.page.0;
     let rows = size_bytes.div_ceil(row_bytes).max(1);
     let spare = spec.ftl.over_provisioning.0;
-    let reserved = u64::from(spec.ftl.free_blocks_high) + 3;
     let blocks = ((rows as f64 * (1.0 + spare)).ceil() as u64).max(rows + reserved);
     if blocks > u64::from(flash.blocks_per_plane) {
         let most = u64::from(flash.blocks_per_plane) as f64 / (1.0 + spare) * row_bytes as f64;

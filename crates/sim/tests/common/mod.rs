@@ -44,8 +44,8 @@ pub fn device(case: &Case) -> DeviceSpec {
     spec.flash.planes_per_die = 2;
     spec.flash.blocks_per_plane = 12;
     spec.flash.pages_per_block = 8;
-    spec.ftl.free_blocks_low = 2;
-    spec.ftl.free_blocks_high = 3;
+    spec.ftl.free_blocks_low = Some(2);
+    spec.ftl.free_blocks_high = Some(3);
     spec.ftl.over_provisioning = Real(0.9);
     spec.ftl.in_flight = case.in_flight;
     spec.ftl.allocation = ["cwdp", "pdwc", "dynamic"][case.seed as usize % 3].into();
