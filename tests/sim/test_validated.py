@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from schedlab.sim import validated
 from schedlab.sim.host import HostSimulation
-from schedlab.sim.validated import validity_of
+from schedlab.sim.validated import Kind, validated_kinds, validity_of
+
+# What a run of kernel-check could have passed.
+PASSED = frozenset(
+    {
+        Kind(True, "none", contended=False, idles=False),
+        Kind(True, "mq-deadline", contended=True, idles=False),
+        Kind(True, "bfq", contended=True, idles=False),
+        Kind(True, "bfq", contended=False, idles=False),
+        Kind(False, "bfq", contended=True, idles=False),
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +38,30 @@ from schedlab.sim.validated import validity_of
         ("bfq", {"device": "sata-ssd", "processes": "reader-writers-deep"}, ""),
     ],
 )
-def test_a_case_is_validated_or_says_why_not(scheduler: str, changes: dict, reason: str) -> None:
+def test_a_case_is_validated_or_says_why_not(
+    monkeypatch: pytest.MonkeyPatch, scheduler: str, changes: dict, reason: str
+) -> None:
+    monkeypatch.setattr(validated, "shipped_kinds", lambda: PASSED)
     validity = validity_of(HostSimulation(**changes), scheduler)
     assert (validity.holds, validity.reason) == (not reason, reason)
+
+
+def test_a_kind_is_validated_where_a_row_passed_and_none_failed() -> None:
+    def row(verdict: str, contended: bool) -> dict:
+        kind = {"rotational": True, "scheduler": "none", "contended": contended, "idles": False}
+        return {"kind": kind, "verdict": verdict}
+
+    rows = [row("pass", False), row("undecided", False), row("undecided", True)]
+    assert validated_kinds(rows) == {Kind(True, "none", False, False)}
+    assert validated_kinds([*rows, row("pass", True), row("fails", False)]) == {
+        Kind(True, "none", True, False)
+    }
+    assert validated_kinds([]) == set()
+
+
+def test_what_counts_as_validated_is_what_kernel_check_measured() -> None:
+    document = json.loads(validated.MEASURED.read_text())
+    assert document["schema"] == 2 and document["measured"]["kernel"]
+    assert validated.shipped_kinds() == validated_kinds(document["rows"])
+    # Of the cells on a disk; the one on flash is to be measured with dies.
+    assert {row["cell"] for row in document["rows"]} >= set(range(1, 12))

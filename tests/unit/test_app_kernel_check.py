@@ -77,7 +77,7 @@ def test_the_cells_are_those_of_the_guide() -> None:
         ("random32", "sptf", 4),
     ]
     flash = CHECKS[11]
-    assert (flash.device, flash.depth, flash.dilate, flash.warm_up_s) == ("sata-ssd", 32, 10, 5.0)
+    assert (flash.device, flash.depth, flash.dilate, flash.warm_up_s) == ("sata-ssd", 32, 20, 5.0)
     assert flash.schedulers == CHECKS[0].schedulers == ("none", "mq-deadline", "kyber", "bfq")
     assert CHECKS[4].schedulers == ("none", "bfq", "bfq:low_latency=0")
     assert {(c.device, c.dilate, c.warm_up_s) for c in CHECKS[:11]} == {("disk7200", 1, 0.0)}

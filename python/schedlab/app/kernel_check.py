@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from schedlab.analyse.quantiles import t_quantile
 from schedlab.app.kernel_load import run_processes, specs_of
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, split_schedulers
+from schedlab.sim.validated import row_kind
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -76,7 +79,7 @@ CHECKS = (
     Check(10, "I/O priorities of three readers", "levels", schedulers=("none", "bfq")),
     Check(11, "two processes write small records", "small-writes"),
     Check(12, "reader beside writers on flash", "reader-writers-deep", "fcfs", 32, USUAL,
-          "sata-ssd", 10, 5.0),
+          "sata-ssd", 20, 5.0),
 )  # fmt: skip
 
 
@@ -111,11 +114,11 @@ def own_checks(
     ]
 
 
-def model_run(
+def simulation_of(
     check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
-) -> list[dict[str, float]]:
-    """The same in the simulator, with `settings` of crates/sim/src/host/settings.rs."""
-    run = HostSimulation(
+) -> HostSimulation:
+    """A cell in the simulator, with `settings` of crates/sim/src/host/settings.rs."""
+    return HostSimulation(
         device=check.device,
         scheduler=scheduler,
         processes=check.processes,
@@ -128,7 +131,14 @@ def model_run(
         seconds=seconds + check.warm_up_s,
         seed=seed,
         settings={"warm_up_seconds": check.warm_up_s, **settings},
-    ).run()
+    )
+
+
+def model_run(
+    check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
+) -> list[dict[str, float]]:
+    """Its figures by process."""
+    run = simulation_of(check, scheduler, seconds, seed, settings).run()
     return [{name: process[name] for name in TOLERANCES} for process in run["processes"]]
 
 
@@ -180,6 +190,7 @@ def measure(
             "scheduler": scheduler,
             "process": process,
             "count": names.count(process),
+            "kind": row_kind(simulation_of(check, scheduler, seconds, 1, {}), scheduler),
             **judged(row),
         }
         for (scheduler, process), row in rows.items()
@@ -216,7 +227,9 @@ def run_cells(
     right = sum(rank.agrees for rank in ranks)
     if as_json:
         order = {"decided": len(ranks), "agree": right}
-        yield json.dumps({"schema": 1, "rows": results, "order": order})
+        measured = {"kernel": os.uname().release, "date": datetime.now(UTC).date().isoformat()}
+        measured |= {"seconds": seconds, "blocks": blocks}
+        yield json.dumps({"schema": 2, "measured": measured, "rows": results, "order": order})
     else:
         counts = {word: sum(row["verdict"] == word for row in results) for word in VERDICTS}
         verdicts = ", ".join(f"{count} {word}" for word, count in counts.items())

@@ -1,14 +1,17 @@
 """Whether a simulated scheduler is within what `schedlab sim kernel-check` has validated.
 
-A simulation is of a kind: a disk or an SSD, its scheduler, and whether more requests wait than
-there are tags. A kind is validated where a checked cell of it passed and none failed.
+A simulation is of a kind: a disk or an SSD, its scheduler, whether more requests wait than there
+are tags, and whether bfq idles. `kernel_check.json` is the document that `kernel-check --json`
+printed last; a kind is validated where a row of it passed and none failed.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +20,7 @@ from schedlab.sim.host import presets as shipped_processes
 
 # Schedulers that a current kernel has.
 CHECKED = ("none", "mq-deadline", "kyber", "bfq")
-# Rotational, scheduler, and whether requests wait for a tag: of Linux 6.18, cells 1-4, 8 and 12.
-VALIDATED = frozenset(
-    {
-        (True, "none", False),
-        (True, "mq-deadline", False),
-        (True, "mq-deadline", True),
-        (True, "kyber", False),
-        (True, "kyber", True),
-        (True, "bfq", False),
-        (True, "bfq", True),
-        (False, "mq-deadline", True),
-        (False, "kyber", True),
-        (False, "bfq", True),
-    }
-)
+MEASURED = Path(__file__).with_name("kernel_check.json")
 # Keys of a process that kernel-check cannot give to a real one.
 ONLY_SIMULATED = ("arrivals", "rate", "think", "start", "offset", "span", "weight", "background")
 
@@ -51,11 +40,51 @@ def processes_of(processes: str | Path) -> list[dict[str, Any]]:
     return [each for each in content["process"] for _ in range(each.get("count", 1))]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a validation holds for; `contended`: more requests wait than there are tags."""
+
+    rotational: bool
+    scheduler: str
+    contended: bool
+    idles: bool
+
+
+def kind_of(simulation: HostSimulation, scheduler: str) -> Kind:
+    """The kind of `simulation` under a scheduler (`bfq:slice_idle=0`)."""
+    name, _, tunables = scheduler.partition(":")
+    processes = processes_of(simulation.processes)
+    rotational = bool(simulation.facts()["rotational"])
+    does_idle = name == "bfq" and idles(tunables, processes, rotational)
+    return Kind(rotational, name, waiters_of(processes) > simulation.tags, does_idle)
+
+
+def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
+    """Requests that wait at most at the same time."""
+    return sum(process.get("depth", 1) for process in processes)
+
+
+def validated_kinds(rows: Sequence[Mapping[str, Any]]) -> set[Kind]:
+    """The kinds of which a row passed and none failed; the rows are those of kernel-check."""
+    verdicts: dict[Kind, set[str]] = {}
+    for row in rows:
+        verdicts.setdefault(Kind(**row["kind"]), set()).add(row["verdict"])
+    return {
+        kind for kind, of_kind in verdicts.items() if "pass" in of_kind and "fails" not in of_kind
+    }
+
+
+@cache
+def shipped_kinds() -> frozenset[Kind]:
+    """Those of the stored run of kernel-check."""
+    return frozenset(validated_kinds(json.loads(MEASURED.read_text())["rows"]))
+
+
 def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
-    """Whether figures of `simulation` under a scheduler (`bfq:slice_idle=0`) are validated."""
+    """Whether figures of `simulation` under a scheduler are validated."""
     if simulation.trace is not None:
         return Validity(False, "kernel-check replays no traces")
-    name, _, tunables = scheduler.partition(":")
+    name = scheduler.partition(":")[0]
     if name not in CHECKED:
         return Validity(False, f"no current kernel has {name}")
     processes = processes_of(simulation.processes)
@@ -63,16 +92,19 @@ def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
         for key in ONLY_SIMULATED:
             if process.get(key):
                 return Validity(False, f"kernel-check knows no processes with {key}")
-    rotational = bool(simulation.facts()["rotational"])
-    if name == "bfq" and idles(tunables, processes, rotational):
-        return Validity(False, "bfq idles between processes")
-    waiters = sum(process.get("depth", 1) for process in processes)
-    contended = waiters > simulation.tags
-    if (rotational, name, contended) in VALIDATED:
+    kind = kind_of(simulation, scheduler)
+    if kind in shipped_kinds():
         return Validity(True)
-    device = "a disk" if rotational else "an SSD"
-    place = f"{waiters} requests for {simulation.tags} tags"
+    if kind.idles:
+        return Validity(False, "bfq idles between processes")
+    device = "a disk" if kind.rotational else "an SSD"
+    place = f"{waiters_of(processes)} requests for {simulation.tags} tags"
     return Validity(False, f"{name} on {device}, {place}")
+
+
+def row_kind(simulation: HostSimulation, scheduler: str) -> dict[str, Any]:
+    """The kind as a row of kernel-check has it."""
+    return asdict(kind_of(simulation, scheduler))
 
 
 def idles(tunables: str, processes: Sequence[Mapping[str, Any]], rotational: bool) -> bool:
