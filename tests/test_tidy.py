@@ -47,7 +47,8 @@ RUST_MAY_USE = {
     "model": set(),
     "load": {"model"},
     "trace": {"model"},
-    "sim": {"model"},
+    "memory": set(),
+    "sim": {"model", "memory"},
     "emulate": {"model", "sim"},
     "py": {"model", "load", "trace", "sim", "emulate"},
 }

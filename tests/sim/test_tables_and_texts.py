@@ -274,9 +274,8 @@ def test_the_lab_as_text_holds_its_tables_and_sentences(document: Document) -> N
 
 
 def steady(**changes: Any) -> dict[str, Any]:
-    plain = {"is_overloaded": False, "is_steady": False, "is_too_short": False, "backlog": 0}
-    plain |= {"is_cold": False, "cold_requests": 0}
-    return {**plain, "cut_share": 0.0, "cut_requests": 0, **changes}
+    no = dict.fromkeys(("is_overloaded", "is_steady", "is_too_short", "is_cold"), False)
+    return {**no, "backlog": 0, "cold_requests": 0, "cut_share": 0.0, "cut_requests": 0, **changes}
 
 
 def test_verdicts_on_a_run() -> None:

@@ -18,7 +18,8 @@ fn one_die() -> Value {
     json!({
         "flash.channels": 1, "flash.dies_per_package": 1, "flash.planes_per_die": 1,
         "flash.blocks_per_plane": 16_384, "flash.page_read": "75us", "flash.page_write": "750us",
-        "flash.page_transfer": 0, "flash.unit": "die", "buffer.size": 0, "ftl.in_flight": 65_536, "queue.depth": 65_536,
+        "flash.page_transfer": 0, "flash.unit": "die", "buffer.size": 0,
+        "ftl.in_flight": 65_536, "queue.depth": 65_536,
     })
 }
 

@@ -227,8 +227,12 @@ def run_cells(
     right = sum(rank.agrees for rank in ranks)
     if as_json:
         order = {"decided": len(ranks), "agree": right}
-        measured = {"kernel": os.uname().release, "date": datetime.now(UTC).date().isoformat()}
-        measured |= {"seconds": seconds, "blocks": blocks}
+        measured = {
+            "kernel": os.uname().release,
+            "date": datetime.now(UTC).date().isoformat(),
+            "seconds": seconds,
+            "blocks": blocks,
+        }
         yield json.dumps({"schema": 2, "measured": measured, "rows": results, "order": order})
     else:
         counts = {word: sum(row["verdict"] == word for row in results) for word in VERDICTS}

@@ -20,9 +20,9 @@ from schedlab.spec.quantities import duration_text
 @click.option("--json", "as_json", is_flag=True, help="All rows as one JSON document on stdout.")
 def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None:
     """Simulate every combination of FILE; call it again to resume an interrupted sweep."""
+    from schedlab.app.sweep_result import ending, write_result
     from schedlab.sim.pool import dask_executor
     from schedlab.sim.sweep import read_sweep
-    from schedlab.sim.sweep_result import write_result
     from schedlab.sim.sweep_run import run_sweep
 
     plan = read_sweep(file)
@@ -30,14 +30,9 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
     where = dask_executor(dask) if dask else contextlib.nullcontext(None)
     with where as executor, progress() as update:
         rows = run_sweep(plan, folder, update, executor)
-    result = write_result(rows, folder, plan.title or f"Sweep of {file.name}").path
-    if as_json:
-        document = {"schema": 1, "folder": str(folder), "result": str(result), "rows": rows}
-        click.echo(json.dumps(document))
-    else:
-        click.echo(f"{len(rows)} points in {folder}/results.jsonl")
-        click.echo(f"table and intervals: schedlab analyse {result}")
-        click.echo(f"with figures: schedlab report {result}")
+    result = write_result(rows, folder, plan.title or f"Sweep of {file.name}")
+    document = {"schema": 1, "folder": str(folder), "result": str(result), "rows": rows}
+    click.echo(json.dumps(document) if as_json else "\n".join(ending(rows, folder, result)))
 
 
 @contextlib.contextmanager

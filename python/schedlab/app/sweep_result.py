@@ -22,14 +22,24 @@ SOURCES = ("workload", "trace", "processes")
 METRIC_ORDER = ("mean_read_ms", "throughput_bytes_per_s", *SSD_SECONDARY, *DISK_METRICS)
 
 
-def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) -> Folder:
+def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) -> Path:
     """The result folder of the rows of a sweep, below the sweep's own; an existing one stays."""
     path = folder / FOLDER
     if path.exists():
-        return Folder.open(path)
-    readings = [reading for row in rows for reading in readings_of(row, varied(rows))]
+        return Folder.open(path).path
+    keys = varied(rows)
+    readings = [reading for row in rows for reading in readings_of(row, keys)]
     options = Options(title=title, blocked=True)
-    return assemble(readings, options, {"file": str(folder / "results.jsonl")}).save(path)
+    return assemble(readings, options, {"file": str(folder / "results.jsonl")}).save(path).path
+
+
+def ending(rows: Sequence[Mapping[str, Any]], folder: Path, result: Path) -> list[str]:
+    """What a sweep prints at its end."""
+    return [
+        f"{len(rows)} points in {folder}/results.jsonl",
+        f"table and intervals: schedlab analyse {result}",
+        f"with figures: schedlab report {result}",
+    ]
 
 
 def varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
