@@ -96,12 +96,12 @@ def _times(quantile: Floats, error: Floats) -> Floats:
 
 def of_blocks(row: RowData) -> Pairs:
     """The pairs of a row that was measured in blocks (or sessions, or hosts)."""
-    y, share, filled = row.y, 0.0, 0
+    y, share, filled = row.y, row.share, row.filled
     n, arms = y.shape
     there = np.isfinite(y)
     gaps = int((~there).sum())
-    if gaps and _may_fill(there):
-        y, share, filled = fill(y), gaps / y.size, gaps
+    if gaps and may_fill(there):
+        y, share, filled = fill(y), gaps / y.size, float(gaps)
     complete = bool(n and np.isfinite(y).all())
     mean, number, own = _differences(replace(row, y=y).values())
     if complete:
@@ -133,7 +133,7 @@ def of_blocks(row: RowData) -> Pairs:
     )
 
 
-def _may_fill(there: Booleans) -> bool:
+def may_fill(there: Booleans) -> bool:
     """At most half of each arm and of each block is missing."""
     return bool(
         there.shape[1] > 1
@@ -247,7 +247,7 @@ def of_runs(row: RowData) -> Pairs:
 
 def by_unit(row: RowData, unit: np.ndarray) -> RowData:
     """The means of the sessions (or hosts) in the place of the blocks."""
-    y = fill(row.y) if not np.isfinite(row.y).all() and _may_fill(np.isfinite(row.y)) else row.y
+    y = fill(row.y) if not np.isfinite(row.y).all() and may_fill(np.isfinite(row.y)) else row.y
     names = np.unique(unit)
     with np.errstate(invalid="ignore"):
         there = [np.isfinite(y[unit == name]) for name in names]
@@ -263,6 +263,8 @@ def by_unit(row: RowData, unit: np.ndarray) -> RowData:
         blocks=tuple(range(len(names))),
         session=np.arange(len(names)),
         host=np.array([row.host[unit == name][0] for name in names]),
+        share=0.0,
+        filled=0.0,
     )
 
 

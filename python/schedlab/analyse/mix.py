@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedlab.analyse.losses import RowPairs, pairs_of
+from schedlab.analyse.losses import RowPairs, fill, may_fill, pairs_of
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import RowData
 from schedlab.spec.answer import MIX
@@ -16,15 +16,19 @@ from schedlab.spec.answer import MIX
 def mix(rows: Sequence[RowData], shares: Sequence[float]) -> RowPairs:
     """The rows as one, in the blocks that all have; `shares` sum to 1.
 
-    Without blocks the first runs of all rows are one, then the second ones, and so on. What is
-    missing in a part is missing in the mix. What rounding adds is a mean by the shares.
+    Without blocks the first runs of all rows are one, then the second ones, and so on. In blocks
+    missing cells are filled in their row, where so few are missing that a row's own are; else
+    they are missing in the mix. The share that was filled, its number, and what rounding adds,
+    are means by the shares.
     """
     common = sorted(set.intersection(*(set(row.blocks) for row in rows)))
     aligned = [row.only(np.isin(row.blocks, common)) for row in rows]
     aa = rows[0].aa if all(row.aa == rows[0].aa for row in rows) else None
     arms = rows[0].k + (aa is not None)
-    y = _weighted([row.y[:, :arms] for row in aligned], shares)
+    parts = [_filled(row.y[:, :arms], blocked=row.blocked) for row in aligned]
+    y = _weighted([part for part, _ in parts], shares)
     bounds = np.logical_or.reduce([row.bounds[:, :arms] for row in aligned])
+    filled = sum(w * number for w, (_, number) in zip(shares, parts, strict=True))
     joined = replace(
         aligned[0],
         name=MIX,
@@ -34,8 +38,18 @@ def mix(rows: Sequence[RowData], shares: Sequence[float]) -> RowPairs:
         rounding=_weighted([row.rounding for row in rows], shares),
         step=0.0,
         no_scatter=all(row.no_scatter for row in rows),
+        share=filled / max(y.size, 1),
+        filled=filled,
     )
     return pairs_of(joined.only(np.asarray(np.isfinite(y).any(axis=1))))
+
+
+def _filled(y: Floats, *, blocked: bool) -> tuple[Floats, float]:
+    """(a row without its gaps, how many were filled)."""
+    there = np.isfinite(y)
+    if not blocked or there.all() or not may_fill(there):
+        return y, 0.0
+    return fill(y), float((~there).sum())
 
 
 def _weighted(parts: Sequence[Floats], shares: Sequence[float]) -> Floats:

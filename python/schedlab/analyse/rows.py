@@ -27,7 +27,8 @@ class RowData:
     each candidate in their order, NaN behind its last. `bounds` (n × arms): the run starved, and
     its value is the best that it can have been. `session` and `host` (n) number the units above a
     block. `rounding` (k) is what rounded values add to a half-width, `sign` −1 where a lower value
-    is better. `boots` are the names of all.
+    is better. Of a mix a `share` of the cells was filled, `filled` of them. `boots` are the names
+    of all.
     """
 
     name: str
@@ -43,6 +44,8 @@ class RowData:
     sign: float = 1.0
     step: float = 0.0
     no_scatter: bool = False
+    share: float = 0.0
+    filled: float = 0.0
     boots: tuple[str, ...] = ()
 
     @property
