@@ -36,6 +36,9 @@ pub struct EventQueue<E, const LANES: usize = 0> {
     lanes: [VecDeque<Entry<E>>; LANES],
     /// Keys of the first event of each lane, 0 for an empty one.
     firsts: [u128; LANES],
+    /// The greatest of them and of the heap's, 0 where nothing is left: it is asked for several
+    /// times between two changes.
+    first: u128,
     sequence: u64,
 }
 
@@ -45,6 +48,7 @@ impl<E, const LANES: usize> Default for EventQueue<E, LANES> {
             heap: BinaryHeap::new(),
             lanes: std::array::from_fn(|_| VecDeque::new()),
             firsts: [0; LANES],
+            first: 0,
             sequence: 0,
         }
     }
@@ -56,6 +60,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     #[inline]
     pub fn push(&mut self, time_ns: u64, priority: u8, event: E) {
         let entry = self.entry(time_ns, priority, event);
+        self.first = self.first.max(entry.key);
         self.heap.push(entry);
     }
 
@@ -71,6 +76,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
         );
         if events.is_empty() {
             self.firsts[lane] = entry.key;
+            self.first = self.first.max(entry.key);
         }
         events.push_back(entry);
     }
@@ -84,7 +90,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     }
 
     #[inline]
-    fn first_key(&self) -> u128 {
+    fn search_first(&self) -> u128 {
         let in_heap = self.heap.peek().map_or(0, |entry| entry.key);
         self.firsts
             .iter()
@@ -94,7 +100,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     /// When the next event happens.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
-        match self.first_key() {
+        match self.first {
             0 => None,
             key => Some((!key >> 64) as u64),
         }
@@ -103,7 +109,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     /// Takes the next event with its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        let key = self.first_key();
+        let key = self.first;
         let event = match self.firsts.iter().position(|first| *first == key) {
             Some(lane) if key != 0 => {
                 let entry = self.lanes[lane].pop_front()?;
@@ -112,6 +118,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
             }
             _ => self.heap.pop()?.event,
         };
+        self.first = self.search_first();
         Some(((!key >> 64) as u64, event))
     }
 }
