@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from schedlab.app import applied
+from schedlab.app.applied import goes_with_scheduler
 from schedlab.app.apply import Choice, Request, apply
-from schedlab.app.undo import goes_with_scheduler, undo
+from schedlab.app.undo import undo
 from schedlab.host import knobs, owned
 from schedlab.spec import Candidate
 

@@ -27,6 +27,8 @@ from schedlab.store.files import write_atomic
 HEADER = "# Written by schedlab apply; `schedlab undo` removes it.\n"
 # Attributes of a disk in sysfs that stay the same over reboots.
 IDENTITIES = ("device/wwid", "wwid", "device/serial", "serial")
+# What the kernel sets again when the scheduler changes, besides the scheduler's tunables.
+SWITCHED = ("scheduler", "nr_requests", "wbt_lat_usec", "async_depth")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -101,6 +103,11 @@ def has_medium(device: str) -> bool:
     """False for a loop device to which no file is attached; others may always have one."""
     home = knobs.SYS_BLOCK / device
     return not device.startswith("loop") or (home / "loop").is_dir()
+
+
+def goes_with_scheduler(name: str) -> bool:
+    """Whether the kernel sets a file of `queue/` when the scheduler changes."""
+    return name.startswith("iosched/") or name in SWITCHED
 
 
 def identity(device: str) -> str:

@@ -306,7 +306,8 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
         path: value
         for path, value in beside.items()
         if earlier.values.get(path, value) != value == record.values.get(path)
-        and str(Path(path).relative_to(queue)) not in set_now
+        and (name := str(Path(path).relative_to(queue))) not in set_now
+        and not applied.goes_with_scheduler(name)  # the kernel's, when another was set in between
     }
     return replace(record, originals={**beside, **earlier.originals, **foreign})
 

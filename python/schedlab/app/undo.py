@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.app import applied, apply_machine, apply_tuned
-from schedlab.app.applied import HEADER, Applied
+from schedlab.app.applied import HEADER, Applied, goes_with_scheduler
 from schedlab.app.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev, udev_service
@@ -16,8 +16,6 @@ from schedlab.host.control import Control
 from schedlab.store.files import write_atomic
 
 Report = Callable[[str], None]
-# What the kernel sets again when the scheduler changes, besides the scheduler's tunables.
-SWITCHED = ("scheduler", "nr_requests", "wbt_lat_usec", "async_depth")
 
 
 def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
@@ -135,11 +133,6 @@ def _restore(record: Applied, report: Report, has_medium: bool) -> None:
         if name not in foreign and name in left and left[name] != value:
             path = queue / name
             raise HostError(f"{path} could not be restored to {value}", f"echo {value} > {path}")
-
-
-def goes_with_scheduler(name: str) -> bool:
-    """Whether the kernel sets a file of `queue/` when the scheduler changes."""
-    return name.startswith("iosched/") or name in SWITCHED
 
 
 def _made_fresh(

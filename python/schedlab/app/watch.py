@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from schedlab.app import apply_machine
-from schedlab.app.undo import goes_with_scheduler
+from schedlab.app.applied import goes_with_scheduler
 from schedlab.host import knobs, settings
 from schedlab.host.writers import Writer, Writers, command_of
 from schedlab.spec import to_json

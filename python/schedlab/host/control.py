@@ -451,6 +451,7 @@ class Control:
         for path in sorted(self._set_in_queue.pop(queue, ())):
             with contextlib.suppress(HostError):  # a value of another scheduler; the switch resets
                 self._write(Path(path), self._originals[path])
+            self._expected.pop(path, None)  # of io.cost: its line is no file of `queue/`
         scheduler = queue / "scheduler"
         if queue in self._narrowed and (steps := knobs.tag_steps(queue)):
             self._write(scheduler, "none")
