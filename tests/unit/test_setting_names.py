@@ -81,6 +81,8 @@ def refused(call: Any, *values: Any) -> tuple[str, str]:
         ("fifo_batch", 1, {"block/sdx/queue/iosched/fifo_batch": "1"}),
         ("cgroup.io.cost.qos", "enable=1,rlat=5000",
          {"cgroup/io.cost.qos@8:16": "enable=1 rlat=5000"}),
+        ("cgroup.io.cost.model", "ctrl=user rbps=1M wbps=9 rseqiops=5",
+         {"cgroup/io.cost.model@8:16": "ctrl=user rbps=1048576 wbps=9 rseqiops=5"}),
         ("cgroup.io.weight", 300, {"cgroup/work/io.weight@default": "300"}),
         ("cgroup.io.max", "rbps=10M,wiops=5", {"cgroup/work/io.max@8:16": "rbps=10485760 wiops=5"}),
         ("cgroup.io.latency", 5000, {"cgroup/work/io.latency@8:16": "target=5000"}),

@@ -10,6 +10,7 @@ A name that no other row of `TABLE` has is a file of the device's `queue/` or `q
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import platform
@@ -211,14 +212,16 @@ def lockdown() -> str:
 
 
 def _tunables_of(scheduler: str) -> set[str] | None:
-    """Tunables of a scheduler: of a device that has it now, else the kernel's; None: not known."""
+    """The kernel's tunables of a scheduler, and those of devices that have it; None: not known.
+
+    A device may be switched while it is looked at, so what it lacks is no proof.
+    """
+    found = set(IOSCHED.get(scheduler, ()))
     for queue in knobs.SYS_BLOCK.glob("*/queue"):
-        try:
-            if knobs.read_value(queue / "scheduler") == scheduler and (queue / "iosched").is_dir():
-                return set(knobs.tunables(queue))
-        except OSError:
-            continue
-    return set(IOSCHED[scheduler]) if scheduler in IOSCHED else None
+        with contextlib.suppress(OSError):
+            if knobs.read_value(queue / "scheduler") == scheduler:
+                found |= set(knobs.tunables(queue))
+    return found if found or scheduler in IOSCHED else None
 
 
 def _check_choice(name: str, file: Path, text: str) -> None:
@@ -416,7 +419,9 @@ def _cost(match: re.Match[str], text: str, place: Place) -> list[Knob]:
             f"{match[0]} needs {match['file']} of cgroup v2 (CONFIG_BLK_CGROUP_IOCOST)",
             "boot with systemd's unified hierarchy, or compare without it",
         )
-    return [(Path(f"{file}@{_number(place.device)}"), " ".join(re.split(r"[\s,]+", text.strip())))]
+    pairs = [word.partition("=") for word in re.split(r"[\s,]+", text.strip())]
+    plain = [f"{key}={_bytes('bytes' if key.endswith('bps') else key, v)}" for key, _, v in pairs]
+    return [(Path(f"{file}@{_number(place.device)}"), " ".join(plain))]
 
 
 def _no_file(match: re.Match[str], text: str, place: Place) -> list[Knob]:
