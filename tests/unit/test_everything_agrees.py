@@ -47,6 +47,7 @@ from schedlab.store.folder import Folder
 HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
 METRICS = ("iops", "newcomer_latency_ns_mean", "elapsed_s", "throughput_bytes_per_s")
 FURTHER = ("cpu_s", "write_bytes_per_s", "latency_ns_p99")
+READ = {"test": "read", "record_bytes": 65536}
 NAMES = ("none", "bfq", "kyber", "mq-deadline")
 WAYS = ("measured", "cut", "resumed", "merged", "simulated", "imported", "unblocked")
 
@@ -54,8 +55,8 @@ WAYS = ("measured", "cut", "resumed", "merged", "simulated", "imported", "unbloc
 def experiment(rng: random.Random, **changes) -> Experiment:
     names = NAMES[: rng.randint(2, 4)]
     works = tuple(
-        Workload(f"work {w}", "file-test", rng.choice(METRICS), weight=rng.choice([1.0, 1.0, 3.0]),
-                 secondary=tuple(m for m in FURTHER if rng.random() < 0.4))
+        Workload(f"work {w}", "file-test", rng.choice(METRICS), READ,
+                 weight=rng.choice([1.0, 1.0, 3.0]), secondary=tuple(m for m in FURTHER if rng.random() < 0.4))
         for w in range(rng.choice([1, 1, 2, 3]))
     )  # fmt: skip
     shares = rng.random() < 0.3
@@ -151,7 +152,7 @@ def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way: str, tmp_pat
 def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path: Path) -> None:
     """Not where a process was not served: there the mean is a bound as well."""
     asked = experiment(random.Random(1), requires=(), shares="", aa_arm=False)
-    work = Workload("w", "mixed", "reader_latency_ns_p99")
+    work = Workload("w", "file-test", "reader_latency_ns_p99", READ)
     asked = replace(asked, workloads=(work,), stopping=Stopping(blocks=3))
     for unserved in (False, True):
         folder = Folder.create(tmp_path / str(unserved), asked, make_plan(asked), HOST)
