@@ -56,7 +56,8 @@ def experiment(rng: random.Random, **changes) -> Experiment:
     names = NAMES[: rng.randint(2, 4)]
     works = tuple(
         Workload(f"work {w}", "file-test", rng.choice(METRICS), READ,
-                 weight=rng.choice([1.0, 1.0, 3.0]), secondary=tuple(m for m in FURTHER if rng.random() < 0.4))
+                 weight=rng.choice([1.0, 1.0, 3.0]),
+                 secondary=tuple(m for m in FURTHER if rng.random() < 0.4))
         for w in range(rng.choice([1, 1, 2, 3]))
     )  # fmt: skip
     shares = rng.random() < 0.3
