@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, typed
+from schedlab.kinds import KINDS, OVERRIDE, typed
 from schedlab.spec import (
     AA_SUFFIX,
     Experiment,
@@ -200,6 +200,8 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
 
 def _guarantees(experiment: Experiment) -> dict[str, str]:
     """What each candidate guarantees about what it writes, on the first workload that writes."""
+    if not any(key.startswith(OVERRIDE) for c in experiment.candidates for key in c.settings):
+        return {}
     known = [workload for workload in experiment.workloads if workload.kind in KINDS]
     return {
         each.label: next(filter(None, (typed(work, each).guarantee() for work in known)), "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from cgroups import remove_group
 
 from schedlab.errors import HostError
 from schedlab.host import journalled, owned
+
+WALL_S = 90.0  # how long programs of other tests may run
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +66,19 @@ def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str
 
     yield make
     for index, backing in loops:
-        owned.remove_loop(index, backing)
+        remove_loop(index, backing)
+
+
+def remove_loop(index: int, backing: str) -> None:
+    """Remove it; a file system on it stays mounted for programs in a wall until they end."""
+    deadline = time.monotonic() + WALL_S
+    while True:
+        try:
+            owned.remove_loop(index, backing)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
 
 
 @pytest.fixture

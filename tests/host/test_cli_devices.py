@@ -1,9 +1,6 @@
 """Commands that set and watch real devices: what they print, where, and with which exit code."""
 
 import json
-import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -69,20 +66,3 @@ def test_set_prints_before_and_after_and_how_to_undo_it(device):
     assert (facts["before"], facts["after"]) == ("mq-deadline", "none")
     assert document("io", "get", device)["devices"][device]["scheduler"] == "none"
     assert "none" in document("io", "list", device)["devices"][device]
-
-
-def test_watch_prints_a_change_with_what_ran_then(device):
-    def change():
-        time.sleep(1.2)  # by then it has looked once, also beside other tests
-        knobs.write_value(knobs.scheduler_file(device), "mq-deadline")
-
-    changing = threading.Thread(target=change)
-    changing.start()
-    done = run("watch", device, "--seconds", "3s")
-    changing.join()
-    assert done.stderr.startswith("the kernel does not report who writes a setting")
-    lines = done.stdout.splitlines()
-    form = r" {5}[0-3]\.\d s  scheduler: none -> mq-deadline"
-    assert sum(re.fullmatch(form, line) is not None for line in lines) == 1
-    running = [line for line in lines if line.startswith(" " * 12 + "running: ")]
-    assert running and all(len(line) <= 121 for line in running)

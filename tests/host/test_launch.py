@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError
+from schedlab.host.control import Control
 from schedlab.kinds.command import Command
 from schedlab.run import launch, phases
 
@@ -127,15 +128,15 @@ def test_a_phase_fails_with_its_status_at_its_limit_and_when_it_prints_too_much(
 
 
 def test_every_cleanup_runs_and_servers_end_though_one_fails(
-    group: launch.WorkGroup, tmp_path: Path
+    group: launch.WorkGroup, tmp_path: Path, state: Path
 ) -> None:
     phase("setup", "sleep 60 &", group, tmp_path)
     assert len(group.members()) == 1
     lines = {"a": "exit 3", "b": "touch cleaned", "c": "exit 4"}
     commands = [(label, Command(shell="true", cleanup=line), tokens(tmp_path))
                 for label, line in lines.items()]  # fmt: skip
-    with pytest.raises(HostError) as error:
-        phases.clean_up(commands, launch.WorkGroup(None, "work"), group)
+    with Control() as control, pytest.raises(HostError) as error:
+        phases.clean_up(control, commands, launch.WorkGroup(None, "work"), group)
     assert str(error.value).splitlines() == [
         "a: cleanup 'exit 3' exited with status 3", "c: cleanup 'exit 4' exited with status 4",
     ]  # fmt: skip

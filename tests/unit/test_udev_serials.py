@@ -31,4 +31,4 @@ def test_a_serial_with_odd_characters_is_one_rule_that_matches_it(
     for serial, wanted in ((value, 1), ("another", 0)):
         (disk / "serial").write_text(serial)
         target = udev.disk("sdx", tmp_path / "sys", tmp_path / "run")
-        assert len(udev.scheduler_settings(target, tmp_path)) == wanted
+        assert len(udev.queue_settings(target, tmp_path)) == wanted

@@ -22,8 +22,13 @@ SOURCES = ("workload", "trace", "processes")
 METRIC_ORDER = ("mean_read_ms", "throughput_bytes_per_s", *SSD_SECONDARY, *DISK_METRICS)
 
 
-def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) -> Path:
-    """The result folder of the rows of a sweep, below the sweep's own; an existing one stays."""
+def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) -> Path | None:
+    """The result folder of the rows of a sweep, below the sweep's own; an existing one stays.
+
+    None for a sweep without a point.
+    """
+    if not rows:
+        return None
     path = folder / FOLDER
     if path.exists():
         return Folder.open(path).path
@@ -33,10 +38,13 @@ def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) ->
     return assemble(readings, options, {"file": str(folder / "results.jsonl")}).save(path).path
 
 
-def ending(rows: Sequence[Mapping[str, Any]], folder: Path, result: Path) -> list[str]:
+def ending(rows: Sequence[Mapping[str, Any]], folder: Path, result: Path | None) -> list[str]:
     """What a sweep prints at its end."""
+    points = f"{len(rows)} points in {folder}/results.jsonl"
+    if result is None:
+        return [points]
     return [
-        f"{len(rows)} points in {folder}/results.jsonl",
+        points,
         f"table and intervals: schedlab analyse {result}",
         f"with figures: schedlab report {result}",
     ]

@@ -7,6 +7,7 @@ off above it (v1), or a partition root (v2).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,20 @@ if TYPE_CHECKING:
     from schedlab.host.control import Control
 
 
+def _listed(cpus: Iterable[int]) -> str:
+    """CPUs as the kernel lists them, such as `0-1,4`: what is read back is compared with it."""
+    runs: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(f"{run[0]}-{run[-1]}" if run[1:] else str(run[0]) for run in runs)
+
+
 def join_cpuset(control: Control, pids: list[int], settings: Settings) -> None:
     """Put processes into a new cpuset of `settings.cpus`; removed when `control` ends."""
-    cpus = ",".join(map(str, settings.cpus))
+    cpus = _listed(settings.cpus)
     root, is_v2 = _cpuset_root()
     group = control.cgroup("cpuset", root)
     own_domain = settings.policy == "deadline"

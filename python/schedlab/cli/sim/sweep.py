@@ -31,7 +31,7 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
     with where as executor, progress() as update:
         rows = run_sweep(plan, folder, update, executor)
     result = write_result(rows, folder, plan.title or f"Sweep of {file.name}")
-    document = {"schema": 1, "folder": str(folder), "result": str(result), "rows": rows}
+    document = {"schema": 1, "folder": str(folder), "result": result and str(result), "rows": rows}
     click.echo(json.dumps(document) if as_json else "\n".join(ending(rows, folder, result)))
 
 
