@@ -24,7 +24,7 @@ from schedlab.spec import (
     Workload,
 )
 
-# Candidates, workloads, blocks; what issue 33 allows, in seconds.
+# Candidates, workloads, blocks; the most seconds that they may take.
 SIZES = {(100, 10, 8): 2.0, (4, 10, 250): 5.0, (10, 50, 20): 5.0}
 
 

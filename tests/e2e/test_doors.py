@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from device_states import EXT4, STATES, loop_device, over_a_mounted_device, written
+from device_states import EXT4, STATES, over_a_mounted_device, written
+from loops import loop_device
 from test_one_door import CONSENTING, call, experiment_on, own_state
 
 from schedlab.kinds import fio_reading

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from device_states import STATES, digest, loop_device
+from device_states import STATES, digest
+from loops import loop_device
 
 import schedlab
 from schedlab.app.admit import admit

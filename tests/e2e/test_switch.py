@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from device_states import partition_mounted
-
-from schedlab.host import owned
+from loops import loop_device
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
@@ -20,17 +19,10 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def disk(tmp_path):
     """(name of the disk, directory on its only partition)"""
-    backing = tmp_path / "disk.img"
-    backing.write_bytes(bytes(16 << 20))
-    index = next(number for number in range(64, 4096) if owned.add_loop(number))
-    try:
-        owned.attach_loop(index, backing)
-        with partition_mounted(f"/dev/loop{index}", tmp_path):
-            mounted = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
-                           if line.startswith(f"/dev/loop{index}p1 "))  # fmt: skip
-            yield f"loop{index}", mounted
-    finally:
-        owned.remove_loop(index, str(backing))
+    with loop_device(tmp_path / "disk.img") as device, partition_mounted(device, tmp_path):
+        mounted = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
+                       if line.startswith(f"{device}p1 "))  # fmt: skip
+        yield Path(device).name, mounted
 
 
 def compare(tmp_path, directory, *words):

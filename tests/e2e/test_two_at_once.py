@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from schedlab.host import owned
+from loops import loop_device
 
 ROOT = Path(__file__).parents[2]
 RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
@@ -44,16 +43,8 @@ def start(tmp_path, disks):
 
 @pytest.fixture
 def disks(tmp_path):
-    loops = []
-    for name in ("a", "b"):
-        backing = tmp_path / f"{name}.img"
-        backing.write_bytes(bytes(16 << 20))
-        index = next(number for number in range(64, 4096) if owned.add_loop(number))
-        owned.attach_loop(index, backing)
-        loops.append((index, backing))
-    yield [f"/dev/loop{index}" for index, _ in loops]
-    for index, backing in loops:
-        owned.remove_loop(index, str(backing))
+    with loop_device(tmp_path / "a.img") as one, loop_device(tmp_path / "b.img") as other:
+        yield [one, other]
 
 
 def until_measuring(process, folder):

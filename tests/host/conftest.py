@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import errno
+import itertools
 import os
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from cgroups import remove_group
+from loops import loop_device
 
 from schedlab.errors import HostError
 from schedlab.host import journalled, owned
-
-WALL_S = 90.0  # how long programs of other tests may run
 
 
 @pytest.fixture(scope="session")
@@ -48,37 +47,17 @@ def ordinary_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Make loop devices that belong to the test; all are removed after it."""
-    loops: list[tuple[int, str]] = []
+    numbers = itertools.count()
+    with ExitStack() as made:
 
-    def make(size_bytes: int = 16 << 20) -> str:
-        backing = tmp_path / f"disk-{len(loops)}.img"
-        with backing.open("wb") as file:
-            file.truncate(size_bytes)
-        for index in range(64, 4096):
+        def make(size_bytes: int = 16 << 20) -> str:
+            backing = tmp_path / f"disk-{next(numbers)}.img"
             try:
-                if owned.add_loop(index):
-                    break
+                return made.enter_context(loop_device(backing, size_bytes))
             except HostError as error:
                 pytest.skip(f"needs loop devices: {error}")
-        owned.attach_loop(index, backing)
-        loops.append((index, str(backing)))
-        return f"/dev/loop{index}"
 
-    yield make
-    for index, backing in loops:
-        remove_loop(index, backing)
-
-
-def remove_loop(index: int, backing: str) -> None:
-    """Remove it; a file system on it stays mounted for programs in a wall until they end."""
-    deadline = time.monotonic() + WALL_S
-    while True:
-        try:
-            owned.remove_loop(index, backing)
-            return
-        except OSError as error:
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                raise
+        yield make
 
 
 @pytest.fixture

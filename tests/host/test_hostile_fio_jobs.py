@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from device_states import EXT4, loop_device, mounted, written
+from device_states import EXT4, mounted, written
+from loops import loop_device
 from test_confinement import tree
 
 from schedlab.errors import SpecError

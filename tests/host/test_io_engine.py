@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 from giving_up import given_up
+from loops import attached, loop_device
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
-from schedlab.host import owned
 from schedlab.host.consent import hold
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
@@ -125,15 +125,8 @@ def test_a_device_without_poll_queues_refuses_iopoll(loop: str) -> None:
 @pytest.fixture
 def thin_loop(root_with_loop: None, small_disk: Path) -> Iterator[str]:
     """A loop device of 16 MiB; its backing disk has room for less."""
-    backing = small_disk / "thin.img"
-    backing.touch()
-    os.truncate(backing, 16 << 20)
-    index = next(i for i in range(64, 4096) if owned.add_loop(i))
-    try:
-        owned.attach_loop(index, backing)
-        yield f"/dev/loop{index}"
-    finally:
-        owned.remove_loop(index, str(backing))
+    with loop_device(small_disk / "thin.img") as device:
+        yield device
 
 
 @pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
@@ -203,12 +196,10 @@ def freezable(new_loop: Callable[[], str], tmp_path: Path) -> Iterator[Freezable
     subprocess.run(["mount", lower, mount], check=True)
     backing = mount / "disk.img"
     backing.write_bytes(os.urandom(SPAN))
-    index = next(i for i in range(64, 4096) if owned.add_loop(i))
     try:
-        owned.attach_loop(index, backing)
-        yield Freezable(f"/dev/loop{index}", mount)
+        with attached(backing) as device:
+            yield Freezable(device, mount)
     finally:
-        owned.remove_loop(index, str(backing))
         subprocess.run(["umount", "-l", mount], check=True)
 
 

@@ -22,19 +22,6 @@ SIZE = 16 * MIB
 MBR_ENTRY = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8192)
 
 
-@contextmanager
-def loop_device(backing: Path, size_bytes: int = SIZE) -> Iterator[str]:
-    """A loop device on a new file of zeros."""
-    with backing.open("wb") as file:
-        file.truncate(size_bytes)
-    index = next(number for number in range(64, 4096) if owned.add_loop(number))
-    try:
-        owned.attach_loop(index, backing)
-        yield f"/dev/loop{index}"
-    finally:
-        owned.remove_loop(index, str(backing))
-
-
 def at(offset: int, content: bytes) -> Callable[[str], None]:
     def write(device: str) -> None:
         with Path(device).open("r+b") as file:

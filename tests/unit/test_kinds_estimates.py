@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, WorkloadKind, declared, nearest, overrides, typed
+from schedlab.errors import SpecError, nearest
+from schedlab.kinds import KINDS, WorkloadKind, declared, overrides, typed
 from schedlab.kinds.actors import Actors
 from schedlab.kinds.cpu_mix import Mixed, TaskGroup
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
