@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class SchedlabError(Exception):
     """Something that the user can act on; `hint` is a command or a change that helps.
@@ -49,3 +51,14 @@ def to_install(*packages: str) -> str:
     """The hint for optional packages that are missing."""
     names = " ".join(packages)
     return f"pip install {names}; with pipx: pipx inject schedlab {names}"
+
+
+def nearest(word: str, known: Iterable[str], listed_max: int | None = None) -> str:
+    """A hint: the nearest known word, or all of them (the first `listed_max`)."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    if close := get_close_matches(str(word), names, 1):
+        return f"did you mean {close[0]!r}?"
+    more = ", …" if listed_max is not None and len(names) > listed_max else ""
+    return f"known: {', '.join(names[:listed_max])}{more}"

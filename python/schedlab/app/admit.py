@@ -16,9 +16,9 @@ from schedlab.app import targets
 from schedlab.app.setting_checks import programs_of
 from schedlab.design.candidates import NAME
 from schedlab.design.plan import arms
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, nearest
 from schedlab.host.settings import family_of, is_beyond
-from schedlab.kinds import OVERRIDE, WorkloadKind, nearest, typed
+from schedlab.kinds import OVERRIDE, WorkloadKind, typed
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named

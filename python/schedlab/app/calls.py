@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from schedlab.app.comparison import Place, target_of
 from schedlab.app.targets import describe
-from schedlab.errors import SpecError
-from schedlab.kinds import OVERRIDE, nearest
+from schedlab.errors import SpecError, nearest
+from schedlab.kinds import OVERRIDE
 from schedlab.kinds.calls import MODES
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Experiment, Stopping, Workload

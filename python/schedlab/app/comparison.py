@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from schedlab.app import budget, targets
 from schedlab.design.candidates import label_candidates, parse_candidate, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, nearest
 from schedlab.host import devices, knobs
 from schedlab.host.queues import queues_below
-from schedlab.kinds import nearest, typed
+from schedlab.kinds import typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
 from schedlab.spec.quantities import duration_text

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from schedlab.app.admit import admit
 from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.app.own_work import OwnWork, workload_of
-from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, declared, nearest, typed
+from schedlab.errors import SpecError, nearest
+from schedlab.kinds import KINDS, declared, typed
 from schedlab.kinds.cpu_mix import CpuMixKind
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.cpu_notes import notes_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedlab.errors import SpecError
-from schedlab.kinds import nearest
+from schedlab.errors import SpecError, nearest
 
 PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -35,8 +35,7 @@ from schedlab.app.comparison import Place, candidates_of, check_model_options, t
 from schedlab.app.files import experiment_of
 from schedlab.app.options import check_target
 from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
-from schedlab.errors import SpecError
-from schedlab.kinds import nearest
+from schedlab.errors import SpecError, nearest
 from schedlab.spec import Experiment, Target, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, size_text
 

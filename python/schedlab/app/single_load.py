@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, nearest
 from schedlab.host import devices, scratch
 from schedlab.host.consent import Consent, writable_path
 from schedlab.host.control import Control
 from schedlab.host.facts import free_pages_reported
-from schedlab.kinds import nearest
 from schedlab.kinds.engine import device_timings, run_groups
 from schedlab.kinds.file_test import TESTS
 

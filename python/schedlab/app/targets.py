@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab.app.setting_checks import check_allowed, check_settings
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError, SpecError, nearest
 from schedlab.host import devices, knobs, scratch, settings
-from schedlab.kinds import WorkloadKind, nearest
+from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Permission

@@ -11,7 +11,6 @@ A name that no other row of `TABLE` has is a file of the device's `queue/` or `q
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError, SpecError, nearest
 from schedlab.host import knobs
 from schedlab.host.control_groups import cpu_hierarchy, io_hierarchy
 from schedlab.spec.quantities import parse_size
@@ -250,10 +249,7 @@ def _at_boot(file: Path) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    names = sorted(set(known))
-    close = difflib.get_close_matches(word, names, 1)
-    listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
-    return f"did you mean {close[0]!r}?" if close else f"known: {listed}"
+    return nearest(word, set(known), listed_max=30)
 
 
 def _first_words() -> list[str]:

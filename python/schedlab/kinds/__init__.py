@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, nearest
 from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cached_reads import CachedReads
@@ -84,7 +83,6 @@ __all__ = [
     "ResolvedTarget",
     "WorkloadKind",
     "declared",
-    "nearest",
     "typed",
 ]
 
@@ -150,10 +148,3 @@ def overrides(candidate: Candidate | None) -> dict[str, Any]:
     """The parameters of workloads that a candidate changes."""
     settings = candidate.settings if candidate else {}
     return {k.removeprefix(OVERRIDE): v for k, v in settings.items() if k.startswith(OVERRIDE)}
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint: the nearest known word, or all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(str(word), names, 1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(names))}"

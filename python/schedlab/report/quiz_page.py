@@ -10,6 +10,7 @@ from typing import Any
 from schedlab.report import frame
 from schedlab.report.markup import Cell, number, paragraph, table
 from schedlab.report.texts import Texts
+from schedlab.spec.quantities import counted
 
 # heading: key of a task's result, in ns
 ASKED = {
@@ -76,8 +77,7 @@ def _given(task: Mapping[str, Any]) -> list[str | Cell]:
 
 def _title(result: Mapping[str, Any]) -> str:
     quantum = f", quantum {_ms(result['quantum_effective'])} ms" if "rr" in result["policy"] else ""
-    cpus = f"{result['cpus']} CPU" + ("s" if result["cpus"] > 1 else "")
-    return f"{result['policy']}{quantum}, {cpus}"
+    return f"{result['policy']}{quantum}, {counted(result['cpus'], 'CPU')}"
 
 
 def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Quantum, held_crew, totals
 from schedlab.cpu.settings import Settings
 from schedlab.design.plan import arms
-from schedlab.errors import HostError, SpecError
-from schedlab.kinds import OVERRIDE, WorkloadKind, nearest
+from schedlab.errors import HostError, SpecError, nearest
+from schedlab.kinds import OVERRIDE, WorkloadKind
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates

@@ -17,10 +17,9 @@ from typing import Any, NoReturn
 
 from schedlab.cpu.refusals import SCHED_EXT
 from schedlab.design.candidates import typed_candidate
-from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.errors import HostError, SchedlabError, SpecError, nearest
 from schedlab.host import settings as host_settings
 from schedlab.host.knobs import ticks_per_second
-from schedlab.kinds import nearest
 from schedlab.spec import Candidate
 
 POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5, "deadline": 6, "ext": 7}
