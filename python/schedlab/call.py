@@ -26,12 +26,16 @@ def compare_as_typed(
     from schedlab.app import measure
     from schedlab.app import options as read
     from schedlab.app.admit import admit
+    from schedlab.cli import cli
     from schedlab.cli.compare import compare
     from schedlab.cli.options import typed_options
 
     words = _words(compare, options)
     try:
-        context = compare.make_context("compare", [*words, *(["--", *command] if command else [])])
+        # A command of click keeps the help option of the first context that it was used in.
+        parent = click.Context(cli, **cli.context_settings)
+        words += ["--", *command] if command else []
+        context = compare.make_context("compare", words, parent=parent)
     except click.UsageError as error:
         raise SpecError(error.format_message(), "schedlab compare --help-all") from error
     with context:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+from commands import PARENT
 
 from schedlab.cli import cli
 from schedlab.host import journal, knobs
@@ -42,9 +43,8 @@ def commands(command: click.Command = cli, words: tuple[str, ...] = ()) -> list[
     """The words of every command there is."""
     if not isinstance(command, click.Group):
         return [words]
-    context = click.Context(command)
-    names = command.list_commands(context)
-    below = [(command.get_command(context, name), (*words, name)) for name in names]
+    names = command.list_commands(PARENT)
+    below = [(command.get_command(PARENT, name), (*words, name)) for name in names]
     return [each for one, path in below if one for each in commands(one, path)]
 
 
@@ -53,7 +53,7 @@ def required(words: tuple[str, ...]) -> list[str]:
     command: click.Command | None = cli
     for word in words:
         assert isinstance(command, click.Group)
-        command = command.get_command(click.Context(command), word)
+        command = command.get_command(PARENT, word)
     assert command is not None
     typed = []
     for parameter in command.params:

@@ -16,6 +16,7 @@ import pytest
 from device_states import written
 
 from schedlab.errors import HostError
+from schedlab.host import owned
 from schedlab.kinds.command import Command
 from schedlab.run import launch
 from schedlab.run.confinement import HeldDevice, Wall
@@ -184,6 +185,25 @@ def test_a_writable_place_is_the_exception(place: Path, root_with_loop: None) ->
     assert (outside / "new").read_text() == "x\n"
     with pytest.raises(HostError, match="cannot confine"):
         started("true", place, confine="files", writable=(str(outside / "gone"),))
+
+
+@pytest.mark.parametrize("confine", ["devices", "files"])
+def test_the_mounts_of_other_sessions_are_left_out_so_that_they_can_be_unmounted(
+    confine: str, tmp_path: Path, root_with_loop: None
+) -> None:
+    """A copy of a mount in a program's namespace keeps its device busy until the program ends."""
+    own, other = (tmp_path / owned.new_name("files") for _ in range(2))
+    for directory in (own, other):
+        directory.mkdir()
+        owned.mount("tmpfs", directory, "tmpfs")
+    try:
+        ended = started("cat /proc/self/mountinfo", own, confine=confine)
+        assert str(own).encode() in ended.stdout
+        assert str(other).encode() not in ended.stdout
+        assert other.is_mount()
+    finally:
+        for directory in (own, other):
+            subprocess.run(["umount", directory], check=True)
 
 
 def test_programs_find_what_they_need(place: Path, root_with_loop: None) -> None:

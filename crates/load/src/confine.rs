@@ -49,6 +49,9 @@ pub struct Confinement {
     /// The one block device that may be opened.
     #[serde(default)]
     pub device: Option<HeldDevice>,
+    /// Mounts to leave out: a copy of a mount keeps its device busy while the program runs.
+    #[serde(default)]
+    pub detached: Vec<String>,
 }
 
 /// A block device by its number: its path is only where a node is found, and is checked.
@@ -73,6 +76,7 @@ pub(crate) struct Wall {
     files: bool,
     writable: Vec<CString>,
     device: Option<Node>,
+    detached: Vec<CString>,
     /// Maps of the user namespace, where one is needed: of users, of groups.
     maps: Option<(CString, CString)>,
 }
@@ -90,6 +94,10 @@ type Done = Result<(), i32>;
 
 fn text(text: &str) -> Result<CString, i32> {
     CString::new(text).map_err(|_| libc::EINVAL)
+}
+
+fn texts(texts: &[String]) -> Result<Vec<CString>, i32> {
+    texts.iter().map(|each| text(each)).collect()
 }
 
 /// `a/b/c` as `a`, `a/b` and `a/b/c`.
@@ -116,11 +124,8 @@ impl Wall {
         };
         Ok(Wall {
             files: order.files,
-            writable: order
-                .writable
-                .iter()
-                .map(|p| text(p))
-                .collect::<Result<_, _>>()?,
+            writable: texts(&order.writable)?,
+            detached: texts(&order.detached)?,
             device: order.device.as_ref().map(Node::of).transpose()?,
             maps,
         })
@@ -129,6 +134,10 @@ impl Wall {
     /// Confines the calling process, which has one thread; the errno of the call that failed.
     pub(crate) fn build(&self) -> Done {
         self.new_namespaces()?;
+        for path in &self.detached {
+            // SAFETY: a null-terminated path; what is gone by now, or locked, is as well left.
+            unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        }
         let (pseudo, shared) = (cloned_below_dev(&PSEUDO), cloned_below_dev(&SHARED));
         let device = self.device.as_ref().map(Node::clone_tree).transpose()?;
         let mut writable = [-1; PLACES];
@@ -412,6 +421,7 @@ mod tests {
             files: true,
             writable: vec!["/tmp".into()],
             device: None,
+            detached: vec!["/nonexistent".into()],
         };
         if errno_of(&order) == libc::EPERM {
             return; // no namespaces here

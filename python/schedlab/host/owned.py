@@ -38,6 +38,11 @@ def new_name(what: str) -> str:
     return f"{PREFIX}{what}-{os.urandom(6).hex()}"
 
 
+def holds_files(directory: Path) -> bool:
+    """Whether a directory was made for the files of a session (`Control.own_directory`)."""
+    return directory.name.startswith(f"{PREFIX}files-")
+
+
 def add_loop(index: int) -> bool:
     """Add /dev/loopINDEX; False when that number is taken. HostError when loop is not to be had."""
     try:

@@ -22,7 +22,7 @@ FILES_MAX = 200_000
 BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
 _CHUNK_BYTES = 1 << 20
 # A file system that nobody uses any more is gone for good within this time.
-UNMOUNTED_S = 2.0
+UNMOUNTED_S = 10.0
 
 
 def set_cache(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.host import knobs
+from schedlab.host import kernel_paths, knobs, owned
 
 if TYPE_CHECKING:
     from schedlab.kinds.launching import Launching
@@ -67,11 +67,13 @@ class Wall:
         """The confinement of one program that works in `directory`; None: nothing holds it."""
         if self.missing or kind.confine == "nothing" or not (_needed() or kind.confine == "files"):
             return None
-        device = {"device": self.device.order()} if self.device else {}
-        if kind.confine == "devices":
-            return device
-        writable = list(dict.fromkeys([str(directory), *kind.writable]))
-        return {"files": True, "writable": writable, **device}
+        order: dict[str, Any] = {"detached": _of_other_sessions(directory)}
+        if self.device:
+            order["device"] = self.device.order()
+        if kind.confine == "files":
+            writable = list(dict.fromkeys([str(directory), *kind.writable]))
+            order |= {"files": True, "writable": writable}
+        return order
 
     def device_path(self, kind: Launching) -> str:
         """How a program opens the held device; empty where there is none."""
@@ -87,6 +89,13 @@ class Wall:
         if self.missing:
             return {"held": "nothing", "reason": self.missing}
         return {"held": kind.confine, "reason": ""}
+
+
+def _of_other_sessions(directory: Path) -> list[str]:
+    """File systems that other sessions mounted and want to unmount while this program runs."""
+    inside = {directory, *directory.parents}
+    mounted = (Path(mount.target) for mount in kernel_paths.mounts())
+    return [str(at) for at in mounted if owned.holds_files(at) and at not in inside]
 
 
 def _needed() -> bool:
