@@ -67,12 +67,14 @@ def asked(
     hosts: int = 1,
     of_boots: float = 0.0,
     of_hosts: float = 0.0,
+    budget: float = 0.0,
     **more: Any,
 ) -> Answer:
     """The answer of one experiment; `truth` (W × k) are logs of time.
 
     `boots` and `hosts` divide the blocks; each adds a normal effect of its own to each candidate
-    (`of_boots`, `of_hosts`: standard deviations).
+    (`of_boots`, `of_hosts`: standard deviations). A `budget` ends it before the block that would,
+    by the mean of those before, exceed it: the runs take the time that they measure.
     """
     rng = np.random.default_rng(seed)
     rows, k = truth.shape
@@ -92,6 +94,12 @@ def asked(
                     sessions=tuple(f"{boot[b]}-f" for b in blocks.ravel()),
                     hosts=tuple(f"{host[b]}" for b in blocks.ravel()))
         )  # fmt: skip
+    if budget:
+        taken = np.sum([np.reshape(s.values, (n, k)).sum(axis=1) for s in samples], axis=0)
+        spent = np.cumsum(taken)
+        over = np.flatnonzero(spent * (1 + 1 / np.arange(1, n + 1)) > budget)
+        n = int(over[0]) + 1 if len(over) else n
+        samples = [sample.of_blocks(set(range(n))) for sample in samples]
     return answer(samples, baseline="c0", **({"ends": (n,)} | more))
 
 
@@ -174,6 +182,25 @@ def looking(experiments: int) -> None:
         print(f"| {k} | {false / experiments:.3f} |", flush=True)
 
 
+def budgets(experiments: int) -> None:
+    """Commands, whose time is what is measured and what uses up the budget, which ends them at the
+    level of a planned end: of `blocks` on average."""
+    print("\n| noise, sd 30 % | budget in blocks | any bound missed | false “worse” |")
+    print("|---|---|---|---|")
+    for kind in NOISES:
+        for blocks in (3, 5, 9):
+            counts, total = np.zeros(3), 0
+            for rows, k in ((1, 2), (1, 4), (3, 4)):
+                for _, truth in truths(rows, k):
+                    budget = blocks * float(np.exp(truth).sum())
+                    for seed in range(experiments):
+                        result = asked(truth, kind, 0.3, 20, seed * 7919 + 3, budget=budget)
+                        counts += wrong(result, truth)
+                        total += 1
+            rates = counts / total
+            print(f"| {kind} | {blocks} | {rates[0]:.3f} | {rates[2]:.3f} |", flush=True)
+
+
 #: Designs beside the planned experiment in one boot; the truth is that all are equal.
 SPECIAL: dict[str, tuple[tuple[int, int], str, int, dict[str, Any]]] = {
     "10 % of the cells missing, 6 blocks": ((1, 4), "normal", 6, {"missing": 0.1}),
@@ -238,6 +265,7 @@ def main() -> None:
     directions(2 * experiments)
     special(4 * experiments)
     looking(4 * experiments)
+    budgets(2 * experiments)
 
 
 if __name__ == "__main__":

@@ -143,9 +143,20 @@ class Executor:
             spent_s = time.monotonic() - began
             next_s = self._estimate_s(self.blocks[block])
             if budget_s and block and spent_s + next_s > budget_s * BUDGET_SLACK:
+                if number is None and block > 1:
+                    self._end_at(block)
                 return f"the budget of {budget_s:g} s is used up after {block} blocks"
             self._run_block(self.blocks[block], block)
         return reason
+
+    def _end_at(self, block: int) -> None:
+        """This number of blocks in the place of the announced one: the clock ended the experiment,
+        as was announced, and not a look at its results.
+        """
+        plan = self.folder.plan
+        if self.experiment.stopping.mode == "fixed" and plan.ends:
+            ends = (*(end for end in plan.ends if end < block), block)
+            self.folder.write_plan(replace(plan, ends=ends))
 
     def _read_plan(self) -> None:
         plan = self.folder.plan
