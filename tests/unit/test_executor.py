@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from schedlab.app.budget import extended
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
-from schedlab.app.budget import extended
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
 from schedlab.run import executor as executor_module
