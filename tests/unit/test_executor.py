@@ -277,7 +277,7 @@ def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
     assert progress[-1].done == 6 * blocks
     used = f"the budget of {budget_s:g} s is used up after {blocks} blocks"
     assert reason == ("all 4 blocks are done" if blocks == 4 else used)
-    # What the clock ended is an announced end, and what is left another one; one block shows nothing.
+    # What the clock ended is an announced end, what is left another one; one block shows nothing.
     assert folder.plan.ends == (blocks if blocks > 1 else 4,)
     assert extended(folder, None, None).plan.ends == ((blocks, 4) if 1 < blocks < 4 else (4,))
 

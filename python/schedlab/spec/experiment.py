@@ -191,7 +191,8 @@ class Plan:
     """Every run in its order, written before the first one.
 
     `ends` are the numbers of blocks that were announced before the runs they call for: the plan
-    (or the blocks that its budget allowed), then each extension. `None`: none (a folder that is older than they are).
+    (or the blocks that its budget allowed), then each extension. `None`: none (a folder that is
+    older than they are).
     """
 
     cells: tuple[Cell, ...]
