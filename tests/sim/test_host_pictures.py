@@ -7,10 +7,10 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from golden import Golden
 
 from schedlab.errors import SpecError
 from schedlab.sim.host import (
@@ -28,7 +28,6 @@ from schedlab.spec import Candidate, Stopping
 
 MS = 1_000_000
 FROM_MS = 200_000
-FIRST, SECOND = "#1f6fb4", "#c8442f"
 
 
 def log_of(*rows: tuple[int, float, float, float, int]) -> Any:
@@ -45,195 +44,66 @@ def named(*names: str) -> dict[str, Any]:
     return {"processes": [{"name": name} for name in names]}
 
 
-@dataclasses.dataclass(frozen=True)
-class Chart:
-    """What one of the charts shows: words with their places, bars, waits and points of the head."""
-
-    words: list[tuple[str, float, float]]
-    ticks: list[tuple[float, float, str]]
-    bars: list[tuple[float, float, float, float, str]]
-    waits: list[tuple[float, float, float, str]]
-    points: list[tuple[float, float, str]]
-    axis: tuple[float, float, float]
-
-    def ms(self, x: float) -> float:
-        """The time at a place, by the first and the last tick."""
-        (left, low, _), (right, high, _) = self.ticks[0], self.ticks[-1]
-        return low + (x - left) / (right - left) * (high - low)
-
-
-def numbers(text: str) -> list[float]:
-    return [float(word) for word in re.findall(r"-?[\d.]+", text)]
-
-
-def charts(svg: str) -> tuple[list[Chart], float]:
-    """The charts of a picture, each begun by its title, and the height of the picture."""
-    root = ElementTree.fromstring(svg)
-    height = float(root.attrib["height"])
-    assert numbers(root.attrib["viewBox"]) == [0, 0, 920, height] and root.attrib["width"] == "920"
-    found: list[Chart] = []
-    for each in root:
-        tag, at = each.tag.rpartition("}")[2], each.attrib
-        if at.get("class") == "t":
-            found.append(Chart([], [], [], [], [], (0, 0, 0)))
-        if tag == "text" and "text-anchor" in at:
-            ms = float(str(each.text).removesuffix(" ms"))
-            found[-1].ticks.append((float(at["x"]), ms, at["text-anchor"]))
-            assert float(at["y"]) == found[-1].axis[1] + 15
-        elif tag == "text":
-            found[-1].words.append((str(each.text), float(at["x"]), float(at["y"])))
-        elif tag == "rect":
-            place = [float(at[name]) for name in ("x", "y", "width", "height")]
-            found[-1].bars.append((*place, at["fill"]))  # type: ignore[arg-type]
-        elif tag == "circle":
-            found[-1].points.append((float(at["cx"]), float(at["cy"]), at["fill"]))
-        elif at.get("class") == "a":
-            left, y, right = numbers(at["d"])
-            found[-1] = dataclasses.replace(found[-1], axis=(left, y, right))
-        elif at.get("class") == "h":
-            line = numbers(at["d"])
-        elif tag == "path":
-            found[-1].waits.append((*numbers(at["d"]), at["stroke"]))  # type: ignore[arg-type]
-    for chart in found:
-        if chart is found[-1] and chart.points:
-            assert line == [value for x, y, _ in chart.points for value in (x, y)]
-    return found, height
+LATE = FROM_MS + 70
+# Of a window of 770 ms on 770 pixels from 130 on, a millisecond is a pixel. Sector 1000 is 8 below
+# the upper end of its 110 pixels, sector 0 is 8 above the axis.
+PICTURES: dict[str, tuple[list[tuple[str, list[str], Any]], Any]] = {
+    "two schedulers": (
+        [
+            ("A & <B>", ["x<y", "two"], log_of(
+                (0, FROM_MS + 10, FROM_MS + 100.5, FROM_MS + 130, 0),
+                (1, FROM_MS + 50, FROM_MS + 130, FROM_MS + 190.25, 1000),
+                (0, FROM_MS + 140, FROM_MS + 200, FROM_MS + 200.2, 500),
+            )),
+            ("next", ["alone"], log_of((0, LATE, FROM_MS + 385, FROM_MS + 770, 4))),
+        ],
+        (FROM_MS, FROM_MS + 770),
+    ),
+    "what is outside of the window is cut or omitted": (
+        [("none", ["one"], log_of(
+            (0, 10, 20, 99.9, 10),  # over before the window
+            (0, 10, 30, 100, 20),  # completed as it begins
+            (0, 20, 50, 177, 30),
+            (0, 110, 120, 870, 40),
+            (0, 120, 870, 880, 50),
+            (0, 130, 900, 990, 60),
+            (0, 870, 871, 900, 70),  # inserted as it ends
+            (0, 870.1, 880, 901, 80),  # begun after it
+        ))],
+        (100, 870),
+    ),
+    "the head in the order of dispatches": (
+        [("none", ["one", "two"],
+          log_of((0, 0, 300, 310, 1), (1, 0, 100, 320, 0), (0, 0, 200, 330, 1)))],
+        (0, 770),
+    ),
+    "a device of one sector": ([("none", ["one"], log_of((0, 0, 300, 310, 0)))], (0, 770)),
+    "nothing within the window": ([("none", ["one"], log_of((0, 0, 3, 310, 1)))], (500, 770)),
+    "a window without length": ([("none", ["one"], log_of((0, 4, 5, 6, 7)))], (5, 5)),
+    "colours repeat after six": (
+        [("none", [*"abcdefgh"], log_of(*((n, 10, 20, 30, n) for n in range(8))))], (0, 77)
+    ),
+    "a run without requests": ([("none", ["one"], log_of())], None),
+    "of 4 to 9 ns, 8 is at four fifths": (
+        [("none", ["one"], log_of((0, 0, 4e-6, 4e-6, 1), (0, 0, 5e-6, 8e-6, 1)))], None
+    ),
+}  # fmt: skip
 
 
-def chart_of(svg: str) -> Chart:
-    ((chart,), _) = charts(svg)
-    return chart
-
-
-def test_a_picture_place_for_place() -> None:
-    # 770 ms on 770 pixels from 130 on: a millisecond is a pixel.
-    times = [
-        (0, 10, 100.5, 130, 0),
-        (1, 50, 130, 190.25, 1000),
-        (0, 140, 200, 200.2, 500),
-    ]
-    at = FROM_MS
-    log = log_of(*((p, at + i, at + d, at + c, s) for p, i, d, c, s in times))
-    other = log_of((0, FROM_MS + 70, FROM_MS + 385, FROM_MS + 770, 4))
-    runs = [("A & <B>", named("x<y", "two"), log), ("next", named("alone"), other)]
-    (one, two), height = charts(gantt(runs, (FROM_MS, FROM_MS + 770)))
-    place = "place on the device"
-    assert one.words == [
-        ("A & <B>", 130, 22), ("x<y", 4, 44), ("two", 4, 66), (place, 4, 133)
-    ]  # fmt: skip
-    assert one.waits == [
-        (140, 40, 230.5, FIRST), (270, 40, 330, FIRST), (180, 62, 260, SECOND)
-    ]  # fmt: skip
-    assert one.bars == [
-        (230.5, 34, 29.5, 12, FIRST), (330, 34, 0.6, 12, FIRST), (260, 56, 60.2, 12, SECOND)
-    ]  # fmt: skip
-    # Sector 1000 is 8 below the upper end of its 110 pixels, sector 0 is 8 above the axis.
-    assert one.points == [(230.5, 180, FIRST), (260, 86, SECOND), (330, 133, FIRST)]
-    assert one.axis == (130, 188, 900)
-    assert one.ticks == [
-        (130, 200_000.0, "start"),
-        (322, 200_192.5, "middle"),
-        (515, 200_385.0, "middle"),
-        (708, 200_577.5, "middle"),
-        (900, 200_770.0, "end"),
-    ]
-    assert two.words == [("next", 130, 242), ("alone", 4, 264), (place, 4, 331)]
-    assert two.waits == [(200, 260, 515, FIRST)]
-    assert two.bars == [(515, 254, 385, 12, FIRST)]
-    assert two.points == [(515, 284, FIRST)]
-    assert (two.axis, height) == ((130, 386, 900), 428)
-
-
-def test_bars_and_head_are_those_of_a_simulation() -> None:
-    one = HostSimulation(processes="readers3", tags=4, seconds=2.0, size="8GiB")
-    run, log = one.run_logged()
-    chart = chart_of(gantt([("none", run, log)], (500.0, 900.0)))
-    start, end = 500 * MS, 900 * MS
-    pixel_ms = 400 / 770
-    seen = log[(log["completed_ns"] >= start) & (log["inserted_ns"] <= end)]
-    rows = [row for process in range(3) for row in seen[seen["process"] == process]]
-    assert len(rows) == len(chart.bars) == len(chart.waits) > 20
-    for row, bar, wait in zip(rows, chart.bars, chart.waits, strict=True):
-        inserted, sent, completed = (
-            min(max(int(row[name]), start), end) / MS
-            for name in ("inserted_ns", "dispatched_ns", "completed_ns")
-        )
-        shown = [chart.ms(x) for x in (wait[0], wait[2], bar[0], bar[0] + bar[2])]
-        assert shown == pytest.approx([inserted, sent, sent, completed], abs=1.2 * pixel_ms)
-    within = log[(log["dispatched_ns"] >= start) & (log["dispatched_ns"] <= end)]
-    ordered = sorted(within, key=lambda row: int(row["dispatched_ns"]))
-    most = int(log["sector"].max())
-    for row, (x, y, _) in zip(ordered, chart.points, strict=True):
-        assert chart.ms(x) == pytest.approx(int(row["dispatched_ns"]) / MS, abs=pixel_ms)
-        share = (chart.axis[1] - 8 - y) / (110 - 16)
-        assert share == pytest.approx(int(row["sector"]) / most, abs=0.002)
-
-
-def test_what_is_outside_of_the_window_is_cut_or_omitted() -> None:
-    log = log_of(
-        (0, 10, 20, 99.9, 10),  # over before the window
-        (0, 10, 30, 100, 20),  # completed as it begins
-        (0, 20, 50, 177, 30),
-        (0, 110, 120, 870, 40),
-        (0, 120, 870, 880, 50),
-        (0, 130, 900, 990, 60),
-        (0, 870, 871, 900, 70),  # inserted as it ends
-        (0, 870.1, 880, 901, 80),  # begun after it
-    )
-    chart = chart_of(gantt([("none", named("one"), log)], (100, 870)))
-    assert [wait[::2] for wait in chart.waits] == [
-        (130, 130), (130, 130), (140, 150), (150, 900), (160, 900), (900, 900)
-    ]  # fmt: skip
-    assert [(x, width) for x, _, width, *_ in chart.bars] == [
-        (130, 0.6), (130, 77), (150, 750), (900, 0.6), (900, 0.6), (900, 0.6)
-    ]  # fmt: skip
-    # The device up to sector 80 is known from all of the log.
-    place = {x: round((chart.axis[1] - 8 - y) / 94 * 80) for x, y, _ in chart.points}
-    assert place == {150: 40, 900: 50}
-    from_the_start = chart_of(gantt([("none", named("one"), log)], (20, 790)))
-    assert [x for x, *_ in from_the_start.points] == [130, 140, 160, 230]
-
-
-def test_the_head_is_drawn_in_the_order_of_dispatches_on_a_device_of_any_size() -> None:
-    log = log_of((0, 0, 300, 310, 1), (1, 0, 100, 320, 0), (0, 0, 200, 330, 1))
-    chart = chart_of(gantt([("none", named("one", "two"), log)], (0, 770)))
-    bottom = chart.axis[1]
-    assert chart.points == [
-        (230, bottom - 8, SECOND), (330, bottom - 102, FIRST), (430, bottom - 102, FIRST)
-    ]  # fmt: skip
-    log["sector"] = 0
-    chart = chart_of(gantt([("none", named("one", "two"), log)], (0, 770)))
-    assert {y for _, y, _ in chart.points} == {bottom - 8}
-    none = chart_of(gantt([("none", named("one", "two"), log)], (500, 770)))
-    assert (none.points, none.bars) == ([], [])
-    assert [word for word, _, _ in none.words] == ["none", "one", "two"]
-
-
-def test_a_window_without_length_is_drawn() -> None:
-    log = log_of((0, 4, 5, 6, 7))
-    chart = chart_of(gantt([("none", named("one"), log)], (5, 5)))
-    assert {ms for _, ms, _ in chart.ticks} == {5}
-    assert (chart.bars[0][0], chart.points[0][0]) == (130, 130)
-
-
-def test_every_process_has_a_row_and_a_colour_until_they_repeat() -> None:
-    log = log_of(*((process, 10, 20, 30, process) for process in range(8)))
-    chart = chart_of(gantt([("none", named(*"abcdefgh"), log)], (0, 77)))
-    colours = [bar[4] for bar in chart.bars]
-    assert len(set(colours)) == 6
-    assert colours[:2] == [FIRST, SECOND] == colours[6:]
-    assert [point[2] for point in chart.points] == colours == [wait[3] for wait in chart.waits]
-    rows = [y for word, _, y in chart.words if word in set("abcdefgh")]
-    assert [rows[0] + 22 * place for place in range(8)] == rows
-    assert [y for _, y, *_ in chart.bars] == [y - 10 for y in rows]
+@pytest.mark.parametrize("title", PICTURES)
+def test_pictures(title: str, golden: Golden) -> None:
+    runs, window = PICTURES[title]
+    svg = gantt([(name, named(*processes), log) for name, processes, log in runs], window)
+    golden(f"gantt/{title.replace(' ', '-')}.svg", svg.replace("><", ">\n<"))
 
 
 def test_at_most_1200_requests_are_drawn_of_a_scheduler() -> None:
     log = log_of(*((0, at / 10, at / 10, at / 10, at) for at in range(1300)))
-    chart = chart_of(gantt([("none", named("one"), log)], (10, 200)))
-    assert (len(chart.bars), len(chart.points)) == (1200, 1200)
-    assert chart.ms(chart.points[0][0]) == 10
-    assert chart.ms(chart.points[-1][0]) == pytest.approx(10 + 119.9, abs=0.2)
+    svg = gantt([("none", named("one"), log)], (10, 200))
+    assert (svg.count("<rect"), svg.count("<circle")) == (1200, 1200)
+    first, last = re.findall(r'<circle cx="([\d.]+)"', svg)[:: 1200 - 1]
+    # The last of them is dispatched at 129.9 of 10 to 200 ms.
+    assert float(first) == 130 and float(last) == pytest.approx(130 + 770 * 119.9 / 190, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -255,30 +125,10 @@ def test_without_a_window_300_requests_of_the_fastest_run_are_shown(
         times = [FROM_MS + every * at for at in range(count)]
         return log_of(*((0, ms, ms, ms, 1) for ms in times))
 
-    runs = [
-        ("slow", named("one"), completed(count // 2, 70)),
-        ("fast", named("one"), completed(count, 3)),
-        ("slower", named("one"), completed(count // 3, 7)),
-    ]
-    drawn, _ = charts(gantt(runs))
-    for chart in drawn:
-        assert chart.ticks[0][1] == FROM_MS + 3 * first
-        assert chart.ticks[-1][1] == FROM_MS + 3 * last
-    assert [chart.words[0][0] for chart in drawn] == ["slow", "fast", "slower"]
-
-
-def test_the_shown_time_ends_after_the_last_completion() -> None:
-    log = log_of((0, 0, 0, 0, 1), (0, 0, 0, 0, 1))
-    log["completed_ns"] = (4, 8)  # of 4 to 9 ns, 8 is at four fifths
-    log["dispatched_ns"] = (4, 5)
-    chart = chart_of(gantt([("none", named("one"), log)]))
-    assert [(x, width) for x, _, width, *_ in chart.bars] == [(130, 0.6), (284, 462)]
-
-
-def test_a_run_without_requests_is_drawn_over_a_millisecond() -> None:
-    chart = chart_of(gantt([("none", named("one"), log_of())]))
-    assert [f"{ms}" for _, ms, _ in chart.ticks] == ["0.0", "0.2", "0.5", "0.8", "1.0"]
-    assert not chart.bars and not chart.points
+    counts = {"slow": (count // 2, 70), "fast": (count, 3), "slower": (count // 3, 7)}
+    svg = gantt([(name, named("one"), completed(*of)) for name, of in counts.items()])
+    ticks = [float(ms) for ms in re.findall(r">([\d.]+) ms<", svg)]
+    assert ticks[::5] == [FROM_MS + 3 * first] * 3 and ticks[4::5] == [FROM_MS + 3 * last] * 3
 
 
 def figures(name: str, mbps: float, iops: float, mean_ms: float, p99_ms: float | None) -> Any:

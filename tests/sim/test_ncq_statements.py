@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from golden import Golden
 
 from schedlab.sim.ncq_figures import Figure, change, figures
 from schedlab.sim.ncq_study import POLICIES, Statement, Study, half_width, study_sweep
@@ -68,6 +70,12 @@ def statement(of: Study, title: str) -> Statement:
     return found
 
 
+def around(percent: float, within: float) -> dict[float, bool]:
+    """What comes out of values at, near and beyond the limits of a published share."""
+    sides = {0: True, 0.95: True, -0.95: True, 1.05: False, -1.05: False}
+    return {percent + 100 * within * away: expected for away, expected in sides.items()}
+
+
 def test_the_sweep_holds_every_cell_once_for_each_seed() -> None:
     sweep = study_sweep(1234, 3)
     cells = [cell_of(point.settings) for point in sweep.points]
@@ -114,102 +122,37 @@ def test_nothing_over_nothing_is_no_change() -> None:
     assert (half.ratio("iops", "C", "sb", 8), half.ratio("iops", "C", "ts", 8)) == (0.5, 1)
 
 
-NEAR = [
+# Of each statement: the cell that changes, and values on both sides of its limit.
+LIMITS = [
     *(
-        (f"A, 64 MiB, mean read of {policy.upper()}, share of FCFS, α = {alpha}", at, 0.04,
-         [("mean_read_ms", ("A", policy, 64, alpha, "serial"))])
-        for policy, at in (("s", 0.41), ("ts", 0.27), ("tsb", 0.22))
+        (f"A, 64 MiB, mean read of {policy.upper()}, share of FCFS, α = {alpha}",
+         ("mean_read_ms", ("A", policy, 64, alpha, "serial")), around(at, 0.04))
+        for policy, at in (("s", 41), ("ts", 27), ("tsb", 22))
         for alpha in (0.9, 0.95)
     ),
     *(
-        (f"B, {buffer} MiB, mean read of TSB, share of FCFS", 0.35, 0.06,
-         [("mean_read_ms", ("B", "tsb", buffer))])
+        (f"B, {buffer} MiB, mean read of TSB, share of FCFS",
+         ("mean_read_ms", ("B", "tsb", buffer)), around(35, 0.06))
         for buffer in (32, 128)
     ),
-    ("D, 32 MiB, mean write of TSB from NCQ entry, share of FCFS", 1.06, 0.04,
-     [("mean_write_ncq_ms", ("D", "tsb", 32))]),
+    ("D, 32 MiB, mean write of TSB from NCQ entry, share of FCFS",
+     ("mean_write_ncq_ms", ("D", "tsb", 32)), around(106, 0.04)),
+    ("A, 32 MiB, TSB: longest write at α = 1 over that at 0.9",
+     ("max_write_ms", ("A", "tsb", 32, 1.0, "serial")), {199: False, 200: True, 900: True}),
+    ("D, 32 MiB, mean read from NCQ entry: TSB over TS",
+     ("mean_read_ncq_ms", ("D", "tsb", 32)), {99: False, 100: False, 101: True, 200: True}),
+    ("A, 64 MiB, IOPS of TSB, share of FCFS",
+     ("iops", ("A", "tsb", 64)), {98.9: False, 99.1: True, 100.9: True, 101.1: False}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("title", "published", "within", "cells"), NEAR)
-def test_a_share_near_the_papers_comes_out_on_both_sides_of_it(
-    title: str, published: float, within: float, cells: list[tuple[str, Cell]]
+@pytest.mark.parametrize(("title", "cell", "expected"), LIMITS)
+def test_a_statement_comes_out_within_its_limits(
+    title: str, cell: tuple[str, Cell], expected: dict[float, bool]
 ) -> None:
-    for away, expected in ((0, True), (0.95, True), (-0.95, True), (1.05, False), (-1.05, False)):
-        share = published + away * within
-        found = statement(study(dict.fromkeys(cells, 100 * share)), title)
-        assert (found.published, found.comes_out) == (f"{published:.2f}", expected)
-        assert found.model_value == pytest.approx(share)
-        assert found.remark == ("the paper does not name the buffer" if title[0] == "B" else "")
-    assert statement(study(), title).model_value == 1
-
-
-@pytest.mark.parametrize(
-    ("title", "published", "changes", "value", "expected"),
-    [
-        (
-            "A, 32 MiB, TSB: longest write at α = 1 over that at 0.9",
-            "“clearly grows”",
-            {
-                ("max_write_ms", ("A", "tsb", 32)): 40,
-                ("max_write_ms", ("A", "tsb", 32, 1.0, "serial")): grown,
-            },
-            grown / 40,
-            expected,
-        )
-        for grown, expected in ((20, False), (79, False), (80, True), (120, True))
-    ]
-    + [
-        (
-            "D, 32 MiB, mean read from NCQ entry: TSB over TS",
-            "TSB is worse",
-            {
-                ("mean_read_ncq_ms", ("D", "tsb", 32)): tsb,
-                ("mean_read_ncq_ms", ("D", "ts", 32)): 50,
-            },
-            tsb / 50,
-            expected,
-        )
-        for tsb, expected in ((20, False), (49, False), (50, False), (51, True), (200, True))
-    ]
-    + [
-        (
-            "A, 64 MiB, IOPS of TSB, share of FCFS",
-            "“hardly changes”",
-            {("iops", ("A", "tsb", 64)): rate},
-            rate / 100,
-            expected,
-        )
-        for rate, expected in (
-            (98.9, False), (99.1, True), (100, True), (100.9, True), (101.1, False), (250, False),
-        )
-    ],
-)  # fmt: skip
-def test_statements_in_words_change_at_their_limit(
-    title: str, published: str, changes: Changes, value: float, expected: bool
-) -> None:
-    found = statement(study(changes), title)
-    assert (found.published, found.comes_out, found.remark) == (published, expected, "")
-    assert found.model_value == pytest.approx(value)
-
-
-@pytest.mark.parametrize("metric", ["mean_read_ms", "mean_write_ms"])
-@pytest.mark.parametrize("workload", ["A", "D"])
-def test_the_smallest_share_of_the_parallel_device_is_found_wherever_it_is(
-    metric: str, workload: str
-) -> None:
-    changes = {
-        ("utilisation", ("A", "fcfs", 64, 0.9, "parallel")): 0.125,
-        ("utilisation", ("D", "fcfs", 64, 0.9, "parallel")): 0.25,
-        ("utilisation", ("D", "tsb", 64, 0.9, "parallel")): 0.75,
-        (metric, (workload, "sb", 64, 0.9, "parallel")): 80.0,
-        (metric, (workload, "sb", 64)): 10.0,
-    }
-    found = statement(
-        study(changes), "64 dies in parallel: the smallest share of FCFS of any policy"
-    )
-    assert (found.model_value, found.published, found.comes_out) == (0.8, "", None)
-    assert found.remark == "the dies are busy for 25.0% of the time at most"
+    for value, comes_out in expected.items():
+        found = statement(study({cell: value}), title)
+        assert (found.comes_out, found.model_value) == (comes_out, pytest.approx(value / 100))
 
 
 def test_half_of_the_interval_of_a_mean_is_that_of_students_t() -> None:
@@ -292,99 +235,6 @@ def test_a_cell_is_overloaded_if_one_of_its_seeds_is() -> None:
     assert one.is_overloaded("D", "s", 64, "parallel")
 
 
-@pytest.mark.parametrize(("best", "expected"), [(64, True), (32, False), (128, False)])
-def test_the_best_buffer_is_compared_only_where_the_paper_names_it(
-    best: int, expected: bool
-) -> None:
-    one = study(
-        {
-            (f"mean_{way}{at}_ms", (workload, "tsb", best)): 70.0
-            for way in ("read", "write")
-            for at in ("", "_ncq")
-            for workload in "ABCD"
-        }
-    )
-    found = [each for each in one.statements() if "buffer of the best" in each.result]
-    titles = [
-        f"{workload}, {way}s from {since}: buffer of the best {basis} gain of TSB (MiB)"
-        for workload in "ABCD"
-        for way in ("read", "write")
-        for since in ("arrival", "NCQ entry")
-        for basis in ("relative", "absolute")
-    ]
-    assert [each.result for each in found] == titles
-    for each in found:
-        relative = "relative" in each.result
-        known = each.result.startswith("A, reads")
-        right = expected if relative else best == 32
-        assert each.comes_out is (right if known else None)
-        assert each.published == (("64 MiB" if relative else "32 MiB") if known else "")
-        assert each.model_value == best
-        gain = "30%" if "relative" in each.result else "30.00 ms"
-        assert each.remark == f"{best} MiB, {gain}"
-
-
-def test_a_best_buffer_that_is_too_close_to_call_is_neither_right_nor_wrong() -> None:
-    one = study(overloaded=[("A", "fcfs", 8), ("A", "tsb", 16)])
-    title = "A, reads from arrival: buffer of the best relative gain of TSB (MiB)"
-    found = statement(one, title)
-    assert found.comes_out is None and math.isnan(found.model_value)
-    assert found.remark == (
-        "too close to call: 32 and 64 MiB, about 0%; 2 overloaded omitted: 8, 16 MiB"
-    )
-    (row,) = [row for row in one.rows() if row["result"] == title]
-    assert (row["model"], row["comes out"], row["paper"]) == ("–", "", "64 MiB")
-    other = statement(one, title.replace("A, ", "B, "))
-    assert other.remark == "too close to call: 8 and 16 MiB, about 0%"
-
-
-def test_small_buffers_name_where_writes_are_worse_than_under_fcfs() -> None:
-    one = study(
-        {
-            ("mean_write_ncq_ms", ("C", "ts", 8)): 125.0,
-            ("mean_write_ncq_ms", ("C", "ts", 32)): 101.0,
-            ("mean_write_ncq_ms", ("C", "tsb", 8)): 75.0,
-            ("mean_write_ms", ("C", "tsb", 8)): 300.0,
-        }
-    )
-    found = [each for each in one.statements() if "mean write from NCQ entry at 8" in each.result]
-    assert [each.result for each in found] == [
-        f"{workload}, {policy}: mean write from NCQ entry at 8 MiB, share of FCFS"
-        for workload in "ABCD"
-        for policy in ("TS", "TSB")
-    ]
-    assert {(each.published, each.comes_out) for each in found} == {("", None)}
-    assert [each.model_value for each in found] == [1, 1, 1, 1, 1.25, 0.75, 1, 1]
-    assert found[4].remark == "worse than FCFS at 8, 32 MiB"
-    assert {each.remark for each in (*found[:4], *found[5:])} == {"worse than FCFS at no MiB"}
-
-
-# Where all values are equal, only one of the paper's statements holds: that the rate is the same.
-PLAIN = """\
-Simulated: 2 of 18 statements of the paper are reproduced.
-
-                paper  model  statement
-no               0.41   1.00  A, 64 MiB, mean read of S, share of FCFS, α = 0.9"""
-
-
-def test_the_terminal_counts_and_lists_what_was_compared() -> None:
-    one = study()
-    lines = one.lines()
-    assert lines[:4] == PLAIN.splitlines()
-    judged = [row for row in one.rows() if row["comes out"]]
-    assert [row["comes out"] for row in judged].count("yes") == 2
-    assert "yes  “hardly changes”   1.00  A, 64 MiB, IOPS of TSB, share of FCFS" in lines
-    assert lines[-1] == "41 more figures without a number in the paper are on the page."
-    assert max(map(len, lines)) <= 80
-    narrow = one.lines(62)
-    assert max(map(len, narrow)) <= 62
-    cannot = one.cannot()
-    assert len(cannot) == len(judged) - 2
-    title = "A, 64 MiB, mean read of S, share of FCFS, α = 0.9"
-    assert cannot[0] == f"{title}: the paper has 0.41, here it is 1.00."
-    assert {row["model"] for row in judged} == {"1.00"}
-
-
 def test_statements_in_words_follow_their_figures() -> None:
     """Each comes out with figures as the paper has them, and not with the opposite."""
 
@@ -404,157 +254,81 @@ def test_statements_in_words_follow_their_figures() -> None:
     assert words(falling | {("D", "tsb", 64): 500.0}) == [False, False, False]
 
 
-def test_the_basis_names_seeds_requests_and_overloaded_cells() -> None:
-    one = study(overloaded=[("D", "tsb", 128), ("A", "sb", 8), ("A", "s", 8)])
-    text = one.basis(20_000, 8)
-    assert text.startswith("8 seeds of 20,000 requests, means over the seeds, serial service, ")
-    assert "α = 0.9 and dispatch-overtake aging unless" in text
-    assert text.endswith(" Overloaded under some policy: A at 8 MiB, D at 128 MiB.")
-    assert study().basis(1, 2).endswith("only the numbers in its text are known.")
+@pytest.mark.parametrize("metric", ["mean_read_ms", "mean_write_ms"])
+@pytest.mark.parametrize("workload", ["A", "D"])
+def test_the_smallest_share_of_the_parallel_device_is_found_wherever_it_is(
+    metric: str, workload: str
+) -> None:
+    one = study({
+        (metric, (workload, "sb", 64, 0.9, "parallel")): 80.0,
+        (metric, (workload, "sb", 64)): 10.0,
+    })  # fmt: skip
+    title = "64 dies in parallel: the smallest share of FCFS of any policy"
+    assert statement(one, title).model_value == 0.8
 
 
-def figure(of: Study, title: str) -> Figure:
-    (found,) = [each for each in figures(of) if each.title == title]
-    return found
+@pytest.mark.parametrize("best", [32, 64, 128])
+def test_the_best_buffer_is_compared_only_where_the_paper_names_it(best: int) -> None:
+    metrics = [f"mean_{way}{at}_ms" for way in ("read", "write") for at in ("", "_ncq")]
+    one = study({(metric, (w, "tsb", best)): 70.0 for metric in metrics for w in "ABCD"})
+    found = [each for each in one.statements() if "buffer of the best" in each.result]
+    for each in found:
+        published = 64 if "relative" in each.result else 32
+        is_named = each.result.startswith("A, reads")
+        assert each.comes_out is (best == published if is_named else None)
+        assert (each.published == f"{published} MiB") == is_named and each.model_value == best
+    assert len(found) == 32
 
 
-def test_figures_come_in_the_order_of_the_page() -> None:
-    axes = [(each.title, each.kind, each.x, each.y, each.by, each.log) for each in figures(study())]
-    share, longest = "share of FCFS", "longest response (ms)"
-    size, mean = "buffer (MiB)", "mean read (ms)"
-    over = "Mean read response over the size of the buffer"
-    assert axes == [
-        ("Mean read response, share of FCFS (64 MiB)", "bar", "workload", share, "policy", False),
-        ("Mean write response, share of FCFS (64 MiB)", "bar", "workload", share, "policy", False),
-        ("Longest response over α (A, TSB, 32 MiB)", "line", "α", longest, "direction", False),
-        (f"{over} (A)", "line", size, mean, "policy", True),
-        (f"{over} (B)", "line", size, mean, "policy", True),
-        ("D from NCQ entry, share of FCFS (32 MiB)", "bar", "direction", share, "policy", False),
-        ("I/O operations per second (64 MiB)", "bar", "workload", "IOPS", "policy", False),
+def known() -> Study:
+    """Other values in every cell, metric and seed; some cells are overloaded."""
+    cells = list(dict.fromkeys(cell_of(point.settings) for point in study_sweep(50, 3).points))
+    values = random.Random(1)
+    changes = {
+        (metric, cell): [values.uniform(20, 120)] * 2 + [values.uniform(20, 120)]
+        for metric in METRICS
+        for cell in cells
+    }
+    full = [("D", "tsb", 128), ("A", "sb", 8), ("A", "s", 8), ("B", "fcfs", 64), ("C", "ts", 16)]
+    return study(changes, full)
+
+
+def drawn(figure: Figure) -> list[str]:
+    """All of a figure, its rows in one line each."""
+    axes = f"{figure.kind}: {figure.y} over {figure.x} by {figure.by}, log: {figure.log}"
+    rows = [
+        "  " + ", ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values())
+        for row in figure.rows
     ]
+    return ["", figure.title, axes, *rows, figure.note]
+
+
+def test_the_page_of_the_study(golden: Golden) -> None:
+    """Every statement, figure and note of cells that all differ."""
+    one = known()
+    table = (" | ".join(row.values()) for row in one.rows())
+    figured = (line for each in figures(one) for line in drawn(each))
+    texts = (*one.lines(), "", *one.cannot(), "", one.basis(20_000, 8), "", *table, *figured)
+    golden("ncq-study.txt", "\n".join(texts))
+    assert max(map(len, one.lines())) <= 80 and max(map(len, one.lines(62))) <= 62
+
+
+def test_notes_where_nothing_differs_and_nothing_is_overloaded(golden: Golden) -> None:
+    one = study()
+    notes = (
+        one.basis(1, 2),
+        *(row["remark"] for row in one.rows()),
+        *(f.note for f in figures(one)),
+    )
+    golden("ncq-study-notes.txt", "\n".join(dict.fromkeys(notes)))
 
 
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [
-        (1, "stays within 5%"),
-        (1.04, "stays within 5%"),
-        (0.96, "stays within 5%"),
-        (1.06, "grows 1.06×"),
-        (0.94, "falls to 0.94"),
-        (2.5, "grows 2.50×"),
-        (0.04, "falls to 0.04"),
+        (1, "stays within 5%"), (1.04, "stays within 5%"), (0.96, "stays within 5%"),
+        (1.06, "grows 1.06×"), (0.94, "falls to 0.94"), (2.5, "grows 2.50×"),
     ],
-)
+)  # fmt: skip
 def test_a_change_is_a_growth_a_fall_or_none(ratio: float, words: str) -> None:
     assert change(ratio) == words
-
-
-@pytest.mark.parametrize("way", ["read", "write"])
-def test_shares_of_policies_with_the_papers_values(way: str) -> None:
-    cells = [(workload, policy) for workload in "ABCD" for policy in POLICIES]
-    values = {cell: 100.0 + place for place, cell in enumerate(cells)}
-    changes = {(f"mean_{way}_ms", (*cell, 64)): value for cell, value in values.items()}
-    changes[f"mean_{way}_ms", ("C", "sb", 64)] = 50.0
-    one = study(changes, [("C", "s", 64), ("D", "tsb", 64), ("A", "s", 32)])
-    drawn = figure(one, f"Mean {way} response, share of FCFS (64 MiB)")
-    assert [(row["workload"], row["policy"]) for row in drawn.rows] == [
-        (workload, policy.upper()) for workload, policy in cells
-    ]
-    paper = {("A", "S"): 0.41, ("A", "TS"): 0.27, ("A", "TSB"): 0.22, ("B", "TSB"): 0.35}
-    for row, (workload, policy) in zip(drawn.rows, cells, strict=True):
-        share = one.ratio(f"mean_{way}_ms", workload, policy, 64)
-        assert row["share of FCFS"] == share
-        expected = paper.get((row["workload"], row["policy"])) if way == "read" else None
-        assert row["paper"] == expected
-    assert drawn.note == (
-        f"The smallest share is 0.45, SB on C. Black ticks: the {4 if way == 'read' else 0} values "
-        "that the paper's text states. Overloaded under some policy: C, D."
-    )
-    assert figure(study(), drawn.title).note.endswith(" No workload overloads the device.")
-
-
-def test_the_longest_response_over_alpha() -> None:
-    alphas = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-    changes = {
-        (f"max_{way}_ms", ("A", "tsb", 32, alpha, "serial")): start + 10 * place
-        for way, start in (("read", 20.0), ("write", 200.0))
-        for place, alpha in enumerate(alphas)
-    }
-    drawn = figure(study(changes), "Longest response over α (A, TSB, 32 MiB)")
-    assert [tuple(row.values()) for row in drawn.rows] == [
-        (alpha, start + 10 * place, way)
-        for way, start in (("read", 20.0), ("write", 200.0))
-        for place, alpha in enumerate(alphas)
-    ]
-    # 20 → 70 → 100, and 200 → 250 → 280.
-    assert drawn.note == (
-        "The longest read grows 3.50× from α = 0.1 to 0.9; the longest read grows 1.43× from "
-        "α = 0.9 to 1.0; the longest write grows 1.25× from α = 0.1 to 0.9; the longest write "
-        "grows 1.12× from α = 0.9 to 1.0."
-    )
-
-
-@pytest.mark.parametrize("workload", ["A", "B"])
-def test_mean_reads_over_the_size_of_the_buffer(workload: str) -> None:
-    values = {
-        (policy, buffer): 100.0 + 10 * row + column
-        for row, policy in enumerate(POLICIES)
-        for column, buffer in enumerate(BUFFERS)
-    }
-    values["s", 128], values["tsb", 128] = 220.0, 35.0
-    changes = {("mean_read_ms", (workload, *cell)): value for cell, value in values.items()}
-    full = [(workload, "ts", 8), (workload, "fcfs", 16), ("C", "s", 32)]
-    title = f"Mean read response over the size of the buffer ({workload})"
-    drawn = figure(study(changes, full), title)
-    assert [tuple(row.values()) for row in drawn.rows] == [
-        (buffer, value, policy.upper()) for (policy, buffer), value in values.items()
-    ]
-    assert drawn.note == (
-        "From 8 to 128 MiB: FCFS stays within 5%, S grows 2.00×, SB stays within 5%, TS stays "
-        "within 5%, TSB falls to 0.25. Overloaded: 8, 16 MiB. Both axes are logarithmic."
-    )
-    plain = figure(study(), title).note
-    assert "Overloaded" not in plain and plain.endswith(" stays within 5%. Both axes are "
-                                                        "logarithmic.")  # fmt: skip
-
-
-def test_shares_of_d_from_ncq_entry() -> None:
-    changes = {
-        ("mean_read_ncq_ms", ("D", "ts", 32)): 120.0,
-        ("mean_write_ncq_ms", ("D", "tsb", 32)): 101.0,
-        ("mean_write_ncq_ms", ("D", "s", 32)): 60.0,
-    }
-    title = "D from NCQ entry, share of FCFS (32 MiB)"
-    drawn = figure(study(changes), title)
-    shares = {(row["direction"], row["policy"]): row["share of FCFS"] for row in drawn.rows}
-    assert list(shares) == [
-        (way, policy.upper()) for way in ("read", "write") for policy in POLICIES
-    ]
-    changed = {("read", "TS"): 1.2, ("write", "TSB"): 1.01, ("write", "S"): 0.6}
-    assert {cell: share for cell, share in shares.items() if share != 1} == changed
-    paper = {(row["direction"], row["policy"]): row["paper"] for row in drawn.rows if row["paper"]}
-    assert paper == {("write", "TSB"): 1.06}
-    ticks = "Black ticks: the paper's text."
-    assert drawn.note == f"Worse than FCFS: TS on reads, TSB on writes. {ticks}"
-    assert figure(study(), title).note == f"Worse than FCFS: none. {ticks}"
-
-
-def test_rates_and_their_largest_difference() -> None:
-    changes = {
-        ("iops", ("A", "s", 64)): 110.0,
-        ("iops", ("A", "tsb", 64)): 88.0,
-        ("iops", ("D", "sb", 64)): 102.0,
-        ("iops", ("D", "sb", 32)): 300.0,
-    }
-    title = "I/O operations per second (64 MiB)"
-    drawn = figure(study(changes, [("B", "fcfs", 64)]), title)
-    rates = {(row["workload"], row["policy"]): row["IOPS"] for row in drawn.rows}
-    assert len(rates) == len(drawn.rows) == 20
-    changed = {("A", "S"): 110, ("A", "TSB"): 88, ("D", "SB"): 102}
-    assert {cell: rate for cell, rate in rates.items() if rate != 100} == changed
-    assert {row["paper"] for row in drawn.rows} == {None}
-    assert drawn.note == (
-        "Largest difference between policies: A 25.0%, B 0.0%, C 0.0%, D 2.0%. "
-        "Overloaded under some policy: B."
-    )

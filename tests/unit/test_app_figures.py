@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from answers import DELTA, behind
+from golden import Golden
 
 from schedlab import _core
 from schedlab.app import count, documents, single_load, trace_command, trace_io
@@ -46,44 +47,17 @@ def group(**changes: Any) -> dict[str, Any]:
     return usual | changes
 
 
-def test_a_load_in_words() -> None:
-    lines = list(load_lines(group()))
-    assert len(lines) == 5
-    assert lines[0] == "reads:         1,201 /s         4.8 MB/s  in 2.50 s"
-    assert lines[1].startswith("        latency in µs (from the intended start): mean 1,234.5, p50")
-    assert lines[2] == "writes:          399 /s         1.6 MB/s  in 2.50 s"
-    assert "mean 98.7, " in lines[3]
-    assert lines[4] == "CPU:    1.50 µs user, 5.25 µs system per request (psync)"
-
-
-def test_a_side_without_requests_is_not_shown() -> None:
-    lines = list(load_lines(group(writes=side(0, 0, 0.0))))
-    assert [line.partition(":")[0] for line in lines if line[0] != " "] == ["reads", "CPU"]
-    written = list(load_lines(group(reads=side(0, 0, 0.0))))
-    assert written[0].startswith("writes:          399 /s")
-    failed = list(load_lines(group(reads=side(0, 0, 0.0, errors=1), writes=side(0, 0, 0.0))))
-    assert failed[0] == "reads:             0 /s         0.0 MB/s  in 2.50 s"
-    assert not any(line.startswith("CPU") for line in failed)
-
-
-@pytest.mark.parametrize(
-    ("changes", "note"),
-    [
-        ({"load_generator_bottleneck": True},
-         "the load generator is the bottleneck, not the device"),
-        ({"fallback": "no ring"}, "another engine was used: no ring"),
-        ({"unissued": 1}, "1 requests were due and never issued"),
-        ({"error_counts": {"EIO": 2}}, "failed requests: {'EIO': 2}"),
-        ({"first_error": "EIO at 8"}, "first error: EIO at 8"),
-        ({"mismatches": 1, "first_mismatch": "at 4"}, "1 records do not match: at 4"),
-        ({"arrivals": "closed"}, "closed loop: while the device stalls nothing arrives, so that "
-         "the percentiles cannot show it; --rate can"),
-    ],
-)  # fmt: skip
-def test_notes_on_a_load(changes: dict[str, Any], note: str) -> None:
-    assert [line for line in load_lines(group(**changes)) if "note" in line] == [f"note: {note}"]
-    closed = "(closed loop)" in "".join(load_lines(group(**changes)))
-    assert closed == ("arrivals" in changes)
+def test_loads_in_words(golden: Golden) -> None:
+    """What was done, and a note on whatever a reader must know to believe it."""
+    none = side(0, 0, 0.0)
+    changes: list[dict[str, Any]] = [
+        {}, {"writes": none}, {"reads": none},
+        {"reads": side(0, 0, 0.0, errors=1), "writes": none},
+        {"load_generator_bottleneck": True}, {"fallback": "no ring"}, {"unissued": 1},
+        {"error_counts": {"EIO": 2}}, {"first_error": "EIO at 8"},
+        {"mismatches": 1, "first_mismatch": "at 4"}, {"arrivals": "closed"},
+    ]  # fmt: skip
+    golden("commands/load.txt", "\n\n".join("\n".join(load_lines(group(**c))) for c in changes))
 
 
 WORKERS = {
@@ -96,24 +70,12 @@ WORKERS = {
 }
 
 
-def test_figures_of_workers() -> None:
+def test_figures_of_workers(golden: Golden) -> None:
+    """3072 KiB in 1.5 s, 5120 in 4 s and nothing are 3328 KiB/s; 9216 in 4 s are 2304."""
     figures = worker_lines(WORKERS)
-    assert figures == {
-        "children_kib_per_s": 3328.0,  # 3072 in 1.5 s, 5120 in 4 s, and nothing
-        "parent_kib_per_s": 2304.0,  # 9216 in 4 s
-        "min_kib_per_s": 0.0,
-        "max_kib_per_s": 2048.0,
-        "avg_kib_per_s": pytest.approx(1109.3333),
-        "min_xfer_kib": 1024.0,
-    }
-    assert as_iozone(figures, "re-read", 3).splitlines() == [
-        "\tChildren see throughput for  3 re-readers \t=     3328.00 kB/sec",
-        "\tParent sees throughput for  3 re-readers \t=     2304.00 kB/sec",
-        "\tMin throughput per process \t=        0.00 kB/sec",
-        "\tMax throughput per process \t=     2048.00 kB/sec",
-        "\tAvg throughput per process \t=     1109.33 kB/sec",
-        "\tMin xfer \t=     1024.00 kB",
-    ]
+    assert (figures["children_kib_per_s"], figures["parent_kib_per_s"]) == (3328, 2304)
+    assert figures["avg_kib_per_s"] == pytest.approx(3328 / 3)
+    golden("commands/workers.txt", as_iozone(figures, "re-read", 3))
     still = worker_lines({"elapsed_ns": 0, "workers": WORKERS["workers"]})
     assert still["parent_kib_per_s"] == 0.0
 
@@ -166,42 +128,14 @@ def costs(**changes: Any) -> Costs:
     return Costs(**usual | changes)
 
 
-def test_costs_in_words() -> None:
-    assert costs().lines() == [
-        "context switches on CPU 3, mean of 7 batches and 95 % interval",
-        "  pipe ping-pong                 2.346 ± 0.079 µs",
-        "  futex ping-pong                1.500 ± 0.025 µs",
-        "  yield, 0 KiB touched           1.000 ± 0.010 µs",
-        "  yield, 117 KiB touched       250.000 ± 50.000 µs",
-        "predicted loss by switches of 250.000 µs (117 KiB):",
-        # Of 0.3 ms: 0.3/1.3 and 0.3/4.3.
-        "  quantum      1 ms: 20.0000 ± 3.0769 %",
-        "  quantum      4 ms: 5.8824 ± 1.0944 %",
-    ]
-    warning = "  without real-time priority a yield may not switch: too low; run as root"
-    assert costs(real_time=False).lines()[5] == warning
+def test_costs_in_words_and_as_plain_types(golden: Golden) -> None:
+    """Of a switch of 250 ± 50 µs a quantum of 1 ms loses 0.2, and of 0.3 ms 0.3/1.3."""
     row = {"candidate": "4 ms", "baseline": "1 ms", "predicted": 0.0625, "predicted_low": -0.03125,
            "predicted_high": 0.25, "measured": 0.125}  # fmt: skip
-    text = (
-        "4 ms beside 1 ms: predicted +6.2500 % (-3.1250 to +25.0000 %), measured +12.5000 %"
-    )  # fmt: skip
-    assert costs(beside=(row,)).lines()[8:] == [text]
-
-
-def test_costs_as_plain_types() -> None:
-    assert costs(beside=({"a": 1},)).as_json() == {
-        "schema": 1,
-        "cpu": 3,
-        "real_time": True,
-        "direct_ns": {"pipe": {"mean": 2345.6, "half_width": 78.9},
-                      "futex": {"mean": 1500.0, "half_width": 25.0}},
-        "ladder": [{"bytes": 0, "mean_ns": 1000.0, "half_width_ns": 10.0},
-                   {"bytes": 120_000, "mean_ns": 250_000.0, "half_width_ns": 50_000.0}],
-        "switch_ns": 250_000.0,
-        "switch_half_width_ns": 50_000.0,
-        "predicted_loss": {1.0: 0.2, 4.0: pytest.approx(0.0588235)},
-        "beside_measured": [{"a": 1}],
-    }  # fmt: skip
+    every = (costs(), costs(real_time=False), costs(beside=(row,)))
+    texts = ["\n".join(each.lines()) for each in every]
+    document = json.dumps(costs(beside=({"a": 1},)).as_json(), indent=1)
+    golden("commands/switch-cost.txt", "\n\n".join((*texts, document)))
 
 
 def test_costs_are_measured_with_priority_where_it_is_allowed(
@@ -276,40 +210,17 @@ def watched() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_where_requests_waited() -> None:
-    head = "process" + " " * 24 + "  requests" + " " * 7 + "MB  mean wait in µs: "
-    parts = "        tag       plug  scheduler     device"
-    assert list(trace_io.lines(watched())) == [
-        "/dev/sdb (bfq), 2.5 s: 3.2 requests in the driver on average, 12.8 in the scheduler",
-        head + parts,
-        "be 4 reader             read        1,000      4.5" + " " * 19
-        + "        2.0        1.0       10.0      100.0",
-        "idle                    write       1,200      9.6" + " " * 19
-        + "        0.0        0.0        0.0        1.0",
-        "rt 0 a long name of a p other           1      0.0" + " " * 19
-        + "        0.0        0.0        0.0        1.5",
-        "note: 1,500 events were lost and are missing from the figures",
-    ]  # fmt: skip
-    whole = {**watched(), "lost": {"ring": 0}}
-    assert not any("note" in line for line in trace_io.lines(whole))
-    one = {**watched(), "lost": {"ring": 1}}
-    assert list(trace_io.lines(one))[-1].startswith("note: 1 events")
-
-
-def test_a_line_for_each_second() -> None:
-    now = watched()
-    first = (
-        "  2.5 s        400 reads/s       480 writes/s  in the driver   7.0  in the scheduler   0.0"
-    )
-    assert trace_io.second_line(now, None) == first
-    requests = {"read": 400, "write": 1100}
-    groups = [{"operation": name, "requests": count} for name, count in requests.items()]
+def test_where_requests_waited(golden: Golden) -> None:
+    variants = [{}, {"lost": {"ring": 0}}, {"lost": {"ring": 1}}]
+    tables = ["\n".join(trace_io.lines({**watched(), **changes})) for changes in variants]
+    groups = [{"operation": name, "requests": n} for name, n in (("read", 400), ("write", 1100))]
     before = {"elapsed_ns": 500_000_000, "groups": groups}
-    assert trace_io.second_line(now, before).startswith(
-        "  2.5 s        300 reads/s        50 writes/s"
-    )
-    at_once = {**now, "elapsed_ns": 0}  # a millisecond is the least
-    assert "1,000,000 reads/s" in trace_io.second_line(at_once, None)
+    at_once = {**watched(), "elapsed_ns": 0}  # a millisecond is the least
+    seconds = [
+        trace_io.second_line(now, last)
+        for now, last in ((watched(), None), (watched(), before), (at_once, None))
+    ]
+    golden("commands/trace-io.txt", "\n\n".join((*tables, *seconds)))
 
 
 class Capture:
@@ -407,39 +318,16 @@ def test_a_ring_without_room_is_refused() -> None:
     assert raised.value.hint == "choose at least 4096"
 
 
-def test_bursts_of_a_command_in_words() -> None:
-    lines = list(trace_command.lines(traced()))
-    assert lines[:5] == [
-        "note: no BTF",
-        "method: bpf, 5 records lost",
-        "task      bursts  preempted     sum ms    mean ms     max ms",
-        "124           24         48     60.000      2.500     36.000",
-        "123           23         46     57.500      2.500     34.500",
-    ]
-    assert lines[22:] == [
-        "105            5         10     12.500      2.500      7.500",
-        "… and 5 more tasks (--json has all)",
-        "the sums agree",
-    ]
-    few = bursts_of().tasks[:2]
-    assert list(trace_command.lines(traced(tasks=few)))[3:] == [
-        "101            1          2      2.500      2.500      1.500",
-        "100            0          0      0.000      0.000      0.000",
-        "the sums agree",
-    ]
-    assert "more tasks" not in "".join(trace_command.lines(traced(tasks=bursts_of().tasks[:20])))
-    ends = list(trace_command.lines(traced(untraced_starts=1, lost_tasks=1)))[-2:]
-    assert ends == [
-        "1 bursts whose start the kernel did not trace count with the CPU time that it charged",
-        "1 forked tasks could not be followed",
-    ]
-    by_perf = list(trace_command.lines(traced(untraced_starts=3, method="perf")))[-1]
-    assert by_perf == "3 bursts whose start the kernel did not trace add no time"
-    other = list(trace_command.lines(traced(untraced_starts=3, method="abc")))[-1]
-    assert other == by_perf
-    assert list(trace_command.lines(traced(has_bursts=False)))[1:] == [
-        "method: bpf, 5 records lost", "CPU time 12.346 ms in 42 bursts"
+def test_bursts_of_a_command_in_words(golden: Golden) -> None:
+    few, many = bursts_of().tasks[:2], bursts_of().tasks[:20]
+    variants: list[dict[str, Any]] = [
+        {}, {"tasks": few}, {"tasks": many}, {"has_bursts": False},
+        {"tasks": few, "untraced_starts": 1, "lost_tasks": 1},
+        {"tasks": few, "untraced_starts": 3, "method": "perf"},
+        {"tasks": few, "untraced_starts": 3, "method": "abc"},
     ]  # fmt: skip
+    texts = ("\n".join(trace_command.lines(traced(**changes))) for changes in variants)
+    golden("commands/trace-cpu.txt", "\n\n".join(texts))
 
 
 def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
@@ -456,15 +344,14 @@ def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
 
 
 def test_what_each_worker_counted() -> None:
-    said: list[str] = []
+    printed: list[str] = []
     row = {"cpu_ns": 2_600_000_000, "calculation_cpu_ns": 2_500_000_000, "count": 50,
            "voluntary_switches": 3, "involuntary_switches": 17}  # fmt: skip
-    count._account([row, {**row, "calculation_cpu_ns": 0}], said.append)
-    assert said == [
-        "process 0: 2600.0 ms CPU, 20.00 calculations per CPU second, 3 voluntary and 17 "
-        "involuntary switches",
-        "process 1: 2600.0 ms CPU, 0.00 calculations per CPU second, 3 voluntary and 17 "
-        "involuntary switches",
+    count._account([row, {**row, "calculation_cpu_ns": 0}], printed.append)
+    switches = "3 voluntary and 17 involuntary switches"
+    assert printed == [
+        f"process {n}: 2600.0 ms CPU, {rate} calculations per CPU second, {switches}"
+        for n, rate in enumerate(("20.00", "0.00"))
     ]
 
 
@@ -488,24 +375,17 @@ def test_how_a_bare_time_is_read(time: str, compat: str, duration_ns: int, said:
     assert count.settings_of({**typed, "cpus": (0,)}, notes.append).cpus == (0,)
 
 
-def test_timings_of_a_device_look_like_hdparms(monkeypatch: pytest.MonkeyPatch) -> None:
-    timings = {"cached": {"bytes": 6 << 30, "elapsed_ns": 2_000_000_000},
-               "device": {"bytes": 1 << 20, "elapsed_ns": 4_000_000_000}}  # fmt: skip
-    monkeypatch.setattr(single_load, "free_pages_reported", lambda: True)
-    lines = single_load.timing_lines(Path("/dev/sdb"), timings, direct=False)
-    assert lines == [
-        "\n/dev/sdb:",
-        " Timing cached reads:          6144 MB in  2.00 seconds = 3072.00 MB/sec",
-        " Timing buffered disk reads:   1 MB in  4.00 seconds = 256.00 kB/sec",
-        " (free memory goes back to the hypervisor; its page faults can slow this)",
-    ]
-    direct = single_load.timing_lines(Path("/dev/sdb"), timings, direct=True)
-    assert direct[1].startswith(" Timing O_DIRECT cached reads:")
-    assert direct[2].startswith(" Timing O_DIRECT disk reads:") and len(direct) == 3
-    whole = {**timings, "device": {"bytes": 4 << 20, "elapsed_ns": 4_000_000_000}}
-    monkeypatch.setattr(single_load, "free_pages_reported", lambda: False)
-    lines = single_load.timing_lines(Path("/dev/sdb"), whole, direct=False)
-    assert lines[2].endswith("4 MB in  4.00 seconds =   1.00 MB/sec") and len(lines) == 3
+def test_timings_of_a_device_look_like_hdparms(
+    monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    cached = {"bytes": 6 << 30, "elapsed_ns": 2_000_000_000}
+    texts = []
+    for moved_bytes, direct, reported in ((1 << 20, False, True), (1 << 20, True, True),
+                                          (4 << 20, False, False)):  # fmt: skip
+        timings = {"cached": cached, "device": {"bytes": moved_bytes, "elapsed_ns": 4_000_000_000}}
+        monkeypatch.setattr(single_load, "free_pages_reported", lambda known=reported: known)
+        texts += single_load.timing_lines(Path("/dev/sdb"), timings, direct=direct)
+    golden("commands/timings.txt", "\n".join(texts))
 
 
 def test_emulated_devices_that_are_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
