@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from golden import Golden
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim import cpu_validate, ncq_figures, ncq_study, read_sweep, run_sweep
 from schedlab.sim import iozone_model as iozone
+from schedlab.sim import read_sweep, run_sweep
 from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.experiments import (
     disk_experiment,
@@ -31,30 +32,11 @@ from schedlab.sim.host import HostSimulation
 from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS
 from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
 from schedlab.sim.replay import Replay
-from schedlab.sim.runs import Requests, Simulation
-from schedlab.sim.sweep import Point, Sweep
-from schedlab.sim.validate import (
-    Comparison,
-    Validation,
-)
+from schedlab.sim.runs import Simulation
 from schedlab.spec import Stopping
 
 Rates = dict[tuple[str, str, int], list[float]]
 KIB, MIB = 1 << 10, 1 << 20
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(DiskSimulation, HostSimulation, Simulation, Requests, Replay, Point, Sweep),
-        *(Comparison, Validation, ncq_study.Statement, ncq_figures.Figure),
-        *(cpu_validate.Stay, cpu_validate.Agreement, cpu_validate.CpuValidation),
-    ],
-)
-def test_what_is_fixed_cannot_be_changed_later(kind: type) -> None:
-    name = dataclasses.fields(kind)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(object.__new__(kind), name, 1)
 
 
 def rates(value: Callable[[str, str, int], list[float]]) -> Rates:
@@ -63,15 +45,7 @@ def rates(value: Callable[[str, str, int], list[float]]) -> Rates:
     return {cell: value(*cell) for cell in cells}
 
 
-def test_the_cells_are_those_of_the_study() -> None:
-    assert SCHEDULERS == ("noop", "deadline", "cfq")
-    short = [size * KIB for size in (8, 16, 32, 64, 128, 256, 512)]
-    assert list(RECORDS) == [*short, 8 * MIB, 16 * MIB]
-    tests = ("Initial write", "Rewrite", "Read", "Re-Read", "Reverse Read", "Random read")
-    assert tuple(TESTS) == (*tests, "Random write")
-
-
-def test_tables_stand_side_by_side_as_in_the_study() -> None:
+def test_tables_stand_side_by_side_as_in_the_study(golden: Golden) -> None:
     def known(start: int) -> Rates:
         def value(scheduler: str, test: str, record: int) -> list[float]:
             place = (SCHEDULERS.index(scheduler), [*TESTS].index(test), RECORDS.index(record))
@@ -81,17 +55,7 @@ def test_tables_stand_side_by_side_as_in_the_study() -> None:
         return rates(value)
 
     lines = iozone.side_by_side({"study": known(10_000), "model": known(20_000)})
-    assert len(lines) == 7 * 12
-    assert lines[:4] == [
-        "",
-        "Initial write, MB/s",
-        "  record    study:      noop  deadline       cfq    model:      noop  deadline       cfq",
-        "      8k            10000.25  11000.25  12000.25            20000.25  21000.25  22000.25",
-    ]
-    assert lines[5] == lines[3].replace("      8k", "     32k").replace("0.25", "2.25")
-    assert lines[-2].startswith("      8M            10067.25  11067.25  12067.25  ")
-    assert lines[-1].startswith("     16M            10068.25  11068.25  12068.25  ")
-    assert [line for line in lines if line.endswith("MB/s")] == [f"{test}, MB/s" for test in TESTS]
+    golden("iozone-tables.txt", "\n".join(lines))
 
 
 def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst() -> None:
@@ -115,28 +79,7 @@ def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair() -> None:
     assert margins[2:] == pytest.approx([margins[0]] * 61)
 
 
-FIRST = (
-    "One process, one request at a time: in the model the three schedulers are within 1 % of each "
-    "other in 62 of 63 cells. The others: Read 8M (2.0%). Their records are longer than the "
-    "largest request, 512 KiB: they are several requests, which a scheduler can order."
-)
-STUDY = (
-    "The study's five repetitions tell two schedulers apart from a difference of 1.9% on (median "
-    "over the cells; largest 67%); its own means differ by more than that in 2 of 63 cells."
-)
-ELSEWHERE = (
-    " In 1 of these a record is one request, which leaves a scheduler nothing to order: look for "
-    "the reason elsewhere, such as the order of the runs and the place on the disk."
-)
-FASTER = (
-    "In 3 of 63 cells all of the study's rates are above the fastest of the modelled disk in any "
-    "cell, 1044480 MB/s: there its data came from memory, the page cache or that of a host, or "
-    "from a faster device."
-)
-FOUR = "Four processes: they differ by more than 5 % in 2 of 63 cells."
-
-
-def test_sentences_on_known_tables() -> None:
+def test_sentences_on_known_tables(golden: Golden) -> None:
     base = 1e9
     one, four = rates(lambda *_: [0.5 * base, 1.5 * base]), rates(lambda *_: [base])
     one["cfq", "Read", 8 * MIB] = [1.02 * base]
@@ -158,15 +101,11 @@ def test_sentences_on_known_tables() -> None:
     for scheduler in ("noop", "cfq"):
         study[scheduler, "Random write", 8 * KIB] = repeated(1.022)
     study["deadline", "Random write", 8 * KIB] = repeated(1.019)
-    assert iozone.sentences(one, four, study) == [FIRST, STUDY + ELSEWHERE, FASTER, FOUR]
-
+    first = iozone.sentences(one, four, study)
     study["cfq", "Read", 8 * KIB] = repeated(0.9)
     one["cfq", "Read", 8 * MIB] = [3 * base]
     one["cfq", "Read", 512 * KIB] = [1.02 * base]
-    lines = iozone.sentences(one, four, study)
-    untied = "in 61 of 63 cells. The others: Read 512k (2.0%), Read 8M (200.0%)."
-    assert lines[0] == f"{FIRST.partition(' in 62')[0]} {untied}"
-    assert lines[1:] == [STUDY.replace("in 2 of", "in 1 of"), FOUR]
+    golden("iozone-sentences.txt", "\n".join([*first, "", *iozone.sentences(one, four, study)]))
 
 
 def test_a_study_without_spread_finds_no_difference() -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from golden import Golden
 
-from schedlab import app
 from schedlab.app import extraction, targets, trace_files, tune_question, tune_space
 from schedlab.app.comparison import Place
 from schedlab.app.tune_question import Options, preview_lines, question_of, typed_question
@@ -242,31 +239,11 @@ def facts(**changes: Any) -> dict[str, Any]:
     return {"format": "msr", "summary": {**summary, **changes}, "skipped": skipped}
 
 
-def test_facts_of_a_trace() -> None:
-    lines = trace_files.stats_lines(facts())
-    assert lines == [
-        "format                 msr",
-        "requests               4,000 (3,000 reads, 1,000 writes)",
-        "read share             75.0%",
-        "bytes                  5,000 (3,000 read, 2,000 written)",
-        "time span              2.500000000 s",
-        "requests per second    1,600.0",
-        "inter-arrival          mean 1,234.5 µs, cv 0.50, p50 1.5 µs, p99 2,000.0 µs, max 3.1 µs",
-        "read size              mean 4,608, p50 4,096, p99 8,192, max 16,384 bytes",
-        "write size             none",
-        "sequential             12.5%",
-        "devices                1,200",
-        "footprint              8,192 bytes in 4 KiB pages",
-        "furthest byte          9,216",
-        "lines without I/O      7",
-    ]
+def test_facts_of_a_trace(golden: Golden) -> None:
     more = facts(footprint_is_lower_bound=True, trims=3, latency_ns=times(5000.0))
     more["skipped"]["bad"] = 1200
-    lines = trace_files.stats_lines(more)
-    assert lines[11] == "footprint              at least 8,192 bytes in 4 KiB pages"
-    assert lines[13] == "trims                  3 (1,024 bytes)"
-    assert lines[14].startswith("response time          mean 5.0 µs, ")
-    assert lines[-1] == "warning: 1,200 malformed lines were skipped"
+    lines = [*trace_files.stats_lines(facts()), "", *trace_files.stats_lines(more)]
+    golden("commands/trace-stats.txt", "\n".join(lines))
 
 
 def test_only_formats_that_can_be_written_are_named(tmp_path: Path) -> None:
@@ -334,15 +311,3 @@ def test_a_conversion_in_words() -> None:
     assert trace_files.converted_lines(document, "csv") == [
         head, "warning: 1 trims omitted", "warning: 1,500 malformed lines skipped"
     ]  # fmt: skip
-
-
-def test_what_is_shown_and_decided_is_never_changed() -> None:
-    """A value that is passed on stays as it was made; only a search grows."""
-    thawed = set()
-    for module in pkgutil.iter_modules(app.__path__):
-        for value in vars(importlib.import_module(f"schedlab.app.{module.name}")).values():
-            if dataclasses.is_dataclass(value) and isinstance(value, type):
-                parameters: Any = getattr(value, "__dataclass_params__")  # noqa: B009
-                if value.__module__.startswith("schedlab.app") and not parameters.frozen:
-                    thawed.add(value.__name__)
-    assert thawed == {"Tuning"}

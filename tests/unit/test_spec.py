@@ -115,12 +115,6 @@ def test_what_an_older_file_does_not_say_is_nothing_or_the_usual() -> None:
     assert defaults == USUAL
 
 
-@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
-def test_a_noun_cannot_be_changed(noun: Any) -> None:
-    assert noun.__dataclass_params__.frozen
-    assert noun.__dataclass_params__.eq
-
-
 @dataclasses.dataclass(frozen=True)
 class Shapes:
     point: tuple[int, str] = (0, "")
