@@ -6,25 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from small_disks import measured_trace, small_disk
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation, disk_device
 from schedlab.sim.validate import Comparison, demerit
-
-TOML = """
-model = "disk"
-sector = "512"
-rpm = 7500
-heads = 2
-zones = [{first = 0, last = 3, sectors_per_track = 8, track_skew = 0, cylinder_skew = 0}]
-seek = [[1, "1ms"], [3, "3ms"]]
-head_switch = "0.5ms"
-queue_depth = 4
-bus = {sector = "0.1ms"}
-overheads = {read_hit = "0.2ms", read_miss = "0.3ms", write_hit = "0.4ms", write_miss = "0.5ms"}
-cache = {segments = 1, segment = "2KiB", read_ahead = 0}
-"""
 
 
 def test_the_demerit_of_a_sample_with_itself_is_0_and_a_shift_is_itself() -> None:
@@ -34,18 +21,6 @@ def test_the_demerit_of_a_sample_with_itself_is_0_and_a_shift_is_itself() -> Non
     assert demerit([1, 3], [2, 2]) == pytest.approx(1)
     # Different counts: quantile functions at the places of the larger one.
     assert demerit([1, 1, 2, 2], [1, 2]) == pytest.approx(np.sqrt((0.25**2) * 2 / 4))
-
-
-def trace(folder: Path, lines: list[str]) -> str:
-    path = folder / "t.validate"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return f"{path}:disksim-validate"
-
-
-def device(folder: Path, more: str = "") -> str:
-    path = folder / "small.toml"
-    path.write_text(TOML + more)
-    return str(path)
 
 
 def validated(*arguments: str) -> dict:
@@ -58,11 +33,11 @@ def test_services_by_hand(tmp_path: Path) -> None:
     # A turn is 8 ms, a sector 1 ms. Sector 2 passes from 2 to 3 ms, and takes 0.1 ms on the bus.
     # The next comes 1 ms after that, at 4.1 ms: it is in the cache, 0.2 + 0.1 ms.
     lines = ["R A 2 1 3100 1000", "R A 2 1 300 5000"]
-    report = validated(device(tmp_path), trace(tmp_path, lines))
+    report = validated(small_disk(tmp_path), measured_trace(tmp_path, lines))
     assert report["parts"]["all"]["demerit_ms"] == pytest.approx(0)
     assert report["kinds"]["read-hit"] == report["kinds"]["read-miss"] == 1
     shifted = ["R A 2 1 2100 1000", "R A 2 1 1300 5000"]
-    report = validated(device(tmp_path), trace(tmp_path, shifted))
+    report = validated(small_disk(tmp_path), measured_trace(tmp_path, shifted))
     assert report["parts"]["reads"]["demerit_ms"] == pytest.approx(1)
 
 
@@ -71,8 +46,8 @@ def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> No
     # The second write finds the only extent dirty: it waits for the destage, which begins 0.5 ms
     # after the first write came and ends when sector 5 has passed, at 6 ms.
     lines = ["W A 5 1 500 1000", "W A 20 1 4600 90000", "R A 20 1 300 0"]
-    path = device(tmp_path, cache)
-    report = validated(path, trace(tmp_path, lines))
+    path = small_disk(tmp_path, cache)
+    report = validated(path, measured_trace(tmp_path, lines))
     rows = {row["index"]: row for row in report["worst"]}
     assert rows[0]["simulated_ms"] == pytest.approx(0.5)
     assert (rows[0]["kind"], rows[1]["kind"]) == ("write-cached", "write-waited")
@@ -103,13 +78,18 @@ def test_no_measured_response_is_refused(tmp_path: Path) -> None:
     path.write_text("0,1,512,r,0\n")
     with pytest.raises(SpecError, match="no measured response times") as caught:
         CliRunner().invoke(
-            sim, ["validate", device(tmp_path), f"{path}:spc"], catch_exceptions=False
+            sim, ["validate", small_disk(tmp_path), f"{path}:spc"], catch_exceptions=False
         )
     assert "disksim-validate" in str(caught.value.hint)
 
 
 def test_fail_above_exits_1_and_out_holds_the_page(tmp_path: Path) -> None:
-    arguments = [device(tmp_path), trace(tmp_path, ["R A 2 1 1000 1000"]), "--fail-above", "8%"]
+    arguments = [
+        small_disk(tmp_path),
+        measured_trace(tmp_path, ["R A 2 1 1000 1000"]),
+        "--fail-above",
+        "8%",
+    ]
     result = CliRunner().invoke(sim, ["validate", *arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()

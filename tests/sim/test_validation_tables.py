@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden import Golden
+from small_disks import DISK, measured_trace, small_disk
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
@@ -27,20 +28,6 @@ from schedlab.sim.validate import (
 )
 
 MS = 1_000_000
-# One sector is 512 bytes, a turn is 8 ms, and 8 sectors are a track.
-DISK = """
-model = "disk"
-sector = "512"
-rpm = 7500
-heads = 2
-zones = [{first = 0, last = 3, sectors_per_track = 8, track_skew = 0, cylinder_skew = 0}]
-seek = [[1, "1ms"], [3, "3ms"]]
-head_switch = "0.5ms"
-queue_depth = 4
-bus = {sector = "0.1ms"}
-overheads = {read_hit = "0.2ms", read_miss = "0.3ms", write_hit = "0.4ms", write_miss = "0.5ms"}
-cache = {segments = 1, segment = "2KiB", read_ahead = 0}
-"""
 
 
 def test_a_comparison_of_two_samples_by_hand() -> None:
@@ -87,18 +74,6 @@ def test_the_tables_of_a_validation(golden: Golden) -> None:
     }
 
 
-def device(folder: Path) -> str:
-    path = folder / "small.toml"
-    path.write_text(DISK)
-    return str(path)
-
-
-def measured_trace(folder: Path, lines: Sequence[str]) -> str:
-    path = folder / "t.validate"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return f"{path}:disksim-validate"
-
-
 def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
     # As in test_validate.py the first read takes 3.1 ms, each later one of the same sector 0.3 ms.
     errors_us = [0, 10, -20, 30, -40, 50, -60, 70, -80, 90, -100, 110]
@@ -106,7 +81,7 @@ def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
         f"R A 2 1 {(3100 if at == 0 else 300) + error} 5000" for at, error in enumerate(errors_us)
     ]
     one = validate(
-        simulation_of(device(tmp_path), measured_trace(tmp_path, lines), "fcfs", {}, None)
+        simulation_of(small_disk(tmp_path), measured_trace(tmp_path, lines), "fcfs", {}, None)
     )
     assert one.simulated_ms == pytest.approx([3.1, *[0.3] * 11])
     expected = [3.1, *(0.3 + error / 1000 for error in errors_us[1:])]
@@ -128,7 +103,7 @@ def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
 def test_reads_and_writes_are_parts_of_their_own(tmp_path: Path) -> None:
     lines = ["R A 2 1 3100 5000", "W A 9 1 1000 5000", "W A 3 2 7000 5000"]
     trace = measured_trace(tmp_path, lines)
-    one = validate(simulation_of(device(tmp_path), trace, "fcfs", {}, None))
+    one = validate(simulation_of(small_disk(tmp_path), trace, "fcfs", {}, None))
     assert {name: part.requests for name, part in one.parts.items()} == {
         "all": 3, "reads": 1, "writes": 2
     }  # fmt: skip
@@ -138,14 +113,16 @@ def test_reads_and_writes_are_parts_of_their_own(tmp_path: Path) -> None:
     shown = {row["index"]: row for row in one.worst}
     assert [shown[at]["operation"] for at in range(3)] == ["read", "write", "write"]
     assert [shown[at]["length_bytes"] for at in range(3)] == [512, 512, 1024]
-    two = validate(simulation_of(device(tmp_path), trace, "fcfs", {}, 2))
+    two = validate(simulation_of(small_disk(tmp_path), trace, "fcfs", {}, 2))
     assert two.parts["all"].requests == 2
 
 
 def test_requests_without_a_measured_response_are_not_compared(tmp_path: Path) -> None:
     rows = ["1.0,0.002,R,1,0,512", "2.0,,R,1,0,512", "3.0,0.004,R,1,4096,512"]
     (tmp_path / "t").write_text("\n".join(["Timestamp,Response,IOType,LUN,Offset,Size", *rows]))
-    one = validate(simulation_of(device(tmp_path), f"{tmp_path / 't'}:systor", "fcfs", {}, None))
+    one = validate(
+        simulation_of(small_disk(tmp_path), f"{tmp_path / 't'}:systor", "fcfs", {}, None)
+    )
     assert one.measured_ms == pytest.approx([2, 4])
     assert sorted(row["index"] for row in one.worst) == [0, 2]
 
@@ -213,7 +190,7 @@ def test_a_stopped_simulation_of_a_disk_is_interrupted() -> None:
 
 
 def test_a_device_is_a_name_or_a_file(tmp_path: Path) -> None:
-    path = device(tmp_path)
+    path = small_disk(tmp_path)
     assert disk_device(path) == {"device": DISK, "path": path}
     colon = tmp_path / "a:b.toml"
     colon.write_text(DISK)

@@ -158,67 +158,6 @@ def test_what_a_kind_asks_for_beside_its_processes() -> None:
     assert made("newcomer").own_metrics() == {}
 
 
-# key -> the least and the most that is allowed (None: any); as documented in workloads.md
-LIMITS: dict[str, tuple[float, float | None]] = {
-    "readers": (1, 1024), "writers": (0, 1024), "requests": (1, 1_000_000),
-    "record_bytes": (1, None), "span_bytes": (0, None), "seconds": (0, 86_400),
-    "ramp_seconds": (0, 86_400),
-    "lead_seconds": (0, 86_400), "writer_depth": (0, 32_767), "clients": (1, 1024),
-    "workers": (1, 1024), "reads": (1, 10_000), "favoured_weight": (1, 1000), "calls": (0, None),
-    "other_weight": (1, 1000), "commands": (1, 128), "background_depth": (1, 32_767),
-    "page_bytes": (1, None), "block_bytes": (1, None), "program_bytes": (4096, None),
-    "writer_record_bytes": (1, None), "output_limit_bytes": (4096, None), "warm_up": (0, 100),
-}  # fmt: skip
-
-ALONE = {("startup", "readers")}
-
-
-@pytest.mark.parametrize("key", LIMITS)
-def test_the_limits_of_options_belong_to_what_is_allowed(key: str) -> None:
-    least, most = LIMITS[key]
-    found = [
-        kind
-        for kind, cls in KINDS.items()
-        if cls.family == "io" and key in cls.__struct_fields__ and (kind, key) not in ALONE
-    ]
-    assert found
-    for kind in found:
-        for value in [least] if most is None else [least, most]:
-            assert getattr(made(kind, **{key: value}), key) == value, kind
-        for value in [least - 1] if most is None else [least - 1, most + 1]:
-            with pytest.raises(SpecError, match=f"workload 'w': {key}: "):
-                made(kind, **{key: value})
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "allowed", "refused"),
-    [
-        ("newcomer", "limit_seconds", (0.001, 3600), (0, 3600.5)),
-        ("copy-beside-desktop", "limit_seconds", (0.001, 3600), (0, 3600.5)),
-        ("startup", "limit_seconds", (0.001, 90_000), (0,)),
-        ("startup", "readers", (0, 1024), (-1, 1025)),
-        ("reader-beside-writers", "rate_per_s", (0.001, 1e7), (0, 1.1e7)),
-        ("random-reads", "depth", (0, 32_767), (-1, 32_768)),
-        ("readers-together", "depth", (1, 32_767), (0, 32_768)),
-        ("file-test", "depth", (1, 32_767), (0, 32_768)),
-        ("archive-extraction", "size_bytes", (4096,), (4095,)),
-        ("command", "ok_exit", ([0], [255, 3]), ([-1], [256])),
-        ("host-queue", "seconds", (0.001,), (0,)),
-        ("host-queue", "warm_up_seconds", (0,), (-1,)),
-        ("disk", "rate", (0.001,), (0,)),
-        ("disk", "depth", (1,), (0,)),
-    ],
-)
-def test_limits_that_a_kind_has_alone(
-    kind: str, key: str, allowed: tuple[Any, ...], refused: tuple[Any, ...]
-) -> None:
-    for value in allowed:
-        made(kind, **{key: value})
-    for value in refused:
-        with pytest.raises(SpecError, match=key):
-            made(kind, **{key: value})
-
-
 @pytest.mark.parametrize(
     ("kind", "parameters", "message", "hint"),
     [
@@ -229,6 +168,7 @@ def test_limits_that_a_kind_has_alone(
         ("newcomer", {"limit": 1}, "newcomer has no parameter 'limit'", "known: lead_seconds, "),
         ("cpu-comand", {}, "kind 'cpu-comand' is not known", "did you mean 'cpu-command'?"),
         ("newcomer", {"record_bytes": "4 elephants"}, "record_bytes: '4 elephants' is not", "64k"),
+        ("newcomer", {"writers": 1025}, "writers: expected `int` <= 1024", "#newcomer"),
         ("newcomer", {"writers": "two"}, "writers: expected `int`, got `str`", "#newcomer"),
         ("weights", {"priority": "be-idel"}, "priority: invalid enum", "did you mean 'be-idle'"),
         ("file-test", {}, "file-test: object missing required field `test`", "md#file-test"),
