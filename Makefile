@@ -92,7 +92,8 @@ $(VENV)/dependencies: requirements.lock pyproject.toml
 
 $(VENV)/test-tools: $(VENV)/dependencies
 	@tests/install-packages $(TEST_PACKAGES)
-	@tests/unpack-udev target/udev
+	@tests/unpack udev udevadm target/udev
+	@tests/unpack iozone3 iozone target/iozone
 	@touch $@
 
 # What only `make docs` and `make mutants` need.

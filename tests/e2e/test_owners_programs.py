@@ -9,13 +9,14 @@ import os
 import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from schedlab.cli import cli
 from schedlab.store.exporters import fio as fio_export
-from schedlab.store.importers import fio, hdparm, time
+from schedlab.store.importers import fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
 
@@ -137,6 +138,69 @@ def test_an_exported_result_has_what_fio_plot_reads(tmp_path):
     assert sum(sum(ours[f"latency_{unit}"].values()) for unit in ("ns", "us", "ms")) == (
         pytest.approx(100)
     )
+
+
+IOZONE = shutil.which("iozone") or Path(__file__).parents[2] / "target/iozone/usr/bin/iozone"
+# What each number of -i measures; in the table nothing else than 0 to 7.
+TESTS = {
+    0: ("write", "rewrite"), 1: ("read", "re-read"), 2: ("random read", "random write"),
+    3: ("reverse read",), 4: ("record rewrite",), 5: ("stride read",),
+    6: ("fwrite", "re-fwrite"), 7: ("fread", "re-fread"),
+}  # fmt: skip
+CROWD_TESTS = {
+    **{n: TESTS[n] for n in (0, 1, 2, 3, 5)}, 8: ("mixed",), 9: ("pwrite",), 10: ("pread",),
+    6: ("fwrite",), 7: ("fread",),
+}  # fmt: skip
+
+
+def iozone_says(tmp_path, *words):
+    """Figures by workload of the text and of the file of `-b`, and IOzone's text."""
+    shown = run(IOZONE, *words, "-R", "-b", "o.xls", cwd=tmp_path).stdout
+    whole, table = tmp_path / "o.txt", tmp_path / "table.txt"
+    whole.write_text(shown)
+    table.write_text(
+        shown[: shown.find("Excel output is below")] if "Excel out" in shown else shown
+    )
+    return [
+        {run.workload: run.metrics for run in iozone.read([("none", file)], Options()).runs}
+        for file in (table, whole, tmp_path / "o.xls")
+    ]
+
+
+@pytest.mark.skipif(not Path(IOZONE).exists(), reason="needs IOzone: tests/unpack")
+@pytest.mark.parametrize("unit", ["", "-O", "-N", "-o", "-I", "-+u"])
+@pytest.mark.parametrize("tests", [(0,), (0, 2), *((0, n) for n in range(3, 8)), tuple(TESTS)])
+def test_the_table_and_both_reports_of_iozone_have_the_same_figures(tmp_path, unit, tests):
+    words = [word for n in tests for word in ("-i", n)] + ["-s", "1m", "-f", "f"]
+    table, report, sheet = iozone_says(tmp_path, *words, *unit.split(), "-r", "8k", "-r", "64k")
+    names = [name for n in tests for name in TESTS[n]]
+    assert table.keys() == {f"{name} {size} KiB" for name in names for size in (8, 64)}
+    metric = {"-O": "iops", "-N": "latency_ns_mean"}.get(unit, "throughput_bytes_per_s")
+    assert all(metrics.keys() == {metric} for metrics in table.values())
+    assert table == report == sheet
+
+
+@pytest.mark.skipif(not Path(IOZONE).exists(), reason="needs IOzone: tests/unpack")
+@pytest.mark.parametrize(
+    ("crowd", "unit", "tests"),
+    [
+        ("-t 1", "", tuple(CROWD_TESTS)),
+        ("-t2", "-O", (0,)),
+        ("-t 1 -t 2", "-+u", (0,)),
+        ("-l 2 -u 3", "-T", (0,)),
+        ("-u 2", "-+n", (0,)),
+    ],
+)
+def test_the_text_and_the_sheet_of_many_processes_agree(tmp_path, crowd, unit, tests):
+    words = [word for n in tests for word in ("-i", n)]
+    words += ["-s", "128k", "-r", "16k", *crowd.split(), *unit.split(), "-F", "a", "b", "c"]
+    text, _, sheet = iozone_says(tmp_path, *words)
+    names = [name for n in tests for name in CROWD_TESTS[n]]
+    expected = {name for name in names if unit != "-+n" or not name.startswith("re")}
+    assert {name.split(" 16 KiB")[0] for name in text} == expected
+    assert text.keys() == sheet.keys()
+    for name, metrics in text.items():
+        assert sheet[name] == pytest.approx(metrics, abs=0.006 * 1024)
 
 
 SHELLS = {

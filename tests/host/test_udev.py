@@ -2,7 +2,7 @@
 
 Kernel events reach every network namespace, so the daemon acts on the real loop device; its rules
 and its state are on a tmpfs that only it sees. Where udev is not installed, one is unpacked for the
-tests (tests/unpack-udev).
+tests (tests/unpack).
 """
 
 import json
@@ -24,7 +24,7 @@ def udevadm():
     if path is None and unpacked.exists():
         return str(unpacked)
     if path is None:
-        pytest.skip("needs udev: apt-get install udev, or tests/unpack-udev target/udev")
+        pytest.skip("needs udev: apt-get install udev, or tests/unpack udev udevadm target/udev")
     return path
 
 

@@ -7,6 +7,7 @@ one. Layouts of 3.3 to 3.5 differ in their widths; the header states them.
 
 from __future__ import annotations
 
+import getopt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ _RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*
 _TITLE = re.compile(r'"(.+) report"\s*', re.IGNORECASE)
 _NO_TEST = re.compile(r'"[^"]*CPU utili[sz]ation[^"]*"\s*', re.IGNORECASE)
 _COMPLETE = "iozone test complete."
+# The options of 3.489, those with a value before a colon, for the command line in the file of `-b`.
+_OPTIONS = "ZQNIBDGCTOMREWovAxamwphcezKJ:j:k:V:r:t:s:f:F:d:l:u:U:S:L:H:+:P:i:b:X:Y:g:n:y:q:"
 # unit -> (metric, factor)
 _UNITS = {
     "kB/sec": ("throughput_bytes_per_s", 1024.0),
@@ -106,7 +109,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 def _figures(file: Path) -> list[_Figure]:
     """All figures of one file, in any of the layouts."""
     if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
-        return list(_from_reports(*_biff_rows(file)))
+        return list(_sheet(file))
     lines = list(_text(file))
     if any(_CHILDREN_START in line for _, line in lines):
         return list(_throughput_mode(file, lines))
@@ -261,24 +264,75 @@ def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
             yield place, [word.strip('"') for word in line.split()]
 
 
-def _biff_rows(file: Path) -> tuple[Iterator[tuple[str, list[str]]], str]:
-    """(place, cells) of a BIFF2 file below the command line in its first row, and the unit."""
-    rows = biff2.cells(file)
-    command = " ".join(str(cell) for cell in rows.pop(0, {}).values()).split()
-    unit = "kB/sec"
-    for word in command[1:]:
-        flags = word[1:] if re.fullmatch(r"-[A-Za-z]+", word) else ""
-        unit = "ops/sec" if "O" in flags else "microsec/op" if "N" in flags else unit
+def _sheet(file: Path) -> Iterator[_Figure]:
+    """Figures of a BIFF2 file, below the command line in its first row."""
+    cells = biff2.cells(file)
+    command = " ".join(str(cell) for cell in cells.pop(0, {}).values())
+    try:
+        typed, _ = getopt.gnu_getopt(command.split()[1:], _OPTIONS)
+    except getopt.GetoptError as error:
+        raise bad(f"{file}, row 1", "a command line of IOzone", command) from error
+    texts = (
+        (f"{file}, row {number + 1}", [_text_of(row[column]) for column in sorted(row)])
+        for number, row in sorted(cells.items())
+    )
+    rows = [(place, words) for place, row in texts if (words := [word for word in row if word])]
+    if any(words[0].startswith("Throughput report") for _, words in rows):
+        yield from _from_summary(rows, _crowds(typed))
+        return
+    flags = {flag for flag, _ in typed}
+    unit = "ops/sec" if "-O" in flags else "microsec/op" if "-N" in flags else "kB/sec"
+    yield from _from_reports(_rates(rows), unit)
 
-    def each() -> Iterator[tuple[str, list[str]]]:
-        for number in sorted(rows):
-            cells = [rows[number][column] for column in sorted(rows[number])]
-            texts = [c if isinstance(c, str) else f"{c:.17g}" for c in cells]
-            if any(text.strip() for text in texts):
-                place = f"{file}, row {number + 1}"
-                yield place, [text.strip() for text in texts if text.strip()]
 
-    return each(), unit
+def _text_of(cell: float | str) -> str:
+    return cell.strip() if isinstance(cell, str) else f"{cell:.17g}"
+
+
+def _rates(rows: list[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """The rows below the titles of tests; those about CPU time are left out."""
+    wanted = False
+    for place, words in rows:
+        if len(words) == 1 and words[0].lower().split(" (")[0].endswith(" report"):
+            wanted = not _NO_TEST.fullmatch(f'"{words[0]}"')
+        elif words[0].startswith("The top row is"):
+            continue
+        if wanted:
+            yield place, words
+
+
+def _crowds(typed: list[tuple[str, str]]) -> list[int]:
+    """The numbers of processes of `-t`, or from `-l` to `-u`; empty where none is said."""
+    values = [(flag, int(text)) for flag, text in typed if flag in "-t-l-u" and text.isdigit()]
+    said = dict(values)
+    return [n for flag, n in values if flag == "-t"] or list(
+        range(said.get("-l", 1), said.get("-u", 0) + 1)
+    )
+
+
+def _from_summary(rows: list[tuple[str, list[str]]], crowds: list[int]) -> Iterator[_Figure]:
+    """Figures of a throughput report: a row per test, a column per number of processes."""
+    size, unit, is_rate = 0, "", False
+    for place, (name, *texts) in rows:
+        if "report Y-axis" in name:
+            is_rate = name.startswith("Throughput")
+        elif match := _RECORD.fullmatch(name):
+            size = _kib(place, "record size", match[1])
+        elif name.startswith("Output is in "):
+            unit = name.removeprefix("Output is in ").replace("kBytes", "kB")
+        elif is_rate:
+            test = {"initial write": "write", "mixed workload": "mixed"}.get(
+                name.lower(), name.lower()
+            )
+            if test not in _THROUGHPUT_TESTS.values() or unit not in _UNITS or not size:
+                raise bad(place, "a test of throughput mode, below its size and unit", name)
+            if len(texts) != len(crowds):
+                found = f"{len(texts)} figures and {len(crowds)} numbers of processes"
+                raise bad(place, "a figure per number of processes (-t, -l, -u)", found)
+            for workers, text in zip(crowds, texts, strict=True):
+                value = number_at(place, "rate", text)
+                if value > 0:
+                    yield _Figure(place, test, size, value, unit, workers=workers)
 
 
 def _from_reports(rows: Iterator[tuple[str, list[str]]], unit: str) -> Iterator[_Figure]:
