@@ -110,17 +110,16 @@ def arrange(
     Raises SpecError when the columns differ in length or no run is left.
     """
     rows = _Rows.of(samples)
-    present = [c for c in order if (rows.there & (rows.names == c)).any()]
+    of = {c: rows.names == c for c in (*order, *(aa or ()))}
+    present = [c for c in order if (rows.there & of[c]).any()]
     if not present:
         raise SpecError(
             f"workload {samples.workload!r} has no run with a value of {samples.metric.name}",
             "run the missing cells again: schedlab compare --resume DIR",
         )
-    aa_label = (
-        aa[1] if aa and aa[0] in present and (rows.there & (rows.names == aa[1])).any() else ""
-    )
+    aa_label = aa[1] if aa and aa[0] in present and (rows.there & of[aa[1]]).any() else ""
     bad = rows.there & ~rows.positive
-    zero = tuple(c for c in present if (bad & (rows.names == c)).any())
+    zero = tuple(c for c in present if (bad & of[c]).any())
     arms = _Arms.of(rows, [*present, *([aa_label] if aa_label else [])])
     left_out = _too_few(arms, present, aa_label) if blocked and not zero else ()
     kept = [
@@ -136,7 +135,7 @@ def arrange(
     return Table(
         samples=samples,
         candidates=candidates,
-        groups=tuple(rows.logs[rows.positive & (rows.names == c)] for c in candidates),
+        groups=tuple(rows.logs[rows.positive & of[c]] for c in candidates),
         arms=_filled(arms.logs, tie) if blocked and not zero else np.empty((0, len(kept))),
         observed=np.isfinite(arms.logs) if blocked and not zero else np.empty((0, len(kept)), bool),
         bounds=arms.bounds,
@@ -146,10 +145,10 @@ def arrange(
         baseline=baseline,
         has_aa=has_aa,
         steps=_steps(rows, candidates),
-        aa_runs=rows.logs[rows.positive & (rows.names == aa_label)] if aa_label else np.empty(0),
+        aa_runs=rows.logs[rows.positive & of[aa_label]] if aa_label else np.empty(0),
         left_out=left_out,
         zero=zero,
-        starved=tuple(int((rows.bound & (rows.names == c)).sum()) for c in candidates),
+        starved=tuple(int((rows.bound & of[c]).sum()) for c in candidates),
         session_names=rows.session_names,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from schedlab.report.drawing import (
+    EDGE,
     SERIES,
     Axis,
     Point,
@@ -52,19 +53,19 @@ def loss_cell(of: Loss, reach: float) -> str:
 
     An interval without an upper end runs to the edge.
     """
-    x = linear(0, reach, 5, CELL_WIDTH - 5)
+    x = linear(0, reach, EDGE, CELL_WIDTH - EDGE)
     low, up = (x(min(end, reach)) for end in (of.low, reach if of.up is None else of.up))
     edge = "" if of.up is not None and of.up <= reach else "l-4-3m4 3l-4 3"
-    parts = [f'<path class="zero" d="M{n(x(0))} 0V16"/>']
+    parts = ['<use href="#zero"/>']
     if up > low:
         parts.append(f'<path class="whisker" d="M{n(low)} 8H{n(up)}{edge}"/>')
-    parts.append(f'<circle cx="{n(x(min(of.point, reach)))}" cy="8" r="3.4"/>')
+    parts.append(f'<circle cx="{n(x(min(of.point, reach)))}"/>')
     return _cell(parts)
 
 
 def loss_axis(reach: float) -> str:
     """The axis of the cells of a row: the best, and the round loss at its end."""
-    x = linear(0, reach, 5, CELL_WIDTH - 5)
+    x = linear(0, reach, EDGE, CELL_WIDTH - EDGE)
     parts = [f'<path class="tick" d="M{n(x(0))} 3H{n(x(reach))}M{n(x(0))} 1v4M{n(x(reach))} 1v4"/>']
     ratio = float(f"{math.exp(reach):.3g}")
     end = f"{100 * (ratio - 1):.0f} %" if ratio < 2 else f"{ratio:,.0f}×"
@@ -73,10 +74,8 @@ def loss_axis(reach: float) -> str:
 
 
 def _cell(parts: Sequence[str]) -> str:
-    return (
-        f'<svg class="bar" viewBox="0 0 {CELL_WIDTH} {CELL_HEIGHT}" width="{CELL_WIDTH}" '
-        f'height="{CELL_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
-    )
+    size = f"0 0 {CELL_WIDTH} {CELL_HEIGHT}"
+    return f'<svg class="bar" viewBox="{size}" aria-hidden="true">{"".join(parts)}</svg>'
 
 
 def _margin(left: float, right: float, top: float, height: float) -> str:

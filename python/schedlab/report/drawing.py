@@ -35,6 +35,8 @@ MARKERS = (
 )
 # The same shapes, smaller, drawn from a point of a path; a dot is a line of no length.
 DOT = "h0"
+# Left of the best, and right of the largest loss, in the cells of tables.
+EDGE = 5
 GLYPHS = (
     DOT,
     "m-2-2h4v4h-4z",
@@ -57,17 +59,17 @@ def palette() -> str:
 
 
 def symbols() -> str:
-    """The markers, defined once per page and used as `#m0` … `#m7`."""
+    """The markers, defined once per page and used as `#m0` … `#m7`; the best of a cell: `#zero`."""
     shapes = "".join(f'<g id="m{i}">{shape}</g>' for i, shape in enumerate(MARKERS))
+    shapes += f'<path id="zero" class="zero" d="M{EDGE} 0V16"/>'
     return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{shapes}</defs></svg>'
 
 
 def key(series: int) -> str:
     """The line and marker of a series, for a legend."""
-    return (
-        f'<svg class="key s{series % SERIES}" viewBox="0 0 28 12" width="28" height="12" '
-        f'aria-hidden="true"><path class="line" d="M0 6H28"/>{marker(series, 14, 6)}</svg>'
-    )
+    inside = f'<path class="line" d="M0 6H28"/>{marker(series, 14, 6)}'
+    kind = f"key s{series % SERIES}"
+    return f'<svg class="{kind}" viewBox="0 0 28 12" aria-hidden="true">{inside}</svg>'
 
 
 def marker(series: int, x: float, y: float) -> str:

@@ -62,14 +62,15 @@ def drawn_table(of: Table, kind: str = "") -> str:
         Cell(c.head, "t" if c.text or _has_notes(of, i) else "") for i, c in enumerate(of.columns)
     ]
     notes = "".join(paragraph(note, "note") for note in of.notes)
-    return table(head, (_line(of, row) for row in of.rows), of.title, kind) + notes
+    stacks = "first-table" in kind  # only its cells show their columns on a narrow screen
+    return table(head, (_line(of, row, stacks) for row in of.rows), of.title, kind) + notes
 
 
 def _has_notes(of: Table, column: int) -> bool:
     return any(row.cells[column].note for row in of.rows)
 
 
-def _line(of: Table, row: Row) -> Line:
+def _line(of: Table, row: Row, stacks: bool) -> Line:
     """A row: its title, and each value with what is below it."""
     losses = [cell.loss for cell in row.cells if cell.loss]
     reach = charts.loss_reach(losses)
@@ -86,9 +87,8 @@ def _line(of: Table, row: Row) -> Line:
         kinds = [*(["t"] if words and i else []), *([f"v-{cell.tone}"] if cell.tone else [])]
         kinds += ["under"] if row.level else []
         plain = not (cell.note or cell.loss or (i == 0 and losses))
-        line.append(
-            Cell(cell.text, " ".join(kinds), "" if plain else inside, column.title if i else "")
-        )
+        label = column.title if stacks and i else ""
+        line.append(Cell(cell.text, " ".join(kinds), "" if plain else inside, label))
     return line
 
 

@@ -49,7 +49,7 @@ def _why(view: View, why: Why) -> str:
     label = texts("why.chart", workload=why.workload, group=group_name(view, why.group))
     chart = charts.stacked(rows, list(zip(parts, names, strict=True)), unit, texts, label)
     key = "".join(
-        f'<li><svg class="key" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">'
+        f'<li><svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">'
         f'<rect class="part {part}" width="12" height="12"/></svg>{escape(name)}</li>'
         for part, name in zip(parts, names, strict=True)
     )
