@@ -61,7 +61,8 @@ def palette() -> str:
 def symbols() -> str:
     """The markers, defined once per page and used as `#m0` … `#m7`; the best of a cell: `#zero`."""
     shapes = "".join(f'<g id="m{i}">{shape}</g>' for i, shape in enumerate(MARKERS))
-    shapes += f'<path id="zero" class="zero" d="M{EDGE} 0V16"/>'
+    # A rectangle: a browser draws no `use` of a path that is as wide as nothing.
+    shapes += f'<rect id="zero" x="{EDGE - 0.5}" width="1" height="16"/>'
     return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{shapes}</defs></svg>'
 
 
