@@ -25,10 +25,10 @@ MAY_IMPORT = {
     "design": {"spec", "errors", "kinds"},
     "store": {"spec", "errors"},
     "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "sim", "_core"},
-    "sim": {"spec", "errors", "_core", "design"},
+    "sim": {"spec", "errors", "_core", "design", "store"},
     "cpu": {"spec", "errors", "_core", "host"},
     "analyse": {"spec", "errors"},
-    "report": {"spec", "errors", "analyse"},
+    "report": {"spec", "errors", "analyse", "store"},
     "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
     "tune": {"spec", "errors", "analyse"},
     "app": {

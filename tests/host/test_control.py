@@ -76,6 +76,24 @@ def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str)
         assert control.set_scheduler(loop, "none").queue["read_ahead_kb"] == "96"
 
 
+@pytest.mark.parametrize("first", ["none", "bfq"])
+def test_writeback_is_throttled_as_the_kernel_does_with_each_scheduler(
+    state: Path, loop: str, first: str
+) -> None:
+    """The kernel keeps a value that was written over all schedulers, bfq among them."""
+    if "wbt_lat_usec" not in queue_values(loop):
+        pytest.skip("needs CONFIG_BLK_WBT")
+
+    def throttling(scheduler: str) -> str:
+        return control.set_scheduler(loop, scheduler).queue["wbt_lat_usec"]
+
+    set_by_hand(loop, scheduler=first)
+    with Control() as control:
+        control.set_scheduler(loop, first, {"wbt_lat_usec": 1000})
+        again = [throttling(each) for each in ("bfq", "mq-deadline", "bfq", "none")]
+        assert again == ["0", "2000", "0", "2000"]
+
+
 def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop: str) -> None:
     tick_ms = 1000 // knobs.ticks_per_second()
     if tick_ms == 1:

@@ -380,6 +380,11 @@ def test_a_dilated_device_has_a_scheduler_with_stretched_times(
     applied = control.set_scheduler(device.path, "mq-deadline", {"read_expire": 400})
     assert applied.queue["iosched/read_expire"] == "400"
     assert applied.queue["iosched/write_expire"] == "50000"
+    for _ in range(2):  # stays over changes of the scheduler, and is stretched once
+        control.set_scheduler(device.path, "none")
+    usual = int(applied.queue["wbt_lat_usec"])
+    assert usual in (20_000, 750_000)
+    assert control.set_scheduler(device.path, "kyber").queue["wbt_lat_usec"] == str(usual)
 
 
 def test_a_list_says_emulated() -> None:

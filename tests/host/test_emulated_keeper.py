@@ -61,6 +61,27 @@ def test_two_of_a_kind_get_two_names(state: Path) -> None:
     )
 
 
+def test_a_device_that_stays_up_does_not_hold_the_others(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = keeper._ask
+
+    def busy(directory: Path, question: str) -> object:
+        if question == "down" and directory.name == "first":
+            return {"stays": True, "lost": ["2 writes failed"], "keeper": 7}
+        return ask(directory, question)
+
+    for name in ("first", "second"):
+        keeper.up(Emulation("sd-card", 64 * MIB), name, state)
+    gone: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(keeper, "_ask", busy)
+        with pytest.raises(HostError, match=r"first stays up: .* 2 writes failed"):
+            keeper.down_all(["first", "second"], state, gone.append)
+    assert gone == ["second"]
+    assert [each.name for each in keeper.kept(state)] == ["first"]
+
+
 def test_a_mounted_file_system_does_not_hold_a_device_up(state: Path, tmp_path: Path) -> None:
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "", state)
     subprocess.run(["mkfs.ext4", "-q", kept.path], check=True)

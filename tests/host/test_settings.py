@@ -1,6 +1,7 @@
 """Settings of every layer on the real kernel: a command reads each back and sleeps accordingly; a
 killed run leaves nothing."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,9 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from schedlab.app import tune_space
+from schedlab.app.apply import Choice, Request, apply
 from schedlab.app.comparison import Place
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork, comparison_of
+from schedlab.app.undo import undo
 from schedlab.errors import HostError
 from schedlab.host import control_groups, journal, knobs, recover, settings
 from schedlab.host.control import Control
@@ -43,6 +46,13 @@ def harmless_parameter():
     pytest.skip("no harmless parameter of a module may be written here")
 
 
+def cpu_policy():
+    """The directory of the first CPU's frequencies; skips where there are none."""
+    for path in sorted(settings.CPUFREQ.glob("policy*")):
+        return path
+    pytest.skip("this machine has no cpufreq driver")
+
+
 def scene(kind, group):
     """(words of the fast candidate, of the slow one, what reads it, what it reads under slow)."""
     if kind == "queue":
@@ -58,6 +68,15 @@ def scene(kind, group):
     if kind == "thp":
         words = f"grep -o '\\[never\\]' {settings.THP}"
         return "thp=madvise", "thp=never", words, "[never]"
+    if kind in ("governor", "preference"):
+        policy = cpu_policy()
+        file = policy / (knobs.GOVERNOR if kind == "governor" else knobs.PREFERENCE)
+        if kind == "governor":
+            return "governor=performance", "governor=powersave", f"cat {file}", "powersave"
+        if not file.exists():
+            pytest.skip("these CPUs have no energy_performance_preference")
+        words = [f"governor=powersave {file.name}={word}" for word in ("performance", "power")]
+        return *words, f"cat {file}", "power"
     if kind == "io.max":
         file = own("blkio", ("blkio.throttle.read_bps_device", "io.max"))
         return "", "cgroup.io.max=rbps=64M", f"({file}) | grep -o 67108864", "67108864"
@@ -90,7 +109,8 @@ def group():
     path.rmdir()
 
 
-KINDS = ("queue", "sysctl", "module", "thp", "io.max", "io.weight", "cpu.weight", "group", "run")
+KINDS = ("queue", "sysctl", "module", "thp", "io.max", "io.weight", "cpu.weight", "group", "run",
+         "governor", "preference")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,9 +121,9 @@ def test_a_command_finds_each_setting_as_its_candidate_has_it(tmp_path, group, k
         argv=(script,), shell=True, metrics=("elapsed",),
         parameters={"anyway": True, "user": "root"},
     )  # fmt: skip
-    name = slow.partition("=")[0]
+    names = [word.partition("=")[0] for word in slow.split() if "=" in word]
     place = Place(scratch_bytes=16 << 20, filesystem="ext4",
-                  switch=(name,) if settings.is_beyond(name) else ())  # fmt: skip
+                  switch=tuple(filter(settings.is_beyond, names)))  # fmt: skip
     scheduler = "bfq" if kind == "io.weight" else "none"
     asked = comparison_of(
         place, work, candidates=(f"slow={scheduler} {slow}", f"fast={scheduler} {fast}"),
@@ -187,27 +207,79 @@ def test_a_command_whose_undo_fails_is_named(tmp_path):
         assert recover.restore_all(state).failed == []
 
 
+def test_a_governor_takes_its_preference_back():
+    """A governor sets the preference: what was found comes back with it, in every order."""
+    policy = cpu_policy()
+    files = [policy / knobs.GOVERNOR, policy / knobs.PREFERENCE]
+    if not files[1].exists():
+        pytest.skip("these CPUs have no energy_performance_preference")
+    usual = [each.read_text() for each in files]
+    found = ["powersave\n", "balance_power\n"]
+    candidates = [
+        Candidate("fast", {"governor": "performance"}), Candidate("plain", {}),
+        Candidate("saving", {"energy_performance_preference": "power"}),
+        Candidate("both", {"energy_performance_preference": "power", "governor": "powersave"}),
+    ]  # fmt: skip
+    expected = [("performance", "performance"), ("powersave", "balance_power"),
+                ("powersave", "power"), ("powersave", "power")]  # fmt: skip
+
+    def now():
+        return [each.read_text() for each in files]
+
+    for file, text in zip(files, found, strict=True):
+        file.write_text(text)
+    try:
+        with Control() as control:
+            hosts = CandidateSettings(control, (), candidates[::-1])
+            for number in (0, 1, 0, 2, 0, 3, 0):
+                hosts.apply(candidates[number])
+                assert now() == [f"{word}\n" for word in expected[number]], number
+                assert control.check() == ()
+        assert now() == found
+        apply(Choice(candidates[0]), Request(()), lambda line: None)
+        assert now() == [f"{word}\n" for word in expected[0]]
+        lines = []
+        undo([], False, lines.append)
+        assert (now(), lines) == (found, [])
+    finally:
+        for file, text in zip(files, usual, strict=True):
+            file.write_text(text)
+
+
 CALLS = ("write", "fsync", "openat")
 SOME = (1, 5, 12, 20, 33, 50, 70, 100)
 PROGRAM = """
-import sys
+import json, sys
 from schedlab.host.control import Control
-from schedlab.run.candidate_settings import CandidateSettings
+from schedlab.run.candidate_settings import CandidateSettings, groups_of_work
 from schedlab.spec import Candidate
-device, group, mark, found = sys.argv[1:]
-first = Candidate("a", {
-    "scheduler": "bfq", "slice_idle": 3, "read_ahead_kb": 64,
-    "sysctl.vm.dirty_writeback_centisecs": int(found) + 1,
-    "sysctl.vm.dirty_background_bytes": "512M",
-    f"cgroup.{group}.io.max": "rbps=64M",
-    "run": f"touch {mark}", "undo": f"rm -f {mark}",
-})
-second = Candidate("b", {"scheduler": "none"})
+device, settings = sys.argv[1], json.loads(sys.argv[2])
+first, second = Candidate("a", settings), Candidate("b", {"scheduler": "none"})
 with Control() as control:
-    hosts = CandidateSettings(control, (device,), (first, second))
+    hosts = CandidateSettings(control, (device,), (first, second), groups_of_work(control))
     for each in (first, second, first):
         hosts.apply(each)
 """
+
+
+def of_every_kind(group, mark):
+    """A setting of each kind that this machine has, unlike what it is now."""
+    module, parameter = harmless_parameter()
+    values = {
+        "scheduler": "bfq", "slice_idle": 3, "read_ahead_kb": 64,
+        SYSCTL: int(CENTISECS.read_text()) + 1,
+        "sysctl.vm.dirty_background_bytes": "512M",
+        "thp": "madvise" if "[never]" in settings.THP.read_text() else "never",
+        f"module.{module}": 1 - "1Y".count(parameter.read_text()[0]),
+        "knob.sched_rr_timeslice_ms": 30,
+        "cgroup.cpu.weight": 50, "cgroup.io.max": "rbps=32M",
+        f"cgroup.{group.name}.io.max": "rbps=64M", f"cgroup.{group.name}.io.weight": 200,
+        "run": f"touch {mark}", "undo": f"rm -f {mark}",
+    }  # fmt: skip
+    if list(settings.CPUFREQ.glob("policy*")):
+        now = (cpu_policy() / knobs.GOVERNOR).read_text().strip()
+        values["governor"] = "powersave" if now == "performance" else "performance"
+    return values
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -215,17 +287,22 @@ def test_a_kill_at_any_step_leaves_every_layer_as_it_was(loop, group, tmp_path, 
     if shutil.which("strace") is None:
         pytest.skip("needs strace to kill at a system call")
     mark, name = tmp_path / "mark", Path(loop).name
-    limits = next(p for p in (group / "blkio.throttle.read_bps_device", group / "io.max")
-                  if p.exists())  # fmt: skip
-    files = [CENTISECS, *Path("/proc/sys/vm").glob("dirty_background_*"), limits]
+    knobs.write_value(knobs.queue_of(loop) / "scheduler", "bfq")  # groups have weights only then
+    values = of_every_kind(group, mark)
+    place = settings.Place(name, lambda controller: group)
+    files = {
+        knobs.keyed(path)[0]
+        for key, value in values.items() if settings.scope_of(key) in ("machine", "group")
+        for path, _ in settings.resolve(key, value, place)
+    }  # fmt: skip
+    files |= {each for path in files if (each := knobs.companion(path))}
 
     def now():
-        return [each.read_text() for each in files], knobs.snapshot(knobs.queue_of(loop))
+        return {each: each.read_text() for each in files}, knobs.snapshot(knobs.queue_of(loop))
 
     before = now()
-    own_name = group.name
-    for number in range(1, 2000) if os.environ.get("KILLS") == "all" else SOME:
-        program = [sys.executable, "-c", PROGRAM, name, own_name, str(mark), before[0][0].strip()]
+    for number in range(1, 5000) if os.environ.get("KILLS") == "all" else SOME:
+        program = [sys.executable, "-c", PROGRAM, name, json.dumps(values)]
         inject = f"inject={call}:signal=SIGKILL:when={number}"
         strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
         ended = subprocess.run([*strace, *program], capture_output=True, text=True, timeout=120,

@@ -126,6 +126,22 @@ def test_what_is_not_there_is_named_with_the_nearest(
     assert said.startswith(message) and helps.startswith(hint)
 
 
+def test_a_preference_is_one_that_its_governor_has(host: Path) -> None:
+    """The kernel lists those of the governor that is set now."""
+    policy, name = host / "cpufreq/policy0", "energy_performance_preference"
+    (policy / name).write_text("performance")
+    (policy / "energy_performance_available_preferences").write_text("performance")
+    (policy / "scaling_governor").write_text("performance")
+    check(name, "power", Place(), "powersave")
+    said, hint = refused(check, name, "power", Place())
+    assert said.endswith("governor performance has no other than performance")
+    assert hint == f"{name}=power governor=powersave"
+    assert refused(check, name, "power", Place(), "performance") == (said, hint)
+    candidate = parse_candidate(f"as-is {name}=power governor=powersave")
+    allowed = Target("scratch", switch=("governor", name))
+    setting_checks.check_settings([candidate], allowed, (), ())
+
+
 def test_what_can_only_be_read_is_refused(host: Path) -> None:
     file = host / "module/zfs/parameters/txg_timeout"
     file.chmod(0o444)

@@ -45,8 +45,15 @@ def test_everything_that_commands_write_is_the_users_in_the_users_directory(
     schedlab(place, "import", "csv", str(tmp_path / "rows.csv"), "--candidate", "scheduler",
              "--workload", "test", "--value", "value", "--unit", "s", "--block", "repetition",
              "--lower-is-better", "--out", "new/deeper/result")  # fmt: skip
-    schedlab(place, "report", "new/deeper/result")
-    assert len(list(place.rglob("*"))) > 8
+    schedlab(place, "report", "new/deeper/result", "--html", "page.html")
+    (tmp_path / "sweep.toml").write_text(
+        'seeds = 1\n[parameters]\nworkload = ["A"]\n[fixed]\nrequests = 50\n'
+    )
+    schedlab(place, "sim", "sweep", str(tmp_path / "sweep.toml"), "--out", "sweeps/one")
+    schedlab(place, "sim", "run", "--requests", "50", "--seeds", "1", "--log", "requests.csv")
+    schedlab(place, "sim", "run", "--scheduler", "bfq", "--seconds", "0.1", "--seeds", "1",
+             "--gantt", "requests.svg")  # fmt: skip
+    assert len(list(place.rglob("*"))) > 16
     assert owners(place) == {(USER, GROUP) if owner == USER else (0, 0)}
 
 

@@ -80,12 +80,13 @@ def values_of(candidate: Candidate) -> dict[str, str]:
 def knobs_of(values: Mapping[str, str]) -> dict[Path, str]:
     """The files of these settings and their texts; HostError for one that this kernel has not."""
     for name, value in values.items():
-        settings.check(name, value, Place())
-    return {
+        settings.check(name, value, Place(), values.get("governor", ""))
+    found = {
         path: text
         for name, value in values.items()
         for path, text in settings.resolve(name, value, Place())
     }
+    return {path: found[path] for path in sorted(found, key=knobs.is_late)}
 
 
 def planned(values: Mapping[str, str], persist: bool, root: Path) -> list[str]:
@@ -203,7 +204,9 @@ def undo(record: Applied, report: Report) -> None:
     if record.boot_id != applied.boot_id():
         return
     with Control(report=report) as control:
-        for knob, wanted in one_of_each(record.originals).items():
+        originals = one_of_each(record.originals)
+        for knob in sorted(originals, key=knobs.is_late):
+            wanted = originals[knob]
             now = text_of(Path(knob)) and knobs.read_value(knob)
             if knobs.same(now, wanted):
                 continue
@@ -218,7 +221,9 @@ def undo(record: Applied, report: Report) -> None:
 
 def _holds(record: Applied, knob: str) -> bool:
     """Whether a file, and the other one of its setting, still read as we left them."""
-    both = [each for each in (knob, str(knobs.companion(knob))) if each in record.values]
+    other = knobs.companion(knob)
+    is_one = other and knobs.companion(other)  # not so of a governor and what it sets
+    both = [each for each in (knob, str(other) if is_one else "") if each in record.values]
     return all(knobs.same(knobs.read_value(each), record.values[each]) for each in both)
 
 

@@ -87,7 +87,7 @@ def _check(candidate: Candidate, place: settings.Place, is_present: bool) -> Non
         settings.refuse_zoned(queue, scheduler)
     for name, value in values.items():
         if settings.scope_of(name) != "queue":
-            settings.check(name, value, place)
+            settings.check(name, value, place, values.get("governor", ""))
         elif scheduler == AS_IS:
             raise SpecError(
                 f"{name} is set together with a scheduler, and as-is sets none",

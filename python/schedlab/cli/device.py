@@ -85,9 +85,7 @@ def down(name: str | None, everything: bool, state_directory: str | None) -> Non
     if bool(name) == everything:
         raise click.UsageError("name one device, or use --all")
     names = [each.name for each in keeper.kept(state_directory)] if everything else [str(name)]
-    for each in names:
-        keeper.down(each, state_directory)
-        click.echo(f"{each} is down")
+    keeper.down_all(names, state_directory, lambda each: click.echo(f"{each} is down"))
 
 
 @device.command()

@@ -91,6 +91,7 @@ class Control:
         self._cgroups: set[Path] = set()
         self._claims: set[str] = set()
         self._narrowed: set[Path] = set()
+        self._throttling: dict[tuple[Path, bool], str] = {}
         self._servers: list[emulated.Server] = []
         self._held: list[int] = []
         self._agreed: list[Consent] = []
@@ -448,6 +449,7 @@ class Control:
 
     def _make_fresh(self, queue: Path, wanted: str) -> None:
         """Switch to `wanted` by way of another scheduler, queue/ settings of ours undone first."""
+        self._throttle(queue)
         for path in sorted(self._set_in_queue.pop(queue, ())):
             with contextlib.suppress(HostError):  # a value of another scheduler; the switch resets
                 self._write(Path(path), self._originals[path])
@@ -462,13 +464,28 @@ class Control:
             others = [name for name in knobs.offered(queue.parent.name) if name != wanted]
             if others:
                 self._write(scheduler, "none" if "none" in others else others[0])
+                self._throttle(queue)
         self._write(scheduler, wanted)
+        self._throttle(queue)
+
+    def _throttle(self, queue: Path) -> None:
+        """Throttling of writeback as the kernel has it with this scheduler: bfq turns it off.
+
+        Once it is written, it stays over changes of the scheduler (block/blk-wbt.c).
+        """
+        path = queue / "wbt_lat_usec"
+        now = _read_or_gone(str(path))
+        is_bfq = knobs.read_value(queue / "scheduler") == "bfq"
+        if now != (usual := self._throttling.setdefault((queue, is_bfq), now)):
+            self._write(path, usual)
 
     def _write(self, path: Path, text: str) -> str:
         """Journal, write, read back, journal what became of it; what the knob reads now."""
         original = self._originals.setdefault(str(path), _read(path))
         if path.name == "nr_requests" and _read_or_gone(str(path.parent / "scheduler")) == "none":
             self._narrowed.add(path.parent)
+        if path.name == "wbt_lat_usec":
+            self._throttling.setdefault((path.parent, True), "0")
         with _refusals_explained(path, text):
             write_ahead.write(self._journal, path, text, original)
             got = knobs.read_value(path)

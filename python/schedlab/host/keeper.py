@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,22 @@ def down(name: str, state_directory: str | Path | None = None) -> None:
             f"{name} is down, but its server had died: its file lacks what was not written back",
             "fsck shows what is left of a file system in it",
         )
+
+
+def down_all(
+    names: Iterable[str], state_directory: str | Path | None, report: Callable[[str], None]
+) -> None:
+    """Remove each device; HostError about all that did not go, when the others have gone."""
+    errors = []
+    for name in names:
+        try:
+            down(name, state_directory)
+            report(name)
+        except HostError as error:
+            errors.append(error)
+    if errors:
+        hints = dict.fromkeys(error.hint for error in errors)
+        raise HostError("; ".join(map(str, errors)), "; ".join(hints))
 
 
 def settle_stale(state_directory: str | Path | None = None) -> list[recover.Recovery]:

@@ -39,6 +39,7 @@ _WITHOUT_LINE = {
 }
 # Two files of one setting: the kernel sets the other to 0, and takes no 0 for the bytes.
 _VM = Path("/proc/sys/vm")
+GOVERNOR, PREFERENCE = "scaling_governor", "energy_performance_preference"
 _PAIRS = (("dirty_bytes", "dirty_ratio"), ("dirty_background_bytes", "dirty_background_ratio"))
 
 
@@ -81,10 +82,17 @@ def _line_of(name: str, key: str, text: str) -> str:
 
 
 def companion(path: str | Path) -> Path | None:
-    """The other file of the same setting, which the kernel sets to 0 with this one."""
+    """The other file that the kernel sets with this one: of one setting, or after a governor."""
     others = {**dict(_PAIRS), **{ratio: size for size, ratio in _PAIRS}}
     path = Path(path)
+    if path.name == GOVERNOR and (preference := path.with_name(PREFERENCE)).exists():
+        return preference
     return _VM / others[path.name] if path.parent == _VM and path.name in others else None
+
+
+def is_late(path: str | Path) -> bool:
+    """Whether a knob is written after all others: a governor sets the preference."""
+    return Path(path).name == PREFERENCE
 
 
 def as_text(value: str | int | float) -> str:

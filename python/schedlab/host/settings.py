@@ -135,7 +135,7 @@ def name_of(path: Path) -> str:
         return f"sysctl.{'.'.join(path.relative_to(SYSCTL).parts)}"
     if MODULES in path.parents:
         return f"module.{path.parents[1].name}.{path.name}"
-    known = {"scaling_governor": "governor", "enabled": "thp", "no_turbo": "boost"}
+    known = {knobs.GOVERNOR: "governor", "enabled": "thp", "no_turbo": "boost"}
     return known.get(path.name, path.name)
 
 
@@ -152,14 +152,17 @@ def read(path: Path) -> str:
         raise HostError(f"cannot read {path}: {error.strerror}", "omit this setting") from error
 
 
-def check(name: str, value: object, place: Place) -> None:
-    """Refuse, before anything is changed, a file setting that the kernel would not take from us."""
+def check(name: str, value: object, place: Place, governor: object = "") -> None:
+    """Refuse, before anything is changed, a file setting that the kernel would not take from us.
+
+    `governor` is the one that is set beside it, if one is.
+    """
     for path, text in resolve(name, value, place):
         file = knobs.keyed(path)[0]
         if not file.parent.is_dir():
             continue  # a group or a device that is made for the run
         read(path)
-        _check_choice(name, file, text)
+        _check_choice(name, file, text, str(governor))
         if not knobs.writable(path):
             raise HostError(f"{name}: {file} can only be read", _at_boot(file))
         if not os.access(file, os.W_OK):
@@ -223,13 +226,22 @@ def _tunables_of(scheduler: str) -> set[str] | None:
     return found if found or scheduler in IOSCHED else None
 
 
-def _check_choice(name: str, file: Path, text: str) -> None:
+def _check_choice(name: str, file: Path, text: str, governor: str) -> None:
     """The value is one of those that the file, or the one beside it, lists."""
     beside = {
-        "scaling_governor": "scaling_available_governors",
-        "energy_performance_preference": "energy_performance_available_preferences",
+        knobs.GOVERNOR: "scaling_available_governors",
+        knobs.PREFERENCE: "energy_performance_available_preferences",
     }
     listing = file.with_name(beside.get(file.name, file.name))
+    if file.name == knobs.PREFERENCE:
+        now = read(file.with_name(knobs.GOVERNOR))
+        if text != "performance" == (governor or now):
+            raise SpecError(
+                f"{name} = {text!r}: governor performance has no other than performance",
+                f"{name}={text} governor=powersave",
+            )
+        if now == "performance":
+            return  # the list is that of the governor now
     try:
         content = listing.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -299,7 +311,7 @@ def _cpu_knob(match: re.Match[str], text: str, place: Place) -> list[Knob]:
 
 
 def _cpu_frequency(match: re.Match[str], text: str, place: Place) -> list[Knob]:
-    file = {"governor": "scaling_governor"}.get(match[0], match[0])
+    file = {"governor": knobs.GOVERNOR}.get(match[0], match[0])
     paths = sorted(CPUFREQ.glob(f"policy*/{file}"))
     if not paths:
         raise HostError(

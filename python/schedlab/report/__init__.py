@@ -15,6 +15,7 @@ from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.spec import Record
 from schedlab.spec.answer import Answer
+from schedlab.store.files import made
 
 __all__ = [
     "LANGUAGES",
@@ -69,14 +70,14 @@ def write_html(
     record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
 ) -> None:
     """Write the report as one self-contained page; OSError when `path` cannot be written."""
-    Path(path).write_text(html(record, answer, lang, folder), "utf-8")
+    made(Path(path)).write_text(html(record, answer, lang, folder), "utf-8")
 
 
 def write_xlsx(
     record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
 ) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
-    Path(path).write_bytes(xlsx(record, answer, lang, folder))
+    made(Path(path)).write_bytes(xlsx(record, answer, lang, folder))
 
 
 def xlsx(record: Record, answer: Answer, lang: str = "en", folder: Path | None = None) -> bytes:

@@ -16,6 +16,7 @@ import schedlab
 from schedlab.report import drawing
 from schedlab.report.markup import paragraph, section, whole_names
 from schedlab.report.texts import Texts
+from schedlab.store.files import made
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def render(page: Page, texts: Texts) -> str:
 
 def write(page: Page, texts: Texts, path: Path) -> None:
     """Write the page; OSError when `path` cannot be written."""
-    path.write_text(render(page, texts), "utf-8")
+    made(path).write_text(render(page, texts), "utf-8")
 
 
 def _header(page: Page) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from schedlab.report import frame
 from schedlab.report.ncq_page import TEXTS, figure, line_chart, table
+from schedlab.store.files import made, make_directory
 
 POINTS = 100
 
@@ -23,8 +24,8 @@ def write_validation(
     """Write `validation.json` (`document`) and `report.html` into `folder`; gives the page."""
     import numpy as np
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "validation.json").write_text(json.dumps(document, indent=1) + "\n")
+    make_directory(folder)
+    made(folder / "validation.json").write_text(json.dumps(document, indent=1) + "\n")
     shares = (np.arange(POINTS) + 0.5) / POINTS
     rows = [
         {"response time (ms)": float(value), "share of requests": float(share), "source": source}

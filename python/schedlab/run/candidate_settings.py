@@ -96,8 +96,9 @@ class CandidateSettings:
         if self._command:
             self._control.undo_command(self._command)
             self._command = 0
-        for path, text in self._as_found_beside(wanted).items():
-            self._control.write_knob(path, text)
+        found = self._as_found_beside(wanted)
+        for path in sorted(found, key=knobs.is_late):
+            self._control.write_knob(path, found[path])
 
     def _set_queues(self, values: Values) -> tuple[dict[str, str], float]:
         """Schedulers, tunables, and what the root of the control groups has for each device.
@@ -132,12 +133,13 @@ class CandidateSettings:
     def _knobs(self, values: Values) -> list[tuple[str, Path, str]]:
         """(name, knob, text) of what is set once, not for each queue."""
         named = {k: v for k, v in values.items() if k != "scheduler"}
-        return [
+        knobs_ = [
             (name, path, text)
             for name, value in named.items()
             if settings.scope_of(name) in ("machine", "group", "work")
             for path, text in settings.resolve(name, value, self._place)
         ]
+        return sorted(knobs_, key=lambda each: knobs.is_late(each[1]))
 
 
 def groups_of_work(control: Control, *works: WorkGroup) -> Callable[[str], Path]:

@@ -18,6 +18,7 @@ from schedlab.sim.pool import map_threads
 from schedlab.sim.request_log import write_host_log
 from schedlab.sim.validated import Validity, validity_of
 from schedlab.spec import SCHEMA_VERSION, Experiment
+from schedlab.store.files import made
 
 GANTT_RUNS = 6
 
@@ -107,7 +108,7 @@ class HostJob:
 
             drawn = [(run["scheduler"], run, rows) for run, rows in results]
             shown = drawn[:: len(self.seeds)][:GANTT_RUNS]
-            self.gantt.write_text(gantt(shown), encoding="utf-8")
+            made(self.gantt).write_text(gantt(shown), encoding="utf-8")
         runs: dict[str, list[dict[str, Any]]] = {}
         for (file, _, _), (figures, _) in zip(cells, results, strict=True):
             runs.setdefault(file, []).append(figures)

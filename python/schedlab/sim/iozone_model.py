@@ -20,6 +20,7 @@ from typing import Any
 
 from schedlab.sim.host import HostSimulation
 from schedlab.sim.pool import map_threads
+from schedlab.store.files import made, make_directory
 
 SCHEDULERS = ("noop", "deadline", "cfq")
 # The study's name of a test: pattern, and share of reads. For the device a rewrite is a write, and
@@ -209,7 +210,7 @@ def present(seconds: float, repetitions: int, out: Path | None, as_json: bool) -
     four_ncq = simulated(4, 31, seconds, repetitions)
     tables = {"1 process": one, "4 processes": four, "4 processes, 31 tags": four_ncq}
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_directory(out)
         _write_csv(out / "model.csv", tables)
     text = sentences(one, four, study)
     if as_json:
@@ -226,7 +227,7 @@ def present(seconds: float, repetitions: int, out: Path | None, as_json: bool) -
 
 
 def _write_csv(path: Path, tables: Mapping[str, Mapping[Key, Sequence[float]]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with made(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["table", "scheduler", "test", "record_bytes", "repetition", "kib_per_s"])
         for name, table in tables.items():

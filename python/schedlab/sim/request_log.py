@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import SpecError, to_install
 from schedlab.sim.disk import DISK_LOG_DTYPE, KINDS
 from schedlab.sim.results import LOG_DTYPE
+from schedlab.store.files import made
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def write_host_log(path: Path, runs: Iterable[LoggedHostRun]) -> None:
     """The same of processes under a scheduler, as CSV: who issued a request, and when it passed
     each stage.
     """
-    with path.open("w", newline="") as out:
+    with made(path).open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["scheduler", "processes", "seed", "pid", "operation", *HOST_COLUMNS])
         for (file, scheduler, seed), (run, log) in runs:
@@ -77,7 +78,7 @@ def _write(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Words) ->
 def _write_csv(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Words) -> None:
     names = [name for name, _ in dtype]
     spelled = [words.get(name) for name in names]
-    with path.open("w", newline="") as out:
+    with made(path).open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["policy", "seed", *names])
         for policy, seed, log in runs:
@@ -96,7 +97,7 @@ def _write_arrow(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Wor
         for name, kind in dtype
     ]
     schema = pa.schema([("policy", pa.string()), ("seed", pa.uint64()), *kinds])
-    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, schema) as writer:
+    with pa.OSFile(str(made(path)), "wb") as out, pa.ipc.new_file(out, schema) as writer:
         for policy, seed, log in runs:
             columns = []
             for name, _ in dtype:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim.pool import completed
 from schedlab.sim.sweep import Point, Sweep, run_point
+from schedlab.store import files
 
 Report = Callable[[int, int], None]
 
@@ -42,10 +43,7 @@ def run_sweep(
             finished[key] = line
             show_progress(len(finished), len(sweep.points))
     lines = [finished[point.key] for point in sweep.points]
-    partial = folder / "results.jsonl.partial"
-    _write_durably(partial, "".join(line + "\n" for line in lines))
-    partial.replace(folder / "results.jsonl")
-    _sync_folder(folder)
+    files.write_atomic(folder / "results.jsonl", "".join(line + "\n" for line in lines))
     return [json.loads(line) for line in lines]
 
 
@@ -53,13 +51,10 @@ def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
     """Lines that are done, by point. Nothing that is done is ever rewritten: a line that a crash
     cut short is skipped, and the next one begins on a line of its own.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    files.make_directory(folder)
     frozen = folder / "sweep.toml"
     if not frozen.exists():
-        partial = folder / "sweep.toml.partial"
-        _write_durably(partial, sweep.text)
-        partial.replace(frozen)
-        _sync_folder(folder)
+        files.write_atomic(frozen, sweep.text)
     elif frozen.read_text() != sweep.text:
         raise SpecError(f"{folder} is the folder of another sweep", "name a new folder with --out")
     path = folder / "done.jsonl"
@@ -78,27 +73,12 @@ def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
 
 def _open_lines(path: Path) -> BinaryIO:
     """The file for appending, unbuffered; a cut last line gets its end first."""
-    out = path.open("ab", buffering=0)
+    out = files.made(path).open("ab", buffering=0)
     with path.open("rb") as written:
         if out.tell() and written.seek(-1, os.SEEK_END) >= 0 and written.read(1) != b"\n":
             out.write(b"\n")
-    _sync_folder(path.parent)
+    files.sync_directory(path.parent)
     return out
-
-
-def _write_durably(path: Path, text: str) -> None:
-    with path.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextlib.contextmanager

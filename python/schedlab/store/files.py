@@ -77,6 +77,17 @@ def append_line(path: Path, line: str, within: Path | None = None) -> None:
             os.close(handle)
 
 
+def made(path: Path) -> Path:
+    """A file that is there, empty where it is new, for a writer that opens it. OSError as is."""
+    if not path.exists():
+        above = os.open(path.parent, _DIRECTORY)
+        try:
+            os.close(_opened_or_made(path.name, os.O_WRONLY | os.O_CLOEXEC, above))
+        finally:
+            os.close(above)
+    return path
+
+
 def cut_torn_line(handle: int) -> int:
     """Cut off an unfinished last line of an open file; its size afterwards. OSError as is."""
     end = whole = os.fstat(handle).st_size
