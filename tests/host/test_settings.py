@@ -17,6 +17,7 @@ from schedlab.app.apply import Choice, Request, apply
 from schedlab.app.comparison import Place
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork, comparison_of
+from schedlab.app.recovering import recover_all
 from schedlab.app.undo import undo
 from schedlab.errors import HostError
 from schedlab.host import control_groups, journal, knobs, recover, settings
@@ -196,15 +197,18 @@ def test_a_setting_of_the_machine_is_probed_and_can_be_tuned(loop):
         assert CENTISECS.read_text() == found
 
 
-def test_a_command_whose_undo_fails_is_named(tmp_path):
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_command_whose_undo_fails_is_named(tmp_path, by_hand):
     mark = tmp_path / "mark"
     with pytest.raises(HostError, match="exit status 3") as raised, Control() as control:
         control.run_command("true", f"test -e {mark} || exit 3")
-    assert f"test -e {mark}" in raised.value.hint
-    mark.touch()  # the next command that looks finds it still to be done
-    state = journal.state_directory()
-    with journal.held(state, wait_s=30.0):
-        assert recover.restore_all(state).failed == []
+    assert raised.value.hint.endswith(f"test -e {mark} || exit 3; schedlab recover --forget-undo")
+    (failure,) = recover_all(None, dry_run=False).failed  # every command that looks tries it again
+    assert failure.what == f"`test -e {mark} || exit 3`"
+    if by_hand:
+        mark.touch()
+    assert recover_all(None, dry_run=False, forget_undo=not by_hand).failed == []
+    assert journal.sessions(journal.state_directory()) == []
 
 
 def test_a_governor_takes_its_preference_back():

@@ -110,11 +110,16 @@ def test_each_name_means_its_files(
         ("boost", "fast", "boost = 'fast' is not on or off", "boost=off"),
         ("module.zfs.txg_timeou", 1, "module zfs has no parameter txg_timeou",
          "did you mean 'module.zfs.txg_timeout'?"),
-        ("module.zf.x", 1, "module zf is not loaded", "modprobe zf; did you mean 'zfs'?"),
+        ("module.zf.x", 1, "module zf is not loaded", "modprobe zf"),
         ("cgroup.io.weight", 0, "cgroup.io.weight = '0'", "a whole number from 1 to 1000"),
         ("cgroup.io.max", "bps=1", "cgroup.io.max: 'bps' is no limit", "did you mean 'wbps'?"),
         ("cgroup.dbslice.io.weight", 1, "there is no control group", "did you mean 'db.slice'?"),
         ("knob.sched_x", 1, "this kernel has no sched_x", "it has: sched_rr_timeslice_ms"),
+        ("vm.swappiness", 1, "'vm.swappiness' is not the name of a setting",
+         "did you mean 'sysctl.vm.swappiness'?"),
+        ("run", "no-such-program -x", "run='no-such-program -x': no-such-program is not found",
+         "try it: sh -c 'no-such-program -x'"),
+        ("undo", "echo 'x", "undo=\"echo 'x\": ", "try it: sh -c "),
         ("a/b", 1, "'a/b' is not the name of a setting", "known: "),
     ],
 )  # fmt: skip
@@ -196,6 +201,15 @@ def test_who_else_feels_a_setting() -> None:
     assert settings.scope_of("cgroup.io.cost.qos") == "device"
 
 
+def test_a_candidate_may_begin_with_a_setting_of_another_layer() -> None:
+    for text in ("thp=never", "sysctl.vm.swappiness=10 thp=never", "run='true ;' undo=true"):
+        candidate = parse_candidate(text)
+        assert (candidate.label, candidate.settings["scheduler"]) == (text, "as-is")
+    assert parse_candidate("thp=never").settings == {"scheduler": "as-is", "thp": "never"}
+    assert parse_policy("thp=never").settings["policy"] == "other"
+    assert parse_candidate("thp_2=none").settings == {"scheduler": "none"}
+
+
 def test_one_candidate_with_settings_of_any_layer() -> None:
     assert parse_candidate("zen=kyber sysctl.vm.dirty_bytes=100M cgroup.io.weight=300") == (
         Candidate("zen", {"scheduler": "kyber", "sysctl.vm.dirty_bytes": "100M",
@@ -252,7 +266,7 @@ def test_the_door_refuses_what_the_run_would(host: Path) -> None:
         "a=none thp=never": "thp is set for every program of this machine",
     }.items():
         assert refused(door, of(text), scratch, ("sdx",), [READS])[0].startswith(part)
-    assert refused(door, of("a=none thp=never run=x undo=y"), scratch, ("sdx",), [READS])[1] == (
+    assert refused(door, of("a=none thp=never run=true undo=:"), scratch, ("sdx",), [READS])[1] == (
         "allow it by its name: --switch thp,run"
     )
     allowed = Target("scratch", size_bytes=1 << 20, switch=("thp",))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from schedlab.host import journal, keeper, recover
 
 
-def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
+def recover_all(
+    state_directory: str | None, dry_run: bool, forget_undo: bool = False
+) -> recover.Recovery:
     """What was restored, or (`dry_run`) would be; also what a reboot left behind.
 
-    Running sessions are not touched. RestoreError is up to the caller: `raise_if_failed`.
+    `forget_undo` takes commands that dead sessions ran for undone, and runs no `undo`. Running
+    sessions are not touched. RestoreError is up to the caller: `raise_if_failed`.
     """
     directory = journal.state_directory(state_directory)
     if dry_run and not directory.exists():
@@ -16,6 +19,8 @@ def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     journal.prepare(directory)
     with journal.HostLock(directory) as lock:
         lock.acquire(30.0)
+        if forget_undo and not dry_run:
+            recover.forget_commands(directory)
         recovery = recover.restore_all(directory, dry_run)
     for left in [] if dry_run else keeper.settle_stale(directory):
         recovery.add(left)

@@ -9,9 +9,10 @@ from schedlab.cli.options import json_option, state_option
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only show what would be restored.")
+@click.option("--forget-undo", is_flag=True, help="Run no `undo=` of a candidate: it is done.")
 @json_option
 @state_option
-def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> None:
+def recover(dry_run: bool, forget_undo: bool, as_json: bool, state_directory: str | None) -> None:
     """Restore every setting, and remove everything, that a dead session left behind.
 
     Any schedlab command that changes this host does the same before it starts. A value that
@@ -22,7 +23,7 @@ def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> None:
     from schedlab.app.recovering import recover_all
     from schedlab.cli.show import print_json
 
-    recovery = recover_all(state_directory, dry_run)
+    recovery = recover_all(state_directory, dry_run, forget_undo)
     if as_json:
         print_json(dataclasses.asdict(recovery))
     else:

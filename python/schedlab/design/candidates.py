@@ -13,6 +13,10 @@ from schedlab.errors import SpecError
 from schedlab.spec import Candidate
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+# A first word that is a setting of another layer than the queue, and no label.
+_SETTING = re.compile(
+    r"(?:(?:sysctl|cgroup|module|knob)\.[^=]+|thp|governor|energy_performance_preference|boost|run)=.*"
+)
 _HEAD = re.compile(r"(?:(?P<label>[^\s:=]+)=)?(?P<head>[^\s:=]+(?::\S+)?)")
 _HINT_ONE = "write LABEL=SCHEDULER SETTING=VALUE …, e.g. 'big=kyber sysctl.vm.dirty_bytes=1G'"
 _HINT = "write NAME or NAME:TUNABLE=VALUE,…, e.g. none,mq-deadline:fifo_batch=32,bfq:low_latency=0"
@@ -63,15 +67,18 @@ class Typed:
     settings: Mapping[str, str | int | float]
 
 
-def typed_candidate(text: str) -> Typed:
+def typed_candidate(text: str, usual: str) -> Typed:
     """`[LABEL=]SCHEDULER[:TUNABLE=VALUE,…] [SETTING=VALUE …]`; SpecError for anything else.
 
-    A value with spaces is quoted, as in a shell. Without a label the whole text is one.
+    Before a setting of another layer than the queue the scheduler may be left out: `usual`. A value
+    with spaces is quoted, as in a shell. Without a label the whole text is one.
     """
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise SpecError(f"candidate {text!r}: {error}", "close the quotes") from error
+    if words and _SETTING.fullmatch(words[0]):
+        words.insert(0, usual)
     match = _HEAD.fullmatch(words[0]) if words else None
     if match is None:
         raise SpecError(f"candidate {text!r} is not understood", _HINT_ONE)
@@ -85,8 +92,8 @@ def typed_candidate(text: str) -> Typed:
 
 
 def parse_candidate(text: str) -> Candidate:
-    """A candidate with settings of any layer: a scheduler, then SETTING=VALUE words."""
-    typed = typed_candidate(text)
+    """A candidate with settings of any layer: a scheduler (as-is), then SETTING=VALUE words."""
+    typed = typed_candidate(text, "as-is")
     (scheduler,) = parse_candidates(typed.head)
     if twice := [key for key in typed.settings if key in scheduler.settings]:
         raise SpecError(f"candidate {text!r} sets {twice[0]} twice", _HINT_ONE)

@@ -37,6 +37,7 @@ from schedlab.host.journal import Entry, Journal
 from schedlab.spec.reading import open_regular
 
 PASSES = 3
+FORGET = "schedlab recover --forget-undo"
 GUARDIAN_PATIENCE_S = 30.0
 COMMAND_TIMEOUT_S = 60.0
 _REMOVERS = {
@@ -252,6 +253,15 @@ def restore_all(
     return recovery
 
 
+def forget_commands(directory: Path) -> None:
+    """Take the commands of dead sessions for undone: by hand, or for good."""
+    for path in journal.sessions(directory):
+        if log := _stale(path, GUARDIAN_PATIENCE_S):
+            for number in _Knowledge(log, log.content().entries).commands:
+                log.append("undone", number=number)
+            log.release()
+
+
 def restore_stale_session(
     path: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S
 ) -> Recovery | None:
@@ -433,7 +443,7 @@ def _undo_command(number: int, known: _Knowledge, recovery: Recovery) -> None:
     if recovery.dry_run:
         recovery.notices.append(f"would run: {undo}")
     elif reason := undo_command(known.journal, number, undo):
-        recovery.failed.append(Failure(f"`{undo}`", reason, undo))
+        recovery.failed.append(Failure(f"`{undo}`", reason, f"{undo}; {FORGET}"))
 
 
 def _widen_tags(queue: Path, known: _Knowledge) -> None:

@@ -14,6 +14,8 @@ import contextlib
 import os
 import platform
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +93,9 @@ def family_of(name: str) -> Family:
     for family in TABLE:
         if family.pattern.fullmatch(name):
             return family
-    raise SpecError(f"{name!r} is not the name of a setting", _nearest(name, _first_words()))
+    is_sysctl = (SYSCTL / name.replace(".", "/")).is_file()
+    hint = f"did you mean 'sysctl.{name}'?" if is_sysctl else _nearest(name, _first_words())
+    raise SpecError(f"{name!r} is not the name of a setting", hint)
 
 
 def scope_of(name: str) -> Scope:
@@ -157,6 +161,8 @@ def check(name: str, value: object, place: Place, governor: object = "") -> None
 
     `governor` is the one that is set beside it, if one is.
     """
+    if scope_of(name) == "command":
+        _check_line(name, str(value))
     for path, text in resolve(name, value, place):
         file = knobs.keyed(path)[0]
         if not file.parent.is_dir():
@@ -260,6 +266,22 @@ def _at_boot(file: Path) -> str:
     return "it reports a fact of this machine"
 
 
+def _check_line(key: str, line: str) -> None:
+    """SpecError for a line that the shell does not understand, or whose program it does not find.
+
+    An `undo` that cannot run would be left for `recover`.
+    """
+    word = (line.split() or [""])[0]
+    probes = [["-n", "-c", line]]
+    if re.fullmatch(r"[\w./+-]+", word):
+        probes.append(["-c", 'command -v -- "$0"', word])
+    for probe in probes:
+        ended = subprocess.run(["/bin/sh", *probe], capture_output=True, text=True, check=False)
+        if ended.returncode:
+            reason = ended.stderr.strip() or f"{word} is not found"
+            raise SpecError(f"{key}={line!r}: {reason}", f"try it: sh -c {shlex.quote(line)}")
+
+
 def _nearest(word: str, known: Iterable[str]) -> str:
     return nearest(word, set(known), listed_max=30)
 
@@ -336,10 +358,7 @@ def _module(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     module, parameter = match["module"].replace("-", "_"), match["parameter"]
     home = MODULES / module / "parameters"
     if not (MODULES / module).is_dir():
-        known = [p.name for p in sorted(MODULES.glob("*")) if (p / "parameters").is_dir()]
-        raise HostError(
-            f"module {module} is not loaded", f"modprobe {module}; {_nearest(module, known)}"
-        )
+        raise HostError(f"module {module} is not loaded", f"modprobe {module}")
     if not (home / parameter).is_file():
         names = [f"module.{module}.{p.name}" for p in _files(home)]
         raise HostError(f"module {module} has no parameter {parameter}", _nearest(match[0], names))

@@ -253,7 +253,7 @@ def parse_policies(text: str) -> tuple[Candidate, ...]:
 
 def parse_policy(text: str) -> Candidate:
     """One candidate with settings of the machine: `perf=other governor=performance`."""
-    typed = typed_candidate(text)
+    typed = typed_candidate(text, "other")
     (policy,) = parse_policies(typed.head)
     settings = dict(policy.settings)
     for key, value in typed.settings.items():
