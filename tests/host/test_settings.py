@@ -213,12 +213,12 @@ def test_a_command_whose_undo_fails_is_named(tmp_path, by_hand):
 
 def test_a_governor_takes_its_preference_back():
     """A governor sets the preference: what was found comes back with it, in every order."""
-    policy = cpu_policy()
-    files = [policy / knobs.GOVERNOR, policy / knobs.PREFERENCE]
-    if not files[1].exists():
+    cpus = len(list(cpu_policy().parent.glob("policy*")))
+    files = [*settings.CPUFREQ.glob(f"*/{knobs.GOVERNOR}"),
+             *settings.CPUFREQ.glob(f"*/{knobs.PREFERENCE}")]  # fmt: skip
+    if len(files) < 2 * cpus:
         pytest.skip("these CPUs have no energy_performance_preference")
     usual = [each.read_text() for each in files]
-    found = ["powersave\n", "balance_power\n"]
     candidates = [
         Candidate("fast", {"governor": "performance"}), Candidate("plain", {}),
         Candidate("saving", {"energy_performance_preference": "power"}),
@@ -230,6 +230,10 @@ def test_a_governor_takes_its_preference_back():
     def now():
         return [each.read_text() for each in files]
 
+    def both(governor, preference):
+        return [f"{governor}\n"] * cpus + [f"{preference}\n"] * cpus
+
+    found = both("powersave", "balance_power")
     for file, text in zip(files, found, strict=True):
         file.write_text(text)
     try:
@@ -237,11 +241,11 @@ def test_a_governor_takes_its_preference_back():
             hosts = CandidateSettings(control, (), candidates[::-1])
             for number in (0, 1, 0, 2, 0, 3, 0):
                 hosts.apply(candidates[number])
-                assert now() == [f"{word}\n" for word in expected[number]], number
+                assert now() == both(*expected[number]), number
                 assert control.check() == ()
         assert now() == found
         apply(Choice(candidates[0]), Request(()), lambda line: None)
-        assert now() == [f"{word}\n" for word in expected[0]]
+        assert now() == both(*expected[0])
         lines = []
         undo([], False, lines.append)
         assert (now(), lines) == (found, [])

@@ -92,6 +92,7 @@ class Control:
         self._claims: set[str] = set()
         self._narrowed: set[Path] = set()
         self._throttling: dict[tuple[Path, bool], str] = {}
+        self._throttled: set[Path] = set()
         self._servers: list[emulated.Server] = []
         self._held: list[int] = []
         self._agreed: list[Consent] = []
@@ -449,11 +450,11 @@ class Control:
 
     def _make_fresh(self, queue: Path, wanted: str) -> None:
         """Switch to `wanted` by way of another scheduler, queue/ settings of ours undone first."""
-        self._throttle(queue)
         for path in sorted(self._set_in_queue.pop(queue, ())):
             with contextlib.suppress(HostError):  # a value of another scheduler; the switch resets
                 self._write(Path(path), self._originals[path])
             self._expected.pop(path, None)  # of io.cost: its line is no file of `queue/`
+        self._throttle(queue)
         scheduler = queue / "scheduler"
         if queue in self._narrowed and (steps := knobs.tag_steps(queue)):
             self._write(scheduler, "none")
@@ -475,8 +476,10 @@ class Control:
         """
         path = queue / "wbt_lat_usec"
         now = _read_or_gone(str(path))
-        is_bfq = knobs.read_value(queue / "scheduler") == "bfq"
-        if now != (usual := self._throttling.setdefault((queue, is_bfq), now)):
+        key = (queue, knobs.read_value(queue / "scheduler") == "bfq")
+        if queue not in self._throttled:
+            self._throttling[key] = now
+        elif now != (usual := self._throttling.get(key, "0")):
             self._write(path, usual)
 
     def _write(self, path: Path, text: str) -> str:
@@ -485,7 +488,7 @@ class Control:
         if path.name == "nr_requests" and _read_or_gone(str(path.parent / "scheduler")) == "none":
             self._narrowed.add(path.parent)
         if path.name == "wbt_lat_usec":
-            self._throttling.setdefault((path.parent, True), "0")
+            self._throttled.add(path.parent)
         with _refusals_explained(path, text):
             write_ahead.write(self._journal, path, text, original)
             got = knobs.read_value(path)
