@@ -240,6 +240,34 @@ def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
     assert ["foreign-io" in names for names in found_in] == [False, True]
 
 
+def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, new_loop):
+    """Its work is done by a child of its own that ends within the run, as that of a database."""
+    device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    program = tmp_path / "pageserver"
+    program.write_text(
+        f"#!/bin/sh\nwhile sleep 0.01; do [ -e {flag} ] || continue\n"
+        f"dd if={device} of=/dev/null bs=1M count=8 iflag=direct; rm {flag}; done\n"
+    )
+    program.chmod(0o755)
+    place = Place(directory=str(where), switch=(Path(device).name,))
+    line = f"touch {flag}; while [ -e {flag} ]; do sleep 0.01; done"
+    server = subprocess.Popen([program], stderr=subprocess.DEVNULL)
+    try:
+        unnamed = own(tmp_path / "unnamed", line, place=place)
+        named = own(tmp_path / "named", line, place=place, servers=("pageserver",))
+    finally:
+        server.kill()
+        server.wait()
+        subprocess.run(["umount", where], check=True)
+    found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (unnamed, named)]
+    assert ["foreign-io" in names for names in found_in] == [True, False]
+    with pytest.raises(SpecError, match="no process of the server 'pageserver' runs"):
+        own(tmp_path / "gone", line, place=place, servers=("pageserver",))
+
+
 @pytest.mark.machine
 def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_loop):
     device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"

@@ -57,7 +57,7 @@ _PARAMETERS = {
     "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
     "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
     "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
-    "warm_up": "warm_up",
+    "warm_up": "warm_up", "servers": "servers",
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def permission(
 def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWork | None:
     """The command (or fio job) with its options; None when there is none."""
     taken = {name: typed.get(key) for key, name in _PARAMETERS.items()}
-    parameters = {name: value for name, value in taken.items() if value not in (None, False)}
+    parameters = {name: value for name, value in taken.items() if value not in (None, False, ())}
     environment, ok_exit, user = typed["environment"], typed["ok_exit"], typed["user"]
     files = {key: typed[key] for key in ("stdin", "copy_in") if typed.get(key)}
     job_file = typed.get("job_file")

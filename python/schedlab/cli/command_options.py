@@ -49,6 +49,8 @@ file_options = section(
     click.option("--copy-in", type=PATH, help="File or directory to copy to the target."),
     click.option("--fresh", type=click.Choice(["never", "block", "run"]),
                  help="When to make the file system and copy again."),
+    click.option("--server", "servers", multiple=True, metavar="NAME",
+                 help="A running process or control group that reads for it."),
     click.option("--anyway", is_flag=True, help="Measure it even if it uses no switched disk."),
     usual="--fio",
 )  # fmt: skip

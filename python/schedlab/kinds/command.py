@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.errors import SpecError
+from schedlab.host import processes
 from schedlab.kinds.launching import Launching
 from schedlab.spec.quantities import size_text
 
@@ -33,7 +34,9 @@ class Command(Launching, frozen=True):
     the target once, or as often as `fresh` requests: before every run, or before the first run of
     every block. A temporary or emulated device then gets a new file system, too; files that `setup`
     wrote there are lost. `settle_s` is the longest wait for idle queues before a run. `anyway`
-    measures a command that moves no data on the switched queues. On a bare device (`filesystem =
+    measures a command that moves no data on the switched queues. `servers` are processes by name,
+    or directories of control groups, that were started elsewhere: what they read is the command's.
+    On a bare device (`filesystem =
     "none"`, or a device that may be overwritten) the command finds it as `@device@` and
     `SCHEDLAB_DEVICE`.
     """
@@ -48,6 +51,7 @@ class Command(Launching, frozen=True):
     copy_in: str = ""
     copy_in_sha256: str = ""
     fresh: Literal["never", "block", "run"] = "never"
+    servers: tuple[str, ...] = ()
     anyway: bool = False
 
     def programs(self) -> tuple[str, ...]:
@@ -60,6 +64,12 @@ class Command(Launching, frozen=True):
         super().check(label)
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
+        for server in self.servers:
+            if not processes.of(server):
+                raise SpecError(
+                    f"{label}: no process of the server {server!r} runs",
+                    "start it first, or by --setup, whose processes need no name",
+                )
 
     def notes(self, label: str) -> tuple[str, ...]:
         """Whether program or copied files are others than were measured."""

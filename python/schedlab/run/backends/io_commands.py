@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SpecError
+from schedlab.host import processes
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
@@ -140,7 +141,7 @@ class CommandCells:
         effective = self.session.set_again(candidate)
         drops = gates.cache_drops()
         cached = self.place.set_cache(kind)
-        servers_read = read_bytes_of(pid for pid, _ in self.standing.members())
+        servers_read = self._servers_read(kind)
         before, moved_before = (
             gates.snapshot(self.session.target.device, self.groups),
             _moved(self._queues),
@@ -153,7 +154,7 @@ class CommandCells:
             queue: (read - moved_before[queue][0], written - moved_before[queue][1])
             for queue, (read, written) in _moved(self._queues).items()
         }
-        servers_read = read_bytes_of(pid for pid, _ in self.standing.members()) - servers_read
+        servers_read = self._servers_read(kind) - servers_read
         findings = [*self.control.check()]
         left = [name for _, name in self.work.members()]
         if not kind.keep_daemons:
@@ -195,6 +196,11 @@ class CommandCells:
             "confinement": self.wall.facts(kind),
             "rehearsal": {"cpu_share": rehearsal.cpu_share, "bytes": dict(rehearsal.queue_bytes)},
         }
+
+    def _servers_read(self, kind: Command) -> int:
+        """Bytes that what was set up, and the servers by name, had read."""
+        named = (pid for server in kind.servers for pid in processes.of(server))
+        return read_bytes_of({*named, *(pid for pid, _ in self.standing.members())})
 
     def _run(
         self,

@@ -1,0 +1,29 @@
+"""Running processes, found by what a person calls them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+PROC = Path("/proc")
+_NAME_BYTES = 15  # include/linux/sched.h: TASK_COMM_LEN with its zero
+
+
+def of(name: str) -> list[int]:
+    """The process ids of a program's name, or below the directory of a control group."""
+    if name.startswith("/"):
+        return _below(Path(name))
+    wanted, found = name.encode()[:_NAME_BYTES], []
+    for directory in PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (directory / "comm").read_bytes().removesuffix(b"\n") == wanted:
+                found.append(int(directory.name))
+    return found
+
+
+def _below(group: Path) -> list[int]:
+    found: list[int] = []
+    for file in group.rglob("cgroup.procs"):
+        with contextlib.suppress(OSError):
+            found += map(int, file.read_text(encoding="ascii").split())
+    return found
