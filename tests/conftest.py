@@ -17,6 +17,8 @@ from schedlab.run.gates import neighbour_findings, snapshot
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+os.environ["LANGUAGE"] = "en"  # of whoever runs the tests
+
 # Modules whose tests measure on the real machine, where what others do can discard every run. A
 # test of these that fails has one more attempt, alone, and both are reported.
 MEASURING = frozenset({

@@ -40,6 +40,8 @@ REASONS_SHOWN = 3
 class Result:
     """A result folder with its verdict; everything is computed on first use.
 
+    `lang` is "en", "ko" or "ru"; empty: the language of messages that the environment asks for.
+
     `schedlab.load(DIR)` gives one, for notebooks.
     """
 
@@ -81,14 +83,18 @@ class Result:
         write_atomic(path, json.dumps(to_json(self.answer), indent=1) + "\n")
         return path
 
-    def headline(self) -> str:
+    def headline(self, lang: str = "") -> str:
         """The answer in a few sentences: which candidate, and at what price."""
         from schedlab import report
 
-        return report.headline(self.record, self.answer)
+        return report.headline(self.record, self.answer, lang)
 
     def text(
-        self, width: int = 80, colour: bool = False, reports: Sequence[tuple[str, str]] = ()
+        self,
+        width: int = 80,
+        colour: bool = False,
+        reports: Sequence[tuple[str, str]] = (),
+        lang: str = "",
     ) -> str:
         """The answer as text: headline, table, what to do next; `reports` are (name, path)."""
         from schedlab import report
@@ -98,6 +104,7 @@ class Result:
             self.answer,
             width=width,
             colour=colour,
+            lang=lang,
             folder=self.folder.path,
             reports=reports,
         )
@@ -115,14 +122,13 @@ class Result:
         self.write_xlsx(xlsx)
         return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
 
-    def write_html(self, path: Path, lang: str = "en") -> None:
+    def write_html(self, path: Path, lang: str = "") -> None:
         """Write the page, whole or not at all and never through a link."""
         from schedlab import report
 
-        page = report.html(self.record, self.answer, lang, self.folder.path)
-        write_atomic(path, page)
+        write_atomic(path, report.html(self.record, self.answer, lang, self.folder.path))
 
-    def write_xlsx(self, path: Path, lang: str = "en") -> None:
+    def write_xlsx(self, path: Path, lang: str = "") -> None:
         """Write the workbook, whole or not at all and never through a link."""
         from schedlab import report
 

@@ -26,6 +26,27 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "ko_KR.UTF-8"}, "ko"),
+        ({"LANG": "ko_KR.UTF-8", "LC_MESSAGES": "ru_RU@x"}, "ru"),
+        ({"LC_ALL": "ru", "LANGUAGE": "ko:en", "LC_MESSAGES": "C"}, "ko"),
+    ],
+)
+def test_the_language_is_that_of_messages(
+    environment: dict[str, str], language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert Texts("").language == language
+
+
 def test_unknown_language_names_the_known_ones() -> None:
     with pytest.raises(SpecError, match="'de'") as error:
         Texts("de")

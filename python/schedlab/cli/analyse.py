@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import goal_option
+from schedlab.cli.options import goal_option, language_option
 from schedlab.spec import Objective
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @goal_option
+@language_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
+def analyse(directory: Path, goal: Objective | None, lang: str | None, as_json: bool) -> None:
     """Print the answer of the result folder DIRECTORY; its measurements stay as they are."""
     from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
@@ -24,4 +25,4 @@ def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
         print_json(result.as_json())
         return
     width, colour = terminal()
-    click.echo(result.text(width=width, colour=colour))
+    click.echo(result.text(width=width, colour=colour, lang=lang or ""))

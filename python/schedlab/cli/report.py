@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import goal_option
+from schedlab.cli.options import goal_option, language_option
 from schedlab.spec import Objective
 
 
@@ -18,18 +18,18 @@ from schedlab.spec import Objective
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--tables", is_flag=True, help="Print the tables of the study.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every cell of the answer as CSV.")
-@click.option("--lang", type=click.Choice(("en", "ko", "ru")), default="en", show_default=True,
-              help="Language of headings and sentences.")  # fmt: skip
+@language_option
 @goal_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the answer, the tables and the files as JSON."
 )
-def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> None:
+def report(directory: str, lang: str | None, goal: Objective | None, **typed: Any) -> None:
     """Write the report of the result folder DIRECTORY.
 
     Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--tables`, `--markdown` and
     `--csv` print to stdout. For a directory of results: DIRECTORY/index.html, which leads to them.
     """  # fmt: skip
+    lang = lang or ""
     html, xlsx = typed["html"], typed["xlsx"]
     forms = [name for name in ("tables", "markdown", "as_csv", "as_json") if typed[name]]
     if len(forms) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 import tomllib
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from schedlab.errors import SpecError
 from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
+_VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 # A time of requests, with the quantile that its name ends in.
 TIMED = re.compile(r"((?:[a-z]+_)?(?:latency|response|wakeup|lateness))_ns_(mean|max|p[0-9_]+)")
 MINUS, NO_BREAK = "\u2212", "\u00a0"
@@ -29,6 +31,13 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),
     "1/s": ((1, "/s"), (1e3, "k/s"), (1e6, "M/s")),
 }
+
+
+def preferred_language() -> str:
+    """The language of messages that the environment asks for, as for gettext; else English."""
+    asked = next(filter(None, map(os.environ.get, _VARIABLES)), "")
+    language = re.split("[:_.@]", asked)[0]
+    return language if language in LANGUAGES else "en"
 
 
 class Scale:
@@ -49,9 +58,10 @@ class Scale:
 
 
 class Texts:
-    """The texts of one language; call it with a key such as `"column.mean"`."""
+    """The texts of one language, or (empty) of the environment's; call it with a key."""
 
     def __init__(self, language: str) -> None:
+        language = language or preferred_language()
         if language not in LANGUAGES:
             raise SpecError(f"language {language!r} is not known", f"use {', '.join(LANGUAGES)}")
         self.language = language
