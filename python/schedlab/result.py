@@ -40,7 +40,7 @@ REASONS_SHOWN = 3
 class Result:
     """A result folder with its verdict; everything is computed on first use.
 
-    `lang` is "en", "ko" or "ru"; empty: the language of messages that the environment asks for.
+    `lang` is "en", "ko" or "ru"; `None`: the language of messages that the environment asks for.
 
     `schedlab.load(DIR)` gives one, for notebooks.
     """
@@ -83,7 +83,7 @@ class Result:
         write_atomic(path, json.dumps(to_json(self.answer), indent=1) + "\n")
         return path
 
-    def headline(self, lang: str = "") -> str:
+    def headline(self, lang: str | None = None) -> str:
         """The answer in a few sentences: which candidate, and at what price."""
         from schedlab import report
 
@@ -94,7 +94,7 @@ class Result:
         width: int = 80,
         colour: bool = False,
         reports: Sequence[tuple[str, str]] = (),
-        lang: str = "",
+        lang: str | None = None,
     ) -> str:
         """The answer as text: headline, table, what to do next; `reports` are (name, path)."""
         from schedlab import report
@@ -122,13 +122,13 @@ class Result:
         self.write_xlsx(xlsx)
         return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
 
-    def write_html(self, path: Path, lang: str = "") -> None:
+    def write_html(self, path: Path, lang: str | None = None) -> None:
         """Write the page, whole or not at all and never through a link."""
         from schedlab import report
 
         write_atomic(path, report.html(self.record, self.answer, lang, self.folder.path))
 
-    def write_xlsx(self, path: Path, lang: str = "") -> None:
+    def write_xlsx(self, path: Path, lang: str | None = None) -> None:
         """Write the workbook, whole or not at all and never through a link."""
         from schedlab import report
 

@@ -44,7 +44,7 @@ def test_the_language_is_that_of_messages(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert Texts("").language == language
+    assert Texts(None).language == language
 
 
 def test_unknown_language_names_the_known_ones() -> None:

@@ -17,8 +17,10 @@ from schedlab.app.setting_checks import programs_of
 from schedlab.design.candidates import NAME
 from schedlab.design.plan import arms
 from schedlab.errors import SpecError, nearest
+from schedlab.host import processes
 from schedlab.host.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, typed
+from schedlab.kinds.command import Command
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
@@ -74,6 +76,15 @@ def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> A
     kinds = _typed_kinds(experiment)
     targets.check_offered(candidates, experiment.target, admitted.queues)
     return replace(admitted, experiment=experiment, kinds=kinds)
+
+
+def _check_servers(where: str, kind: WorkloadKind) -> None:
+    for server in kind.servers if isinstance(kind, Command) else ():
+        if not processes.of(server):
+            raise SpecError(
+                f"{where}: no process of the server {server!r} runs",
+                "start it first, or by --setup, whose processes need no name",
+            )
 
 
 def _check_head(experiment: Experiment) -> None:
@@ -150,6 +161,7 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
                 f"this one is of kind {experiment.kind!r}",
             )
         kind.check(where)
+        _check_servers(where, kind)
         for metric in (workload.metric, *workload.secondary):
             if metric not in kind.metrics and metric not in experiment.metrics:
                 metric_named(metric)

@@ -14,7 +14,7 @@ def holds_results(directory: Path) -> bool:
     return not (directory / QUESTION).exists() and any(directory.glob(f"*/{QUESTION}"))
 
 
-def write_index(directory: Path, lang: str = "en") -> Path:
+def write_index(directory: Path, lang: str | None = "en") -> Path:
     """Write `index.html`, and the page of each result that has none yet; gives its path.
 
     A result that cannot be read is a row with the reason. SpecError where there is no result.

@@ -25,4 +25,4 @@ def analyse(directory: Path, goal: Objective | None, lang: str | None, as_json: 
         print_json(result.as_json())
         return
     width, colour = terminal()
-    click.echo(result.text(width=width, colour=colour, lang=lang or ""))
+    click.echo(result.text(width=width, colour=colour, lang=lang))

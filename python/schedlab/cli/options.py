@@ -47,10 +47,8 @@ trust_option = click.option(
 goal_option = click.option(
     "--goal", type=GOALS, help="Which metrics decide (default: those chosen before the first run)."
 )
-language_option = click.option(
-    "--lang", type=click.Choice(("en", "ko", "ru")),
-    help="Language of headings and sentences (default: that of LANG).",
-)  # fmt: skip
+LANGUAGE = click.Choice(("en", "ko", "ru"))
+language_option = click.option("--lang", type=LANGUAGE, help="Language (default: that of LANG).")
 destroy_option = click.option(
     "--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device."
 )

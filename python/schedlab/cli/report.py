@@ -20,16 +20,13 @@ from schedlab.spec import Objective
 @click.option("--csv", "as_csv", is_flag=True, help="Print every cell of the answer as CSV.")
 @language_option
 @goal_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the answer, the tables and the files as JSON."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print answer, tables and files as JSON.")
 def report(directory: str, lang: str | None, goal: Objective | None, **typed: Any) -> None:
     """Write the report of the result folder DIRECTORY.
 
     Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--tables`, `--markdown` and
     `--csv` print to stdout. For a directory of results: DIRECTORY/index.html, which leads to them.
     """  # fmt: skip
-    lang = lang or ""
     html, xlsx = typed["html"], typed["xlsx"]
     forms = [name for name in ("tables", "markdown", "as_csv", "as_json") if typed[name]]
     if len(forms) > 1:

@@ -13,7 +13,6 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.errors import SpecError
-from schedlab.host import processes
 from schedlab.kinds.launching import Launching
 from schedlab.spec.quantities import size_text
 
@@ -64,12 +63,6 @@ class Command(Launching, frozen=True):
         super().check(label)
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
-        for server in self.servers:
-            if not processes.of(server):
-                raise SpecError(
-                    f"{label}: no process of the server {server!r} runs",
-                    "start it first, or by --setup, whose processes need no name",
-                )
 
     def notes(self, label: str) -> tuple[str, ...]:
         """Whether program or copied files are others than were measured."""

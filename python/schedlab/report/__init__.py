@@ -39,7 +39,7 @@ def text(
     answer: Answer,
     width: int = 80,
     colour: bool = False,
-    lang: str = "en",
+    lang: str | None = "en",
     folder: Path | None = None,
     reports: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -52,14 +52,16 @@ def text(
     return render(View(record, answer, Texts(lang), folder), width, colour, reports)
 
 
-def headline(record: Record, answer: Answer, lang: str = "en") -> str:
+def headline(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """The headline with its price: the same in every form of the report."""
     from schedlab.report.sentences import headline_text
 
     return headline_text(View(record, answer, Texts(lang)))
 
 
-def html(record: Record, answer: Answer, lang: str = "en", folder: Path | None = None) -> str:
+def html(
+    record: Record, answer: Answer, lang: str | None = "en", folder: Path | None = None
+) -> str:
     """The whole report as one self-contained page; `folder` is named in its commands."""
     from schedlab.report.page import render
 
@@ -67,34 +69,36 @@ def html(record: Record, answer: Answer, lang: str = "en", folder: Path | None =
 
 
 def write_html(
-    record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
+    record: Record, answer: Answer, path: Path, lang: str | None = "en", folder: Path | None = None
 ) -> None:
     """Write the report as one self-contained page; OSError when `path` cannot be written."""
     made(Path(path)).write_text(html(record, answer, lang, folder), "utf-8")
 
 
 def write_xlsx(
-    record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
+    record: Record, answer: Answer, path: Path, lang: str | None = "en", folder: Path | None = None
 ) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
     made(Path(path)).write_bytes(xlsx(record, answer, lang, folder))
 
 
-def xlsx(record: Record, answer: Answer, lang: str = "en", folder: Path | None = None) -> bytes:
+def xlsx(
+    record: Record, answer: Answer, lang: str | None = "en", folder: Path | None = None
+) -> bytes:
     """The workbook as the bytes of a file."""
     from schedlab.report.workbook import content
 
     return content(View(record, answer, Texts(lang), folder))
 
 
-def markdown(record: Record, answer: Answer, lang: str = "en") -> str:
+def markdown(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """The answer, the tables of the study, limits and method as Markdown."""
     from schedlab.report.exchange import markdown as render
 
     return render(View(record, answer, Texts(lang)))
 
 
-def tables_text(record: Record, answer: Answer, lang: str = "en", width: int = 80) -> str:
+def tables_text(record: Record, answer: Answer, lang: str | None = "en", width: int = 80) -> str:
     """The tables of the study as text, for a terminal of `width` columns."""
     from schedlab.report.handin import study_tables
     from schedlab.report.terminal import tables as render
@@ -102,21 +106,21 @@ def tables_text(record: Record, answer: Answer, lang: str = "en", width: int = 8
     return render(study_tables(View(record, answer, Texts(lang))), width)
 
 
-def tables_markdown(record: Record, answer: Answer, lang: str = "en") -> str:
+def tables_markdown(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """The tables of the study as a part of a Markdown page."""
     from schedlab.report.exchange import tables_text
 
     return tables_text(View(record, answer, Texts(lang)))
 
 
-def printed(record: Record, answer: Answer, lang: str = "en") -> dict[str, Any]:
+def printed(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, Any]:
     """The sentences and all tables as plain JSON types; numbers in the unit of their column."""
     from schedlab.report.exchange import printed as render
 
     return render(View(record, answer, Texts(lang)))
 
 
-def csv(record: Record, answer: Answer, lang: str = "en") -> str:
+def csv(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """Every cell of the answer as one line of CSV."""
     from schedlab.report.exchange import csv_text
 

@@ -42,7 +42,7 @@ class Entry:
     reason: str = ""
 
 
-def render(entries: Sequence[Entry], directory: str, lang: str = "en") -> str:
+def render(entries: Sequence[Entry], directory: str, lang: str | None = "en") -> str:
     """The page, the newest result first; without a script it cannot be sorted otherwise."""
     texts = Texts(lang)
     rows = sorted((_row(each, texts) for each in entries), key=_day, reverse=True)

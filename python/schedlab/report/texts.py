@@ -58,9 +58,9 @@ class Scale:
 
 
 class Texts:
-    """The texts of one language, or (empty) of the environment's; call it with a key."""
+    """The texts of one language (`None`: the environment's); call it with a key."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str | None) -> None:
         language = language or preferred_language()
         if language not in LANGUAGES:
             raise SpecError(f"language {language!r} is not known", f"use {', '.join(LANGUAGES)}")
