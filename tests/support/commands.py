@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -22,3 +23,8 @@ def commands(group: click.Group = cli, path: str = "") -> Iterator[tuple[str, cl
 
 
 COMMANDS = dict(commands())
+
+
+def typed(name: str, *words: str) -> dict[str, Any]:
+    """What a command is called with when these words are typed."""
+    return COMMANDS[name].make_context(name, list(words), parent=PARENT).params

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import typed as typed_words
 
 from schedlab.app import admit as door
 from schedlab.app import budget, comparison, options, targets
@@ -510,31 +511,21 @@ def test_a_sweep_of_block_sizes_and_modes() -> None:
     assert refused(sweep, modes=["synk"]) == ("mode 'synk' is not known", "did you mean 'sync'?")
 
 
-TYPED: dict[str, Any] = {
-    "scratch": None, "scratch_directory": Path("/x"), "device": None, "destroy_data": None,
-    "read_only": False, "allow_unknown_data": False, "directory": None, "size": None,
-    "switch": None, "model": None, "queue_depth": None, "dilate": 1.0, "rotational": None,
-    "fs": None, "tests": None, "records": None, "seconds": None, "depth": 3, "workers": 2,
-    "buffered": False, "archive": None, "archive_size": 7, "decompressor": "gzip",
-    "program": None, "engine": "", "blocks": None, "budget": None, "until_decided": False,
-    "precision": None, "may_extend": None, "quick": False, "sessions": 1, "margin": 0.125,
-    "share": None, "require": (),
-    "seed": 9, "goal": None, "aa": False, "schedulers": "none,bfq", "labels": None,
-    "candidates": (),
-    "workloads": ("random-reads",), "explain": True, "environment": (), "ok_exit": (),
-    "user": None, "metrics": (), "shell": False,
-}  # fmt: skip
-
-
-def test_options_become_a_place() -> None:
-    assert options.place_of(TYPED) == Place(scratch_directory="/x")
-    given = {"device": Path("/d"), "destroy_data": Path("/e"), "directory": Path("/f"), "size": 5,
-             "switch": "a,,b", "queue_depth": 4, "rotational": "1", "fs": "xfs",
-             "scratch": 6, "model": "m", "read_only": True, "allow_unknown_data": True,
-             "dilate": 2.0}  # fmt: skip
-    assert options.place_of({**TYPED, **given}) == Place(
+def test_options_become_a_place_and_a_load(tmp_path: Path) -> None:
+    assert options.place_of(typed_words("compare")) == Place()
+    words = "--scratch 6 --scratch-directory /x --device /d --destroy-data /e --read-only "
+    words += "--allow-unknown-data --directory /f --size 5 --switch a,,b --model m --queue-depth 4 "
+    words += "--dilate 2 --rotational 1 --fs xfs"
+    assert options.place_of(typed_words("compare", *words.split())) == Place(
         6, "/x", "/d", "/e", True, True, "/f", 5, ("a", "b"), "m", 4, 2.0, "1", "xfs"
     )  # fmt: skip
+    assert options.load_of(typed_words("compare")) == Load()
+    (tmp_path / "a").touch()
+    words = "--tests read --records 512 --seconds 2.5 --depth 3 --workers 2 --buffered --program p "
+    words += f"--archive {tmp_path}/a --archive-size 7 --decompressor xz"
+    assert options.load_of(typed_words("compare", *words.split())) == Load(
+        ("read",), (512,), 0, 2.5, 3, 2, True, f"{tmp_path}/a", 7, "xz", "p"
+    )
 
 
 def test_options_become_a_permission(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,41 +539,30 @@ def test_options_become_a_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(("/d",), {"allow_unknown_data": over}) for over in (True, False)]
 
 
-def test_options_become_a_load(tmp_path: Path) -> None:
-    usual = options.load_of(TYPED)
-    assert (usual.record_bytes, usual.seconds, usual.depth, usual.workers) == ((65536,), 0.0, 3, 2)
-    assert (usual.direct, usual.program, usual.archive) == (True, "", "")
-    given = {"records": (512,), "seconds": 2.5, "buffered": True, "program": "p",
-             "archive": tmp_path}  # fmt: skip
-    mine = options.load_of({**TYPED, **given})
-    assert (mine.record_bytes, mine.seconds, mine.timing_seconds) == ((512,), 2.5, 2.5)
-    assert (mine.direct, mine.program) == (False, "p")
-    assert mine.archive == str(tmp_path)
-
-
 def test_options_become_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "usual_user", lambda: "")
-    found = options.comparison(Place(), (), TYPED, print)
-    assert (found.objective, found.margin, found.seed, found.aa_arm) == (
-        "throughput", 0.125, 9, False
-    )  # fmt: skip
-    assert found.explain and found.stopping == Stopping(blocks=12)
+    words = ("--margin", "12.5%", "--seed", "9")
+
+    def compared(*more: str, command: tuple[str, ...] = ()) -> Experiment:
+        typed = typed_words("compare", "--schedulers", "none,bfq", *words, *more)
+        return options.comparison(Place(), command, typed, print)
+
+    found = compared("--workloads", "random-reads", "--no-aa", "--explain")
+    design = (found.objective, found.margin, found.seed, found.aa_arm, found.stopping)
+    assert design == ("throughput", 0.125, 9, False, Stopping(blocks=12)) and found.explain
     assert [c.label for c in found.candidates] == ["none", "bfq"]
-    named = options.comparison(Place(), (), {**TYPED, "goal": "latency"}, print)
-    assert named.objective == "latency"
-    tuned = options.tuned_work(Place(), (), {**TYPED, "goal": "fairness"}, print)("kyber")
+    assert compared("--goal", "latency").objective == "latency"
+    searched = typed_words("tune", *words, "--goal", "fairness")
+    tuned = options.tuned_work(Place(), (), searched, print)("kyber")
     assert (tuned.baseline, tuned.stopping, tuned.aa_arm) == ("kyber", Stopping(blocks=1), False)
     assert tuned.objective == "fairness"
     hint = ("--workloads and --tests cannot be used with a COMMAND",
             "write both into an experiment file")  # fmt: skip
-    command = ("true",)
-    assert refused(options.comparison, Place(), command, TYPED, print) == hint
-    tests = {**TYPED, "workloads": None, "tests": ("read",)}
-    assert refused(options.comparison, Place(), command, tests, print) == hint
-    own = options.comparison(Place(), command, {**TYPED, "workloads": None}, print)
-    assert own.workloads[0].kind == "command"
-    cpu = {**TYPED, "workloads": None, "load": 2, "cpus": (1,), "policies": "other,batch",
-           "apply_to": "work", "directory": None, "candidates": (), "switch": None}  # fmt: skip
+    for option, work in (("--workloads", "readers"), ("--tests", "read")):
+        assert refused(compared, option, work, command=("true",)) == hint
+    assert compared(command=("true",)).workloads[0].kind == "command"
+    cpu = typed_words("cpu compare", *words, "--load", "2", "--cpus", "1", "--explain",
+                      "--policies", "other,batch")  # fmt: skip
     policies = options.policy_comparison((), cpu, print)
     assert (policies.objective, policies.explain, policies.margin) == ("latency", True, 0.125)
     assert policies.workloads[0].parameters == {"cpus": [1], "load": 2}

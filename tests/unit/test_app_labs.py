@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import typed
 
 from schedlab.app import cpu_comparison, labs, options, own_work, quanta, single_load
 from schedlab.app.comparison import Place
@@ -90,15 +91,19 @@ def test_a_grid_is_a_workload_for_each_point() -> None:
 
 def test_labs_that_simulate_heed_few_options() -> None:
     for key in ("ncq_study", "iozone_model"):
-        check_options(lab(**{key: {}}), ["name", "--scale", "--out", "--json"])
-        assert refused(check_options, lab(**{key: {}}), ["--seed", "--json", "--device"]) == (
+        check_options(lab(**{key: {}}), dict.fromkeys(("name", "--scale", "--out", "--json")))
+        assert refused(
+            check_options, lab(**{key: {}}), dict.fromkeys(("--seed", "--json", "--device"))
+        ) == (
             "lab mine: is simulated, so --device, --seed would change nothing",
             "--scale, --out and --json are for every lab",
         )
-    check_options(lab(), ["--seed", "--device"])
+    check_options(lab(), {"--seed": (), "--device": ()})
     quanta_lab = lab(sweep=TABLE)
-    check_options(quanta_lab, ["name", "--scale", "--blocks", "--seed", "--dry-run", "--json"])
-    assert refused(check_options, quanta_lab, ["--fs", "--blocks", "--schedulers"]) == (
+    check_options(quanta_lab, dict.fromkeys(("--scale", "--blocks", "--seed", "--dry-run")))
+    assert refused(
+        check_options, quanta_lab, dict.fromkeys(("--fs", "--blocks", "--schedulers"))
+    ) == (
         "lab mine: is about CPU time, so --fs, --schedulers would change nothing",
         "omit them; --blocks and --seed change this lab",
     )
@@ -360,42 +365,50 @@ def test_a_command_on_a_device_may_write() -> None:
     assert named.notes == ("a is none", "b is bfq") and named.seed
 
 
-def typed_command(**changes: Any) -> dict[str, Any]:
-    """The options of a command, none of them given."""
-    names = ("setup", "cleanup", "prepare", "conclude", "timeout", "clear_env", "ignore_exit",
-             "keep_daemons", "output_limit", "cache", "sync", "settle", "fresh", "anyway",
-             "warm_up", "stdin", "copy_in", "job_file", "user")  # fmt: skip
-    lists = {"environment": (), "ok_exit": (), "metrics": (), "shell": False}
-    return {**dict.fromkeys(names), **lists, **changes}
-
-
 def test_options_of_a_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(options, "usual_user", lambda: "")
     monkeypatch.setenv("HOUSE", "blue")
-    said: list[str] = []
-    typed = typed_command(environment=("A=1=2", "HOUSE", "GONE_AWAY", "EMPTY="), ok_exit=(0, 3),
-                          timeout=0.0, sync=True, anyway=False, stdin=tmp_path / "in")  # fmt: skip
-    work = options.own_work_of(("true",), typed, said.append)
-    assert work is not None and said == []
+    printed: list[str] = []
+
+    def own(text: str, *command: str) -> OwnWork | None:
+        return options.own_work_of(command, typed("compare", *text.split()), printed.append)
+
+    work = own(
+        "--env A=1=2 --env HOUSE --env GONE_AWAY --env EMPTY= --ok-exit 0 --ok-exit 3 "
+        f"--sync outside --stdin {tmp_path}/in --setup a --cleanup b --prepare c --conclude d "
+        "--timeout 1m --clear-env --ignore-exit --keep-daemons --output-limit 8k --warm-up 2 "
+        f"--writable {tmp_path} --cache warm --settle 5s --copy-in {tmp_path} --fresh run "
+        "--anyway --confine --user me", "true",
+    )  # fmt: skip
+    assert work is not None and printed == []
     assert work.parameters == {
-        "sync": True, "stdin": str(tmp_path / "in"), "ok_exit": [0, 3],
         "environment": {"A": "1=2", "HOUSE": "blue", "GONE_AWAY": "", "EMPTY": ""},
+        "ok_exit": [0, 3], "sync": "outside", "stdin": f"{tmp_path}/in", "setup": "a",
+        "cleanup": "b", "prepare_run": "c", "conclude_run": "d", "timeout_s": 60.0,
+        "clear_environment": True, "ignore_exit": True, "keep_daemons": True,
+        "output_limit_bytes": 8192, "warm_up": 2, "writable": [str(tmp_path)], "cache": "warm",
+        "settle_s": 5.0, "copy_in": str(tmp_path), "fresh": "run", "anyway": True,
+        "confine": "files", "user": "me",
     }  # fmt: skip
-    assert options.own_work_of((), typed_command(), said.append) is None
-    for given in ({"setup": "x"}, {"shell": True}, {"ok_exit": (1,)}, {"user": "me"},
-                  {"metrics": ("m",)}, {"environment": ("A=1",)}, {"stdin": tmp_path}):  # fmt: skip
-        assert refused(options.own_work_of, (), typed_command(**given), said.append) == (
+    assert own("") is None
+    for words in ("--setup x", "--shell", "--ok-exit 1", "--user me", "--metric m", "--env A=1",
+                  "--stdin x", "--unconfined"):  # fmt: skip
+        assert refused(own, words) == (
             "there is no command to which these options belong",
             "write it last: schedlab compare … -- COMMAND ARG…",
         )
-    job = options.own_work_of((), typed_command(job_file=tmp_path / "j"), said.append)
-    assert job is not None and job.job_file == str(tmp_path / "j")
+    contradiction = refused(own, "--confine --unconfined", "true")
+    assert contradiction[0] == "--confine and --unconfined contradict each other"
+    free = own("--unconfined", "true")
+    assert free is not None and free.parameters == {"confine": "nothing"}
+    job = own(f"--fio {tmp_path}/j")
+    assert job is not None and job.job_file == f"{tmp_path}/j"
     monkeypatch.setattr(options, "usual_user", lambda: "me")
-    mine = options.own_work_of(("true",), typed_command(), said.append)
+    mine = own("", "true")
     assert mine is not None and mine.parameters == {"user": "me"}
-    assert said == ["the command runs as me (--user root overrides)"]
-    root = options.own_work_of(("true",), typed_command(user="root"), said.append)
-    assert root is not None and root.parameters["user"] == "root" and len(said) == 1
+    assert printed == ["the command runs as me (--user root overrides)"]
+    root = own("--user root", "true")
+    assert root is not None and root.parameters["user"] == "root" and len(printed) == 1
 
 
 def test_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
+from commands import COMMANDS, PARENT, typed
 
 from schedlab.app import cpu_comparison, options
 from schedlab.cli import cli
-from schedlab.design.io_families import FAMILIES, Load
+from schedlab.cli.options import typed_options
+from schedlab.design.io_families import FAMILIES
 from schedlab.errors import HostError, SpecError
 from schedlab.host.queues import queues_below
 from schedlab.kinds import KINDS
@@ -104,38 +106,42 @@ def test_options_that_the_work_ignores_are_refused(
      "--workloads startup,newcomer --program ls"],
 )  # fmt: skip
 def test_options_that_change_something_are_heeded(words: str) -> None:
-    typed: dict[str, list[str] | None] = {"workloads": None, "tests": None, "job_file": None}
-    named = words.split()
-    for name in ("workloads", "tests"):
-        if f"--{name}" in named:
-            typed[name] = named[named.index(f"--{name}") + 1].split(",")
-    options.check_work([word for word in named if word.startswith("--")], (), typed)
+    command, context = COMMANDS["compare"], click.Context(COMMANDS["compare"], parent=PARENT)
+    command.parse_args(context, words.split())
+    options.check_work(typed_options(context), (), context.params)
 
 
-CHANGES: dict[str, dict[str, Any]] = {
-    "--records": {"record_bytes": (512,)}, "--depth": {"depth": 9}, "--workers": {"workers": 9},
-    "--buffered": {"direct": False}, "--tests": {"tests": ("write",)},
-    "--archive": {"archive": "/a"}, "--archive-size": {"archive_bytes": 4096},
-    "--decompressor": {"decompressor": "xz"}, "--program": {"program": "ls"},
-    "--seconds": {"seconds": 9.0, "timing_seconds": 9.0},
+def works_with(command: str) -> dict[str, tuple[str, ...]]:
+    """Options of a command that need something, but no other option, to change anything."""
+    needs = {p.opts[0]: getattr(p, "works_with", ()) for p in COMMANDS[command].params}
+    return {name: words for name, words in needs.items() if words and words[0][0] != "-"}
+
+
+CHANGES = {
+    "--records": "512", "--depth": "9", "--workers": "9", "--buffered": "", "--tests": "write",
+    "--archive": __file__, "--archive-size": "4k", "--decompressor": "xz", "--program": "ls",
+    "--seconds": "9",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("option", options._FAMILIES)
-def test_each_option_changes_exactly_the_families_of_its_row(option: str) -> None:
-    usual = Load(tests=("read",))
-    mine = replace(usual, **CHANGES[option])
+@pytest.mark.parametrize("option", CHANGES)
+def test_each_option_changes_exactly_the_families_that_it_names(option: str) -> None:
+    assert {*works_with("compare")} == {*CHANGES, "--explain", "--rehearse"}
+    usual, mine = (
+        options.load_of(typed("compare", "--tests", "read", *words))
+        for words in ((), f"{option} {CHANGES[option]}".split())
+    )
     changed = {
         name
         for name, family in FAMILIES.items()
         if family(usual, "throughput") != family(mine, "throughput")
     }
-    assert changed == set(options._FAMILIES[option])
+    assert changed == set(works_with("compare")[option])
 
 
 def test_workloads_of_cpu_policies_with_a_window_are_known() -> None:
     endless = tuple(name for name in cpu_comparison.WORKLOADS if not KINDS[name].is_finite)  # type: ignore[attr-defined]
-    assert endless == cpu_comparison.TIMED_WORKLOADS
+    assert endless == works_with("cpu compare")["--seconds"]
 
 
 def test_a_search_rehearses_its_command_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:

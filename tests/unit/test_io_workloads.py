@@ -195,7 +195,7 @@ def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> No
         ("file-tests", Load(tests=("read",), depth=2), {"engine": "io_uring", "depth": 2}),
         ("file-tests", Load(tests=("read",)), {"direct": True, "record_bytes": 65536}),
         ("one-process", Load(), {"test": "random-read", "record_bytes": 4096}),
-        ("timings", Load(timing_seconds=1.5), {"timing": "buffered", "seconds": 1.5}),
+        ("timings", Load(seconds=1.5), {"timing": "buffered", "seconds": 1.5}),
         ("extraction", Load(), {"decompressor": "none", "size_bytes": 64 * MIB}),
         ("extraction", Load(archive="a.tar"), {"archive": "a.tar"}),
         ("startup", Load(program="ls"), {"program": "ls", "readers": 2, "writers": 2}),

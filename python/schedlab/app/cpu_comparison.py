@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from schedlab.result import Result
 
 WORKLOADS = ("wakeup", "mixed", "messaging", "pipe", "fork-storm", "groups")
-TIMED_WORKLOADS = ("wakeup", "mixed", "groups")  # the others end when their work is done
 USUAL_POLICIES = "other,batch,fifo"
 USUAL_WORKLOADS = ("wakeup",)
 SECONDARY = {

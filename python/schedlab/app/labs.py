@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from schedlab.app.comparison import Place, candidates_of, check_model_options, target_of
 from schedlab.app.files import experiment_of
-from schedlab.app.options import check_target
+from schedlab.app.options import Named, check_target
 from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.errors import SpecError, nearest
 from schedlab.spec import Experiment, Target, from_json, to_json
@@ -130,7 +130,7 @@ class Wishes:
     seed: int | None = None
 
 
-def check_options(lab: Lab, option_names: Sequence[str]) -> None:
+def check_options(lab: Lab, typed: Named) -> None:
     """SpecError for options that a lab would not heed, such as `--device` where it simulates."""
     if "ncq_study" in lab.data or "iozone_model" in lab.data:
         what, heeded, hint = "is simulated", _OPTIONS, "--scale, --out and --json are for every lab"
@@ -139,9 +139,9 @@ def check_options(lab: Lab, option_names: Sequence[str]) -> None:
         hint = "omit them; --blocks and --seed change this lab"
     else:
         is_emulated = lab.data.get("target", {}).get("kind") == "emulated"
-        check_target(option_names, "--model" if is_emulated else "--scratch")
+        check_target(typed, "--model" if is_emulated else "--scratch")
         return
-    if idle := sorted({*option_names} - heeded):
+    if idle := sorted(set(typed) - heeded):
         place = f"lab {lab.name}: {what}, so {', '.join(idle)} would change nothing"
         raise SpecError(place, hint)
 

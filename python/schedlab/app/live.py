@@ -62,7 +62,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
             "--metric names a figure in the output of a COMMAND, and there must be both",
             "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND",
         )
-    switch = tuple(filter(None, (typed["switch"] or "").split(",")))
+    switch = typed["switch"] or ()
     below = queues_below(path)
     target = _target(path, below, switch)
     named = comparison.candidates_of(typed["schedulers"], None, target, typed["candidates"])

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from schedlab.app import comparison as io_comparison
 from schedlab.app import cpu_comparison, own_work
-from schedlab.app.comparison import Load, Place, stopping_of
+from schedlab.app.comparison import Load, Place, families_of, stopping_of
+from schedlab.app.cpu_comparison import USUAL_WORKLOADS
 from schedlab.app.own_work import OwnWork, usual_user
 from schedlab.app.setting_checks import check_switch
 from schedlab.app.wishes import with_requirements, with_shares
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
 from schedlab.host.settings import is_beyond
+from schedlab.kinds.command import Command
 from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Stopping
 
@@ -32,57 +34,26 @@ _WITH_RESUME = {
 }  # fmt: skip
 _EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
-# option -> the target options of which one must be there, or it changes nothing
-_TARGETS = {
-    "--size": ("--directory", "--model"), "--switch": ("--directory",),
-    "--fs": ("--scratch", "--model"), "--rotational": ("--scratch", "--model", "--device"),
-    "--scratch-directory": ("--scratch",), "--read-only": ("--device",),
-    "--destroy-data": ("--device",), "--allow-unknown-data": ("--destroy-data",),
-}  # fmt: skip
-# option -> the families of workloads that use it
-_FAMILIES = {
-    **dict.fromkeys(
-        ("--tests", "--records", "--depth", "--workers", "--buffered"), ("file-tests",)
-    ),
-    **dict.fromkeys(("--archive", "--archive-size", "--decompressor"), ("extraction",)),
-    "--program": ("startup",),
-    "--seconds": ("steady-reader", "readers", "random-reads", "database", "one-process", "weights",
-                  "cached-reads", "file-tests", "timings"),
-}  # fmt: skip
+# What an option may work with beside other options and families of workloads.
 _COMMAND, _BUILT_IN = "a COMMAND", "built-in workloads"
-_WORK = {"--explain": (_BUILT_IN,), "--rehearse": (_COMMAND,), "--directory": (_COMMAND,)}
-# option -> parameter of a command's kind
-_PARAMETERS = {
-    "setup": "setup", "cleanup": "cleanup", "prepare": "prepare_run", "conclude": "conclude_run",
-    "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
-    "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
-    "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
-    "warm_up": "warm_up", "servers": "servers",
-}  # fmt: skip
+# Options as typed, each with what it works with (`cli/sections.py`).
+Named = Mapping[str, Sequence[str]]
 
 
 def place_of(typed: Typed) -> Place:
-    """The target options."""
+    """The target options, which have the names of the fields."""
+    return Place(**_fields(Place, typed))
 
-    def text(value: object) -> str | None:
-        return None if value is None else str(value)
 
-    return Place(
-        scratch_bytes=typed["scratch"],
-        scratch_directory=str(typed["scratch_directory"]),
-        device=text(typed["device"]),
-        destroy_data=text(typed["destroy_data"]),
-        read_only=typed["read_only"],
-        allow_unknown_data=typed["allow_unknown_data"],
-        directory=text(typed["directory"]),
-        size_bytes=typed["size"] or 0,
-        switch=tuple(filter(None, (typed.get("switch") or "").split(","))),
-        model=typed["model"],
-        queue_depth=typed["queue_depth"] or 0,
-        dilate=typed["dilate"],
-        rotational=typed["rotational"] or "",
-        filesystem=typed["fs"] or "",
-    )
+def load_of(typed: Typed) -> Load:
+    """The built-in work, in the same way."""
+    return Load(**_fields(Load, typed))
+
+
+def _fields(noun: type[Any], typed: Typed) -> dict[str, Any]:
+    """What was typed of the fields of a noun."""
+    names = [field.name for field in dataclasses.fields(noun)]
+    return {name: typed[name] for name in names if typed.get(name) is not None}
 
 
 def permission_of(place: Place) -> Permission:
@@ -106,68 +77,36 @@ def permission(
 
 
 def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWork | None:
-    """The command (or fio job) with its options; None when there is none."""
-    taken = {name: typed.get(key) for key, name in _PARAMETERS.items()}
-    parameters = {name: value for name, value in taken.items() if value not in (None, False, ())}
-    environment, ok_exit, user = typed["environment"], typed["ok_exit"], typed["user"]
-    files = {key: typed[key] for key in ("stdin", "copy_in") if typed.get(key)}
+    """The command (or fio job) with its options, which have the names of the kind's parameters;
+    None when there is none."""
+    taken = {name: typed.get(name) for name in Command.__struct_fields__}
+    parameters = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in taken.items()
+        if value not in (None, False, ())
+    }
+    if typed.get("unconfined"):
+        if "confine" in parameters:
+            raise SpecError("--confine and --unconfined contradict each other", "omit one of them")
+        parameters["confine"] = "nothing"
     job_file = typed.get("job_file")
     if not command and not job_file:
-        confined = [typed.get(name) for name in ("confine", "unconfined", "writable")]
-        values = (parameters, typed["metrics"], environment, ok_exit, files, typed["shell"], user)
-        if any((*values, *confined)):
+        if parameters or typed["metrics"] or typed["is_line"]:
             raise SpecError(
                 "there is no command to which these options belong",
                 "write it last: schedlab compare … -- COMMAND ARG…",
             )
         return None
-    if environment:
-        pairs = (text.partition("=") for text in environment)
+    if typed["environment"]:
+        pairs = (text.partition("=") for text in typed["environment"])
         parameters["environment"] = {
             name: value if equals else os.environ.get(name, "") for name, equals, value in pairs
         }
-    if ok_exit:
-        parameters["ok_exit"] = list(ok_exit)
-    if user or usual_user():
-        parameters["user"] = user or usual_user()
-        if not user:
-            report(f"the command runs as {parameters['user']} (--user root overrides)")
-    parameters |= {key: str(path.resolve()) for key, path in files.items()}
-    parameters |= _confinement(typed)
-    return OwnWork(
-        command, typed["shell"], str(job_file or ""), typed["metrics"], parameters=parameters
-    )
-
-
-def _confinement(typed: Typed) -> dict[str, object]:
-    """What the kernel shall keep a command from."""
-    files, nothing = typed.get("confine"), typed.get("unconfined")
-    if files and nothing:
-        raise SpecError("--confine and --unconfined contradict each other", "omit one of them")
-    chosen: dict[str, object] = {}
-    if files or nothing:
-        chosen["confine"] = "files" if files else "nothing"
-    if typed.get("writable"):
-        chosen["writable"] = [str(path.resolve()) for path in typed["writable"]]
-    return chosen
-
-
-def load_of(typed: Typed) -> Load:
-    """The built-in work."""
-    archive = typed["archive"]
-    return Load(
-        tests=typed["tests"],
-        record_bytes=typed["records"] or (65536,),
-        seconds=typed["seconds"] or 0.0,
-        depth=typed["depth"],
-        workers=typed["workers"],
-        direct=not typed["buffered"],
-        archive=str(archive.resolve()) if archive else "",
-        archive_bytes=typed["archive_size"],
-        decompressor=typed["decompressor"],
-        timing_seconds=typed["seconds"],
-        program=typed["program"] or "",
-    )
+    if "user" not in parameters and (user := usual_user()):
+        parameters["user"] = user
+        report(f"the command runs as {user} (--user root overrides)")
+    metrics = typed["metrics"]
+    return OwnWork(command, typed["is_line"], str(job_file or ""), metrics, parameters=parameters)
 
 
 def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
@@ -234,20 +173,19 @@ def _io_comparison(
 
 def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) -> Experiment:
     """CPU policies under built-in work, or under a command of the user's."""
-    directory = typed["directory"]
     load = cpu_comparison.CpuLoad(
         workloads=typed["workloads"] or (),
         work=own_work_of(command, typed, report),
         load=typed["load"],
         cpus=typed["cpus"],
         seconds=typed["seconds"],
-        directory=str(directory.resolve()) if directory else "",
+        directory=typed["directory"] or "",
     )
     experiment = cpu_comparison.policy_comparison(
         load,
         policies=typed["policies"],
         candidates=typed["candidates"],
-        switch=tuple(filter(None, (typed.get("switch") or "").split(","))),
+        switch=typed["switch"] or (),
         apply_to=typed["apply_to"],
         **design_of(typed, "latency"),
     )
@@ -255,7 +193,7 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
     return _wished(dataclasses.replace(experiment, explain=typed["explain"]), typed)
 
 
-def check_resumed(options: Sequence[str], extends: bool = True) -> None:
+def check_resumed(options: Iterable[str], extends: bool = True) -> None:
     """SpecError for options and arguments that a resumed experiment would not heed; only some
     commands extend it."""
     if idle := sorted(set(options) - _WITH_RESUME - (_EXTENDING if extends else set())):
@@ -266,7 +204,7 @@ def check_resumed(options: Sequence[str], extends: bool = True) -> None:
         )
 
 
-def check_target(options: Sequence[str], usual: str = "--scratch") -> None:
+def check_target(options: Named, usual: str = "--scratch") -> None:
     """SpecError for target options that the target does not heed; `usual` is used if none is."""
     named = {"--scratch", "--device", "--directory", "--model"}.intersection(options) or {usual}
     if named == {"--scratch"} and "--size" in options:
@@ -274,46 +212,43 @@ def check_target(options: Sequence[str], usual: str = "--scratch") -> None:
     if "--model" in named:
         named.discard("--scratch")  # the size of the emulated device
     present = named | {"--destroy-data"}.intersection(options)
-    _check_heeded(options, _TARGETS, present, "on this target")
+    of_target = {name: needs for name, needs in options.items() if _is_about_target(needs)}
+    _check_heeded(of_target, present, "on this target")
 
 
-def check_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> None:
+def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     """SpecError for options that neither the target nor the work of I/O heeds."""
-    if all(map(is_beyond, (typed.get("switch") or "").split(","))):
-        options = [name for name in options if name != "--switch"]  # no queue below a directory
+    if all(map(is_beyond, typed["switch"] or ())):  # no queue below a directory
+        options = {name: needs for name, needs in options.items() if name != "--switch"}
     check_target(options)
-    if command or typed["job_file"]:
-        families, with_what = set[str](), "with a COMMAND"
-    else:
-        families = {*io_comparison.families_of(typed["workloads"], typed["tests"])}
-        with_what = "with these workloads"
-    _check_heeded(options, _FAMILIES, families, with_what, "--workloads ")
-    own = {name: _WORK[name] for name in ("--explain", "--rehearse")}
-    _check_heeded(options, own, {_BUILT_IN if families else _COMMAND}, with_what)
+    is_own = bool(command or typed["job_file"])
+    _check_work(options, [] if is_own else families_of(typed["workloads"], typed["tests"]))
 
 
-def check_policy_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> None:
+def check_policy_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     """SpecError for options that the work of a comparison of CPU policies does not heed."""
-    workloads = () if command else typed["workloads"] or cpu_comparison.USUAL_WORKLOADS
-    with_what = "with these workloads" if workloads else "with a COMMAND"
-    timed = {"--seconds": cpu_comparison.TIMED_WORKLOADS}
-    _check_heeded(options, timed, set(workloads), with_what, "--workloads ")
-    _check_heeded(options, _WORK, {_BUILT_IN if workloads else _COMMAND}, with_what)
+    _check_work(options, () if command else typed["workloads"] or USUAL_WORKLOADS)
 
 
-def _check_heeded(
-    options: Sequence[str],
-    needs: Mapping[str, Sequence[str]],
-    present: Set[str],
-    where: str,
-    before: str = "",
-) -> None:
+def _check_work(options: Named, workloads: Sequence[str]) -> None:
+    """The same for built-in workloads; without any the work is a COMMAND."""
+    of_work = {name: needs for name, needs in options.items() if not _is_about_target(needs)}
+    present = {*workloads, _BUILT_IN} if workloads else {_COMMAND}
+    _check_heeded(of_work, present, "with these workloads" if workloads else "with a COMMAND")
+
+
+def _is_about_target(needs: Sequence[str]) -> bool:
+    return any(word.startswith("--") for word in needs)
+
+
+def _check_heeded(options: Named, present: Set[str], where: str) -> None:
     """SpecError for the first option that needs one of several words, of which none is present."""
-    for option in options:
-        if option in needs and present.isdisjoint(needs[option]):
-            *others, last = needs[option]
+    for option, needs in options.items():
+        if needs and present.isdisjoint(needs):
+            *others, last = needs
             words = f"{', '.join(others)} or {last}" if others else last
+            is_plain = _is_about_target(needs) or last in (_COMMAND, _BUILT_IN)
             raise SpecError(
                 f"{option} would change nothing {where}",
-                f"omit it; it works only with {before}{words}",
+                f"omit it; it works only with {'' if is_plain else '--workloads '}{words}",
             )

@@ -17,7 +17,7 @@ from schedlab.cli.options import (
     target_options,
     typed_options,
 )
-from schedlab.cli.sections import SectionedCommand, section
+from schedlab.cli.sections import SectionedCommand, heeded, section
 
 EXPLAIN = "Show where requests wait also where no difference is found."
 _candidate_options = section(
@@ -36,7 +36,7 @@ _candidate_options = section(
 @target_options
 @load_options
 @design_options
-@section("Design", click.option("--explain", is_flag=True, help=EXPLAIN))
+@section("Design", heeded("built-in workloads", "--explain", is_flag=True, help=EXPLAIN))
 @started_options
 @file_options
 @measured_options

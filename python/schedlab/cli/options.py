@@ -8,10 +8,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from schedlab.cli.sections import section
+from schedlab.cli.sections import heeded, section
 from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
 
 PATH: Any = click.Path(path_type=Path)
+# Of the families of workloads.
+FILE_TESTS = "file-tests"
 COUNT = click.IntRange(0)
 SEED = click.IntRange(0, 2**64 - 1)
 GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
@@ -65,51 +67,58 @@ candidate_option = click.option(
     help="One with any settings: 'a=bfq thp=never'.",
 )  # fmt: skip
 switch_option = click.option(
-    "--switch", metavar="NAMES", help="Settings of the machine to switch: thp,…"
+    "--switch", type=Words(), metavar="NAMES", help="Settings of the machine to switch: thp,…"
 )
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 target_options = section(
     "Target",
-    click.option("--scratch", type=Size(), help="A temporary loop device of this size (1G)."),
-    click.option("--scratch-directory", type=PATH, default=Path("/var/tmp"), show_default=True,
-                 help="Where the temporary file is; its disk affects the result."),
-    click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs", "none"]),
-                 help="File system on the temporary device."),
+    click.option("--scratch", "scratch_bytes", type=Size(),
+                 help="A temporary loop device of this size (1G)."),
+    heeded("--scratch", "--scratch-directory", type=click.Path(), default="/var/tmp",
+           show_default=True, help="Where the temporary file is; its disk affects the result."),
+    heeded("--scratch, --model", "--fs", "filesystem",
+           type=click.Choice(["ext4", "xfs", "btrfs", "none"]),
+           help="File system on the temporary device."),
     click.option("--model", help="Use an emulated device (`schedlab device models`)."),
     click.option("--queue-depth", type=click.IntRange(1, 128), help="Its queue depth."),
     click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Slow its time, × this."),
-    click.option("--rotational", type=click.Choice(["0", "1", "as-is"]),
-                 help="Report the device as SSD (0) or disk (1)."),
-    click.option("--device", type=PATH, help="Use one of your disks."),
-    click.option("--read-only", is_flag=True, help="Only read --device; it may be in use."),
-    click.option("--destroy-data", type=PATH, metavar="DEVICE",
-                 help="Allow writes to --device: name it again."),
-    click.option("--allow-unknown-data", is_flag=True, help="Allow writes over unknown data, too."),
-    click.option("--directory", type=PATH, help="Use a file in this directory."),
-    click.option("--size", type=Size(), help="Size of the file or model.  [default: 1G]"),
-    click.option("--switch", metavar="NAMES",
-                 help="Disks and settings of the machine to switch."),
+    heeded("--scratch, --model, --device", "--rotational", type=click.Choice(["0", "1", "as-is"]),
+           help="Report the device as SSD (0) or disk (1)."),
+    click.option("--device", type=click.Path(), help="Use one of your disks."),
+    heeded("--device", "--read-only", is_flag=True, help="Only read --device; it may be in use."),
+    heeded("--device", "--destroy-data", type=click.Path(), metavar="DEVICE",
+           help="Allow writes to --device: name it again."),
+    heeded("--destroy-data", "--allow-unknown-data", is_flag=True,
+           help="Allow writes over unknown data, too."),
+    click.option("--directory", type=click.Path(), help="Use a file in this directory."),
+    heeded("--directory, --model", "--size", "size_bytes", type=Size(),
+           help="Size of the file or model.  [default: 1G]"),
+    heeded("--directory", "--switch", type=Words(), metavar="NAMES",
+           help="Disks and settings of the machine to switch."),
     usual="--scratch --model --device --destroy-data --directory --switch",
 )  # fmt: skip
 load_options = section(
     "Built-in work",
     click.option("--workloads", type=Words(), help="What to measure (see docs/reference)."),
-    click.option("--tests", type=Words(), help="File tests instead: read,random-write,…"),
-    click.option("--records", type=Sizes(), help="Record sizes of the file tests: 8k,64k,1M."),
-    click.option("--depth", type=click.IntRange(1, 4096), default=1, show_default=True,
-                 help="Queue depth of the file tests."),
-    click.option("--workers", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Workers of the file tests."),
-    click.option("--buffered", is_flag=True, help="File tests through the page cache."),
-    click.option("--seconds", type=Duration(),
-                 help="Measured window of a run (default: the workload's)."),
-    click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-                 help="Archive to extract (default: a generated one)."),
-    click.option("--archive-size", type=Size(), default="64M", show_default=True,
-                 help="Size of the generated archive."),
-    click.option("--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]),
-                 default="none", show_default=True, help="How it is compressed."),
-    click.option("--program", metavar="COMMAND", help="Time the start-up of this program."),
+    heeded(FILE_TESTS, "--tests", type=Words(), help="File tests instead: read,random-write,…"),
+    heeded(FILE_TESTS, "--records", "record_bytes", type=Sizes(),
+           help="Record sizes of the file tests: 8k,64k,1M."),
+    heeded(FILE_TESTS, "--depth", type=click.IntRange(1, 4096), default=1, show_default=True,
+           help="Queue depth of the file tests."),
+    heeded(FILE_TESTS, "--workers", type=click.IntRange(1, 1024), default=1, show_default=True,
+           help="Workers of the file tests."),
+    heeded(FILE_TESTS, "--buffered", is_flag=True, help="File tests through the page cache."),
+    heeded("steady-reader, readers, random-reads, database, one-process, weights, cached-reads, "
+           "file-tests, timings", "--seconds", type=Duration(),
+           help="Measured window of a run (default: the workload's)."),
+    heeded("extraction", "--archive",
+           type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+           help="Archive to extract (default: a generated one)."),
+    heeded("extraction", "--archive-size", "archive_bytes", type=Size(), default="64M",
+           show_default=True, help="Size of the generated archive."),
+    heeded("extraction", "--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]),
+           default="none", show_default=True, help="How it is compressed."),
+    heeded("startup", "--program", metavar="COMMAND", help="Time the start-up of this program."),
     usual="--workloads --seconds",
 )  # fmt: skip
 design_options = section(
@@ -137,7 +146,9 @@ design_options = section(
 )  # fmt: skip
 
 
-def typed_options(ctx: click.Context) -> list[str]:
-    """The options and arguments that stand on the command line, as `--out` or `file`."""
+def typed_options(ctx: click.Context) -> dict[str, tuple[str, ...]]:
+    """The options and arguments that stand on the command line, as `--out` or `file`, each with
+    what it works with: nothing said is anything."""
     source, typed = ctx.get_parameter_source, ParameterSource.COMMANDLINE
-    return [one.opts[0] for one in ctx.command.params if source(str(one.name)) is typed]
+    named = [one for one in ctx.command.params if source(str(one.name)) is typed]
+    return {one.opts[0]: getattr(one, "works_with", ()) for one in named}

@@ -11,6 +11,21 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class HeededOption(click.Option):
+    """An option that changes nothing unless one of `works_with` is there: another option, a family
+    of workloads, `a COMMAND` or `built-in workloads`.
+    """
+
+    def __init__(self, *names: Any, works_with: tuple[str, ...], **more: Any) -> None:
+        super().__init__(*names, **more)
+        self.works_with = works_with
+
+
+def heeded(works_with: str, *names: str, **more: Any) -> Callable[[F], F]:
+    """An option with what it works with, separated by commas."""
+    return click.option(*names, cls=HeededOption, works_with=tuple(works_with.split(", ")), **more)
+
+
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order of `--help`."""
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)

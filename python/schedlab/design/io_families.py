@@ -36,11 +36,10 @@ class Load:
     seconds: float = 0.0
     depth: int = 1
     workers: int = 1
-    direct: bool = True
+    buffered: bool = False
     archive: str = ""
     archive_bytes: int = 64 << 20
     decompressor: str = "none"
-    timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
     program: str = ""  # whose start-up is timed; empty: a built-in one
 
     def window(self) -> dict[str, Any]:
@@ -160,7 +159,7 @@ def file_tests(load: Load, objective: Objective) -> list[Workload]:
                 "engine": "psync" if load.depth == 1 else "io_uring",
                 "depth": load.depth,
                 "workers": load.workers,
-                "direct": load.direct,
+                "direct": not load.buffered,
             },
             FILE_TEST_METRICS,
         )
@@ -176,10 +175,7 @@ def timings(load: Load, objective: Objective) -> list[Workload]:
             label=f"{timing} reads",
             kind="device-timings",
             metric="throughput_bytes_per_s",
-            parameters={
-                "timing": timing,
-                **({"seconds": load.timing_seconds} if load.timing_seconds else {}),
-            },
+            parameters={"timing": timing, **load.window()},
             secondary=("cpu_s",),
             negative_control=timing == "cached",
         )

@@ -8,7 +8,6 @@ import click
 
 from schedlab.cli.command_options import started_options
 from schedlab.cli.options import (
-    PATH,
     candidate_option,
     command_argument,
     design_options,
@@ -17,7 +16,7 @@ from schedlab.cli.options import (
     switch_option,
     typed_options,
 )
-from schedlab.cli.sections import SectionedCommand, section
+from schedlab.cli.sections import SectionedCommand, heeded, section
 from schedlab.cli.types import Cpus, Duration, Words
 
 _policy_options = section(
@@ -34,11 +33,12 @@ _policy_options = section(
                  help="Hogs that run meanwhile (default: 2 × CPUs; 0 for a COMMAND)."),
     click.option("--cpus", type=Cpus(), metavar="LIST", default=(),
                  help="CPUs of work and load: 0 or 0,2-3 (default: all)."),
-    click.option("--seconds", type=Duration(),
-                 help="Length of one run (default: the workload's)."),
-    click.option("--explain", is_flag=True,
-                 help="Trace one more run each: how long tasks wait for a CPU."),
-    click.option("--directory", type=PATH, help="Where a COMMAND works (default: here)."),
+    heeded("wakeup, mixed, groups", "--seconds", type=Duration(),
+           help="Length of one run (default: the workload's)."),
+    heeded("built-in workloads", "--explain", is_flag=True,
+           help="Trace one more run each: how long tasks wait for a CPU."),
+    heeded("a COMMAND", "--directory", type=click.Path(resolve_path=True),
+           help="Where a COMMAND works (default: here)."),
     usual="--policies --apply-to --workloads --load --cpus --seconds",
 )  # fmt: skip
 
