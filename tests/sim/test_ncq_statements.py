@@ -15,7 +15,8 @@ import pytest
 from golden import Golden
 
 from schedlab.sim.ncq_figures import Figure, change, figures
-from schedlab.sim.ncq_study import POLICIES, Statement, Study, half_width, study_sweep
+from schedlab.sim.ncq_study import POLICIES, Statement, Study, study_sweep
+from schedlab.spec.intervals import half_width
 
 METRICS = (
     *(

@@ -17,12 +17,10 @@ import pytest
 
 from schedlab.cpu import refusals
 from schedlab.cpu.bursts import Bursts, Check, check
-from schedlab.cpu.crew import Quantum, last_cpu, needs_control, set_quantum
+from schedlab.cpu.crew import Quantum, needs_control, set_quantum
 from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer, SamplePrinter
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import (
-    KERNELS,
-    POLICIES,
     RR_KNOB,
     Settings,
     parse_cpus,
@@ -138,13 +136,6 @@ def test_settings_that_cannot_be(options: dict[str, Any], message: str, hint: st
 )  # fmt: skip
 def test_settings_at_their_limits(options: dict[str, Any]) -> None:
     Settings(**{"processes": 1, "duration_ns": None, **options}).job()
-
-
-def test_policies_and_calculations_by_name() -> None:
-    assert POLICIES == ("other", "batch", "idle", "fifo", "rr", "deadline", "ext")
-    assert KERNELS == ("elementwise", "matmul")
-    assert Path(RR_KNOB).name == "sched_rr_timeslice_ms"
-    assert last_cpu() == sorted(AFFINITY)[-1]
 
 
 # ---- as typed

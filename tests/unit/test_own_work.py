@@ -490,8 +490,8 @@ def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
         ("batch:slice=3ms,nice=5", {"nice": 5, "slice_ns": 3_000_000}),
         ("rr:8ms", {"nice": 0, "priority": 10}),
         ("fifo:priority=20", {"nice": 0, "priority": 20}),
-        ("deadline", {"nice": 0, "slice_ns": 4_000_000, "period_ns": 10_000_000}),
-        ("deadline:period=20ms", {"nice": 0, "slice_ns": 8_000_000, "period_ns": 20_000_000}),
+        ("deadline", {"nice": 0, "slice_ns": 4_500_000, "period_ns": 10_000_000}),
+        ("deadline:period=20ms", {"nice": 0, "slice_ns": 9_000_000, "period_ns": 20_000_000}),
         ("deadline:3ms", {"nice": 0, "slice_ns": 3_000_000, "period_ns": 10_000_000}),
     ],
 )
@@ -501,10 +501,10 @@ def test_what_the_kernel_is_asked_for(text: str, expected: dict[str, int]) -> No
     assert policy.attributes(tasks=4, cpu_count=2) == expected
 
 
-def test_deadline_tasks_leave_a_fifth_of_the_cpus() -> None:
+def test_deadline_tasks_leave_a_tenth_of_the_cpus() -> None:
     policy = policy_of(parse_policies("deadline")[0])
     runtimes = [policy.attributes(tasks, 2)["slice_ns"] for tasks in (0, 1, 2, 3, 16)]
-    assert runtimes == [8_000_000, 8_000_000, 8_000_000, 5_333_333, 1_000_000]
+    assert runtimes == [9_000_000, 9_000_000, 9_000_000, 6_000_000, 1_125_000]
 
 
 @pytest.mark.parametrize(

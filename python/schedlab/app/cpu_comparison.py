@@ -23,15 +23,11 @@ from schedlab.store.files import write_atomic
 if TYPE_CHECKING:
     from schedlab.result import Result
 
-WORKLOADS = ("wakeup", "mixed", "messaging", "pipe", "fork-storm", "groups")
+WORKLOADS = {
+    cls.offer.word: cls for cls in KINDS.values() if issubclass(cls, CpuMixKind) and cls.offer
+}
 USUAL_POLICIES = "other,batch,fifo"
 USUAL_WORKLOADS = ("wakeup",)
-SECONDARY = {
-    "wakeup": ("response_ns_p50", "response_ns_p99_9", "wakeup_ns_p99", "requests_per_s",
-               "load_work_per_s"),
-    "mixed": ("lateness_ns_p50", "response_ns_p99", "load_work_per_s"),
-    "groups": ("share_error", "response_ns_p99"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,10 +136,10 @@ def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
 def _built_in(name: str, load: CpuLoad, shared: Mapping[str, Any]) -> Workload:
     if name not in WORKLOADS:
         raise SpecError(f"workload {name!r} is not known", nearest(name, WORKLOADS))
-    kind = KINDS[name]
-    assert issubclass(kind, CpuMixKind)
+    kind = WORKLOADS[name]
+    assert kind.offer is not None
     parameters = dict(shared)
     if load.seconds and not kind.is_finite:
         parameters["seconds"] = load.seconds
-    usual = SECONDARY.get(name, kind.metrics[1:])
-    return Workload(name, name, kind.metrics[0], parameters, tuple(usual))
+    metric, *others = kind.offer.metrics
+    return Workload(kind.offer.label, kind.kind, metric, parameters, tuple(others))

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.analyse.quantiles import t_quantile
 from schedlab.app.kernel_load import run_processes, specs_of
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, split_schedulers
 from schedlab.sim.validated import row_kind
+from schedlab.spec.intervals import half_width
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -270,14 +270,6 @@ def judged(row: Row) -> dict[str, Any]:
     if "fails" in verdicts:
         judged_row["verdict"] = "fails"
     return judged_row
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Of the 95 % interval of their mean; without end for a single one."""
-    if len(values) < 2:
-        return math.inf
-    spread = statistics.stdev(values)
-    return float(t_quantile(0.05, len(values) - 1)) * spread / math.sqrt(len(values))
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.settings import PRIORITY_DEFAULT
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate
+from schedlab.spec.intervals import half_width
 
 if TYPE_CHECKING:
     from schedlab.result import Result
@@ -44,11 +44,8 @@ def measure(cpu: int, batches: int, switches: int) -> tuple[Mapping[str, Any], b
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half width of its 95 % interval (Student's t over the batches)."""
-    from scipy.stats import t
-
-    n = len(values)
-    return fmean(values), float(t.ppf(0.975, n - 1)) * stdev(values) / math.sqrt(n)
+    """Mean and half width of its 95 % interval over the batches."""
+    return fmean(values), half_width(values)
 
 
 def loss(switch_ns: float, slice_ms: float) -> float:

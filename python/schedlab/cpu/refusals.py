@@ -12,7 +12,7 @@ import os
 import resource
 from pathlib import Path
 
-from schedlab.cpu.settings import Settings
+from schedlab.cpu.settings import REAL_TIME, Settings
 from schedlab.errors import HostError
 from schedlab.host import kernel_paths
 
@@ -79,7 +79,7 @@ def _no_real_time(settings: Settings) -> tuple[str, str]:
             f"echo 100000 > {group}/cpu.rt_runtime_us, or run from the root cpu cgroup",
         )
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
-    if os.geteuid() != 0 and settings.policy in ("fifo", "rr"):
+    if os.geteuid() != 0 and settings.policy in REAL_TIME:
         return (
             f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {limit}) "
             f"of at least {settings.priority}",

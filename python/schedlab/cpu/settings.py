@@ -10,7 +10,9 @@ from typing import Any
 
 from schedlab.errors import SpecError
 
-POLICIES = ("other", "batch", "idle", "fifo", "rr", "deadline", "ext")
+# Policies and their numbers (include/uapi/linux/sched.h).
+POLICIES = {"other": 0, "batch": 3, "idle": 5, "fifo": 1, "rr": 2, "deadline": 6, "ext": 7}
+REAL_TIME = ("fifo", "rr")
 KERNELS = ("elementwise", "matmul")
 PRIORITY_DEFAULT = 10
 EPOCH_MS = 100
@@ -39,7 +41,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= 1000:
             raise SpecError(f"{self.processes} processes", "use 1 to 1000")
-        if self.policy in ("fifo", "rr") and not 1 <= self.priority <= 99:
+        if self.policy in REAL_TIME and not 1 <= self.priority <= 99:
             raise SpecError(f"priority {self.priority} for {self.policy}", "choose 1 to 99")
         if self.slice_ms is not None:
             self._check_slice(self.slice_ms)
@@ -60,16 +62,14 @@ class Settings:
     def job(self) -> dict[str, Any]:
         """The job of `_core.CpuCrew`."""
         scheduling: dict[str, Any] = {"policy": self.policy}
-        if self.policy in ("fifo", "rr"):
+        if self.policy in REAL_TIME:
             scheduling["priority"] = self.priority
         if self.slice_ms is not None and self.policy != "rr":
             scheduling["slice_ns"] = int(self.slice_ms * 1e6)
         if self.policy == "deadline":
-            # All workers together ask for 90 % of the CPUs that they may use.
             runtime = scheduling.setdefault("slice_ns", 10_000_000)
             cpus = len(self.cpus) or len(os.sched_getaffinity(0))
-            share = max(1.0, self.processes / cpus) / 0.9
-            scheduling["period_ns"] = int(runtime * share)
+            scheduling["period_ns"] = int(runtime / deadline_share(self.processes, cpus))
         return {
             "processes": self.processes,
             "duration_ns": self.duration_ns,
@@ -80,6 +80,14 @@ class Settings:
             "epoch_grid": self.epoch_grid,
             "slices": self.tell_slices,
         }
+
+
+def deadline_share(tasks: int, cpu_count: int) -> float:
+    """The share of a CPU that a DEADLINE task asks for: together 90 % of those that they may use.
+
+    The kernel keeps 5 % for ordinary tasks, and the servers of the fair class take another 5 %.
+    """
+    return 0.9 * min(1.0, cpu_count / max(tasks, 1))
 
 
 def parse_time_ns(text: str, bare_unit: str = "s") -> int:

@@ -6,20 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schedlab.kinds import KINDS, WorkloadKind
+from schedlab.kinds.base import Offer
 from schedlab.spec import Objective, Workload
 from schedlab.spec.quantities import size_text
 
-NEWCOMER_METRICS = (
-    "newcomer_latency_ns_mean", "newcomer_latency_ns_p50", "newcomer_latency_ns_p90",
-    "write_bytes_per_s",
-)  # fmt: skip
-READER_METRICS = (
-    "reader_latency_ns_mean", "reader_latency_ns_p50", "reader_latency_ns_p90",
-    "reader_latency_ns_p99", "read_bytes_per_s", "write_bytes_per_s",
-)  # fmt: skip
-EQUALS_METRICS = (
-    "throughput_bytes_per_s", "fairness_jain", "latency_ns_p99", "cpu_per_request_ns",
-)  # fmt: skip
 FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99", "cpu_s")
 
 
@@ -51,58 +42,25 @@ class Load:
         return {"span_bytes": self.span_bytes} if self.span_bytes else {}
 
 
+Family = Callable[[Load, Objective], list[Workload]]
+
+
 def workloads(families: Sequence[str], load: Load, objective: Objective) -> tuple[Workload, ...]:
     """The workloads of the named families, in the order named."""
     return tuple(work for family in families for work in FAMILIES[family](load, objective))
 
 
-def newcomer(load: Load, objective: Objective) -> list[Workload]:
-    """A new process beside two writers that fill the driver's queue twice."""
-    metric = "newcomer_latency_ns_p90" if objective == "latency" else NEWCOMER_METRICS[0]
-    return [_work("newcomer beside writers", "newcomer", metric, load.span(), NEWCOMER_METRICS)]
+def offered(kind: type[WorkloadKind], offer: Offer) -> Family:
+    """The family of a kind that offers itself."""
 
+    def family(load: Load, objective: Objective) -> list[Workload]:
+        metric = offer.deciding.get(objective, offer.metrics[0])
+        wanted = {**load.window(), **load.span()}.items()
+        parameters = {key: value for key, value in wanted if key in kind.__struct_fields__}
+        work = _work(offer.label, kind.kind, metric, parameters, offer.metrics)
+        return [replace(work, negative_control=offer.is_control)]
 
-def steady_reader(load: Load, objective: Objective) -> list[Workload]:
-    """A reader that has long been running, beside the same writers."""
-    metric = {"latency": "reader_latency_ns_p90", "fairness": "read_bytes_per_s"}.get(
-        objective, READER_METRICS[0]
-    )
-    return [
-        _work(
-            "reader beside writers", "reader-beside-writers", metric,
-            {**load.window(), **load.span()}, READER_METRICS,
-        )
-    ]  # fmt: skip
-
-
-def readers_together(load: Load, objective: Objective) -> list[Workload]:
-    """Four processes read their regions in order."""
-    metric = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}.get(
-        objective, "throughput_bytes_per_s"
-    )
-    parameters = {**load.window(), **load.span()}
-    return [
-        _work("sequential readers together", "readers-together", metric, parameters, EQUALS_METRICS)
-    ]
-
-
-def random_reads(load: Load, objective: Objective) -> list[Workload]:
-    """Eight processes read 4 KiB at random, each with 32 requests in flight."""
-    metric = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}.get(
-        objective, "throughput_bytes_per_s"
-    )
-    parameters = {**load.window(), **load.span()}
-    return [_work("random reads at depth 32", "random-reads", metric, parameters, EQUALS_METRICS)]
-
-
-def database(load: Load, objective: Objective) -> list[Workload]:
-    """Four clients that read pages and commit to a shared log."""
-    metrics = (
-        "transactions_per_s", "commit_latency_ns_mean", "commit_latency_ns_p99", "latency_ns_mean",
-    )  # fmt: skip
-    slow = objective in ("latency", "responsiveness")
-    metric = "commit_latency_ns_mean" if slow else metrics[0]
-    return [_work("database", "database", metric, {**load.window(), **load.span()}, metrics)]
+    return family
 
 
 def one_process(load: Load, objective: Objective) -> list[Workload]:
@@ -126,20 +84,6 @@ def weights(load: Load, objective: Objective) -> list[Workload]:
             {**shared, "priority": "be-idle"}, metrics,
         ),
     ]  # fmt: skip
-
-
-def copy(load: Load, objective: Objective) -> list[Workload]:
-    """A new process beside a big copy through the page cache."""
-    metrics = (*NEWCOMER_METRICS[:3], "copy_bytes_per_s")
-    metric = metrics[2] if objective == "latency" else metrics[0]
-    return [_work("newcomer beside a copy", "copy-beside-desktop", metric, load.span(), metrics)]
-
-
-def cached_reads(load: Load, objective: Objective) -> list[Workload]:
-    """A negative control: no scheduler takes part in reads from memory."""
-    metrics = ("throughput_bytes_per_s", "cpu_per_request_ns")
-    work = _work("reads from the page cache", "cached-reads", metrics[0], load.window(), metrics)
-    return [replace(work, negative_control=True)]
 
 
 def file_tests(load: Load, objective: Objective) -> list[Workload]:
@@ -215,22 +159,17 @@ def startup(load: Load, objective: Objective) -> list[Workload]:
     ]
 
 
-# family, as typed after --workloads -> its workloads
-FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
-    "newcomer": newcomer,
-    "steady-reader": steady_reader,
-    "readers": readers_together,
-    "random-reads": random_reads,
-    "database": database,
+# family, as typed after --workloads -> its workloads; most are kinds that offer themselves.
+FAMILIES: Mapping[str, Family] = {
+    **{kind.offer.word: offered(kind, kind.offer)
+       for kind in KINDS.values() if kind.offer and kind.family == "io"},
     "one-process": one_process,
     "weights": weights,
-    "copy": copy,
-    "cached-reads": cached_reads,
     "file-tests": file_tests,
     "timings": timings,
     "extraction": extraction,
     "startup": startup,
-}
+}  # fmt: skip
 # Those in which a scheduler has something to decide, the most telling first: a short budget keeps
 # the first ones. The last is a control: one process leaves nothing to order.
 USUAL_FAMILIES = (

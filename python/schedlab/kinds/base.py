@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -10,6 +11,19 @@ import msgspec
 
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Kind, Metric
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind as one word after `--workloads`: the label of its workload, and the metrics that are
+    shown. The first decides, unless `deciding` has another one for the goal.
+    """
+
+    word: str
+    label: str
+    metrics: tuple[str, ...]
+    deciding: Mapping[str, str] = field(default_factory=dict)
+    is_control: bool = False
 
 
 class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +37,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     family: ClassVar[Kind] = "io"
     # The metrics that a run can give; the first is the usual one.
     metrics: ClassVar[tuple[str, ...]]
+    # How commands offer it; without one it is only in files, or a family of design/io_families.py.
+    offer: ClassVar[Offer | None] = None
     # Metrics that are the figures of another actor of the run, such as its writers.
     actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_files: ClassVar[bool] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, run_actors
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.readers_together import METRICS, outcome_of_equals
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -17,6 +17,10 @@ class CachedReads(WorkloadKind, frozen=True):
 
     kind: ClassVar[str] = "cached-reads"
     metrics: ClassVar[tuple[str, ...]] = METRICS
+    offer: ClassVar[Offer | None] = Offer(
+        "cached-reads", "reads from the page cache",
+        ("throughput_bytes_per_s", "cpu_per_request_ns"), is_control=True,
+    )  # fmt: skip
 
     seconds: Seconds = 0.5
     cached_bytes: Positive = 16 << 20

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.kinds.actors import CLOSED_ONE, RANDOM_ENDLESS, actor, outcome, regions, run_actors
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, SEQUENTIAL, WRITE, Positive, Seconds
 from schedlab.kinds.newcomer import METRICS, first_requests
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -28,6 +28,9 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
 
     kind: ClassVar[str] = "copy-beside-desktop"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "copy_bytes_per_s")
+    offer: ClassVar[Offer | None] = Offer(
+        "copy", "newcomer beside a copy", metrics, {"latency": "newcomer_latency_ns_p90"}
+    )
     actors = MappingProxyType({"copy_bytes_per_s": "copy"})
 
     requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 100

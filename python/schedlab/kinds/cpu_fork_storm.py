@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Count,
     CpuMixKind,
@@ -31,6 +32,7 @@ class ForkStorm(CpuMixKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "elapsed_s", "children_per_s", "cpu_s", "load_work_per_s",
     )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer("fork-storm", "fork-storm", metrics)
 
     slots: Count = 4
     children: Annotated[int, Meta(ge=1)] = 100

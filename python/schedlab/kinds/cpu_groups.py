@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from schedlab.errors import SpecError
 from schedlab.kinds import latency
+from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Micros,
     Mixed,
@@ -30,6 +31,9 @@ class Groups(PeriodicKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "weighted_jain", "share_error", *quantile_names("response"), "cpu_s",
     )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer(
+        "groups", "groups", ("weighted_jain", "share_error", "response_ns_p99")
+    )
 
     weights: tuple[Weight, ...] = (100, 300)
     period_us: Period = 5_000.0

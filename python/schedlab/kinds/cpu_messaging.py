@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import Count, CpuMixKind, Mixed, RampSeconds, Seconds, TaskGroup, finite
 from schedlab.kinds.resolved import Outcome
 
@@ -19,6 +20,7 @@ class Messaging(CpuMixKind, frozen=True):
     kind: ClassVar[str] = "messaging"
     is_finite: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("elapsed_s", "cpu_s", "load_work_per_s")
+    offer: ClassVar[Offer | None] = Offer("messaging", "messaging", metrics)
 
     pairs: Count = 10
     rounds: Annotated[int, Meta(ge=1)] = 200
@@ -54,6 +56,7 @@ class Pipe(CpuMixKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "elapsed_s", "rounds_per_s", "cpu_s", "load_work_per_s",
     )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer("pipe", "pipe", metrics)
 
     rounds: Annotated[int, Meta(ge=1)] = 50_000
     seconds: Seconds = 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Count,
     Mixed,
@@ -25,6 +26,16 @@ class MixedWork(PeriodicKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         *quantile_names("lateness", "response"), "load_work_per_s", "cpu_s",
     )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer(
+        "mixed",
+        "mixed",
+        (
+            metrics[0],
+            "lateness_ns_p50",
+            "response_ns_p99",
+            "load_work_per_s",
+        ),
+    )
 
     tasks: Count = 1
     seconds: Seconds = 12.0

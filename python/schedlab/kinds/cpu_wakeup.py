@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Count,
     CpuMixKind,
@@ -30,6 +31,18 @@ class Wakeup(CpuMixKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         *quantile_names("response", "wakeup"), "requests_per_s", "load_work_per_s", "cpu_s",
     )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer(
+        "wakeup",
+        "wakeup",
+        (
+            metrics[0],
+            "response_ns_p50",
+            "response_ns_p99_9",
+            "wakeup_ns_p99",
+            "requests_per_s",
+            "load_work_per_s",
+        ),
+    )
 
     messengers: Count = 1
     workers: Count = 8

@@ -20,7 +20,7 @@ from schedlab.kinds.actors import (
     run_actors,
     served,
 )
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -34,6 +34,12 @@ class Database(WorkloadKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "transactions_per_s", "commit_latency_ns_mean",
         *(f"commit_latency_ns_{q}" for q in latency.QUANTILES), "latency_ns_mean",
+    )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer(
+        "database", "database",
+        ("transactions_per_s", "commit_latency_ns_mean", "commit_latency_ns_p99",
+         "latency_ns_mean"),
+        dict.fromkeys(("latency", "responsiveness"), "commit_latency_ns_mean"),
     )  # fmt: skip
 
     seconds: Seconds = 1.0

@@ -23,7 +23,7 @@ from schedlab.kinds.actors import (
     regions,
     run_actors,
 )
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -43,6 +43,9 @@ class Newcomer(WorkloadKind, frozen=True):
     kind: ClassVar[str] = "newcomer"
     bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "write_bytes_per_s")
+    offer: ClassVar[Offer | None] = Offer(
+        "newcomer", "newcomer beside writers", metrics, {"latency": "newcomer_latency_ns_p90"}
+    )
     actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 
     requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 50

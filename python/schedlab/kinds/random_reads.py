@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, load_depth, regions, run_actors
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, Positive, Seconds
-from schedlab.kinds.readers_together import METRICS, outcome_of_equals
+from schedlab.kinds.readers_together import DECIDING, METRICS, OFFERED, outcome_of_equals
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 
@@ -22,6 +22,9 @@ class RandomReads(WorkloadKind, frozen=True):
     kind: ClassVar[str] = "random-reads"
     bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = METRICS
+    offer: ClassVar[Offer | None] = Offer(
+        "random-reads", "random reads at depth 32", OFFERED, DECIDING
+    )
 
     seconds: Seconds = 1.0
     ramp_seconds: Seconds = 0.1

@@ -24,7 +24,7 @@ from schedlab.kinds.actors import (
     run_actors,
     served,
 )
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -47,6 +47,11 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "reader_latency_ns_mean", *(f"reader_latency_ns_{q}" for q in latency.QUANTILES),
         "read_bytes_per_s", "write_bytes_per_s",
+    )  # fmt: skip
+    offer: ClassVar[Offer | None] = Offer(
+        "steady-reader", "reader beside writers",
+        tuple(name for name in metrics if not name.endswith(("_p99_9", "_p99_99"))),
+        {"latency": "reader_latency_ns_p90", "fairness": "read_bytes_per_s"},
     )  # fmt: skip
     actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from schedlab.kinds import latency
 from schedlab.kinds.actors import Actors, actor, outcome, regions, run_actors
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -21,6 +21,9 @@ METRICS = (
     "throughput_bytes_per_s", "iops", "fairness_jain", "cpu_per_request_ns", "latency_ns_mean",
     *LATENCIES,
 )  # fmt: skip
+# Those that are shown of equal processes, and those that decide for other goals.
+OFFERED = ("throughput_bytes_per_s", "fairness_jain", "latency_ns_p99", "cpu_per_request_ns")
+DECIDING = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}
 
 
 class ReadersTogether(WorkloadKind, frozen=True):
@@ -29,6 +32,9 @@ class ReadersTogether(WorkloadKind, frozen=True):
     kind: ClassVar[str] = "readers-together"
     bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = METRICS
+    offer: ClassVar[Offer | None] = Offer(
+        "readers", "sequential readers together", OFFERED, DECIDING
+    )
 
     seconds: Seconds = 1.0
     ramp_seconds: Seconds = 0.1

@@ -15,6 +15,7 @@ from typing import Any
 from schedlab.report.tables import Cell, Chart, Column, Table, build
 from schedlab.report.view import View, record_bytes, size_text
 from schedlab.spec import Metric, Run
+from schedlab.spec.intervals import half_width
 
 INDEX = 100.0
 LEVEL = 0.95
@@ -212,11 +213,8 @@ def grand(columns: Sequence[Series], candidate: str) -> Grand | None:
     mean = sum(values) / len(values)
     if len(blocks) < 2:
         return Grand(mean, None)
-    from scipy.special import stdtrit
-
     each = [sum(c.values[candidate][b] for c in columns) / len(columns) for b in blocks]
-    quantile = float(stdtrit(len(each) - 1, (1 + LEVEL) / 2))
-    return Grand(mean, quantile * statistics.stdev(each) / math.sqrt(len(each)))
+    return Grand(mean, half_width(each))
 
 
 def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:

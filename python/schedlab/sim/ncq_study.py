@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlab.sim.sweep import Point, Sweep
+from schedlab.spec.intervals import half_width
 
 POLICIES = ("fcfs", "s", "sb", "ts", "tsb")
 WORKLOADS = ("A", "B", "C", "D")
@@ -388,18 +389,6 @@ class Study:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
-
-
-def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of their mean; infinite for fewer than two."""
-    from scipy import stats
-
-    n = len(values)
-    if n < 2:
-        return math.inf
-    mean = _mean(values)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
 
 
 def _near(title: str, published: float, value: float, within: float, remark: str = "") -> Statement:

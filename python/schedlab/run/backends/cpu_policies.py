@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import Settings
+from schedlab.cpu.settings import POLICIES, PRIORITY_DEFAULT, REAL_TIME, Settings
 from schedlab.design.plan import arms
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.cpu_command import CpuCommand
@@ -28,8 +28,6 @@ from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
 from schedlab.run.backends.cpu_ext import loaded
 from schedlab.run.backends.cpu_notes import host_facts, notes_of
 from schedlab.run.backends.cpu_policy import (
-    POLICIES,
-    REAL_TIME,
     CpuPolicy,
     policy_of,
     refuse_locked,
@@ -405,7 +403,7 @@ def _sleeping_mix(job: Mapping[str, Any], policy: CpuPolicy) -> CpuMix:
     try:
         return _core.CpuMix(json.dumps(job))
     except OSError as error:
-        priority = policy.priority if policy.policy in REAL_TIME else 10
+        priority = policy.priority if policy.policy in REAL_TIME else PRIORITY_DEFAULT
         settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
         raise explain(error, settings) from error
 

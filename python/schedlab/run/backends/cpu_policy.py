@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from schedlab.cpu.refusals import SCHED_EXT
+from schedlab.cpu.settings import POLICIES, PRIORITY_DEFAULT, REAL_TIME, deadline_share
 from schedlab.design.candidates import typed_candidate
 from schedlab.errors import HostError, SchedlabError, SpecError, nearest
 from schedlab.host import settings as host_settings
 from schedlab.host.knobs import ticks_per_second
 from schedlab.spec import Candidate
 
-POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5, "deadline": 6, "ext": 7}
-REAL_TIME = ("fifo", "rr")
 SIDES = ("work", "load", "all")
 SLICE_MS = (0.1, 100.0)
 KEYS = ("policy", "priority", "nice", "slice_ms", "period_ms", "weight", "max", "group_idle",
@@ -42,7 +41,7 @@ class CpuPolicy:
     """
 
     policy: str = "other"
-    priority: int = 10
+    priority: int = PRIORITY_DEFAULT
     nice: int = 0
     slice_ms: float | None = None
     period_ms: float | None = None
@@ -81,9 +80,8 @@ class CpuPolicy:
             values["priority"] = self.priority
         if self.policy == "deadline":
             period_ns = int((self.period_ms or 10.0) * 1e6)
-            # All tasks together ask for 80 % of the CPUs.
-            share = min(0.8, 0.8 * cpu_count / max(tasks, 1))
-            runtime_ns = int(self.slice_ms * 1e6) if self.slice_ms else int(period_ns * share)
+            usual_ns = int(period_ns * deadline_share(tasks, cpu_count))
+            runtime_ns = int(self.slice_ms * 1e6) if self.slice_ms else usual_ns
             return {**values, "slice_ns": runtime_ns, "period_ns": period_ns}
         if self.slice_ms is not None and self.policy in ("other", "batch"):
             values["slice_ns"] = int(self.slice_ms * 1e6)
@@ -101,7 +99,7 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     policy = policy_name(own, where)
     parsed = CpuPolicy(
         policy=policy,
-        priority=_number(own, "priority", 10, (1, 99), where),
+        priority=_number(own, "priority", PRIORITY_DEFAULT, (1, 99), where),
         nice=_number(own, "nice", 0, (-20, 19), where),
         slice_ms=time_ms(own, "slice_ms", where),
         period_ms=time_ms(own, "period_ms", where),

@@ -14,6 +14,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
+from schedlab.spec.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import SEMICOLONS, Decimals, table
 from schedlab.store.importers.text import bad
@@ -251,10 +252,7 @@ def _shown(column: str, text: str) -> str:
     size = typed(text)
     if not column.endswith("_bytes") or not isinstance(size, int) or size <= 0:
         return text
-    for shift, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size % (1 << shift) == 0:
-            return f"{size >> shift} {name}"
-    return f"{size} B"
+    return size_text(size)
 
 
 def _with_cpu_share(readings: Sequence[Reading], shares: Mapping[str, str]) -> list[Reading]:

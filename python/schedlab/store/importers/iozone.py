@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedlab.spec.quantities import size_text
 from schedlab.spec.reading import open_regular
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
@@ -87,10 +88,10 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     for candidate, f in figures:
         metric, factor = _UNITS[f.unit]
         parameters = {"test": f.test.replace(" ", "-"), "record_bytes": f.record_bytes}
-        label = f"{f.test} {_shown(f.record_bytes)}"
+        label = f"{f.test} {size_text(f.record_bytes)}"
         if f.file_bytes:
             parameters["file_bytes"] = f.file_bytes
-            label += f" of {_shown(f.file_bytes)}" if len(sizes) > 1 else ""
+            label += f" of {size_text(f.file_bytes)}" if len(sizes) > 1 else ""
         parameters["workers"] = f.workers
         label += f" x{f.workers}" if len(crowds) > 1 else ""
         readings.append(
@@ -128,13 +129,6 @@ def _text(file: Path) -> Iterator[tuple[str, str]]:
     """The lines of an output, of at most 16 MiB."""
     read_bytes(file, 16 << 20)
     return read_lines(file)
-
-
-def _shown(size: int) -> str:
-    for shift, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size and size % (1 << shift) == 0:
-            return f"{size >> shift} {name}"
-    return f"{size} B"
 
 
 def _above_zero(place: str, what: str, text: str) -> float:
