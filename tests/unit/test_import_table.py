@@ -104,7 +104,7 @@ def test_every_format_says_what_it_was_tested_against():
     programs = {word for rows in tables.values() for row in rows
                 for word in re.findall(r"([A-Za-z][\w ]*?) \d", row[-1])}  # fmt: skip
     assert {name.split()[0].lower() for name in programs} <= {
-        "fixtures", "openpyxl", "fio", "plot", "hdparm", "bash", "gnu", "blkparse",
+        "fixtures", "openpyxl", "fio", "plot", "hdparm", "bash", "gnu", "blkparse", "iozone",
     }  # fmt: skip
     for name in ("fio", "hdparm", "bash", "/usr/bin/time", "blkparse"):
         assert f'"{name}"' in tests
