@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -377,6 +378,7 @@ def test_the_limit_of_processes_is_told(limit: int) -> None:
 
 @needs_root
 def test_a_user_is_told_of_the_limit_of_priorities() -> None:
+    codecs.lookup("ascii")  # a user may not be able to read the library, and no later look helps
     with limited(resource.RLIMIT_RTPRIO, 6) as soft:
         os.seteuid(65_534)
         try:
