@@ -166,6 +166,9 @@ def test_what_no_run_served_is_open_and_proves_nothing_against_others() -> None:
     a = result.cells["w0"]["a"]
     assert (a.open, a.up, a.starved, a.unfinished) == (True, None, 4, True)
     assert a.low > 0 and result.take == "b" and result.code == "best"
+    # The value is what was measured, and not the bound that the arithmetic takes in its place.
+    some = of(table({"a": [0, 60, 90, 90], "b": [100, 101, 99, 100]}, metric=SPEED))
+    assert (a.value, some.cells["w0"]["a"].value) == (0.0, 60.0)
     late = table(
         {"a": [1.0, 1.1, 0.9, 1], "b": [2.0, 2, 2, 2]}, bounds=("at-least",) * 4 + ("",) * 4
     )

@@ -218,7 +218,11 @@ def speaks(record: Record, answer: Answer, language: str, path: Path) -> None:
         assert not bound
     assert any(answer.take in line for line in headline)
     step = steps.next_step(view)
-    if step and answer.advice and answer.code in ("keep", "for-now", "trade-open"):
+    made = {run.key for run in record.analysed_runs}
+    is_cut = record.experiment.kind == "io" and len(made) < len(record.plan.cells)
+    if step and answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run") and is_cut:
+        assert step.command == f"schedlab compare --resume {path}"  # the end that was announced
+    elif step and answer.advice and answer.code in ("keep", "for-now", "trade-open"):
         assert losses(step.remark, language)[-1] < bound[1 if "trade" in answer.code else -1]
     text = report.text(record, answer, width=100, lang=language, folder=path)
     plain = re.sub(r"\s+", " ", text)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.app.budget import extended
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
@@ -277,9 +276,9 @@ def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
     assert progress[-1].done == 6 * blocks
     used = f"the budget of {budget_s:g} s is used up after {blocks} blocks"
     assert reason == ("all 4 blocks are done" if blocks == 4 else used)
-    # What the clock ended is an announced end, what is left another one; one block shows nothing.
-    assert folder.plan.ends == (blocks if blocks > 1 else 4,)
-    assert extended(folder, None, None).plan.ends == ((blocks, 4) if 1 < blocks < 4 else (4,))
+    # Where the clock ended it is an announced end, and the plan; of one block nothing can be said.
+    end = blocks if blocks > 1 else 4
+    assert folder.plan.ends == (end,) and len(folder.plan.cells) == 6 * end
 
 
 def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(

@@ -350,6 +350,17 @@ def test_a_control_is_passed_failed_or_open():
     assert values == {"reach": 1.0, "margin": pytest.approx(0.02), "unbounded": True}
 
 
+def test_a_candidate_without_runs_on_a_workload_is_named():
+    """It may be the best there, so that "best on both workloads" is true of the others only."""
+    samples = [
+        Samples(work, METRICS["elapsed_s"], names * 3, (0, 0, 1, 1, 2, 2), (1.0, 2, 1.1, 2, 1, 2.1))
+        for work, names in (("w", ("a", "b")), ("v", ("a", "c")))
+    ]
+    found = limits(answer(samples, baseline="a"), samples, aa=None, blocked=True)
+    lacking = {f.candidates: f.values["workloads"] for f in found if f.kind == "lacks-workload"}
+    assert lacking == {("b",): ["v"], ("c",): ["w"]}
+
+
 def test_an_aa_arm_that_differs_is_named_with_the_far_end_of_its_interval():
     columns = quiet(8, ("none", "none (A/A)", "kyber"))
     columns["none (A/A)"] = [1.1 * v for v in columns["none (A/A)"]]

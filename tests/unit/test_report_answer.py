@@ -27,6 +27,7 @@ from schedlab.analyse.answer import answer as worked_out
 from schedlab.report import exchange, sentences, steps, terminal, words
 from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.report.view import View
 from schedlab.spec.answer import Advice, Answer, CellAnswer, Loss, Row
 from schedlab.spec.metrics import METRICS
 
@@ -233,6 +234,7 @@ def test_colour_only_when_asked() -> None:
         (math.log(1.0723), "up", "7.3 %"),
         (math.log(1.0723), "low", "7.2 %"),
         (math.log(1.00042), "up", "0.05 %"),
+        (math.log(1.0996), "up", "10 %"),
         (math.log(1.995), "up", "2.0×"),
         (math.log(2.34), "point", "2.3×"),
         (math.log(2.34), "up", "2.4×"),
@@ -263,6 +265,13 @@ def test_the_next_line_fits_the_code_and_the_target(name: str) -> None:
     target, command = STEPS[name]
     step = steps.next_step(reports.view_of(answers.EXAMPLES[name], target=target))
     assert (step.command if step else None) == command
+
+
+def test_nobody_keeps_what_stands_in_for_a_baseline_without_runs() -> None:
+    view = reports.view_of(replace(answers.KEEP, base="b", take="b"))
+    assert view.experiment.baseline == "b" and sentences.code(view).startswith("Keep b: ")
+    record = replace(view.record, experiment=replace(view.experiment, baseline="none"))
+    assert sentences.code(View(record, view.answer, view.texts)).startswith("Take b: ")
 
 
 def test_a_change_on_a_scratch_device_leads_to_ones_own_device() -> None:

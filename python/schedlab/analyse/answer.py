@@ -515,7 +515,9 @@ def _cells_of(data: RowData, row: Row, result: RowLosses) -> dict[str, CellAnswe
         known = math.isfinite(up) and not data.no_scatter
         own = values[np.isfinite(values[:, i]), i]
         cells[data.labels[i]] = CellAnswer(
-            value=None if row.metric is None else float(np.exp(data.sign * own.mean())),
+            value=None
+            if row.metric is None
+            else data.with_zeros.get(i, float(np.exp(data.sign * own.mean()))),
             loss=float(result.point[i]),
             low=float(result.low[i]),
             up=up if known else None,

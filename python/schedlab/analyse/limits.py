@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from schedlab.analyse.change_points import change_points
@@ -34,7 +34,7 @@ def limits(
     controls = [flag for row in answer.rows if row.role != "secondary" and row.name in answer.cells
                 for flag in control_flags(row, answer.cells[row.name])]  # fmt: skip
     of_tables = [flag for table in tables for flag in _of_table(table, answer, len(tables), seed)]
-    return (*design, *_lonely(tables), *of_tables, *controls)
+    return (*design, *_lonely(tables), *_lacking(answer), *of_tables, *controls)
 
 
 def _of_table(table: Table, answer: Answer, rows: int, seed: int) -> tuple[Flag, ...]:
@@ -46,6 +46,16 @@ def _of_table(table: Table, answer: Answer, rows: int, seed: int) -> tuple[Flag,
         aa = aa_interval(table.arms, table.aa_baseline, ALPHA / rows)
         findings = replace(findings, aa=aa)
     return table_flags(table, comparison, findings, answer.margin, splits)
+
+
+def _lacking(answer: Answer) -> Iterator[Flag]:
+    """Candidates without runs on some of the workloads that count: of these nothing is known."""
+    rows = [row for row in answer.rows if row.counted or row.share > 0]
+    rows = [row for row in rows if row.metric is not None]
+    for label in answer.candidates:
+        absent = [row.workload for row in rows if answer.cell(row.name, label) is None]
+        if 0 < len(absent) < len(rows):
+            yield Flag("lacks-workload", "", (label,), {"workloads": absent})
 
 
 def _lonely(tables: Sequence[Table]) -> tuple[Flag, ...]:

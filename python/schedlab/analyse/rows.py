@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ class RowData:
     its value is the best that it can have been. `session` and `host` (n) number the units above a
     block. `rounding` (k) is what rounded values add to a half-width, `sign` −1 where a lower value
     is better. Of a mix a `share` of the cells was filled, `filled` of them. `boots` are the names
-    of all.
+    of all. `with_zeros` are the arithmetic means of the candidates (by column) of which a value
+    is 0, in the unit of the metric.
     """
 
     name: str
@@ -47,6 +48,7 @@ class RowData:
     share: float = 0.0
     filled: float = 0.0
     boots: tuple[str, ...] = ()
+    with_zeros: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def k(self) -> int:
@@ -122,8 +124,8 @@ def row_data(
     values = np.asarray(samples.values, dtype=np.float64)
     starved = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
     positive = np.isfinite(values) & (values > 0)
+    nothing = values == 0
     if samples.metric.higher_is_better and positive.any():
-        nothing = values == 0
         values = np.where(nothing, values[positive].min(), values)
         starved, positive = starved | nothing, positive | nothing
     sign = 1.0 if samples.metric.higher_is_better else -1.0
@@ -140,6 +142,7 @@ def row_data(
     blocks = samples.blocks if blocked else _numbered(columns, kept)
     y, bounds, names, first = _arranged(logs, starved, columns, blocks, kept, len(arms))
     step = samples.step or _step(values[kept])
+    of = np.array([base if c == len(labels) else c for c in columns], np.intp)
     return RowData(
         name=name or samples.workload,
         labels=tuple(labels),
@@ -155,7 +158,14 @@ def row_data(
         step=step,
         no_scatter=step == 0.0 and bool(kept),
         boots=tuple(dict.fromkeys(boot_of(name) for name in samples.sessions)),
+        with_zeros=_with_zeros(np.where(nothing, 0.0, values)[kept], of[kept]),
     )
+
+
+def _with_zeros(values: Floats, columns: NDArray[np.intp]) -> dict[int, float]:
+    """The mean of each candidate (by its column) that has a 0."""
+    zeros = {int(column) for column in columns[values == 0]}
+    return {column: float(values[columns == column].mean()) for column in zeros}
 
 
 def _check(samples: Samples) -> None:

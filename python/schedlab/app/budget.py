@@ -218,15 +218,10 @@ class Extended:
 def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
     """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
 
-    The blocks that are left where a budget was used up are announced again. Nothing is written.
-    SpecError when the request exceeds the announced number of blocks.
+    Nothing is written. SpecError when the request exceeds the announced number of blocks.
     """
     if not blocks and not budget_s:
-        plan = folder.plan
-        end = max((cell.block for cell in plan.cells), default=-1) + 1
-        if plan.ends and plan.ends[-1] < end:
-            plan = replace(plan, ends=(*plan.ends, end))
-        return Extended(folder.experiment, plan, folder.planning)
+        return Extended(folder.experiment, folder.plan, folder.planning)
     record = folder.record()
     experiment, planning = record.experiment, record.planning
     blocks_measured = len({run.block for run in record.analysed_runs})

@@ -87,7 +87,7 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> Cell:
     if cell is None:
         return Cell(view.texts("verdict.none"))
     note = words.cell(view.texts, cell)
-    if name in view.alone:
+    if name in view.alone or of.why == "one-candidate":
         return Cell(value(view, of, cell), cell.value, unit=of.metric.unit if of.metric else "")
     if of.why == "no-scatter" and cell.loss == 0:
         note = view.texts("cell.equal")  # Nobody is ahead.
@@ -105,7 +105,7 @@ def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
     if cell.value is None or of.metric is None:
         return ""
     shown = view.texts.quantity(cell.value, of.metric.unit, 2 if cell.runs > 1 else 3)
-    if not cell.unfinished:
+    if not cell.unfinished or cell.value == 0:
         return shown
     key = "cell.at_most" if of.metric.higher_is_better else "cell.at_least"
     return view.texts(key, value=shown)

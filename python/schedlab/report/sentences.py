@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from schedlab.report import words
 from schedlab.report.view import View
+from schedlab.spec import AA_SUFFIX
 from schedlab.spec.answer import Loss, Requirement
 
 LISTED_MAX = 4
@@ -107,7 +108,8 @@ def _what(view: View) -> str:
     answer, texts = view.answer, view.texts
     if answer.code in ("same", "same-0") and len(answer.same) > 1:
         return texts("answer.any", names=texts.listed(answer.same))
-    return texts("answer.hold" if answer.keeps else "answer.take", name=answer.take)
+    has = answer.base.removesuffix(AA_SUFFIX) == view.experiment.baseline  # else it has no runs
+    return texts("answer.hold" if answer.keeps and has else "answer.take", name=answer.take)
 
 
 def _mix(view: View) -> list[str]:
@@ -180,11 +182,12 @@ def _wild(view: View) -> list[str]:
         "block": texts.number(of.block, 0),
         "row": _title(view, of.row),
         "factor": words.amount(texts, math.log(of.factor)),
-        "take": of.take,
-        "bound": words.amount(texts, of.bound, "up"),
     }
+    key = "without_best" if of.code == "best" else "without"
+    without = texts(f"answer.{key}", take=of.take, bound=words.amount(texts, of.bound, "up"))
     unit = "block" if view.experiment.blocked else "run"
-    return [texts(f"answer.wild_{'worse' if of.worse else 'better'}_{unit}", **about)]
+    decides = texts(f"answer.wild_{'worse' if of.worse else 'better'}_{unit}", **about)
+    return [f"{decides} {without}"]
 
 
 def _requirement(view: View, of: Requirement) -> str:

@@ -41,11 +41,15 @@ def _on_own_device(view: View) -> str:
 
 
 def _more(view: View) -> Step | None:
-    """The command that adds what the advice asks for to this experiment.
+    """The command that adds what the advice asks for to this experiment, or first what is left.
 
     Without advice the first few blocks help; later ones would not bring the bound down much.
     """
     answer, texts = view.answer, view.texts
+    if left := _rest(view):
+        return left
+    if answer.advice is None and answer.wild and view.folder and view.experiment.kind != "import":
+        return Step(f"schedlab reproduce {shlex.quote(str(view.folder))}", texts("next.wild"))
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
     remark = sentences.advice(view) or texts("next.more")
@@ -61,6 +65,19 @@ def _more(view: View) -> Step | None:
         return Step(f"schedlab run {folder}/experiment.toml --blocks {blocks}", remark)
     command = "compare" if kind == "io" else "run"
     return Step(f"schedlab {command} --resume {folder} --blocks {blocks}", remark)
+
+
+def _rest(view: View) -> Step | None:
+    """The command for the runs of the plan that were not made: their end was announced."""
+    experiment, record = view.experiment, view.record
+    made = {*(run.key for run in record.analysed_runs), *record.missing_cells}
+    left = sum(cell.key not in made for cell in record.plan.cells)
+    if not left or experiment.stopping.mode != "fixed" or experiment.kind == "import":
+        return None
+    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    command = "compare" if experiment.kind == "io" else "run"
+    runs = view.texts.counted("scope.runs", left)
+    return Step(f"schedlab {command} --resume {folder}", view.texts("next.rest", runs=runs))
 
 
 # From so many blocks on a bound is useful.

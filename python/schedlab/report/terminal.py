@@ -20,7 +20,7 @@ ROWS_MAX = 12
 WHY_MAX = LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
-    "no-baseline", "control-failed", "aa-differs", "starved", "gates-unbalanced",
+    "no-baseline", "lacks-workload", "control-failed", "aa-differs", "starved", "gates-unbalanced",
     "non-positive", "goal", "goal-not-measured", "few-requests",
 )  # fmt: skip
 BOLD, DIM = "1", "2"

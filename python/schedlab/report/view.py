@@ -72,7 +72,7 @@ class View:
         firsts = [r for r in self.primary if r.workload == row.workload]
         if row in firsts and len(firsts) == 1:
             return row.workload
-        return texts("row.of", workload=row.workload, metric=self.metric_title(row))
+        return texts("row.title", workload=row.workload, metric=self.metric_title(row))
 
     def metric_title(self, row: Row) -> str:
         """Whose metric it is, and which."""

@@ -63,7 +63,8 @@ def _digits(value: float, end: End, decimals: int = 1) -> Decimal:
         decimals = 0
     if 0 < exact < Decimal("0.1"):
         decimals = min(DECIMALS_MAX, -exact.adjusted())
-    return exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUNDING[end])
+    number = exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUNDING[end])
+    return number.quantize(Decimal(1)) if number == 10 else number  # rounded to it: not 10.0
 
 
 def amount(

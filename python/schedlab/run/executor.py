@@ -14,7 +14,7 @@ from schedlab.errors import GateError
 from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Plan, Run, Workload
 from schedlab.spec.quantities import duration_text
 from schedlab.store.folder import Folder
 
@@ -144,19 +144,23 @@ class Executor:
             next_s = self._estimate_s(self.blocks[block])
             if budget_s and block and spent_s + next_s > budget_s * BUDGET_SLACK:
                 if number is None and block > 1:
-                    self._end_at(block)
+                    self._end_before(block)
                 return f"the budget of {budget_s:g} s is used up after {block} blocks"
             self._run_block(self.blocks[block], block)
         return reason
 
-    def _end_at(self, block: int) -> None:
-        """This number of blocks in the place of the announced one: the clock ended the experiment,
-        as was announced, and not a look at its results.
+    def _end_before(self, block: int) -> None:
+        """A plan of the blocks so far, and their number in the place of the announced one: the
+        clock ended the experiment, as was announced, and not a look at its results.
         """
-        plan = self.folder.plan
-        if self.experiment.stopping.mode == "fixed" and plan.ends:
-            ends = (*(end for end in plan.ends if end < block), block)
-            self.folder.write_plan(replace(plan, ends=ends))
+        plan, following = self.folder.plan, self.blocks[block]
+        begun = any(self.attempts.get(cell.key) for cell in following)
+        if self.experiment.stopping.mode != "fixed" or not plan.ends or begun:
+            return
+        cells = tuple(cell for cell in plan.cells if cell.block < following[0].block)
+        ends = (*(end for end in plan.ends if end < block), block)
+        self.folder.write_plan(Plan(cells, ends))
+        self._read_plan()
 
     def _read_plan(self) -> None:
         plan = self.folder.plan
