@@ -15,16 +15,17 @@ from typing import Any
 from schedlab.app import comparison as io_comparison
 from schedlab.app import cpu_comparison, own_work
 from schedlab.app.comparison import Load, Place, families_of, stopping_of
-from schedlab.app.cpu_comparison import USUAL_WORKLOADS
+from schedlab.app.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
 from schedlab.app.own_work import OwnWork, usual_user
 from schedlab.app.setting_checks import check_switch
 from schedlab.app.wishes import with_requirements, with_shares
+from schedlab.design.io_families import FAMILIES
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
 from schedlab.host.settings import is_beyond
 from schedlab.kinds.command import Command
 from schedlab.run.admitted import Permission
-from schedlab.spec import Experiment, Stopping
+from schedlab.spec import Experiment, Objective, Stopping
 
 Typed = Mapping[str, Any]
 # What says where, and how it is shown; all else is in the folder that is resumed.
@@ -32,10 +33,11 @@ _WITH_RESUME = {
     "--resume", "--dry-run", "--json", "--trust", "--device", "--destroy-data",
     "--allow-unknown-data", "--read-only",
 }  # fmt: skip
+_GOAL: Objective = "throughput"
 _EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
 # What an option may work with beside other options and families of workloads.
-_COMMAND, _BUILT_IN = "a COMMAND", "built-in workloads"
+_COMMAND, _BUILT_IN, _WINDOW = "a COMMAND", "built-in workloads", "a window"
 # Options as typed, each with what it works with (`cli/sections.py`).
 Named = Mapping[str, Sequence[str]]
 
@@ -222,17 +224,26 @@ def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
         options = {name: needs for name, needs in options.items() if name != "--switch"}
     check_target(options)
     is_own = bool(command or typed["job_file"])
-    _check_work(options, [] if is_own else families_of(typed["workloads"], typed["tests"]))
+    families = [] if is_own else families_of(typed["workloads"], typed["tests"])
+    one, other = Load(tests=("read",)), Load(tests=("read",), seconds=9.0)
+    timed = [name for name, of in FAMILIES.items() if of(one, _GOAL) != of(other, _GOAL)]
+    _check_work(options, families, timed)
 
 
 def check_policy_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     """SpecError for options that the work of a comparison of CPU policies does not heed."""
-    _check_work(options, () if command else typed["workloads"] or USUAL_WORKLOADS)
+    timed = [name for name, kind in WORKLOADS.items() if not kind.is_finite]
+    _check_work(options, () if command else typed["workloads"] or USUAL_WORKLOADS, timed)
 
 
-def _check_work(options: Named, workloads: Sequence[str]) -> None:
-    """The same for built-in workloads; without any the work is a COMMAND."""
-    of_work = {name: needs for name, needs in options.items() if not _is_about_target(needs)}
+def _check_work(options: Named, workloads: Sequence[str], timed: Sequence[str]) -> None:
+    """The same for built-in workloads, of which the `timed` ones have a window; without any the
+    work is a COMMAND."""
+    of_work = {
+        name: timed if _WINDOW in needs else needs
+        for name, needs in options.items()
+        if not _is_about_target(needs)
+    }
     present = {*workloads, _BUILT_IN} if workloads else {_COMMAND}
     _check_heeded(of_work, present, "with these workloads" if workloads else "with a COMMAND")
 

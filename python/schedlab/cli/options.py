@@ -108,8 +108,7 @@ load_options = section(
     heeded(FILE_TESTS, "--workers", type=click.IntRange(1, 1024), default=1, show_default=True,
            help="Workers of the file tests."),
     heeded(FILE_TESTS, "--buffered", is_flag=True, help="File tests through the page cache."),
-    heeded("steady-reader, readers, random-reads, database, one-process, weights, cached-reads, "
-           "file-tests, timings", "--seconds", type=Duration(),
+    heeded("a window", "--seconds", type=Duration(),
            help="Measured window of a run (default: the workload's)."),
     heeded("extraction", "--archive",
            type=click.Path(exists=True, dir_okay=False, resolve_path=True),

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class HeededOption(click.Option):
     """An option that changes nothing unless one of `works_with` is there: another option, a family
-    of workloads, `a COMMAND` or `built-in workloads`.
+    of workloads, `a COMMAND`, `built-in workloads`, or a workload that has `a window`.
     """
 
     def __init__(self, *names: Any, works_with: tuple[str, ...], **more: Any) -> None:

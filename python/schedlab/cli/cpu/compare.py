@@ -33,7 +33,7 @@ _policy_options = section(
                  help="Hogs that run meanwhile (default: 2 × CPUs; 0 for a COMMAND)."),
     click.option("--cpus", type=Cpus(), metavar="LIST", default=(),
                  help="CPUs of work and load: 0 or 0,2-3 (default: all)."),
-    heeded("wakeup, mixed, groups", "--seconds", type=Duration(),
+    heeded("a window", "--seconds", type=Duration(),
            help="Length of one run (default: the workload's)."),
     heeded("built-in workloads", "--explain", is_flag=True,
            help="Trace one more run each: how long tasks wait for a CPU."),
