@@ -301,7 +301,7 @@ def latency(
     low, high = min(values) / 1.1, max(values) * 1.1
     named = []
     for tick in log_ticks(low, high):
-        scale = Scale.fitting([tick], "ns")
+        scale = texts.scale([tick], "ns")
         named.append((tick, f"{texts.number(tick / scale.factor, 0)} {scale.unit}"))
     x = Axis(low, high, tuple(named), log=True)
     shares = []

@@ -8,7 +8,6 @@ from typing import Any
 
 from schedlab.report import words
 from schedlab.report.commands import command_lines
-from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text
 from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
 
@@ -102,7 +101,7 @@ def _unbalanced(view: View, flag: Flag) -> dict[str, str]:
 
 def _cold(view: View, flag: Flag) -> dict[str, str]:
     differences = list(flag.values["difference"].values())
-    scale = Scale.fitting(differences, flag.values["unit"])
+    scale = view.texts.scale(differences, flag.values["unit"])
     low, high = (
         view.texts.figure(end / scale.factor, 2) for end in (min(differences), max(differences))
     )

@@ -14,7 +14,6 @@ from schedlab.report.handin import study_tables
 from schedlab.report.page_first import over_time
 from schedlab.report.shares import share_lines
 from schedlab.report.tables import Column, Table, build
-from schedlab.report.texts import Scale
 from schedlab.report.view import View, percentiles
 from schedlab.report.why import group_name
 from schedlab.spec import RateSeries
@@ -92,7 +91,7 @@ def _rate_chart(view: View, row: Row, group: str, by_candidate: dict[str, list[R
     curves = {name: _median_rate(series) for name, series in by_candidate.items()}
     first = next(iter(by_candidate.values()))[0]
     values = [middle for curve in curves.values() for _, middle, _, _ in curve if middle > 0]
-    scale = Scale.fitting(values, first.unit)
+    scale = view.texts.scale(values, first.unit)
     lines = [
         charts.Line(
             view.names.index(name),
@@ -172,7 +171,7 @@ def _order(view: View, row: Row) -> str:
     ]  # fmt: skip
     if len(points) < 2 or metric is None:
         return ""
-    scale = Scale.fitting([value for _, _, value in points], metric.unit)
+    scale = texts.scale([value for _, _, value in points], metric.unit)
     svg = charts.run_order(points, scale, texts, texts("chart.order", workload=row.workload))
     name = f"{texts.metric(metric)}, {scale.unit}".rstrip(", ")
     return markup.figure(texts("section.order"), name, svg, None, texts)

@@ -8,7 +8,6 @@ from schedlab.report import charts, markup
 from schedlab.report.screen import Screen
 from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, build
-from schedlab.report.texts import Scale
 from schedlab.report.view import View
 from schedlab.report.why import PARTS, Why, explained, group_name, part_s
 
@@ -43,7 +42,7 @@ def _reasons(view: View) -> str:
 def _why(view: View, why: Why) -> str:
     """A bar per candidate with its table, and the sentences."""
     texts, parts = view.texts, _parts(why)
-    unit = Scale.fitting([max(each.total_s for _, each in why.by_candidate)], "s")
+    unit = texts.scale([max(each.total_s for _, each in why.by_candidate)], "s")
     names = [texts(f"why.{part}_label") for part in parts]
     rows = [(name, [part_s(each, part) for part in parts]) for name, each in why.by_candidate]
     label = texts("why.chart", workload=why.workload, group=group_name(view, why.group))

@@ -114,7 +114,7 @@ def build(
     chart: Chart = "",
 ) -> Table:
     """A table of raw values: text, numbers in the unit of their column, cells, or `None`."""
-    scales = _scales(columns, rows)
+    scales = _scales(texts, columns, rows)
     scaled = tuple(
         c if c.text else replace(c, scale=scales.get(c.unit, Scale(1.0, c.unit))) for c in columns
     )
@@ -125,7 +125,9 @@ def build(
     return Table(name, title, scaled, shown, tuple(filter(None, notes)), chart)
 
 
-def _scales(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Mapping[str, Scale]:
+def _scales(
+    texts: Texts, columns: Sequence[Column], rows: Sequence[Sequence[Any]]
+) -> Mapping[str, Scale]:
     """One scale for all columns of a unit."""
     values: dict[str, list[float]] = {}
     for row in rows:
@@ -133,7 +135,7 @@ def _scales(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Mapping
             number = value.number if isinstance(value, Cell) else value
             if not column.text and isinstance(number, int | float):
                 values.setdefault(column.unit, []).append(float(number))
-    return {unit: Scale.fitting(known, unit) for unit, known in values.items()}
+    return {unit: texts.scale(known, unit) for unit, known in values.items()}
 
 
 def _cell(texts: Texts, column: Column, value: Any) -> Cell:

@@ -117,10 +117,15 @@ class Texts:
         decimals = max(0, digits - 1 - math.floor(math.log10(size)))
         return self.number(value, min(decimals, 6))
 
+    def scale(self, values: Sequence[float], unit: str) -> Scale:
+        """The scale in which these values read best, with its unit in this language."""
+        fitting = Scale.fitting(values, unit)
+        return Scale(fitting.factor, self.maybe(f"unit.{fitting.unit}", fitting.unit))
+
     def quantity(self, value: float, unit: str, digits: int = 3) -> str:
         """A value in the unit that reads best: 0.00123 s as `1.23 ms`, 999.7 µs as `1.00 ms`."""
         rounded = float(f"{value:.{max(3, digits)}g}")
-        scale = Scale.fitting([rounded], unit)
+        scale = self.scale([rounded], unit)
         number = self.figure(value / scale.factor, digits)
         return f"{number}{NO_BREAK}{scale.unit}".rstrip(NO_BREAK)
 

@@ -18,7 +18,7 @@ from schedlab.report.screen import losses_table, screen
 from schedlab.report.sentences import headline_text
 from schedlab.report.steps import next_step
 from schedlab.report.tables import Cell, Column, Table, build
-from schedlab.report.texts import Scale
+from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
 
 WIDTH_MAX = 48
@@ -49,7 +49,7 @@ def content(view: View) -> bytes:
         "readme": _readme,
     }  # fmt: skip
     for name, make in makers.items():
-        sheet = Sheet(book, view.texts(f"sheet.{name}"), formats)
+        sheet = Sheet(book, view.texts, name, formats)
         make(view, sheet)
         sheet.finish()
     book.close()
@@ -78,9 +78,10 @@ def _formats(book: Any) -> dict[str, Any]:
 class Sheet:
     """A worksheet that is written row by row and knows how wide its columns must be."""
 
-    def __init__(self, book: Any, title: str, formats: dict[str, Any]) -> None:
-        self.page = book.add_worksheet(title[:31])
-        self.book, self.title, self.formats = book, title[:31], formats
+    def __init__(self, book: Any, texts: Texts, name: str, formats: dict[str, Any]) -> None:
+        self.title = texts(f"sheet.{name}")[:31]
+        self.page = book.add_worksheet(self.title)
+        self.book, self.texts, self.formats = book, texts, formats
         self.row = 0
         self.widths: dict[int, int] = {}
         self.page.hide_gridlines(2)
@@ -139,7 +140,7 @@ class Sheet:
 
     def _quantity(self, column: int, number: float, unit: str) -> None:
         """A number with its unit behind it, as the page prints it."""
-        scale = Scale.fitting([number], unit)
+        scale = self.texts.scale([number], unit)
         name = f"unit {scale.unit}"
         if name not in self.formats:
             shown = f'#,##0.0" {scale.unit}"'
@@ -289,7 +290,7 @@ def runs_table(view: View) -> Table:
     columns = [Column(texts(key), text=True) for key in heads]
     counts = ("column.block", "column.position", "sheet.attempt")
     columns += [Column(texts(key), decimals=0) for key in counts]
-    columns.append(Column(f"{texts('metric.elapsed_s')}, s", decimals=2))
+    columns.append(Column(f"{texts('metric.elapsed_s')}, {texts.maybe('unit.s', 's')}", decimals=2))
     columns += [Column(texts.metric(m), m.unit, digits=4) for m in metrics]
     columns.append(Column(texts("column.check"), text=True))
     rows = [
