@@ -235,6 +235,7 @@ def test_colour_only_when_asked() -> None:
         (math.log(1.0723), "low", "7.2 %"),
         (math.log(1.00042), "up", "0.05 %"),
         (math.log(1.0996), "up", "10 %"),
+        (math.log(9.996), "up", "10×"),
         (math.log(1.995), "up", "2.0×"),
         (math.log(2.34), "point", "2.3×"),
         (math.log(2.34), "up", "2.4×"),
@@ -247,6 +248,14 @@ def test_colour_only_when_asked() -> None:
 )
 def test_rounding(loss_log: float, end: words.End, shown: str) -> None:
     assert words.amount(Texts("en"), loss_log, end).replace("\u00a0", " ") == shown
+
+
+def test_what_is_proven_is_no_ratio_of_one() -> None:
+    """`1.00 to 2.2× behind` was said of a proven loss; an end of 1.996 is printed as that of 2."""
+    proven = Loss("a", "w0", math.log(1.5), math.log(1.0034), math.log(2.2))
+    assert words.behind(Texts("en"), proven) == "1.003 to 2.2× behind"
+    ends = words.between(Texts("en"), math.log(1.2), math.log(1.996)).replace("\u00a0", " ")
+    assert ends == "1.20 to 2.0×"
 
 
 STEPS = {

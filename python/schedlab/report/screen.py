@@ -104,7 +104,7 @@ def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
     """A value with its unit, in two digits; `at least` where every run gave only a bound."""
     if cell.value is None or of.metric is None:
         return ""
-    shown = view.texts.quantity(cell.value, of.metric.unit, 2 if cell.runs > 1 else 3)
+    shown = view.texts.quantity(cell.value, of.metric.unit, 2 if view.answer.units > 1 else 3)
     if not cell.unfinished or cell.value == 0:
         return shown
     key = "cell.at_most" if of.metric.higher_is_better else "cell.at_least"

@@ -63,8 +63,10 @@ def _more(view: View) -> Step | None:
     blocks = answer.blocks + more
     if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
         return Step(f"schedlab run {folder}/experiment.toml --blocks {blocks}", remark)
-    command = "compare" if kind == "io" else "run"
-    return Step(f"schedlab {command} --resume {folder} --blocks {blocks}", remark)
+    command = f"schedlab {'compare' if kind == 'io' else 'run'} --resume {folder}"
+    if stopping.mode != "fixed":  # It goes on until it is decided.
+        return Step(command, remark)
+    return Step(f"{command} --blocks {blocks}", remark)
 
 
 def _rest(view: View) -> Step | None:

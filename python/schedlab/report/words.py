@@ -56,15 +56,20 @@ def is_times(up: float | None) -> bool:
 
 
 def _digits(value: float, end: End, decimals: int = 1) -> Decimal:
-    """So many decimals below 10, none above and of a ratio of 1; below 0.1 as many as it needs."""
+    """So many decimals below 10, none above and of a ratio of 1; where it is small, or a ratio is
+    near 1, as many as show it.
+    """
     # A result that is exact but for its last bits must not be rounded away from itself.
     exact = Decimal(f"{value:.12g}")
     if exact >= 10 or (exact == 1 and decimals == 2):
         decimals = 0
-    if 0 < exact < Decimal("0.1"):
-        decimals = min(DECIMALS_MAX, -exact.adjusted())
+    small = exact - 1 if decimals == 2 else exact  # what shows that a ratio is no 1.00
+    if 0 < small < Decimal("0.01" if decimals == 2 else "0.1"):
+        decimals = min(DECIMALS_MAX, -small.adjusted())
     number = exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUNDING[end])
-    return number.quantize(Decimal(1)) if number == 10 else number  # rounded to it: not 10.0
+    if number == 10 or (number == TIMES_FROM and decimals >= 2):  # rounded to it: not 10.0, 2.00
+        decimals = 0 if number == 10 else 1
+    return number.quantize(Decimal(1).scaleb(-decimals))
 
 
 def amount(
