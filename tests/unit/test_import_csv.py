@@ -314,7 +314,7 @@ def test_rows_become_runs_in_the_order_of_their_repetitions(tmp_path):
         with pytest.raises(SpecError, match=message):
             read(tmp_path, text, options=options)
     lines = imported.lines(tmp_path)
-    assert lines[0] == f"imported 4 runs (2 candidates, 1 workloads, 3 repetitions) to {tmp_path}"
+    assert lines[0] == f"imported 4 runs (2 candidates, 1 workload, 3 repetitions) to {tmp_path}"
 
 
 def test_rows_of_one_candidate_after_the_other_carry_the_drift_warning(tmp_path):

@@ -26,6 +26,7 @@ from schedlab.spec import (
     to_json,
 )
 from schedlab.spec.checked_line import encode
+from schedlab.spec.quantities import counted
 from schedlab.store.files import make_directory, sync_directory, write_atomic
 from schedlab.store.folder import RAW, RUNS, Folder
 from schedlab.store.importers.distinct import tell_apart
@@ -106,10 +107,13 @@ class Imported:
     def lines(self, folder: Path) -> list[str]:
         """The same as text."""
         experiment = self.experiment
-        parts = f"{len(experiment.candidates)} candidates, {len(experiment.workloads)} workloads"
-        count = f"{parts}, {experiment.stopping.blocks} repetitions"
+        count = ", ".join((
+            counted(len(experiment.candidates), "candidate"),
+            counted(len(experiment.workloads), "workload"),
+            counted(experiment.stopping.blocks, "repetition"),
+        ))  # fmt: skip
         notes = [f"note: {note}" for note in experiment.notes]
-        return [f"imported {len(self.runs)} runs ({count}) to {folder}", *notes]
+        return [f"imported {counted(len(self.runs), 'run')} ({count}) to {folder}", *notes]
 
     def save(self, path: Path) -> Folder:
         """Write the result folder: whole, or not at all."""
