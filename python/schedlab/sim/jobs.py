@@ -18,9 +18,9 @@ from schedlab.spec import Experiment
 
 Typed = Mapping[str, Any]
 SEEDS = 8
-SSD, DISK = "an SSD", "a disk"
-PLAIN, SCHEDULED = "no --scheduler", "--scheduler"
-GENERATED, TRACED = "no --trace", "--trace"
+SSD, DISK = "for an SSD", "for a disk"
+PLAIN, SCHEDULED = "without --scheduler", "with --scheduler"
+GENERATED, TRACED = "without --trace", "with --trace"
 # Where an option changes something: one of the alternatives holds. Others change every job.
 NEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "workload": ((PLAIN, GENERATED),),
@@ -113,7 +113,7 @@ def check_options(typed: Typed, model: str) -> None:
             "add --scheduler, the kernel's queue above it",
         )
     here = {
-        {"ssd": SSD, "disk": DISK}.get(model, "a device of fixed times"),
+        {"ssd": SSD, "disk": DISK}.get(model, "for a device of fixed times"),
         SCHEDULED if "scheduler" in is_given else PLAIN,
         TRACED if "trace" in is_given else GENERATED,
     }
@@ -124,8 +124,8 @@ def check_options(typed: Typed, model: str) -> None:
             option = f"--{name.replace('_', '-')}"
             missing = [need for needs in alternatives for need in needs if need not in here]
             raise SpecError(
-                f"{option} would change nothing here: it needs {missing[0]}",
-                f"omit {option}; it is for {needed}",
+                f"{option} would change nothing here: it works only {missing[0]}",
+                f"omit {option}; it works {needed}",
             )
 
 
