@@ -1,8 +1,8 @@
 """Random chains of apply, other programs' writes, reboots, reconnected devices and undo.
 
-Afterwards the queue, and a sysctl that was applied beside it, are as before byte by byte, but for
-what another program was the last to set; that, and nothing else, is named. CHAINS=200 runs as many;
-a failure names its seed.
+Afterwards the queue, and what was applied beside it to the machine, are as before byte by byte, but
+for what another program was the last to set; that, and nothing else, is named. CHAINS=200 runs as
+many; a failure names its seed.
 """
 
 import os
@@ -15,10 +15,17 @@ from schedlab.app import applied
 from schedlab.app.applied import goes_with_scheduler
 from schedlab.app.apply import Choice, Request, apply
 from schedlab.app.undo import undo
-from schedlab.host import knobs, owned
+from schedlab.host import knobs, owned, settings
 from schedlab.spec import Candidate
 
-SYSCTL = Path("/proc/sys/vm/dirty_writeback_centisecs")
+# Settings of the machine, and what they are set to by us or by another program.
+MACHINE = {
+    "sysctl.vm.dirty_writeback_centisecs": ("501", "502", "503", "504"),
+    "sysctl.vm.dirty_background_bytes": (str(300 << 20), str(400 << 20), str(500 << 20)),
+    "thp": ("always", "madvise", "never"),
+    "module.printk.time": ("Y", "N"),
+}
+FILES = {name: settings.resolve(name, "1", settings.Place())[0][0] for name in MACHINE}
 CHOICES = (
     ("none", {}),
     ("mq-deadline", {"fifo_batch": 3}),
@@ -39,7 +46,7 @@ class Chain:
     def __init__(self, device, backing, rng, boot):
         self.name, self.backing, self.rng, self.boot = Path(device).name, backing, rng, boot
         self.queue = knobs.SYS_BLOCK / self.name / "queue"
-        self.is_applied = self.is_old = self.is_set = self.is_set_old = False
+        self.is_applied = self.is_old = False
         self.tune()
         self.log = []
         self.begin()
@@ -50,8 +57,8 @@ class Chain:
         self.original, self.ours, self.foreign = knobs.snapshot(self.queue), {}, {}
 
     def begin_machine(self):
-        self.first = self.machine = int(SYSCTL.read_text())
-        self.is_foreign = False
+        """What an undo restores, and what we set, of each file that is applied from now on."""
+        self.first, self.set_to = {}, {}
 
     def tune(self):
         """What a user has set by hand before."""
@@ -109,28 +116,26 @@ class Chain:
 
     def reboot(self):
         self.boot.write_text(f"boot {self.rng.random()}\n")
-        self.is_old, self.is_set_old = self.is_applied, self.is_set
+        self.is_old = self.is_applied
         self.begin()
         self.begin_machine()
 
     def apply_machine(self):
-        if self.is_set_old or not self.is_set:
-            self.begin_machine()
-        value = self.first + self.rng.randrange(1, 5)
-        candidate = Candidate("m", {"sysctl.vm.dirty_writeback_centisecs": value})
-        apply(Choice(candidate), Request(()), lambda line: None)
-        self.is_set, self.is_set_old, self.is_foreign = True, False, False
-        self.machine = value
+        name = self.rng.choice(list(MACHINE))
+        value = self.rng.choice(MACHINE[name])
+        for path in filter(None, (FILES[name], knobs.companion(FILES[name]))):
+            self.first.setdefault(path, knobs.read_value(path))
+        apply(Choice(Candidate("m", {name: value})), Request(()), lambda line: None)
+        self.set_to[FILES[name]] = value
 
     def write_machine(self):
-        self.machine = self.first + self.rng.randrange(5, 9)
-        SYSCTL.write_text(str(self.machine))
-        self.is_foreign = True
+        name = self.rng.choice(list(MACHINE))
+        knobs.write_value(FILES[name], self.rng.choice(MACHINE[name]))
 
     def undo(self):
         lines = []
         undo([], True, lines.append)
-        self.is_applied = self.is_old = self.is_set = False
+        self.is_applied = self.is_old = False
         return [line.split()[0] for line in lines if "another program" in line]
 
     def run(self):
@@ -141,21 +146,18 @@ class Chain:
             self.log.append(step.__name__)
             step()
         was_here = self.is_applied and not self.is_old
-        was_set = self.is_set and not self.is_set_old
         before = knobs.snapshot(self.queue)
+        kept = {path: now for path, ours in self.set_to.items()
+                if (now := knobs.read_value(path)) not in (ours, self.first[path])}  # fmt: skip
         named = self.undo()
-        self.check_machine(was_set, [name for name in named if name == str(SYSCTL)])
+        assert {name for name in named if "/queue/" not in name} == set(map(str, kept))
+        for path, value in self.first.items():
+            if knobs.companion(path) not in kept:
+                assert knobs.read_value(path) == kept.get(path, value), path
         if was_here:  # settings of another boot or device: only the record goes
             self.check_queue(before, {n.partition("/queue/")[2] for n in named if "/queue/" in n})
         else:
             assert knobs.snapshot(self.queue) == before
-
-    def check_machine(self, was_set, named):
-        now = int(SYSCTL.read_text())
-        if was_set and not self.is_foreign:
-            assert (now, named) == (self.first, [])
-        else:
-            assert (now, bool(named)) == (self.machine, was_set)
 
     def check_queue(self, before, named):
         """Every file as before the first apply, but for what another program set last."""
@@ -179,23 +181,30 @@ class Chain:
 
 
 @pytest.fixture
-def sysctl():
-    before = SYSCTL.read_text()
-    yield
-    SYSCTL.write_text(before)
+def machine():
+    """Put the machine back, and say how."""
+    ratio = knobs.companion(FILES["sysctl.vm.dirty_background_bytes"])
+    usual = {path: knobs.read_value(path) for path in (*FILES.values(), ratio)}
+
+    def put_back():
+        for path, value in usual.items():
+            if value != "0":  # of two files of one setting the one that is in force
+                knobs.write_value(path, value)
+
+    yield put_back
+    put_back()
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_chain_ends_as_it_began(new_loop, state, sysctl, tmp_path, monkeypatch, part):
+def test_a_chain_ends_as_it_began(new_loop, state, machine, tmp_path, monkeypatch, part):
     boot = tmp_path / "boot"
     boot.write_text("first\n")
     monkeypatch.setattr(applied, "BOOT_ID", boot)
     device = new_loop()
     backing = tmp_path / "disk-0.img"
-    usual = SYSCTL.read_text()
     for number in range(int(os.environ.get("CHAINS", "20")) // 4):
         seed = 1000 * part + number
-        SYSCTL.write_text(usual)
+        machine()
         chain = Chain(device, backing, random.Random(seed), boot)
         try:
             chain.run()

@@ -81,6 +81,11 @@ def scene(kind, group):
     if kind == "io.max":
         file = own("blkio", ("blkio.throttle.read_bps_device", "io.max"))
         return "", "cgroup.io.max=rbps=64M", f"({file}) | grep -o 67108864", "67108864"
+    if kind == "io.latency":
+        if not (group / "io.latency").exists():
+            pytest.skip("needs cgroup v2 and CONFIG_BLK_CGROUP_IOLATENCY")
+        file = own("io", ("io.latency", "io.latency"))
+        return "", "cgroup.io.latency=5000", f"({file}) | grep -o target=5000", "target=5000"
     if kind == "io.weight":
         file = own("blkio", ("blkio.bfq.weight", "io.weight"))
         return "", "cgroup.io.weight=300", f"({file}) | grep -o 300", "300"
@@ -111,7 +116,7 @@ def group():
 
 
 KINDS = ("queue", "sysctl", "module", "thp", "io.max", "io.weight", "cpu.weight", "group", "run",
-         "governor", "preference")  # fmt: skip
+         "io.latency", "governor", "preference")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
