@@ -31,7 +31,7 @@ QUICK = {
     "io run": ["--test", "write", "--file", "FILE", "--size", "64k"], "io set": ["bfq", "LOOP"],
     "io sweep": ["--dry-run"], "lab run": ["block-size", "--dry-run"],
     "live": ["LOOP", "--dry-run"], "recommend": ["LOOP", "--seconds", "1"], "run": ["EMPTY"],
-    "sim compare": ["--requests", "100", "--seeds", "2"], "sim kernel-check": ["--cells", "99"],
+    "sim compare": ["--requests", "100", "--seeds", "2"],
     "sim ncq-study": ["--requests", "100", "--seeds", "1"],
     "sim validate": ["disk7200", "EMPTY"], "trace cpu": ["true"],
     "trace io": ["LOOP", "--seconds", "0.1"], "tune": ["--scratch", "64M", "--dry-run"],

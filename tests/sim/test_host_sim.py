@@ -6,10 +6,10 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from kernel_check import CHECKS, checks_of
+from kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 
 from schedlab import _core
-from schedlab.app.kernel_check import CHECKS, checks_of
-from schedlab.app.kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, presets, split_schedulers

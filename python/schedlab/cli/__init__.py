@@ -98,15 +98,15 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line; errors become one message, a hint and an exit code."""
+def main(command: click.Command | None = None) -> None:
+    """Run the command line, or that of a tool; errors become a message, a hint, an exit code."""
     from schedlab.host.descriptors import open_standard
 
     open_standard()
     try:
         if sys.argv[-1:] == ["--"]:
             raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
-        code = cli(standalone_mode=False)
+        code = (command or cli)(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -1,8 +1,8 @@
-"""Whether a simulated scheduler is within what `schedlab sim kernel-check` has validated.
+"""Whether a simulated scheduler is within what `tools/kernel_check.py` has validated.
 
 A simulation is of a kind: a disk or an SSD, its scheduler, whether more requests wait than there
-are tags, and whether bfq idles. `kernel_check.json` is the document that `kernel-check --json`
-printed last; a kind is validated where a row of it passed and none failed.
+are tags, and whether bfq idles. `kernel_check.json` is the document that it printed last with
+`--json`; a kind is validated where a row of it passed and none failed.
 """
 
 from __future__ import annotations

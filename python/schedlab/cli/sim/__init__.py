@@ -10,10 +10,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.sim.cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
     "disk": ("schedlab.cli.sim.disk:disk", "Simulate a disk with heads and its command queue."),
     "compare": ("schedlab.cli.sim.compare:compare", "Compare SSD policies, with a verdict."),
-    "kernel-check": (
-        "schedlab.cli.sim.kernel_check:kernel_check",
-        "Compare simulated schedulers with the kernel's.",
-    ),
     "ncq-study": ("schedlab.cli.sim.ncq_study:ncq_study", "Repeat the NCQ study: paper and model."),
     "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
     "validate": ("schedlab.cli.sim.validate:validate", "Compare a disk with measured responses."),

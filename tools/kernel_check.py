@@ -1,4 +1,5 @@
-"""The simulated schedulers against the kernel's own, on the same modelled device.
+"""The simulated schedulers against the kernel's own, on the same modelled device:
+`python tools/kernel_check.py --help`.
 
 The same processes run in the simulator and, as real load, on an emulated device under the kernel's
 scheduler. Both use one device model, so what differs is the model of the host's queue. noop,
@@ -15,10 +16,15 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.app.kernel_load import run_processes, specs_of
+import click
+from kernel_load import run_processes, specs_of
+
+from schedlab.cli import main
+from schedlab.cli.options import COUNT, json_option
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, split_schedulers
 from schedlab.sim.validated import row_kind
@@ -343,3 +349,52 @@ def _compared(row: Mapping[str, Any], key: str) -> str:
     interval = f" ±{half:.0%}" if math.isfinite(half) else ""
     kernel, model = (statistics.fmean(row[f"{who}_{key}"]) / 1e6 for who in ("kernel", "model"))
     return f"{kernel:>9.2f}{model:>9.2f}  {row[f'deviation_{key}']:+.0%}{interval}"
+
+
+@click.command("kernel-check")
+@click.option("--cells", help="Which of the 12 cells: 1-4,7.  [all]")
+@click.option("--processes", metavar="FILE,…", help="Instead of the cells: files or presets.")
+@click.option("--device", help="With --processes: model of the device.  [disk7200]")
+@click.option("--tags", type=COUNT, help="With --processes: commands that it holds.  [4]")
+@click.option("--policy", help="With --processes: its order.  [fcfs]")
+@click.option("--schedulers", metavar="NAME[:KEY=VALUE];…",
+              help="With --processes.  [none,mq-deadline,kyber,bfq]")  # fmt: skip
+@click.option("--seconds", type=float, default=10.0, show_default=True, help="Of each run.")
+@click.option("--blocks", type=click.IntRange(1, 20), default=4, show_default=True,
+              help="Runs of each; one decides nothing.")  # fmt: skip
+@json_option
+def kernel_check(
+    cells: str | None,
+    processes: str | None,
+    device: str | None,
+    tags: int | None,
+    policy: str | None,
+    schedulers: str | None,
+    seconds: float,
+    blocks: int,
+    as_json: bool,
+) -> None:
+    """Run the same processes simulated and on an emulated device; needs root and FUSE.
+
+    \b
+    pass       the deviation and all of its interval are within 10 % (rates), 15 % (latencies)
+    fails      all of its interval is outside
+    undecided  the interval is too wide: more --blocks, more --seconds
+    """
+    own = {"--device": device, "--tags": tags, "--policy": policy, "--schedulers": schedulers}
+    if processes is not None:
+        if cells is not None:
+            raise SpecError("--cells and --processes exclude each other", "omit one of them")
+        checks = own_checks(
+            processes, device or "disk7200", tags or 4, policy or "fcfs", schedulers
+        )
+    elif idle := [name for name, value in own.items() if value is not None]:
+        raise SpecError(f"{idle[0]} is for processes of your own", "add --processes FILE")
+    else:
+        checks = checks_of(cells or "1-12")
+    for text in run_cells(checks, seconds, blocks, as_json, partial(click.echo, err=True)):
+        click.echo(text)
+
+
+if __name__ == "__main__":
+    main(kernel_check)

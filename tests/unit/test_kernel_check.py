@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import kernel_load
 import pytest
-
-from schedlab import _core
-from schedlab.app import kernel_load
-from schedlab.app.kernel_check import (
+from kernel_check import (
     CHECKS,
     USUAL,
     Check,
@@ -23,7 +21,7 @@ from schedlab.app.kernel_check import (
     ranked,
     table,
 )
-from schedlab.app.kernel_load import (
+from kernel_load import (
     BufferedProcess,
     buffered_of,
     groups_of,
@@ -33,6 +31,8 @@ from schedlab.app.kernel_load import (
     run_processes,
     specs_of,
 )
+
+from schedlab import _core
 from schedlab.errors import SpecError
 
 MIB = 1 << 20
