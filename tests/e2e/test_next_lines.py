@@ -35,8 +35,8 @@ OF_CODE = {
 }
 
 
-def result(path: Path, code: str, **changes) -> Result:
-    """A folder whose answer has this code."""
+def result(path: Path, code: str, measured: int = 99, **changes) -> Result:
+    """A folder whose answer has this code, of so many blocks of its plan."""
     speed, noise, blocks = OF_CODE[code]
     usual = Experiment(
         title="t", kind="io", target=Target("scratch", size_bytes=32 << 20), baseline="none",
@@ -49,6 +49,8 @@ def result(path: Path, code: str, **changes) -> Result:
         folder = Folder.create(path / str(seed), asked, make_plan(asked), {"devices": {}})
         rng = random.Random(seed)
         for cell in folder.plan.cells:
+            if cell.block >= measured:
+                break
             name = cell.candidate.removesuffix(AA_SUFFIX)
             value = 1000 * list(speed.values())[list(_names(asked)).index(name)]
             about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.1)
@@ -89,6 +91,16 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_open_answer_is_extended(code: str, tmp_path: Path) -> None:
     command = printed_command(result(tmp_path, code))
     assert " --resume " in command
+    works(command)
+
+
+@needs_root
+@pytest.mark.parametrize("stopping", [Stopping(blocks=6), Stopping("until-decided", 40)])
+def test_an_interrupted_experiment_goes_on_to_its_end(stopping: Stopping, tmp_path: Path) -> None:
+    """Another number of blocks would be a second end, at a stricter level."""
+    of = result(tmp_path, "keep", measured=4, stopping=stopping)
+    command = printed_command(of)
+    assert command == f"schedlab compare --resume {of.folder.path}"
     works(command)
 
 
