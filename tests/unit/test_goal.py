@@ -1,5 +1,7 @@
 """Goals: what `compare --goal` freezes, and what `analyse --goal` asks of runs that are there."""
 
+import re
+
 import pytest
 import report_simulation as simulation
 
@@ -55,6 +57,13 @@ def test_what_decides_and_what_kinds_report_are_metrics():
     assert {name for names in DECIDING.values() for name in names} <= set(METRICS)
     for name, kind in KINDS.items():
         assert set(kind.metrics) <= set(METRICS), name
+
+
+def test_a_mean_that_decides_in_the_place_of_a_quantile_is_of_its_goal():
+    for names in DECIDING.values():
+        assert {re.sub("_p99?(_9)?$", "_mean", name) for name in names if "_ns_p9" in name} <= set(
+            names
+        )
 
 
 def test_what_does_not_measure_the_goal_is_judged_apart():

@@ -153,7 +153,7 @@ def test_a_baseline_without_a_run_costs_only_itself(folder, failed, used):
     assert flag.values == {"used": used, "reason": "scheduler"}
     text = " ".join(result.text().split())
     assert (
-        f"none: none of its runs can be used (scheduler). The others are compared with {used}"
+        f"none: not one of its runs can be used (scheduler). The others are compared with {used}"
         in (text)
     )
     assert result.write_reports()

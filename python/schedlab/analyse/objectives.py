@@ -31,6 +31,9 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "lateness_ns_p99",
         "mean_read_ms",
         "mean_write_ms",
+        "newcomer_latency_ns_mean",
+        "response_ns_mean",
+        "lateness_ns_mean",
     ),
     "fairness": ("fairness_jain", "weighted_jain", "read_bytes_per_s"),
     "responsiveness": (
@@ -40,6 +43,7 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "commit_latency_ns_mean",
         "latency_ns_p99_9",
         "latency_ns_p99",
+        "latency_ns_mean",
         "max_read_ms",
     ),
 }

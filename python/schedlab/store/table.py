@@ -42,18 +42,20 @@ def samples(record: Record, actors: Actors | None = None) -> tuple[list[Samples]
 
 
 def _deciding(record: Record, workload: Workload) -> str:
-    """The metric that decides: the mean where a run had too few requests for the quantile.
+    """The metric that decides: the mean where runs had too few requests for the quantile.
 
-    Of a process that was not served the mean is a bound, too; there the quantile stays.
+    Of a process that was not served the mean is a bound, too; runs of that kind alone leave the
+    quantile, but one of them does not bring it back for all others.
     """
     quantile = QUANTILE.fullmatch(workload.metric)
     if quantile is None:
         return workload.metric
     mean, runs = f"{quantile[1]}_mean", [r for r in record.analysed_runs if
                                          r.workload == workload.label]  # fmt: skip
-    too_few = any(run.bounds.get(workload.metric) for run in runs)
-    told = all(mean in run.metrics and not run.bounds.get(mean) for run in runs)
-    return mean if too_few and told else workload.metric
+    bounds = {name: sum(bool(run.bounds.get(name)) for run in runs)
+              for name in (mean, workload.metric)}  # fmt: skip
+    reported = all(mean in run.metrics for run in runs)
+    return mean if reported and bounds[mean] < bounds[workload.metric] else workload.metric
 
 
 def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Samples:
