@@ -11,7 +11,6 @@ from typing import Any
 import kernel_load
 import pytest
 from kernel_check import (
-    CHECKS,
     USUAL,
     Check,
     checks_of,
@@ -66,22 +65,6 @@ def test_cells_that_there_are_not(text: str, message: str, hint: str) -> None:
     with pytest.raises(SpecError) as raised:
         checks_of(text)
     assert (str(raised.value), raised.value.hint) == (message, hint)
-
-
-def test_the_cells_are_those_of_the_guide() -> None:
-    assert [check.number for check in CHECKS] == list(range(1, 13))
-    assert [(c.processes, c.policy, c.depth) for c in CHECKS[:4]] == [
-        ("random32", "fcfs", 128),
-        ("random32", "fcfs", 4),
-        ("random32", "sptf", 32),
-        ("random32", "sptf", 4),
-    ]
-    flash = CHECKS[11]
-    assert (flash.device, flash.depth, flash.dilate, flash.warm_up_s) == ("sata-ssd", 32, 20, 5.0)
-    assert flash.schedulers == CHECKS[0].schedulers == ("none", "mq-deadline", "kyber", "bfq")
-    assert CHECKS[4].schedulers == ("none", "bfq", "bfq:low_latency=0")
-    assert {(c.device, c.dilate, c.warm_up_s) for c in CHECKS[:11]} == {("disk7200", 1, 0.0)}
-    assert {c.depth for c in CHECKS[4:11]} == {4}
 
 
 def judge(rate: list[tuple[float, float]], latency: list[tuple[float, float]]) -> str:
