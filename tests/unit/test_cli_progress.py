@@ -47,41 +47,6 @@ def sweep_of(counts, total, seconds_each=2.0):
             update(count, total)
 
 
-def test_a_sweep_reports_every_tenth_where_nobody_watches(capsys):
-    sweep_of(range(41), 40)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "0/40 points",
-        "4/40 points, 72 s left",
-        "8/40 points, 64 s left",
-        "12/40 points, 56 s left",
-        "16/40 points, 48 s left",
-        "20/40 points, 40 s left",
-        "24/40 points, 32 s left",
-        "28/40 points, 24 s left",
-        "32/40 points, 16 s left",
-        "36/40 points, 8 s left",
-        "40/40 points, 0 s left",
-    ]
-
-
-def test_the_time_left_of_a_resumed_sweep_counts_only_new_points(capsys):
-    sweep_of([3, 4, 6], 7, seconds_each=30)
-    assert capsys.readouterr().err.splitlines() == [
-        "3/7 points",
-        "4/7 points, 90 s left",
-        "6/7 points, 20 s left",
-    ]
-
-
-def test_a_sweep_with_few_points_reports_each(capsys):
-    sweep_of([0, 0, 1, 1, 2], 2, seconds_each=300)
-    assert capsys.readouterr().err.splitlines() == [
-        "0/2 points", "1/2 points, 5 min left", "2/2 points, 0 s left"
-    ]  # fmt: skip
-
-
 def test_a_sweep_rewrites_its_line_on_a_terminal(monkeypatch):
     with terminal(monkeypatch) as written:
         sweep_of([0, 1, 2], 40)
@@ -109,50 +74,6 @@ def reported(steps):
         watch = show.progress(line)
         for done, last in steps:
             watch(Progress(done, 20, 1 + done // 10, 2, 2.0 * (20 - done), last))
-
-
-def test_a_measurement_reports_its_plan_and_then_every_tenth(capsys):
-    reported([(0, None), *((done, run()) for done in range(1, 21))])
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "block 1/2, run 0/20",
-        "block 1/2, run 2/20, 36 s left",
-        "block 1/2, run 4/20, 32 s left",
-        "block 1/2, run 6/20, 28 s left",
-        "block 1/2, run 8/20, 24 s left",
-        "block 2/2, run 10/20, 20 s left",
-        "block 2/2, run 12/20, 16 s left",
-        "block 2/2, run 14/20, 12 s left",
-        "block 2/2, run 16/20, 8 s left",
-        "block 2/2, run 18/20, 4 s left",
-        "block 3/2, run 20/20, 0 s left",
-    ]
-
-
-def test_a_resumed_measurement_reports_where_it_begins(capsys):
-    with show.live_line() as line:
-        watch = show.progress(line)
-        watch(Progress(7, 20, 1, 2, 0.0, None))
-        for done in (8, 9, 10):
-            watch(Progress(done, 20, 1, 2, 5.0, run()))
-    assert capsys.readouterr().err.splitlines() == [
-        "block 1/2, run 7/20", "block 1/2, run 8/20, 5 s left", "block 1/2, run 10/20, 5 s left"
-    ]  # fmt: skip
-
-
-def test_nothing_to_run_is_no_error(capsys):
-    with show.live_line() as line:
-        watch = show.progress(line)
-        watch(Progress(0, 0, 0, 0, 0.0, None))
-    assert capsys.readouterr().err == "block 0/0, run 0/0\n"
-
-
-def test_a_repeated_run_names_what_disturbed_it(capsys):
-    reported([(1, DISCARDED), (1, run())])
-    assert capsys.readouterr().err.splitlines() == [
-        "repeated: bfq on w: frequency: it fell by 20 %; load: another program ran"
-    ]
 
 
 def test_a_measurement_rewrites_its_line_on_a_terminal(monkeypatch):
@@ -202,16 +123,6 @@ def test_a_live_line_counts_wide_characters_twice(monkeypatch):
 def searched():
     for block in range(1, 13):
         tune.watch(State(block, block, "none", None, "bfq #1", None, 60.0))
-
-
-def test_a_search_reports_every_tenth_block_where_nobody_watches(capsys):
-    searched()
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "block 1: best none, trying bfq #1, 60 s left",
-        "block 11: best none, trying bfq #1, 60 s left",
-    ]
 
 
 def test_a_search_rewrites_its_line_on_a_terminal(monkeypatch):
@@ -266,3 +177,35 @@ def test_ten_silent_seconds_end_with_a_line_where_nobody_watches(capsys):
             watch(Progress(number, 1000, 1, 2, 5.0, run()))
     shown = [text.split()[3] for text in capsys.readouterr().err.splitlines()]
     assert shown == ["0/1000", "2/1000,", "4/1000,"]
+
+
+def resumed(first, steps, total):
+    with show.live_line() as line:
+        watch = show.progress(line)
+        watch(Progress(first, total, 1, 2, 0.0, None))
+        for done in steps:
+            watch(Progress(done, total, 1, 2, 5.0, run()))
+
+
+REPORTS = {
+    "a sweep of 40 points: every tenth": lambda: sweep_of(range(41), 40),
+    "a resumed sweep: the time left counts new points": lambda: sweep_of([3, 4, 6], 7, 30),
+    "a sweep of 2 points: each": lambda: sweep_of([0, 0, 1, 1, 2], 2, 300),
+    "a measurement: its plan, then every tenth": lambda: reported(
+        [(0, None), *((done, run()) for done in range(1, 21))]
+    ),
+    "a resumed measurement: where it begins": lambda: resumed(7, (8, 9, 10), 20),
+    "nothing to run": lambda: resumed(0, (), 0),
+    "what disturbed a repeated run": lambda: reported([(1, DISCARDED), (1, run())]),
+    "a search: every tenth block": searched,
+}
+
+
+def test_progress_where_nobody_watches(capsys, golden):
+    parts = []
+    for title, report in REPORTS.items():
+        report()
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        parts.append(f"# {title}\n{captured.err}")
+    golden("progress.txt", "\n".join(parts))
