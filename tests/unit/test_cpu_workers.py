@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
-import json
 import math
 import os
 import resource
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 
 from schedlab.cpu import refusals
 from schedlab.cpu.bursts import Bursts, Check, check
 from schedlab.cpu.crew import Quantum, needs_control, set_quantum
-from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer, SamplePrinter
+from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import (
     RR_KNOB,
@@ -205,45 +205,11 @@ def printed(make: Callable[[Callable[[str], None]], Printer]) -> list[str]:
     return lines
 
 
-def test_lines_of_the_course() -> None:
-    assert set(PRINTERS) == {"spec", "sample"}
-    assert printed(PRINTERS["spec"]) == [
-        "PROCESS #0 count = 40 time = 150",
-        "PROCESS #1 count = 7 time = 101",
-        "PROCESS #0 count = 55 time = 109",
-        "PROCESS #0 totalCount = 1234 time = 412",
-        "PROCESS #1 totalCount = 1234567 time = 98",
-    ]
-
-
-def test_lines_of_the_sample() -> None:
-    assert PRINTERS["sample"] is SamplePrinter
-    assert printed(SamplePrinter) == [
-        "Creating Process: #0",
-        "Creating Process: #1",
-        "PROCESS #00 count = 40 100",
-        "PROCESS #01 count = 7 100",
-        *["PROCESS #00 count = 95 100"] * 3,
-        "DONE!! PROCESS #00 : 001234 412",
-        "DONE!! PROCESS #01 : 1234567 98",
-    ]
-
-
-def test_lines_for_programs() -> None:
+def test_lines_of_the_course_of_the_sample_and_for_programs(golden: Golden) -> None:
     settings = Settings(2, None, "rr", slice_ms=1.0)
-    lines = printed(lambda write: JsonLines(write, settings))
-    assert [json.loads(line) for line in lines] == [
-        {"schema": 1, "event": "epoch", "process": 0, "count": 40, "time_ms": 150,
-         "total_count": 40},
-        {"schema": 1, "event": "epoch", "process": 1, "count": 7, "time_ms": 101,
-         "total_count": 7},
-        {"schema": 1, "event": "epoch", "process": 0, "count": 55, "time_ms": 109,
-         "total_count": 95},
-        {"schema": 1, "event": "total", "process": 0, **TOTALS[0]},
-        {"schema": 1, "event": "total", "process": 1, **TOTALS[1]},
-        {"schema": 1, "event": "quantum", "policy": "rr", "requested_ms": 1.0,
-         "effective_ms": 4.0},
-    ]  # fmt: skip
+    assert set(PRINTERS) == {"spec", "sample"}
+    printers = (*PRINTERS.values(), lambda write: JsonLines(write, settings))
+    golden("commands/epochs.txt", "\n\n".join("\n".join(printed(make)) for make in printers))
 
 
 @pytest.mark.parametrize(
@@ -287,54 +253,23 @@ def told(step: str, code: int, **options: Any) -> tuple[str, str]:
     return str(error), error.hint
 
 
-ALLOWED = ",".join(str(cpu) for cpu in sorted(AFFINITY))
 DEADLINE = {"policy": "deadline"}
-AS_ROOT = "run as root, or use --policy other"
-EXPLAINED: Sequence[tuple[str, int, dict[str, Any], str, str]] = [
-    ("affinity", errno.EINVAL, {"cpus": (5, 7)},
-     "pinning to CPU 5,7 (EINVAL): no such CPU, or it is not allowed here",
-     f"choose from CPU {ALLOWED} with --cpu"),
-    ("slice", errno.EINVAL, {"slice_ms": 1.5},
-     "a slice of 1.5 ms for policy other (EINVAL): this kernel accepts no slice here",
-     "Linux 6.12 or newer is needed; omit --slice"),
-    ("slice", errno.EPERM, {"policy": "batch", "slice_ms": 2.0},
-     "a slice of 2.0 ms for policy batch (EPERM): this kernel accepts no slice here",
-     "Linux 6.12 or newer is needed; omit --slice"),
-    ("slice", errno.ESRCH, {"slice_ms": 2.0},
-     "a slice of 2.0 ms for policy other (ESRCH): No such process", AS_ROOT),
-    ("memory", errno.ENOMEM, {},
-     "shared memory for the workers (ENOMEM): Cannot allocate memory", AS_ROOT),
-    ("fork", errno.ENOMEM, {}, "3 worker processes (ENOMEM): Cannot allocate memory", AS_ROOT),
-    ("worker", errno.ETIMEDOUT, {},
-     "step 'worker' (ETIMEDOUT): the workers did not start in time",
-     "a task with a higher priority holds their CPU: see top, or choose another --cpu"),
-    ("policy", errno.EINVAL, {"policy": "batch"},
-     "policy batch (EINVAL): Invalid argument", AS_ROOT),
-    ("cgroup", errno.EBUSY, {}, "step 'cgroup' (EBUSY): Device or resource busy", AS_ROOT),
-    ("memory", 0, {}, "shared memory for the workers (0): Success", AS_ROOT),
-    ("memory", 4095, {}, "shared memory for the workers (4095): Unknown error 4095", AS_ROOT),
-    ("deadline", errno.EBUSY, DEADLINE,
-     "policy deadline (EBUSY): the admission test failed: the workers together need more than "
-     "the CPUs have left", "use fewer processes, or a shorter --slice"),
-    ("deadline", errno.EPERM, {**DEADLINE, "cpus": (0,)},
-     "policy deadline (EPERM): a DEADLINE task may not be pinned to a part of its root domain",
-     "omit --cpu, or use --cpuset, which makes an exclusive cpuset"),
-    ("deadline", errno.EPERM, DEADLINE,
-     "policy deadline (EPERM): it needs CAP_SYS_NICE, and all CPUs of the root domain",
-     "run as root and outside of a cpuset that excludes CPUs"),
-    ("deadline", errno.EINVAL, DEADLINE,
-     "policy deadline (EINVAL): the kernel accepts a run time from 1 µs and a period within its "
-     "limits", "choose another --slice; see sysctl kernel.sched_deadline_period_max_us"),
-    ("deadline", errno.E2BIG, DEADLINE,
-     "policy deadline (E2BIG): Argument list too long", "use --policy rr or other"),
+REFUSALS: Sequence[tuple[str, int, dict[str, Any]]] = [
+    ("affinity", errno.EINVAL, {"cpus": (5, 7)}), ("slice", errno.EINVAL, {"slice_ms": 1.5}),
+    ("slice", errno.EPERM, {"policy": "batch", "slice_ms": 2.0}),
+    ("slice", errno.ESRCH, {"slice_ms": 2.0}), ("memory", errno.ENOMEM, {}),
+    ("fork", errno.ENOMEM, {}), ("worker", errno.ETIMEDOUT, {}),
+    ("policy", errno.EINVAL, {"policy": "batch"}), ("cgroup", errno.EBUSY, {}), ("memory", 0, {}),
+    ("memory", 4095, {}), ("deadline", errno.EBUSY, DEADLINE),
+    ("deadline", errno.EPERM, {**DEADLINE, "cpus": (0,)}), ("deadline", errno.EPERM, DEADLINE),
+    ("deadline", errno.EINVAL, DEADLINE), ("deadline", errno.E2BIG, DEADLINE),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("step", "code", "options", "reason", "hint"), EXPLAINED)
-def test_refusals_in_words(
-    step: str, code: int, options: dict[str, Any], reason: str, hint: str
-) -> None:
-    assert told(step, code, **options) == (f"the kernel refused {reason}", hint)
+def test_refusals_in_words(golden: Golden) -> None:
+    allowed = ",".join(str(cpu) for cpu in sorted(AFFINITY))
+    texts = ("\n  ".join(told(step, code, **options)) for step, code, options in REFUSALS)
+    golden("refusals.txt", "\n".join(texts).replace(f"from CPU {allowed} ", "from CPU 0,1 "))
 
 
 def test_a_scheduler_that_is_missing_or_not_loaded(
