@@ -121,6 +121,20 @@ def test_svg_is_xml_with_measured_bursts(tmp_path):
     assert "====" in rows[rows.index(next(row for row in rows if row.startswith("B "))) + 1]
 
 
+def test_a_text_chart_is_exact_and_fits():
+    rows = run("--policy", "rr", "--quantum", "2ms", "--tasks", "A:0:5,B:2:2/2/1").splitlines()
+    cells = [row.split("|")[1] for row in rows[1:4]]
+    by_ms = [row[:: len(row) // 8] for row in cells]
+    assert by_ms == ["AABBAABA", "##..##.#", "  ##~~# "]
+    tasks = ",".join(f"task-number-{i}:{i}:997" for i in range(9))
+    for width in ("40", "80", "200"):
+        lines = run("--tasks", tasks, "--switch-cost", "1234ns", "--width", width).splitlines()
+        chart = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("# runs")) - 1]
+        assert len(chart) == 10 and all(len(line) <= int(width) for line in chart)
+    svg = run("--tasks", "A<1>:0:5,B:2:2", "--gantt", "svg")
+    assert "A&lt;1&gt; runs: 0 to 4 ms" in svg and "A<1>" not in svg and "href" not in svg
+
+
 def test_measured_bursts_in_every_form_that_is_written(tmp_path):
     path = tmp_path / "bursts"
     forms = [

@@ -13,6 +13,7 @@ import pytest
 from golden import Golden
 
 from schedlab.errors import SpecError
+from schedlab.sim.gantt import requests_chart
 from schedlab.sim.host import (
     HOST_LOG_DTYPE,
     HostSimulation,
@@ -22,7 +23,6 @@ from schedlab.sim.host import (
     table,
 )
 from schedlab.sim.host_compare import host_experiment, host_run, process_names
-from schedlab.sim.host_gantt import gantt
 from schedlab.sim.validate import aligned
 from schedlab.spec import Candidate, Stopping
 
@@ -93,13 +93,13 @@ PICTURES: dict[str, tuple[list[tuple[str, list[str], Any]], Any]] = {
 @pytest.mark.parametrize("title", PICTURES)
 def test_pictures(title: str, golden: Golden) -> None:
     runs, window = PICTURES[title]
-    svg = gantt([(name, named(*processes), log) for name, processes, log in runs], window)
+    svg = requests_chart([(name, named(*processes), log) for name, processes, log in runs], window)
     golden(f"gantt/{title.replace(' ', '-')}.svg", svg.replace("><", ">\n<"))
 
 
 def test_at_most_1200_requests_are_drawn_of_a_scheduler() -> None:
     log = log_of(*((0, at / 10, at / 10, at / 10, at) for at in range(1300)))
-    svg = gantt([("none", named("one"), log)], (10, 200))
+    svg = requests_chart([("none", named("one"), log)], (10, 200))
     assert (svg.count("<rect"), svg.count("<circle")) == (1200, 1200)
     first, last = re.findall(r'<circle cx="([\d.]+)"', svg)[:: 1200 - 1]
     # The last of them is dispatched at 129.9 of 10 to 200 ms.
@@ -126,7 +126,7 @@ def test_without_a_window_300_requests_of_the_fastest_run_are_shown(
         return log_of(*((0, ms, ms, ms, 1) for ms in times))
 
     counts = {"slow": (count // 2, 70), "fast": (count, 3), "slower": (count // 3, 7)}
-    svg = gantt([(name, named("one"), completed(*of)) for name, of in counts.items()])
+    svg = requests_chart([(name, named("one"), completed(*of)) for name, of in counts.items()])
     ticks = [float(ms) for ms in re.findall(r">([\d.]+) ms<", svg)]
     assert ticks[::5] == [FROM_MS + 3 * first] * 3 and ticks[4::5] == [FROM_MS + 3 * last] * 3
 

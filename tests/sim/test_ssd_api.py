@@ -59,17 +59,6 @@ def test_a_trim_frees_pages_and_takes_no_time() -> None:
     assert result.log["completed_ns"][result.log["operation"] == 2].tolist() == [10]
 
 
-def test_host_queues_are_served_in_turn() -> None:
-    # One page each: six requests for the lower half, then two for the upper; the window holds one.
-    half = 1 << 35
-    requests = sim.Requests([0] * 8, [0] * 6 + [half] * 2, [4096] * 8, [0] * 8)
-    settings = {"buffer": 0, "queue__depth": 1, "log": True, "workload": requests}
-    one = sim.run(queue__host_queues=1, **settings).log["index"].tolist()
-    two = sim.run(queue__host_queues=2, **settings).log["index"].tolist()
-    assert one == list(range(8))
-    assert two.index(7) < two.index(4)
-
-
 def test_arrival_shapes() -> None:
     bursts = sim.Simulation(
         workload_set={"arrivals": {"kind": "bursts", "size": 12}}, requests=1200, log=True

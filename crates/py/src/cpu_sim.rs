@@ -1,11 +1,11 @@
-//! The CPU scheduler simulator: JSON in, JSON or a drawing out.
+//! The CPU scheduler simulator: JSON in, JSON out.
 
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schedlab_model::Nanos;
-use schedlab_sim::cpu::{self, CpuResult, GanttOptions, Settings, Task};
+use schedlab_sim::cpu::{self, Settings, Task};
 use serde::Deserialize;
 
 use crate::stoppable::stoppable;
@@ -51,23 +51,10 @@ pub fn cpu_policies() -> Vec<(&'static str, &'static str)> {
     names.map(|(name, title, _)| (*name, *title)).collect()
 }
 
-/// Draws a schedule (JSON of [`run_cpu_simulation`]) as `text` or `svg`.
-#[pyfunction]
-pub fn draw_cpu_gantt(result_json: &str, form: &str, options_json: &str) -> PyResult<String> {
-    let result: CpuResult = serde_json::from_str(result_json).map_err(wrong)?;
-    let options: GanttOptions = serde_json::from_str(options_json).map_err(wrong)?;
-    let drawn = match form {
-        "svg" => cpu::gantt_svg(&result, &options),
-        _ => cpu::gantt_text(&result, &options),
-    };
-    drawn.map_err(wrong)
-}
-
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_cpu_simulation, module)?)?;
     module.add_function(wrap_pyfunction!(parse_cpu_tasks, module)?)?;
     module.add_function(wrap_pyfunction!(parse_time_ns, module)?)?;
-    module.add_function(wrap_pyfunction!(cpu_policies, module)?)?;
-    module.add_function(wrap_pyfunction!(draw_cpu_gantt, module)?)
+    module.add_function(wrap_pyfunction!(cpu_policies, module)?)
 }

@@ -142,13 +142,12 @@ impl Config {
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
         let window = Window::new(self.policy.alpha.0, self.policy.aging);
-        let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
         let warm_up = WarmUp {
             requests: self.warm_up.requests,
             until_ns: self.warm_up.time.0,
         };
         let simulation =
-            Simulation::new(device, policy, window, depth, hosts, self.log).after(warm_up);
+            Simulation::new(device, policy, window, spec.queue.depth, self.log).after(warm_up);
         let (report, log, _) = simulation.run(source, stop)?;
         Ok((report, log))
     }

@@ -3,10 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use schedlab_model::Nanos;
-use schedlab_sim::cpu::{
-    gantt_svg, gantt_text, parse_tasks, simulate, Burst, CpuResult, GanttOptions, Kernel, LagLimit,
-    Occupant, Settings,
-};
+use schedlab_sim::cpu::{parse_tasks, simulate, CpuResult, Kernel, LagLimit, Occupant, Settings};
 use schedlab_sim::Stop;
 
 const MS: u64 = 1_000_000;
@@ -441,55 +438,6 @@ fn two_cpus_share_one_queue() {
     assert_eq!(schedule(&result, 0), "A0-4 C4-8");
     assert_eq!(schedule(&result, 1), "B0-6 -6-8");
     assert_eq!(result.summary.utilisation, 14.0 / 16.0);
-}
-
-#[test]
-fn text_chart_is_exact_and_fits() {
-    let result = run("A:0:5,B:2:2/2/1", &rr(2));
-    let chart = gantt_text(&result, &GanttOptions::default()).unwrap();
-    let rows: Vec<&str> = chart.lines().collect();
-    let eighth = |row: &str| -> String {
-        let cells = row.split('|').nth(1).unwrap();
-        cells.chars().step_by(cells.len() / 8).collect()
-    };
-    assert_eq!(eighth(rows[0]), "AABBAABA", "{chart}");
-    assert_eq!(eighth(rows[1]), "##..##.#", "{chart}");
-    assert_eq!(eighth(rows[2]), "  ##~~# ", "{chart}");
-    let tasks: Vec<String> = (0..9).map(|i| format!("task-number-{i}:{i}:997")).collect();
-    let mut settings = rr(3);
-    settings.switch_cost = Nanos(1234);
-    let result = run(&tasks.join(","), &settings);
-    for width in [40, 80, 200] {
-        let options = GanttOptions {
-            width,
-            ..GanttOptions::default()
-        };
-        let chart = gantt_text(&result, &options).unwrap();
-        let longest = chart.lines().map(|l| l.chars().count()).max();
-        assert!(longest <= Some(width.max(80)), "{chart}");
-    }
-}
-
-#[test]
-fn svg_chart_is_self_contained_and_shows_measured_bursts() {
-    let result = run("A<1>:0:5,B:2:2/2/1", &rr(2));
-    let options = GanttOptions {
-        width: 800,
-        measured: vec![Burst {
-            task: 1,
-            start_ns: 2 * MS,
-            duration_ns: MS,
-        }],
-        ..GanttOptions::default()
-    };
-    let svg = gantt_svg(&result, &options).unwrap();
-    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
-    assert!(svg.contains("A&lt;1&gt;") && !svg.contains("A<1>") && !svg.contains("href"));
-    assert!(svg.contains("<title>measured: 2 ms to 3 ms</title>"));
-    assert_eq!(
-        svg.matches("<rect").count(),
-        svg.matches("<title>").count() + 1
-    );
 }
 
 #[test]

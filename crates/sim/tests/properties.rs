@@ -21,18 +21,16 @@ fn cases() -> impl Strategy<Value = Case> {
         0.05f64..=1.0,
         0u32..40,
         1u32..12,
-        1u32..4,
         1u32..9,
     )
         .prop_map(
-            |(seed, policy, aging, alpha, buffer, depth, hosts, in_flight)| Case {
+            |(seed, policy, aging, alpha, buffer, depth, in_flight)| Case {
                 seed,
                 policy: POLICIES[policy].0,
                 aging,
                 alpha,
                 buffer,
                 depth,
-                hosts,
                 in_flight,
                 count: 300,
             },
@@ -64,7 +62,7 @@ proptest! {
 
     #[test]
     fn fcfs_keeps_the_order_of_arrival(case in cases()) {
-        let case = Case { policy: "fcfs", hosts: 1, ..case };
+        let case = Case { policy: "fcfs", ..case };
         let (_, mut log, _) = run(&case, Serial::new(&device(&case)), &requests(&case, false));
         log.sort_by_key(|entry| entry.command.index);
         prop_assert!(log.windows(2).all(|two| two[0].completed_ns <= two[1].completed_ns));
@@ -114,7 +112,7 @@ proptest! {
     fn counting_every_arrival_becomes_fcfs_as_alpha_vanishes(case in cases()) {
         let requests = requests(&case, false);
         let order = |policy| {
-            let case = Case { policy, alpha: 1e-12, aging: Aging::EveryArrival, hosts: 1, ..case };
+            let case = Case { policy, alpha: 1e-12, aging: Aging::EveryArrival, ..case };
             let log = run(&case, Serial::new(&device(&case)), &requests).1;
             log.iter().map(|entry| entry.command.index).collect::<Vec<_>>()
         };

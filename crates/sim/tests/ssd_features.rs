@@ -123,7 +123,6 @@ fn case(seed: u64) -> Case {
         alpha: 0.9,
         buffer: (seed % 20) as u32,
         depth: 1 + (seed % 12) as u32,
-        hosts: 1,
         in_flight: 1 + (seed % 7) as u32,
         count: 300,
     }
@@ -198,7 +197,6 @@ fn a_trim_discards_only_the_pages_that_it_covers() {
             alpha: 1.0,
             buffer: 0,
             depth: 4,
-            hosts: 1,
             in_flight: 4,
             count: 0,
         };
@@ -219,7 +217,7 @@ fn a_key_of_a_feature_that_is_gone_is_named() {
         ("map.cache", json!("2MiB")),
         ("streams.number", json!(2)),
         ("host_queue", json!([{"name": "first"}])),
-        ("queue.arbitration", json!("wrr")),
+        ("queue.host_queues", json!(2)),
         ("flash.program", json!(["1ms"])),
     ] {
         let set = [(key.to_owned(), value)].into();

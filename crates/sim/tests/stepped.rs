@@ -98,7 +98,7 @@ fn compare_ssd<D: schedlab_sim::device::Device>(
     };
     let simulation = || {
         let window = Window::new(spec.alpha.0, spec.aging);
-        Simulation::new(make(), spec.make(POLICIES).unwrap(), window, 8, 2, true)
+        Simulation::new(make(), spec.make(POLICIES).unwrap(), window, 8, true)
     };
     let capacity_bytes = u64::from(make().pages()) * make().page_bytes();
     let requests = requests(arrivals, capacity_bytes);

@@ -21,7 +21,6 @@ const FCFS: Case = Case {
     alpha: 1.0,
     buffer: 0,
     depth: 65_536,
-    hosts: 1,
     in_flight: 1,
     count: 0,
 };

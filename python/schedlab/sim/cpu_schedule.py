@@ -53,7 +53,7 @@ def shown(options: Mapping[str, Any]) -> list[str]:
         raise SpecError(f"--gantt svg draws one schedule, not {len(settings)}", "name one policy")
     results = [simulate(tasks, one) for one in settings]
     if is_svg:
-        return chart(results[0], options).splitlines()
+        return chart(results[0], options)
     lines = []
     for result in results:
         lines += result_lines(result, options)
@@ -171,28 +171,30 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
     return result
 
 
-def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """The schedule, drawn as the options request."""
-    from schedlab._core import draw_cpu_gantt
     from schedlab.sim.cpu_bursts import read_bursts
+    from schedlab.sim.gantt import schedule_chart
+    from schedlab.sim.gantt_text import schedule_text
 
-    form = options["gantt"]
+    is_svg = options["gantt"] == "svg"
     columns = min(shutil.get_terminal_size((80, 24)).columns, 160)
-    drawing = {
-        "width": (1000 if form == "svg" else max(columns, 60))
-        if options["width"] is None
-        else options["width"],
-        "from_ns": options["from_ns"],
-        "to_ns": options["to_ns"],
-        "measured": [],
-    }
-    if options["measured"]:
-        names = [task["name"] for task in result["tasks"]]
-        drawing["measured"] = read_bursts(Path(options["measured"]), names)
-    try:
-        return draw_cpu_gantt(json.dumps(result), form, json.dumps(drawing))
-    except ValueError as error:
-        raise SpecError(str(error), "see --from, --to, --width, --measured") from error
+    usual, least, most = (1000, 300, 20_000) if is_svg else (max(columns, 60), 40, 10_000)
+    width = usual if options["width"] is None else options["width"]
+    if not least <= width <= most:
+        unit = "pixels" if is_svg else "columns"
+        raise SpecError(f"width = {width}: expected {least} to {most} {unit}", "see --width")
+    end_ns = max(result["summary"]["makespan_ns"], 1)
+    to_ns = end_ns if options["to_ns"] is None else options["to_ns"]
+    if options["from_ns"] >= to_ns:
+        expected = f"less than the end of the window, {to_ns} ns"
+        raise SpecError(f"from = {options['from_ns']}: expected {expected}", "see --from, --to")
+    window = (options["from_ns"], to_ns)
+    names = [task["name"] for task in result["tasks"]]
+    measured = read_bursts(Path(options["measured"]), names) if options["measured"] else []
+    if is_svg:
+        return schedule_chart(result, window, width, measured).splitlines()
+    return schedule_text(result, window, width, measured)
 
 
 def _milliseconds(time_ns: float | None) -> str:
@@ -213,7 +215,7 @@ def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[
     """Heading, chart, table and summary of one schedule."""
     lines = [_heading(result)]
     if options["gantt"] == "text":
-        lines += chart(result, options).splitlines()
+        lines += chart(result, options)
     with_counts = result["tasks"][0]["calculations"] is not None
     columns = COLUMNS | ({"count": "calculations"} if with_counts else {})
     rows = [["task, ms", *columns]]

@@ -104,11 +104,11 @@ class HostJob:
         if self.log is not None:
             write_host_log(self.log, list(zip(cells, results, strict=True)))
         if self.gantt is not None:
-            from schedlab.sim.host_gantt import gantt
+            from schedlab.sim.gantt import requests_chart
 
             drawn = [(run["scheduler"], run, rows) for run, rows in results]
             shown = drawn[:: len(self.seeds)][:GANTT_RUNS]
-            made(self.gantt).write_text(gantt(shown), encoding="utf-8")
+            made(self.gantt).write_text(requests_chart(shown), encoding="utf-8")
         runs: dict[str, list[dict[str, Any]]] = {}
         for (file, _, _), (figures, _) in zip(cells, results, strict=True):
             runs.setdefault(file, []).append(figures)

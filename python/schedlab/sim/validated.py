@@ -1,13 +1,15 @@
 """Whether a simulated scheduler is within what `tools/kernel_check.py` has validated.
 
 A simulation is of a kind: a disk or an SSD, its scheduler, whether more requests wait than there
-are tags, and whether bfq idles. `kernel_check.json` is the document that it printed last with
-`--json`; a kind is validated where a row of it passed and none failed.
+are tags, and whether bfq idles. `kernel_check.json` has the verdicts of the last run; a kind is
+validated where a row of it passed and none failed. To store another run:
+`python tools/kernel_check.py --json | python -m schedlab.sim.validated`
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -74,6 +76,13 @@ def validated_kinds(rows: Sequence[Mapping[str, Any]]) -> set[Kind]:
     }
 
 
+def stored(document: Mapping[str, Any]) -> str:
+    """What is kept of a document of kernel-check: its verdicts, a row a line."""
+    keys = ("cell", "scheduler", "process", "kind", "verdict")
+    rows = ",\n".join(json.dumps({key: row[key] for key in keys}) for row in document["rows"])
+    return f'{{"measured": {json.dumps(document["measured"])}, "rows": [\n{rows}\n]}}\n'
+
+
 @cache
 def shipped_kinds() -> frozenset[Kind]:
     """Those of the stored run of kernel-check."""
@@ -113,3 +122,7 @@ def idles(tunables: str, processes: Sequence[Mapping[str, Any]], rotational: boo
     is_off = any(settings.get(key) == "0" for key in ("slice_idle", "slice_idle_us"))
     priorities = {process.get("ioprio", "be:4") for process in processes}
     return len(processes) > 1 and not is_off and (rotational or len(priorities) > 1)
+
+
+if __name__ == "__main__":
+    MEASURED.write_text(stored(json.load(sys.stdin)))

@@ -21,16 +21,12 @@
 //! ```
 
 mod engine;
-mod gantt;
-mod gantt_svg;
 mod kernel;
 mod policy;
 mod result;
 mod task;
 
 pub use engine::simulate;
-pub use gantt::{text as gantt_text, Burst, GanttOptions};
-pub use gantt_svg::svg as gantt_svg;
 pub use kernel::{CfsKeys, EevdfKeys, Kernel, LagLimit};
 pub use policy::POLICIES;
 pub use result::{CpuResult, Occupant, Segment, Summary, TaskResult};

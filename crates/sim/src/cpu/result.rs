@@ -1,11 +1,11 @@
 //! What a simulated schedule gives: per task, in sum, and segment by segment.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use schedlab_model::Nanos;
 
 /// What a CPU did during a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Occupant {
     /// Ran the task with this index.
@@ -17,7 +17,7 @@ pub enum Occupant {
 }
 
 /// A stretch of time in which one CPU did one thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// The CPU.
     pub cpu: usize,
@@ -31,7 +31,7 @@ pub struct Segment {
 }
 
 /// One task's figures. Times that need the end of the task are missing when it did not end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskResult {
     /// The task.
     pub name: String,
@@ -62,7 +62,7 @@ pub struct TaskResult {
 }
 
 /// Figures of the whole schedule. Means are over the tasks that have the figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// From time 0 to the last end, or to where the simulation was stopped.
     pub makespan_ns: u64,
@@ -85,7 +85,7 @@ pub struct Summary {
 }
 
 /// A simulated schedule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpuResult {
     /// The policy's name.
     pub policy: String,

@@ -108,6 +108,12 @@ impl Buffer {
         self.index.prefetch(page);
     }
 
+    /// Fetches the entry of a page of the buffer for which [`Buffer::prefetch`] was called.
+    #[inline]
+    pub fn prefetch_entry(&self, page: u32) {
+        self.index.prefetch_part(page);
+    }
+
     /// The pages that leave next if so many come in, the next one first; none while there is room.
     pub fn leaving(&self, count: usize, mut page: impl FnMut(u32)) {
         if self.newest == NONE || !self.is_full() {

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::suspend::{SuspendSpec, Yields};
-use super::DeviceSpec;
+use super::{DeviceSpec, FlashSpec};
 use crate::divisor::Divisor;
 use crate::engine::EventQueue;
 use crate::ftl::Victim;
@@ -114,10 +114,7 @@ pub(super) struct Dies {
     planes_per_die: Divisor,
     planes_per_channel: Divisor,
     pages_per_block: i64,
-    read_ns: u64,
-    program_ns: u64,
-    erase_ns: u64,
-    transfer_ns: u64,
+    flash: FlashSpec,
     suspend: SuspendSpec,
     suspensions: u64,
     /// When the die of each plane will have done what the host gave it, without collection and
@@ -148,25 +145,12 @@ impl Dies {
             planes_per_die: Divisor::new(flash.planes_per_die),
             planes_per_channel: Divisor::new(planes / flash.channels),
             pages_per_block: i64::from(flash.pages_per_block),
-            read_ns: flash.page_read.0,
-            program_ns: flash.page_write.0,
-            erase_ns: flash.block_erase.0,
-            transfer_ns: flash.page_transfer.0,
+            flash: flash.clone(),
             suspend: spec.suspend,
             suspensions: 0,
             busy_until_ns: vec![0; planes as usize],
             events: EventQueue::default(),
         }
-    }
-
-    /// Time of one page in cells and channel when nothing is in its way, in ns.
-    pub(super) fn page_ns(&self, is_write: bool) -> u64 {
-        self.transfer_ns
-            + if is_write {
-                self.program_ns
-            } else {
-                self.read_ns
-            }
     }
 
     /// Reads or programs a page in a plane; `waiter` learns when it is done.
@@ -211,9 +195,9 @@ impl Dies {
 
     fn cells_ns(&self, kind: Kind) -> u64 {
         match kind {
-            Kind::Read | Kind::MoveOut => self.read_ns,
-            Kind::Program | Kind::MoveIn => self.program_ns,
-            Kind::Erase => self.erase_ns,
+            Kind::Read | Kind::MoveOut => self.flash.page_read.0,
+            Kind::Program | Kind::MoveIn => self.flash.page_write.0,
+            Kind::Erase => self.flash.block_erase.0,
         }
     }
 
@@ -472,8 +456,8 @@ impl Dies {
     }
 
     fn occupy(&mut self, now_ns: u64, channel: u32) {
-        self.channels[channel as usize].busy_ns += self.transfer_ns;
-        let end_ns = now_ns + self.transfer_ns;
+        self.channels[channel as usize].busy_ns += self.flash.page_transfer.0;
+        let end_ns = now_ns + self.flash.page_transfer.0;
         let event = OF_CHANNEL | u64::from(channel);
         self.events.push_in_order(TRANSFER, end_ns, event);
     }

@@ -22,14 +22,6 @@ impl Flash {
         }
     }
 
-    /// Time of one page when nothing is in its way, in ns.
-    pub(super) fn page_ns(&self, is_write: bool) -> u64 {
-        match self {
-            Flash::Planes { stations, .. } => stations.page_ns(is_write),
-            Flash::Dies(dies) => dies.page_ns(is_write),
-        }
-    }
-
     /// When each plane will have done what it was given, not counting waits for the channel.
     pub(super) fn busy_until_ns(&self) -> &[u64] {
         match self {

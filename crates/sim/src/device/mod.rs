@@ -34,6 +34,9 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("nvme", include_str!("../../devices/nvme.toml")),
 ];
 
+/// How many requests are drawn from the source at once.
+pub const BATCH: usize = 32;
+
 /// What a policy may know of the device.
 pub trait View {
     /// How long one page takes in the flash, in ns.
@@ -54,12 +57,9 @@ pub trait Device: View {
     /// Pages that the host can address.
     fn pages(&self) -> u32;
 
-    /// Touches the entries that a request at this page will need, only to bring them into the
-    /// cache of the processor; the page may be beyond the device.
-    fn prefetch(&self, page: u64, is_write: bool);
-
-    /// The same for the pages that so many requests will push out of the buffer.
-    fn prefetch_leaving(&self, _requests: usize) {}
+    /// Brings the entries that requests will need into the cache of the processor; of each of at
+    /// most [`BATCH`] its first page, which may be beyond the device, and whether it is a write.
+    fn prefetch(&self, requests: &[(u64, bool)]);
 
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;

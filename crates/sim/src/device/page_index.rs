@@ -30,8 +30,10 @@ pub(super) struct PageIndex {
 impl PageIndex {
     /// An empty index of a device of `pages` pages.
     pub(super) fn new(pages: u32) -> Self {
+        let place_of = vec![0; pages.div_ceil(PART) as usize];
+        schedlab_memory::prefer_huge_pages(&place_of);
         PageIndex {
-            place_of: vec![0; pages.div_ceil(PART) as usize],
+            place_of,
             parts: vec![EMPTY],
             free: Vec::new(),
             left: 0,
@@ -74,6 +76,13 @@ impl PageIndex {
     #[inline]
     pub(super) fn prefetch(&self, page: u64) {
         prefetch_index(&self.place_of, (page >> PART_BITS) as usize);
+    }
+
+    /// Fetches the part of a page whose place was fetched.
+    #[inline]
+    pub(super) fn prefetch_part(&self, page: u32) {
+        let place = self.place_of[(page >> PART_BITS) as usize];
+        prefetch_index(&self.parts, place as usize);
     }
 
     /// Takes the number from a page that has one.

@@ -4,7 +4,7 @@
 use super::dies::NONE;
 use super::flash::Flash;
 use super::front::{Front, Stage};
-use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
+use super::{Buffer, Device, DeviceSpec, FlashSpec, Keeps, Touch, Usage, View, BATCH};
 use crate::engine::Command;
 use crate::ftl::Ftl;
 use crate::SimError;
@@ -16,12 +16,9 @@ struct InService {
     waits_for: u32,
 }
 
-/// Pages that are looked up ahead at once.
-const AHEAD_MAX: usize = 32;
-
 /// An SSD with channels, dies and planes.
 pub struct Parallel {
-    page_bytes: u64,
+    spec: FlashSpec,
     keeps: Keeps,
     buffer: Buffer,
     ftl: Ftl,
@@ -38,7 +35,7 @@ impl Parallel {
     pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
         let ftl = Ftl::new(spec, seed)?;
         Ok(Parallel {
-            page_bytes: spec.flash.page.0,
+            spec: spec.flash.clone(),
             keeps: spec.buffer.keeps,
             buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
             ftl,
@@ -59,6 +56,12 @@ impl Parallel {
     /// The translation layer, for inspection.
     pub fn ftl(&self) -> &Ftl {
         &self.ftl
+    }
+
+    /// Time of one page when nothing is in its way.
+    #[inline]
+    fn page_ns(&self, is_write: bool) -> u64 {
+        self.spec.page_transfer.0 + self.spec.cells_ns(is_write)
     }
 
     /// Programs a page, after what must be collected in its plane.
@@ -190,7 +193,7 @@ impl Parallel {
 impl View for Parallel {
     #[inline]
     fn page_time_ns(&self, is_write: bool) -> f64 {
-        self.flash.page_ns(is_write) as f64
+        self.page_ns(is_write) as f64
     }
 
     #[inline]
@@ -203,7 +206,7 @@ impl View for Parallel {
         let wait = |page: u32| {
             let plane = self.ftl.plane_of(page);
             let until = self.flash.busy_until_ns()[plane as usize];
-            until.saturating_sub(self.now_ns) + self.flash.page_ns(command.is_write)
+            until.saturating_sub(self.now_ns) + self.page_ns(command.is_write)
         };
         let missing =
             (command.first_page..command.end_page()).filter(|page| !self.buffer.contains(*page));
@@ -213,38 +216,43 @@ impl View for Parallel {
 
 impl Device for Parallel {
     fn page_bytes(&self) -> u64 {
-        self.page_bytes
+        self.spec.page.0
     }
 
     fn pages(&self) -> u32 {
         self.ftl.logical_pages()
     }
 
-    #[inline]
-    fn prefetch(&self, page: u64, is_write: bool) {
-        self.buffer.prefetch(page);
-        // What a buffered write needs of the flash is what it pushes out.
-        if !is_write || self.buffer.capacity() == 0 {
-            self.ftl.prefetch(page);
-        }
-    }
-
-    fn prefetch_leaving(&self, requests: usize) {
-        // Where a page is must be known before what is there can be fetched: of the requests after
-        // these the one, of these the other.
-        let requests = requests.min(AHEAD_MAX);
-        let mut pages = [0; AHEAD_MAX];
+    fn prefetch(&self, requests: &[(u64, bool)]) {
+        let is_buffered = self.buffer.capacity() > 0;
+        let mut written = [0; BATCH];
         let mut count = 0;
-        self.buffer.leaving(2 * requests, |page| {
-            if count < requests {
-                pages[count] = page;
-            } else {
-                self.buffer.prefetch(u64::from(page));
-                self.ftl.prefetch_place(page);
+        for &(page, is_write) in requests {
+            self.buffer.prefetch(page);
+            // What a buffered write needs of the flash is what it pushes out.
+            if page < u64::from(self.pages()) && !(is_write && is_buffered) {
+                self.ftl.prefetch_place(page as u32);
+                written[count] = page as u32;
+                count += usize::from(is_write);
             }
-            count += 1;
-        });
-        self.ftl.prefetch_all(&mut pages[..count.min(requests)]);
+        }
+        if is_buffered {
+            // Where a page is must be known before what is there can be fetched: of the requests
+            // after these the one, of these the other.
+            count = 0;
+            self.buffer.leaving(2 * requests.len(), |page| {
+                if count < requests.len() {
+                    written[count] = page;
+                    self.buffer.prefetch_entry(page);
+                } else {
+                    self.buffer.prefetch(u64::from(page));
+                    self.ftl.prefetch_place(page);
+                }
+                count += 1;
+            });
+        }
+        self.ftl
+            .prefetch_all(&mut written[..count.min(requests.len())]);
     }
 
     fn is_ready(&self) -> bool {

@@ -1,15 +1,13 @@
 //! The `serial` model: one command in service at a time, costing its missing pages times the time
 //! of a page. Hits and evictions cost nothing. This is what the numbers of the NCQ paper imply.
 
-use super::{Buffer, Device, DeviceSpec, Touch, Usage, View};
+use super::{Buffer, Device, DeviceSpec, FlashSpec, Touch, Usage, View};
 use crate::engine::Command;
 
 /// One server with a page buffer.
 pub struct Serial {
-    page_bytes: u64,
+    flash: FlashSpec,
     pages: u32,
-    read_ns: u64,
-    write_ns: u64,
     buffer: Buffer,
     serving: Option<(u64, Command)>,
     usage: Usage,
@@ -20,10 +18,8 @@ impl Serial {
     pub fn new(spec: &DeviceSpec) -> Self {
         let pages = spec.flash.pages() as u32;
         Serial {
-            page_bytes: spec.flash.page.0,
+            flash: spec.flash.clone(),
             pages,
-            read_ns: spec.flash.page_read.0,
-            write_ns: spec.flash.page_write.0,
             buffer: Buffer::new(spec.buffer_pages(), pages),
             serving: None,
             usage: Usage {
@@ -60,11 +56,7 @@ impl Serial {
 impl View for Serial {
     #[inline]
     fn page_time_ns(&self, is_write: bool) -> f64 {
-        (if is_write {
-            self.write_ns
-        } else {
-            self.read_ns
-        }) as f64
+        self.flash.cells_ns(is_write) as f64
     }
 
     #[inline]
@@ -80,7 +72,7 @@ impl View for Serial {
 
 impl Device for Serial {
     fn page_bytes(&self) -> u64 {
-        self.page_bytes
+        self.flash.page.0
     }
 
     fn pages(&self) -> u32 {
@@ -88,8 +80,10 @@ impl Device for Serial {
     }
 
     #[inline]
-    fn prefetch(&self, page: u64, _is_write: bool) {
-        self.buffer.prefetch(page);
+    fn prefetch(&self, requests: &[(u64, bool)]) {
+        for (page, _) in requests {
+            self.buffer.prefetch(*page);
+        }
     }
 
     fn is_ready(&self) -> bool {
@@ -100,11 +94,7 @@ impl Device for Serial {
         if command.is_trim {
             return completions.push(command);
         }
-        let page_ns = if command.is_write {
-            self.write_ns
-        } else {
-            self.read_ns
-        };
+        let page_ns = self.flash.cells_ns(command.is_write);
         let service_ns = u64::from(self.touch(&command)) * page_ns;
         self.usage.busy_ns[0] += service_ns;
         match service_ns {

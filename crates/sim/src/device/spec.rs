@@ -113,19 +113,12 @@ pub struct BufferSpec {
     pub page_time: Nanos,
 }
 
-/// The command queue and the host's queues behind it.
+/// The command queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
     /// Commands that the device holds and orders.
     pub depth: u32,
-    /// Host queues, served in turn; the device's address range is divided evenly among them.
-    #[serde(default = "one")]
-    pub host_queues: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// How garbage collection chooses its victim block.
@@ -204,6 +197,15 @@ impl FlashSpec {
         u64::from(self.planes())
             * u64::from(self.blocks_per_plane)
             * u64::from(self.pages_per_block)
+    }
+
+    /// Reading or programming a page, without its transfer, in ns.
+    #[inline]
+    pub(super) fn cells_ns(&self, is_write: bool) -> u64 {
+        match is_write {
+            true => self.page_write.0,
+            false => self.page_read.0,
+        }
     }
 
     fn check(&self) -> Result<(), SimError> {
@@ -359,13 +361,6 @@ impl DeviceSpec {
                 "queue.depth",
                 self.queue.depth,
                 "1 to 65536",
-            ));
-        }
-        if !(1..=1024).contains(&self.queue.host_queues) {
-            return Err(SimError::range(
-                "queue.host_queues",
-                self.queue.host_queues,
-                "1 to 1024",
             ));
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! each serves one operation at a time, first come first served. A read is in the plane, then on
 //! the channel; a program the other way round; a collection is one operation of its plane.
 
-use super::DeviceSpec;
+use super::{DeviceSpec, FlashSpec};
 use crate::divisor::Divisor;
 use crate::engine::EventQueue;
 use crate::ftl::GcWork;
@@ -45,10 +45,7 @@ pub(super) struct Stations {
     stations: Vec<Station>,
     planes: u32,
     planes_per_channel: Divisor,
-    read_ns: u64,
-    program_ns: u64,
-    erase_ns: u64,
-    transfer_ns: u64,
+    flash: FlashSpec,
     /// When each plane will have done what it was given, not counting waits for the channel.
     pub(super) busy_until_ns: Vec<u64>,
     /// Of each station whose work ends.
@@ -70,26 +67,9 @@ impl Stations {
             stations: vec![idle; (planes + flash.channels) as usize],
             planes,
             planes_per_channel: Divisor::new(planes / flash.channels),
-            read_ns: flash.page_read.0,
-            program_ns: flash.page_write.0,
-            erase_ns: flash.block_erase.0,
-            transfer_ns: flash.page_transfer.0,
+            flash: flash.clone(),
             busy_until_ns: vec![0; planes as usize],
             events: EventQueue::default(),
-        }
-    }
-
-    /// Time in plane and channel that one page takes when nothing is in its way, in ns.
-    pub(super) fn page_ns(&self, is_write: bool) -> u64 {
-        self.transfer_ns + self.plane_ns(is_write)
-    }
-
-    #[inline]
-    fn plane_ns(&self, is_write: bool) -> u64 {
-        if is_write {
-            self.program_ns
-        } else {
-            self.read_ns
         }
     }
 
@@ -97,13 +77,14 @@ impl Stations {
     #[inline]
     pub(super) fn page(&mut self, now_ns: u64, plane: u32, is_write: bool, waiter: u32) {
         let kind = if is_write { Kind::Program } else { Kind::Read };
-        self.give(now_ns, plane, kind, self.plane_ns(is_write), waiter);
+        self.give(now_ns, plane, kind, self.flash.cells_ns(is_write), waiter);
     }
 
     /// Moves pages and erases blocks of a plane.
     pub(super) fn collect(&mut self, now_ns: u64, plane: u32, work: &GcWork) {
-        let moving_ns = u64::from(work.moved) * (self.read_ns + self.program_ns);
-        let erasing_ns = u64::from(work.erased) * self.erase_ns;
+        let move_ns = self.flash.cells_ns(false) + self.flash.cells_ns(true);
+        let moving_ns = u64::from(work.moved) * move_ns;
+        let erasing_ns = u64::from(work.erased) * self.flash.block_erase.0;
         self.give(now_ns, plane, Kind::Collect, moving_ns + erasing_ns, NONE);
     }
 
@@ -111,7 +92,7 @@ impl Stations {
     fn give(&mut self, now_ns: u64, plane: u32, kind: Kind, plane_ns: u64, waiter: u32) {
         let until = &mut self.busy_until_ns[plane as usize];
         *until = now_ns.max(*until) + plane_ns;
-        let is_second = self.transfer_ns == 0 || kind == Kind::Collect;
+        let is_second = self.flash.page_transfer.0 == 0 || kind == Kind::Collect;
         let operation = Operation {
             kind,
             is_second,
@@ -159,7 +140,7 @@ impl Stations {
         let Operation { kind, plane_ns, .. } = self.operations[slot as usize];
         // Transfers all take equally long, and so do reads and programs.
         let (time_ns, lane) = match kind {
-            _ if on_channel => (self.transfer_ns, Some(0)),
+            _ if on_channel => (self.flash.page_transfer.0, Some(0)),
             Kind::Read => (plane_ns, Some(1)),
             Kind::Program => (plane_ns, Some(2)),
             Kind::Collect => (plane_ns, None),

@@ -1,14 +1,12 @@
 //! The engine: events, the command window, the loop that joins them, and what it measures.
 
 mod events;
-mod host_queues;
 mod measure;
 mod run;
 mod steady;
 mod window;
 
 pub use events::EventQueue;
-pub use host_queues::HostQueues;
 pub use measure::{Logged, Measures, Report, Response, WarmUp};
 pub use run::{Simulation, SteppedDevice, Stop};
 pub use steady::{Interval, Stationarity, Steady};

@@ -3,23 +3,21 @@
 
 mod stepped;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_model::Nanos;
 
 pub use stepped::SteppedDevice;
 
-use super::{Command, HostQueues, Logged, Measures, Report, WarmUp, Window};
-use crate::device::Device;
+use super::{Command, Logged, Measures, Report, WarmUp, Window};
+use crate::device::{Device, BATCH};
 use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
 use crate::SimError;
 
 /// Steps between two checks of the stop flag; well under 1 ms.
 const STEPS_PER_LOOK: u32 = 4096;
-
-/// How many requests are drawn from the source at once.
-const BATCH: usize = 32;
 
 /// A flag that ends a running simulation from another thread.
 #[derive(Debug, Default)]
@@ -37,7 +35,7 @@ impl Stop {
     }
 }
 
-/// One device with its command window and the host's queues.
+/// One device with its command window and the host's queue behind it.
 pub struct Simulation<D> {
     device: D,
     page_bytes: u64,
@@ -47,7 +45,8 @@ pub struct Simulation<D> {
     is_stateless: bool,
     window: Window,
     window_depth: usize,
-    hosts: HostQueues,
+    /// Requests that the window has no room for, in order of arrival.
+    waiting: VecDeque<Command>,
     measures: Measures,
     completed_commands: Vec<Command>,
     /// Requests that were drawn together, and how many of them arrived.
@@ -66,7 +65,6 @@ impl<D: Device> Simulation<D> {
         policy: Box<dyn Policy>,
         window: Window,
         window_depth: u32,
-        host_queues: u32,
         log: bool,
     ) -> Self {
         Simulation {
@@ -78,7 +76,7 @@ impl<D: Device> Simulation<D> {
             policy,
             window,
             window_depth: window_depth as usize,
-            hosts: HostQueues::new(host_queues),
+            waiting: VecDeque::new(),
             measures: Measures::new(log, WarmUp::default()),
             completed_commands: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
@@ -170,7 +168,7 @@ impl<D: Device> Simulation<D> {
         self.is_stateless
             && event_ns.is_none_or(|event_ns| event_ns > at_ns)
             && self.window.is_empty()
-            && self.hosts.waiting() == 0
+            && self.waiting.is_empty()
             && self.device.is_ready()
     }
 
@@ -209,11 +207,11 @@ impl<D: Device> Simulation<D> {
                     None => break,
                 }
             }
-            for incoming in &self.ahead {
-                let page = incoming.request.offset.0 / self.page_bytes;
-                self.device.prefetch(page, incoming.request.is_write);
+            let mut pages = [(0, false); BATCH];
+            for (page, Incoming { request, .. }) in pages.iter_mut().zip(&self.ahead) {
+                *page = (request.offset.0 / self.page_bytes, request.is_write);
             }
-            self.device.prefetch_leaving(self.ahead.len());
+            self.device.prefetch(&pages[..self.ahead.len()]);
         }
         Ok(self.ahead.get(self.ahead_arrived).map(Incoming::arrival_ns))
     }
@@ -249,13 +247,13 @@ impl<D: Device> Simulation<D> {
         Ok(true)
     }
 
-    /// Checks a request and puts it into its host queue.
+    /// Checks a request and puts it into the window or behind it.
     fn arrive(&mut self, incoming: &Incoming) -> Result<(), SimError> {
         let command = self.accept(incoming)?;
-        if self.hosts.waiting() == 0 && self.window.len() < self.window_depth {
+        if self.waiting.is_empty() && self.window.len() < self.window_depth {
             return self.enter(command, command.arrival_ns);
         }
-        self.hosts.push(command, self.device.pages());
+        self.waiting.push_back(command);
         Ok(())
     }
 
@@ -337,10 +335,10 @@ impl<D: Device> Simulation<D> {
         Ok(())
     }
 
-    /// Fills the window from the host queues.
+    /// Fills the window from the host's queue.
     fn admit(&mut self, now_ns: u64) -> Result<(), SimError> {
         while self.window.len() < self.window_depth {
-            let Some(command) = self.hosts.pop() else {
+            let Some(command) = self.waiting.pop_front() else {
                 break;
             };
             self.enter(command, now_ns)?;

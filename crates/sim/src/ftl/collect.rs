@@ -62,8 +62,12 @@ impl Buckets {
     pub(super) fn prefetch_neighbours(&self, blocks: &Blocks, block: u32, plane: u32) {
         if let (Buckets::Greedy(lists), Some(neighbours)) = (self, blocks.neighbours(block)) {
             let first = lists.first_block(plane);
-            for neighbour in [neighbours.newer, neighbours.older].into_iter().flatten() {
-                blocks.prefetch(first + neighbour);
+            // It goes before the newest block of the list with a page less.
+            let less = blocks.valid(block).saturating_sub(1);
+            let newest = lists.heads[(plane * lists.width + less) as usize];
+            let beside = [neighbours.newer, neighbours.older, newest];
+            for number in beside.into_iter().flatten() {
+                blocks.prefetch(first + number);
             }
         }
     }

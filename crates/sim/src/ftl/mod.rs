@@ -194,17 +194,7 @@ impl Ftl {
         self.allocation.slot(page) as usize
     }
 
-    /// Fetches a page's entries ahead of their use: large tables are not in the cache.
-    #[inline]
-    pub fn prefetch(&self, page: u64) {
-        if page >= self.l2p.len() as u64 {
-            return;
-        }
-        let physical = self.l2p[self.slot(page as u32)].saturating_sub(1);
-        self.blocks.prefetch(self.block_of.quotient(physical));
-    }
-
-    /// Fetches where a page of the device is ahead of its use.
+    /// Fetches where a page of the device is ahead of its use: large tables are not in the cache.
     #[inline]
     pub fn prefetch_place(&self, page: u32) {
         prefetch_index(&self.l2p, self.slot(page));

@@ -210,8 +210,7 @@ impl Model {
     ) -> Result<Box<dyn Stepped>, SimError> {
         let policy = self.policy.make(POLICIES)?;
         let window = Window::new(self.policy.alpha.0, self.policy.aging);
-        let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
-        let simulation = Simulation::new(device, policy, window, depth, hosts, false);
+        let simulation = Simulation::new(device, policy, window, spec.queue.depth, false);
         Ok(Box::new(SteppedDevice::new(simulation)))
     }
 }

@@ -26,7 +26,7 @@ fn one_file_and_one_line_add_a_policy() {
     };
     let window = Window::new(chosen.alpha.0, chosen.aging);
     let policy = chosen.make(REGISTRY).unwrap();
-    let simulation = Simulation::new(Serial::new(&spec), policy, window, 128, 1, false);
+    let simulation = Simulation::new(Serial::new(&spec), policy, window, 128, false);
     let workload = SyntheticSpec::named("A", BTreeMap::new()).unwrap();
     let mut source = Synthetic::new(workload, 3000, 1).unwrap();
     let (report, _, _) = simulation.run(&mut source, &Stop::default()).unwrap();

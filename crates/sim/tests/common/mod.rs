@@ -18,7 +18,6 @@ pub struct Case {
     pub alpha: f64,
     pub buffer: u32,
     pub depth: u32,
-    pub hosts: u32,
     pub in_flight: u32,
     pub count: u32,
 }
@@ -51,7 +50,6 @@ pub fn device(case: &Case) -> DeviceSpec {
     spec.ftl.allocation = ["cwdp", "pdwc", "dynamic"][case.seed as usize % 3].into();
     spec.buffer.size = Bytes(u64::from(case.buffer) * 4096);
     spec.queue.depth = case.depth;
-    spec.queue.host_queues = case.hosts;
     spec
 }
 
@@ -90,7 +88,7 @@ pub fn run<D: Device>(case: &Case, device: D, requests: &[Incoming]) -> (Report,
     };
     let policy = spec.make(POLICIES).unwrap();
     let window = Window::new(case.alpha, case.aging);
-    let simulation = Simulation::new(device, policy, window, case.depth, case.hosts, true);
+    let simulation = Simulation::new(device, policy, window, case.depth, true);
     let mut source = requests.iter().map(|incoming| Ok(*incoming));
     simulation.run(&mut source, &Stop::default()).unwrap()
 }
