@@ -116,11 +116,17 @@ def test_a_folder_of_another_sweep_is_refused(tmp_path: Path) -> None:
         ("[parameters]\ncolour = ['red']\n", "unknown key 'colour'"),
         ("[grid]\n", "unknown key 'grid'"),
         ("seeds = \n", "sweep.toml"),
+        ("seeds = 2\n[fixed]\ntrace = 't.spc'\n", "a trace is one sample"),
     ],
 )
 def test_a_wrong_sweep_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         read_sweep(written(tmp_path / "sweep.toml", text))
+
+
+def test_a_sweep_of_a_trace_has_one_seed(tmp_path: Path) -> None:
+    text = "[fixed]\ntrace = 't.spc'\n[parameters]\npolicy = ['fcfs', 's']\n"
+    assert [point.seed for point in read_sweep(written(tmp_path / "a.toml", text)).points] == [1, 1]
 
 
 def test_dotted_keys_reach_device_policy_and_workload() -> None:

@@ -275,7 +275,7 @@ def test_an_automatic_warm_up_is_the_longest_of_all_runs() -> None:
 def ssd(**changes: Any) -> Any:
     plain: dict[str, Any] = {
         "device": "ncq2014", "device_set": {}, "service": "serial", "requests": 300,
-        "workloads": ("A", "D"), "trace": None, "seeds": 4, "seed": 5,
+        "workloads": ("A", "D"), "seeds": 4, "seed": 5,
         "candidates": policy_candidates("fcfs,tsb:alpha=0.95"),
         "metric": "mean_read_ms",
     }  # fmt: skip
@@ -314,23 +314,12 @@ def test_an_experiment_on_policies_of_an_ssd() -> None:
     )  # fmt: skip
 
 
-def test_an_experiment_on_a_trace_and_its_warm_up(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    one = ssd(trace=Replay(path, "spc", fit="wrap"), warm_up="100")
+def test_an_experiment_after_its_warm_up() -> None:
+    one = ssd(workloads=("D",), warm_up="100")
     (workload,) = one.workloads
-    settings = {"fit": "wrap", "format": "spc"}
-    assert workload.label == "t.csv"
-    assert workload.parameters["trace"] == str(path)
-    assert workload.parameters["workload_set"] == settings
     made = ssd_simulation(workload, one.candidates[0], 2)
-    assert made == Simulation(
-        workload=path,
-        workload_set=settings,
-        requests=300,
-        seed=2,
-        warm_up={"requests": 100},
-        service="serial",
-    )
+    warm_up = {"requests": 100}
+    assert made == Simulation(workload="D", requests=300, seed=2, warm_up=warm_up, service="serial")
     assert "warm_up" not in ssd(warm_up="none").workloads[0].parameters
     for text, message in (("auto", "warm-up auto: the runs"), ("zero", "--warm-up zero")):
         with pytest.raises(SpecError, match=message):

@@ -23,7 +23,7 @@ LATENCIES = tuple(f"latency_ns_{q}" for q in ("mean", "p50", "p90", "p99", "p99_
 
 
 class SimulatedSsd(WorkloadKind, frozen=True):
-    """An SSD with a command queue: a named `workload`, or a `trace` (a path)."""
+    """An SSD with a command queue. A trace is one sample: it has no blocks to compare."""
 
     kind: ClassVar[str] = "ssd"
     family: ClassVar[Kind] = "sim"
@@ -33,7 +33,6 @@ class SimulatedSsd(WorkloadKind, frozen=True):
     service: Literal["serial", "parallel"] | None = None
     requests: Annotated[int, Meta(ge=1)] | None = None
     workload: str = "A"
-    trace: str = ""
     device_set: dict[str, Any] = field(default_factory=dict)
     workload_set: dict[str, Any] = field(default_factory=dict)
     warm_up: str = "none"
@@ -52,14 +51,12 @@ class SimulatedDisk(WorkloadKind, frozen=True):
 
     device: str = "disk7200"
     workload: str = "random4k"
-    format: str | None = None
     record: str | None = None
     span: str = "0"
     depth: Annotated[int, Meta(ge=1)] | None = None
     rate: Annotated[float, Meta(gt=0)] | None = None
     requests: Annotated[int, Meta(ge=1)] | None = None
     device_set: dict[str, Any] = field(default_factory=dict)
-    trace_set: dict[str, Any] = field(default_factory=dict)
 
     def writes(self) -> bool:
         """Nothing is written."""

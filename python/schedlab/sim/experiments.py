@@ -12,7 +12,6 @@ from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.judge import fixed_warm_up, verdict_of
 from schedlab.sim.policy_file import is_policy_file, split_policies
 from schedlab.sim.pool import map_threads
-from schedlab.sim.replay import Replay
 from schedlab.sim.runs import Simulation
 from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
 
@@ -31,7 +30,6 @@ def ssd_experiment(
     service: str | None,
     requests: int | None,
     workloads: Sequence[str],
-    trace: Replay | None,
     candidates: Sequence[Candidate],
     seeds: int,
     seed: int,
@@ -47,13 +45,6 @@ def ssd_experiment(
     if warm_up != "none":
         fixed_warm_up(warm_up)
         common["warm_up"] = warm_up
-    if trace is not None:
-        workload_set = trace.settings()
-        sources = {
-            trace.path.name: {"trace": str(trace.path.resolve()), "workload_set": workload_set}
-        }
-    else:
-        sources = {name: {"workload": name} for name in workloads}
     return Experiment(
         title=f"Command-queue policies on the simulated {device}"
         + (f", {service}" if service else ""),
@@ -62,13 +53,13 @@ def ssd_experiment(
         candidates=tuple(candidates),
         workloads=tuple(
             Workload(
-                label=label,
+                label=name,
                 kind="ssd",
                 metric=metric,
-                parameters={**common, **source},
-                secondary=tuple(name for name in SSD_SECONDARY if name != metric),
+                parameters={**common, "workload": name},
+                secondary=tuple(each for each in SSD_SECONDARY if each != metric),
             )
-            for label, source in sources.items()
+            for name in workloads
         ),
         baseline=candidates[0].label,
         seed=seed,
@@ -148,11 +139,9 @@ def disk_experiment(
 
 def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
     """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
-    parameters are the other fields of `Simulation`; `trace` is a path.
+    parameters are the other fields of `Simulation`.
     """
     parameters: dict[str, Any] = dict(workload.parameters)
-    if "trace" in parameters:
-        parameters["workload"] = Path(parameters.pop("trace"))
     if "warm_up" in parameters:
         parameters["warm_up"] = fixed_warm_up(str(parameters["warm_up"]))
     settings = dict(candidate.settings)

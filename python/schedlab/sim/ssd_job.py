@@ -83,7 +83,6 @@ class SsdJob:
                 service=self.first.service,
                 requests=self.first.requests,
                 workloads=self.workloads,
-                trace=None,
                 candidates=[
                     dataclasses.replace(each, settings={**aged, **each.settings})
                     for each in self.candidates()

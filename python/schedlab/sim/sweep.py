@@ -14,7 +14,7 @@ A sweep with the key `scheduler` has the fields of `schedlab.sim.host.HostSimula
 
 Keys of other sweeps: `device`, `policy`, `workload`, `trace`, `service`, `requests`, and with a dot
 any key of the device file (`device.flash.channels`), the policy (`policy.alpha`) or the workload
-(`workload.inter_arrival_ms`).
+(`workload.inter_arrival_ms`). A trace is one sample, the same at every seed: its sweep has one.
 """
 
 from __future__ import annotations
@@ -93,8 +93,11 @@ def read_sweep(path: Path) -> Sweep:
     for key, values in parameters.items():
         if not isinstance(values, list) or not values:
             raise SpecError(f"{path}: parameters.{key} = {values!r}", "expected a list")
-    seeds = tree.get("seeds", 8)
+    is_trace = "trace" in {**tree.get("fixed", {}), **parameters}
+    seeds = tree.get("seeds", 1 if is_trace else 8)
     seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
+    if is_trace and len(seeds) > 1:
+        raise SpecError(f"{path}: a trace is one sample, the same at every seed", "seeds = 1")
     points = tuple(
         Point({**tree.get("fixed", {}), **dict(zip(parameters, values, strict=True))}, seed)
         for values in itertools.product(*parameters.values())
