@@ -43,11 +43,11 @@ class Steady:
         return Outcome({"iops": value}, histograms={"latency_ns": [[1, 2, 3]]})
 
 
-def measured(path, session, host=HOST, **changes):
+def measured(path, session, host=HOST, source=None, **changes):
     asked = experiment(**changes)
     folder = Folder.create(path, asked, make_plan(asked), host)
     executor = Executor(Admitted(asked, Permission(), {}), folder, Rules(), session)
-    executor.run(Steady(), lambda progress: None)
+    executor.run(source or Steady(), lambda progress: None)
     return path
 
 

@@ -3,6 +3,9 @@
 Folders are joined when their experiments agree in everything but the seed, and were measured on
 one machine under one kernel. The runs keep the session that they were measured in, so the analysis
 treats every folder as what it is: one boot and one set of files.
+
+With `--hosts` each folder is a machine by the name of the folder: kernel, hardware, device and
+the candidates that there are may differ, and the machines are the units of the answer.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from schedlab.errors import SpecError
 from schedlab.spec import Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder
 
-# What differs between two folders of one experiment.
+# What differs between two folders of one experiment, and of one that several hosts measured.
 FREE = ("seed", "notes")
+FREE_OF_HOSTS = (*FREE, "target", "candidates", "stopping")
 
 
-def merge(paths: Sequence[Path], out: Path) -> Folder:
+def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False) -> Folder:
     """A new folder with the sessions of all; SpecError naming what does not agree."""
     if len(paths) < 2:
         raise SpecError("there is nothing to merge", "name two or more result folders")
@@ -29,17 +33,38 @@ def merge(paths: Sequence[Path], out: Path) -> Folder:
     records = [folder.record() for folder in folders]
     for path, record in zip(paths, records, strict=True):
         _require_whole_plan(path, record)
-        _require_same(paths[0], records[0], path, record)
+        _require_same(paths[0], records[0], path, record, hosts)
     _require_own_sessions(paths, records)
+    names = _host_names(paths) if hosts else [""] * len(paths)
     experiment, cells, moved = _joined(records)
-    merged = Folder.create(out, experiment, Plan(cells, ()), records[0].host)
+    facts = _facts(names, records) if hosts else records[0].host
+    merged = Folder.create(out, experiment, Plan(cells, ()), facts)
     kept = {work.label for work in experiment.workloads}
-    for folder, path, offset in zip(folders, paths, moved, strict=True):
+    for folder, path, host, offset in zip(folders, paths, names, moved, strict=True):
         for run in (each for each in folder.runs() if each.workload in kept):
             session = run.session or path.name
             raw = folder.raw_of(run)
-            merged.append(replace(run, block=run.block + offset, session=session, raw={}), raw)
+            joined = replace(run, block=run.block + offset, session=session, host=host, raw={})
+            merged.append(joined, raw)
     return merged
+
+
+def _host_names(paths: Sequence[Path]) -> list[str]:
+    """The names of the folders; SpecError where two are alike."""
+    names = [path.resolve().name for path in paths]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpecError(f"two folders are called {name}", "call each as its host")
+    return names
+
+
+def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
+    """What all hosts agree in, and the facts of each."""
+    first = records[0].host
+    common = {key: value for key, value in first.items()
+              if all(record.host.get(key) == value for record in records)}  # fmt: skip
+    every = {name: dict(record.host) for name, record in zip(names, records, strict=True)}
+    return {**common, "hosts": every}
 
 
 def _require_whole_plan(path: Path, record: Record) -> None:
@@ -53,16 +78,16 @@ def _require_whole_plan(path: Path, record: Record) -> None:
         raise SpecError(f"{path}: has no runs", "omit it")
 
 
-def _require_same(first: Path, one: Record, path: Path, other: Record) -> None:
+def _require_same(first: Path, one: Record, path: Path, other: Record, hosts: bool) -> None:
     """SpecError with the first line of the experiments, or the fact of the hosts, that differs."""
-    differs = {
-        **_differences(_stated(one), _stated(other)),
-        **{
+    free = FREE_OF_HOSTS if hosts else FREE
+    differs = _differences(_stated(one, free), _stated(other, free))
+    if not hosts:
+        differs |= {
             name: values
             for name, values in environment_differences(one.host, other.host).items()
             if name not in REPORTED or name == "kernel.release"
-        },
-    }
+        }
     for name, (was, now) in differs.items():
         raise SpecError(
             f"{path}: is not the same experiment as {first}: {name} is {now!r}, there {was!r}",
@@ -70,12 +95,12 @@ def _require_same(first: Path, one: Record, path: Path, other: Record) -> None:
         )
 
 
-def _stated(record: Record) -> dict[str, Any]:
+def _stated(record: Record, free: Sequence[str]) -> dict[str, Any]:
     """What two folders must agree in, as plain JSON: the experiment, and what its budget led to."""
     experiment = to_json(record.experiment)
-    for name in FREE:
+    for name in free:
         experiment.pop(name, None)
-    stopping = experiment["stopping"]
+    stopping = experiment.get("stopping", {})
     stopping.pop("sessions", None)
     if record.planning:
         stopping["blocks"] = stopping["budget_s"] = 0
@@ -135,7 +160,9 @@ def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], li
     blocks = max(cell.block for cell in cells) + 1
     # A block that was resumed has several sessions; a repetition cannot have more than blocks.
     stopping = replace(first.stopping, blocks=blocks, budget_s=0.0, sessions=min(sessions, blocks))
-    return replace(first, stopping=stopping, workloads=works), tuple(cells), moved
+    every = {c.label: c for record in records for c in record.experiment.candidates}
+    joined = replace(first, stopping=stopping, workloads=works, candidates=tuple(every.values()))
+    return joined, tuple(cells), moved
 
 
 def _is_fixed(record: Record) -> bool:

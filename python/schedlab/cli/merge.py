@@ -11,13 +11,14 @@ from schedlab.cli.options import PATH, json_option, out_option
 
 @click.command()
 @click.argument("folders", type=PATH, nargs=-1, required=True)
+@click.option("--hosts", is_flag=True, help="Each folder is a machine, by the folder's name.")
 @out_option
 @json_option
-def merge(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+def merge(folders: tuple[Path, ...], hosts: bool, out: Path | None, as_json: bool) -> None:
     """Join result FOLDERS that differ only in the seed; each becomes a session of one result."""
     from schedlab.app.measure import default_folder
     from schedlab.app.merge import merge as join
     from schedlab.cli.show import present
     from schedlab.result import Result
 
-    present(Result(join(folders, out or default_folder("merge"))), as_json)
+    present(Result(join(folders, out or default_folder("merge"), hosts=hosts)), as_json)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.tables import Cell, Chart, Column, Table, build
 from schedlab.report.view import View, record_bytes, size_text
 from schedlab.spec import Metric, Run
@@ -47,7 +48,7 @@ class Grand:
 
 def study_tables(view: View) -> list[Table]:
     """Every table of the study, in the order in which studies print them."""
-    tables = [*_processes(view), *_sums(view)]
+    tables = [*fleet_tables(view), *_processes(view), *_sums(view)]
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)

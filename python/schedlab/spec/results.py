@@ -55,8 +55,8 @@ class Run:
     as the engine, the effective quantum or the dispatching context. `raw` names files under
     `raw/`. `bounds` names metrics whose value is only a bound ("at-least", "at-most"): of runs in
     which a process was not served. `session` is one boot and one set of files, `BOOT-FILES`
-    (`boot_of`). A run with status `discarded` failed a gate and was repeated; it is kept, but not
-    analysed.
+    (`boot_of`); `host` names the machine where several were joined. A run with status `discarded`
+    failed a gate and was repeated; it is kept, but not analysed.
     """
 
     block: int
@@ -74,6 +74,7 @@ class Run:
     raw: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, str] = field(default_factory=dict)
     session: str = ""
+    host: str = ""
     schema: int = SCHEMA_VERSION
 
     def number(self, name: str, default: float) -> float:

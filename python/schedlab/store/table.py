@@ -74,6 +74,7 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         negative_control=workload.negative_control,
         bounds=tuple(_bound(run, metric) for run in mine),
         sessions=tuple(run.session for run in mine),
+        hosts=tuple(run.host for run in mine) if any(run.host for run in mine) else (),
         time_s=_seconds(mine),
         actor=actor,
         nothing_to_order=nothing_to_order(workload),
