@@ -85,8 +85,8 @@ def test_hosts_of_other_kernels_become_one_answer_with_their_names(tmp_path):
     none, bfq = of["rows"]
     heads = [column["title"] for column in of["columns"]]
     row = dict(zip(heads, bfq, strict=True))
-    assert (row["Hosts"], row["Near the best"], row["The opposite on"]) == (5, "4 / 5", "h4")
-    assert row["Worst host"].startswith("h4: ") and none[heads.index("Near the best")] == "2 / 6"
+    assert (row["Machines"], row["Near the best"], row["The opposite on"]) == (5, "4 / 5", "h4")
+    assert row["Worst machine"].startswith("h4: ") and none[heads.index("Near the best")] == "2 / 6"
     assert row["Smallest"] == pytest.approx(0.5, rel=0.01)
     assert row["Largest"] == pytest.approx(2.2, rel=0.01)
     assert row["Mean"] == pytest.approx((2.0 * 1.9 * 2.2 * 0.5 * 2.1) ** 0.2, rel=0.01)

@@ -118,7 +118,9 @@ def measured(view: View) -> str:
     workloads = texts.counted("scope.workloads", len(view.primary))
     device = device_text(view)
     parts = [texts("measured.on", workloads=workloads, device=device) if device else workloads]
-    if kind in ("io", "cpu"):
+    if answer.used == "hosts":
+        parts.append(texts.counted("measured.hosts", answer.units))
+    elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
         if of and of.sessions > boots:
