@@ -213,7 +213,9 @@ def undo(record: Applied, report: Report) -> None:
             if not now:
                 report(f"note: {knob} is not there now: its module or CPU is gone")
             elif not _holds(record, knob):
-                report(f"{knob} is {now}, which another program set: it is kept")
+                there = _in_force(knob)
+                value = knobs.read_value(there)
+                report(f"{there} is {value}, which another program set: it is kept")
             else:
                 control.write_knob(knob, wanted)
         control.keep()
@@ -225,6 +227,13 @@ def _holds(record: Applied, knob: str) -> bool:
     is_one = other and knobs.companion(other)  # not so of a governor and what it sets
     both = [each for each in (knob, str(other) if is_one else "") if each in record.values]
     return all(knobs.same(knobs.read_value(each), record.values[each]) for each in both)
+
+
+def _in_force(knob: str) -> Path:
+    """Of two files of one setting the one that holds it: the kernel sets the other to 0."""
+    other = knobs.companion(knob)
+    is_other = other and knobs.companion(other) and knobs.read_value(knob) == "0"
+    return other if other and is_other else Path(knob)
 
 
 def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
