@@ -29,11 +29,13 @@ from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Stopping
 
 CGROUPS = Path("/sys/fs/cgroup")
-# The model is slower than the disk, and its rate is fixed: so it alone decides who waits.
+# The model is slower than the disk, and its rate is fixed: so it alone decides who waits. Twice a
+# latency is the period in which io.cost shares out (block/blk-iocost.c: ioc_refresh_period_us);
+# with none it is 1 ms, in which the lighter group can never afford one of these requests.
 COST = (
-    "iocost=none cgroup.io.cost.model='ctrl=user model=linear rbps=1000000000 rseqiops=50 "
-    "rrandiops=50 wbps=1000000000 wseqiops=50 wrandiops=50' "
-    "cgroup.io.cost.qos='enable=1 ctrl=user rpct=0 rlat=0 wpct=0 wlat=0 min=100 max=100'"
+    "iocost=none cgroup.io.cost.model='ctrl=user model=linear rbps=1000000000 rseqiops=100 "
+    "rrandiops=100 wbps=1000000000 wseqiops=100 wrandiops=100' cgroup.io.cost.qos='enable=1 "
+    "ctrl=user rpct=0 rlat=100000 wpct=0 wlat=100000 min=100 max=100'"
 )
 
 
@@ -61,7 +63,7 @@ def test_io_cost_is_set_read_back_and_restored(scsi_disk: str) -> None:  # noqa:
         for _ in range(2):
             effective, _ = hosts.apply(cost)
             assert "enable=1" in effective["cgroup.io.cost.qos"]
-            assert "rrandiops=50" in effective["cgroup.io.cost.model"]
+            assert "rrandiops=100" in effective["cgroup.io.cost.model"]
             assert control.check() == ()
             hosts.apply(plain)
             assert state_of(scsi_disk)[1] == before[1]
@@ -96,7 +98,7 @@ def test_io_cost_ends_with_a_killed_session(scsi_disk: str, tmp_path: Path) -> N
 def test_weights_are_kept_by_io_cost_and_bfq(scsi_disk: str, tmp_path: Path) -> None:  # noqa: F811
     """Weights 8 : 1: under none both readers get half."""
     asked = comparison(
-        Place(device=scsi_disk, read_only=True), Load(), families=("weights",),
+        Place(device=scsi_disk, read_only=True), Load(seconds=8), families=("weights",),
         candidates=("none", "bfq:low_latency=0", COST), goal="fairness", aa_arm=False, seed=1,
         stopping=Stopping(blocks=1),
     )  # fmt: skip
