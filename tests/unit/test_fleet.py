@@ -43,6 +43,7 @@ def test_equal_hosts_have_the_interval_of_student():
 def test_the_host_that_is_the_opposite_is_named():
     usual = [(f"h{n}", [0.5 + n / 100, 0.52, 0.55]) for n in range(9)]
     assert fleet(usual).opposite == ()
+    assert fleet([*usual, ("unclear", [-0.03, 0.02, -0.02])]).opposite == ()
     assert fleet([*usual, ("odd", [-0.4, -0.42, -0.38])]).opposite == ("odd",)
     worse = [(name, [-value for value in values]) for name, values in usual]
     assert fleet([*worse, ("odd", [0.4, 0.42, 0.38])]).opposite == ("odd",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from schedlab.app import targets
@@ -45,6 +45,7 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
             nearest(experiment.baseline, labels),
         )
     kinds = _typed_kinds(experiment)
+    _check_servers(kinds)
     _check_stopping(experiment)
     lines = [line for kind in kinds.values() for line in kind.programs()]
     programs = tuple(dict.fromkeys((*lines, *programs_of(experiment.candidates))))
@@ -78,11 +79,14 @@ def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> A
     return replace(admitted, experiment=experiment, kinds=kinds)
 
 
-def _check_servers(where: str, kind: WorkloadKind) -> None:
-    for server in kind.servers if isinstance(kind, Command) else ():
+def _check_servers(kinds: Mapping[tuple[str, str], WorkloadKind]) -> None:
+    """Each server once, however many candidates there are."""
+    named = {server: label for (label, _), kind in kinds.items() if isinstance(kind, Command)
+             for server in kind.servers}  # fmt: skip
+    for server, label in named.items():
         if not processes.of(server):
             raise SpecError(
-                f"{where}: no process of the server {server!r} runs",
+                f"{label}: no process of the server {server!r} runs",
                 "start it first, or by --setup, whose processes need no name",
             )
 
@@ -161,7 +165,6 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
                 f"this one is of kind {experiment.kind!r}",
             )
         kind.check(where)
-        _check_servers(where, kind)
         for metric in (workload.metric, *workload.secondary):
             if metric not in kind.metrics and metric not in experiment.metrics:
                 metric_named(metric)

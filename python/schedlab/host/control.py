@@ -390,7 +390,7 @@ class Control:
     def directory(self, parent: str | Path) -> Path:
         """A new directory of ours inside `parent`, removed with all in it at the end."""
         self._guardian.ensure()
-        path = Path(parent).resolve() / owned.new_name("files")
+        path = Path(parent).resolve() / owned.new_name(owned.FILES)
         leftovers.own(self._journal, "directory", str(path))
         _make_directory(path, "name another directory")
         return path

@@ -24,7 +24,7 @@ from pathlib import Path
 from schedlab.errors import HostError
 from schedlab.host import kernel_paths
 
-PREFIX = "schedlab-"
+PREFIX, FILES = "schedlab-", "files"
 PATIENCE_S = 10.0
 # include/uapi/linux/loop.h
 LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C01, 0x4C0A, 0x4C80, 0x4C81
@@ -39,8 +39,8 @@ def new_name(what: str) -> str:
 
 
 def holds_files(directory: Path) -> bool:
-    """Whether a directory was made for the files of a session (`Control.own_directory`)."""
-    return directory.name.startswith(f"{PREFIX}files-")
+    """Whether a directory was made for the files of a session (`Control.directory`)."""
+    return directory.name.startswith(f"{PREFIX}{FILES}-")
 
 
 def add_loop(index: int) -> bool:

@@ -12,7 +12,7 @@ _NAME_BYTES = 15  # include/linux/sched.h: TASK_COMM_LEN with its zero
 def of(name: str) -> list[int]:
     """The process ids of a program's name, or below the directory of a control group."""
     if name.startswith("/"):
-        return _below(Path(name))
+        return below(Path(name))
     wanted, found = name.encode()[:_NAME_BYTES], []
     for directory in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -21,7 +21,8 @@ def of(name: str) -> list[int]:
     return found
 
 
-def _below(group: Path) -> list[int]:
+def below(group: Path) -> list[int]:
+    """The process ids in a control group and in those inside it."""
     found: list[int] = []
     for file in group.rglob("cgroup.procs"):
         with contextlib.suppress(OSError):

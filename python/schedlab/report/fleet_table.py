@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from schedlab.analyse.fleet import Fleet, fleet
 from schedlab.report.tables import Column, Table, build
 from schedlab.report.view import View
-from schedlab.spec import Run, Workload
+
+if TYPE_CHECKING:
+    from schedlab.report.handin import Series
 
 # What is this near to the best of a host counts as good there.
 NEAR = 0.05
 Means = Mapping[str, Mapping[str, Mapping[int, float]]]
 
 
-def fleet_tables(view: View) -> list[Table]:
+def fleet_tables(view: View, every: Iterable[Series]) -> list[Table]:
     """A table per workload that was measured on several hosts; ratios are above 1 for better."""
-    return [
-        table
-        for work in view.experiment.workloads
-        if (table := _of(view, work, view.runs_by_workload.get(work.label, [])))
-    ]
+    hosts = {run.block: run.host for run in view.runs if run.host}
+    return [table for of in every if hosts and (table := _of(view, of, hosts))]
 
 
-def _of(view: View, work: Workload, runs: list[Run]) -> Table | None:
-    texts, metric = view.texts, view.experiment.metric(work)
+def _of(view: View, of: Series, hosts: Mapping[int, str]) -> Table | None:
+    texts, metric = view.texts, of.metric
+    sign = 1 if metric.higher_is_better else -1
     logs: dict[str, dict[str, dict[int, float]]] = {}
-    for run in runs:
-        value = run.metrics.get(metric.name, 0.0)
-        if run.host and value > 0 and run.candidate in view.names:
-            sign = 1 if metric.higher_is_better else -1
-            logs.setdefault(run.host, {}).setdefault(run.candidate, {})[run.block] = (
-                sign * math.log(value)
-            )
+    for name, values in of.values.items():
+        for block, value in values.items():
+            if value > 0:
+                own = logs.setdefault(hosts[block], {}).setdefault(name, {})
+                own[block] = sign * math.log(value)
     if len(logs) < 2:
         return None
     heads = ["hosts", "mean", "low", "high", "new_low", "new_high", "least", "most", "near"]
@@ -45,10 +44,10 @@ def _of(view: View, work: Workload, runs: list[Run]) -> Table | None:
         *(Column(texts(f"column.{head}"), text=True) for head in words),
     ]  # fmt: skip
     rows = [_row(view, name, logs) for name in view.names]
-    title = texts("table.fleet", workload=work.label, metric=texts.metric(metric),
+    title = texts("table.fleet", workload=of.workload, metric=texts.metric(metric),
                   baseline=view.baseline)  # fmt: skip
     notes = [texts("table.fleet_note", near=texts.margin(NEAR))]
-    return build(texts, f"fleet-{work.label}", title, columns, rows, notes)
+    return build(texts, f"fleet-{of.workload}", title, columns, rows, notes)
 
 
 def _row(view: View, name: str, logs: Means) -> list[object]:

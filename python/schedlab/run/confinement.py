@@ -65,7 +65,7 @@ class Wall:
 
     def order(self, kind: Launching, directory: Path) -> dict[str, Any] | None:
         """The confinement of one program that works in `directory`; None: nothing holds it."""
-        if self.missing or kind.confine == "nothing" or not (_needed() or kind.confine == "files"):
+        if not self._holds(kind):
             return None
         order: dict[str, Any] = {"detached": _of_other_sessions(directory)}
         if self.device:
@@ -79,8 +79,12 @@ class Wall:
         """How a program opens the held device; empty where there is none."""
         if self.device is None:
             return ""
-        held = self.order(kind, Path("/")) is not None
-        return str(knobs.device_file(self.device.name)) if held else self.device.path
+        is_held = self._holds(kind)
+        return str(knobs.device_file(self.device.name)) if is_held else self.device.path
+
+    def _holds(self, kind: Launching) -> bool:
+        is_wanted = kind.confine == "files" or (kind.confine == "devices" and _needed())
+        return is_wanted and not self.missing
 
     def facts(self, kind: Launching) -> Mapping[str, str]:
         """What held a program, and why not more."""

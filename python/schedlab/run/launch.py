@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import GateError, HostError
-from schedlab.host import owned
+from schedlab.host import owned, processes
 from schedlab.kinds.launching import (
     SHELL,
     VARIABLES,
@@ -132,12 +132,7 @@ class WorkGroup:
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            processes: list[tuple[int, str]] = []
-            for file in (self.path / "cgroup.procs", *self.path.glob("*/**/cgroup.procs")):
-                with contextlib.suppress(OSError):
-                    pids = map(int, file.read_text().split())
-                    processes += [(pid, _name(pid)) for pid in pids if pid]
-            return processes
+            return [(pid, _name(pid)) for pid in processes.below(self.path) if pid]
         return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
 
     def end(self) -> list[str]:

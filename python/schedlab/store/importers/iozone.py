@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import getopt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +54,7 @@ _CHILDREN = re.compile(
     r"\s*Children see throughput for\s+(\d+)\s+(\S.*?)\s*=\s*([\d.]+)\s*(\S+)\s*"
 )
 _RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
-_TITLE = re.compile(r'"(.+) report"\s*', re.IGNORECASE)
-_NO_TEST = re.compile(r'"[^"]*CPU utili[sz]ation[^"]*"\s*', re.IGNORECASE)
+_NO_TEST = re.compile("CPU utili[sz]ation", re.IGNORECASE)
 _COMPLETE = "iozone test complete."
 # The options of 3.489, those with a value before a colon, for the command line in the file of `-b`.
 _OPTIONS = "ZQNIBDGCTOMREWovAxamwphcezKJ:j:k:V:r:t:s:f:F:d:l:u:U:S:L:H:+:P:i:b:X:Y:g:n:y:q:"
@@ -115,7 +114,7 @@ def _figures(file: Path) -> list[_Figure]:
     if any(_CHILDREN_START in line for _, line in lines):
         return list(_throughput_mode(file, lines))
     if any("Excel output is below" in line for _, line in lines):
-        return list(_from_reports(_report_rows(lines), _unit_of(lines)))
+        return list(_from_reports(_rates(_report_rows(lines)), _unit_of(lines)))
     return list(_table_mode(file, lines))
 
 
@@ -245,17 +244,14 @@ def _by_column(place: str, line: str, header: list[int]) -> Iterator[tuple[str, 
 
 def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """(place, cells) of the part of an output below `Excel output is below:`."""
-    below = skipped = False
+    below = False
     for place, line in lines:
-        if "Excel output is below" in line:
+        text = line.strip()
+        if "Excel output is below" in text:
             below = True
-        elif below and _NO_TEST.fullmatch(line.strip()):
-            skipped = True
-        elif below and _TITLE.fullmatch(line.strip()):
-            skipped = False
-            yield place, [line.strip().strip('"')]
-        elif below and not skipped and line.strip() and _COMPLETE not in line:
-            yield place, [word.strip('"') for word in line.split()]
+        elif below and text and _COMPLETE not in text:
+            is_one = text.count('"') == 2 and text[0] == text[-1] == '"'
+            yield place, [text.strip('"')] if is_one else [w.strip('"') for w in text.split()]
 
 
 def _sheet(file: Path) -> Iterator[_Figure]:
@@ -283,15 +279,13 @@ def _text_of(cell: float | str) -> str:
     return cell.strip() if isinstance(cell, str) else f"{cell:.17g}"
 
 
-def _rates(rows: list[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
-    """The rows below the titles of tests; those about CPU time are left out."""
-    wanted = False
+def _rates(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """The rows of tests; the line above all, and what is about CPU time, are left out."""
+    wanted = True
     for place, words in rows:
-        if len(words) == 1 and words[0].lower().split(" (")[0].endswith(" report"):
-            wanted = not _NO_TEST.fullmatch(f'"{words[0]}"')
-        elif words[0].startswith("The top row is"):
-            continue
-        if wanted:
+        if len(words) == 1 and not words[0].isdigit():
+            wanted = not _NO_TEST.search(words[0])
+        if wanted and not words[0].startswith("The top row is"):
             yield place, words
 
 
