@@ -25,7 +25,7 @@ def built(root: Path, target: Path) -> Path:
         stderr=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     (program,) = re.findall(r"\((.*ssd-[0-9a-f]+)\)", done.stderr)
-    return Path(program)
+    return root / program
 
 
 def old_sources(commit: str, root: Path) -> None:
