@@ -105,6 +105,19 @@ def test_an_interrupted_experiment_goes_on_to_its_end(stopping: Stopping, tmp_pa
 
 
 @needs_root
+@pytest.mark.parametrize("measured", [4, 99])
+def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, loop_device: str) -> None:
+    load = Workload("w", "live-load", "read_latency_ns_mean", {"seconds": 1.0})
+    target = Target("device", path=loop_device)
+    of = result(tmp_path, "keep", measured, workloads=(load,), target=target)
+    command = printed_command(of)
+    assert command.startswith("schedlab live --resume ") and ("--blocks" in command) == (
+        measured == 99
+    )
+    works(command)
+
+
+@needs_root
 def test_an_open_answer_of_a_rule_that_stops_early_starts_again(tmp_path: Path) -> None:
     command = printed_command(result(tmp_path, "keep", stopping=Stopping("until-decided", 6)))
     assert command.startswith("schedlab run ") and "experiment.toml" in command

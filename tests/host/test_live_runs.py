@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,15 @@ from schedlab.store.folder import Folder
 
 pytestmark = pytest.mark.usefixtures("state")
 MIB = 1 << 20
+WRITER = """
+import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+buffer = mmap.mmap(-1, 1 << 17)
+while True:
+    for place in range(16):
+        os.pwritev(file, [buffer], place << 17)
+        time.sleep(0.01)
+"""
 
 
 @pytest.fixture
@@ -97,6 +107,86 @@ def test_a_guard_restores_the_setting_and_keeps_the_runs(filled, cgroup, tmp_pat
     assert "a guard ended it under bfq: read mean > 25ms for 1s" in ended.stderr
     assert "reads/s" in ended.stderr  # the last seconds
     assert all(run.candidate != "bfq" for run in Folder.open(folder).runs())
+
+
+@pytest.fixture
+def two_below(new_loop, tmp_path):
+    """A file system on two loop devices that a process writes to; (mount, devices, process)."""
+    if shutil.which("mkfs.btrfs") is None:
+        pytest.skip("needs mkfs.btrfs")
+    devices, mount = [new_loop(132 * MIB) for _ in range(2)], tmp_path / "mount"
+    mount.mkdir()
+    subprocess.run(["mkfs.btrfs", "-q", "-f", "-d", "raid0", "-m", "raid1", *devices],
+                   check=True, capture_output=True)  # fmt: skip
+    mounted = subprocess.run(["mount", devices[0], mount], check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"needs to mount btrfs: {mounted.stderr.decode()}")
+    writing = [sys.executable, "-c", WRITER, str(mount / "file")]
+    with subprocess.Popen(writing) as writer:
+        yield mount, devices, writer
+        writer.kill()
+    subprocess.run(["umount", mount], check=True)
+
+
+def start_live(*arguments):
+    """`schedlab live`, which hears Ctrl-C however the tests were started."""
+    words = [sys.executable, "-m", "schedlab", "live", *map(str, arguments), "--every", "1s",
+             "--for", "36s", "--wash-out", "100ms", "--yes"]  # fmt: skip
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_settings_of_all_layers_switch_on_all_queues_and_return(
+    two_below, cgroup, tmp_path, request
+):
+    """A setting of the queues, of a group on both devices and of the machine; killed, or Ctrl-C."""
+    mount, devices, writer = two_below
+    (cgroup / "cgroup.procs").write_text(str(writer.pid))
+    request.addfinalizer(writer.kill)  # before the group goes
+    queues, machine = [knobs.queue_of(each) for each in devices], Path("/proc/sys/vm/dirty_bytes")
+    limits = [each for each in cgroup.iterdir()
+              if each.name in ("io.max", "blkio.throttle.write_iops_device")]  # fmt: skip
+    if not limits:
+        pytest.skip("this cgroup has no limits of I/O")
+    numbers = [knobs.read_value(knobs.SYS_BLOCK / Path(each).name / "dev") for each in devices]
+
+    def now():
+        return [knobs.snapshot(each) for each in queues], machine.read_text(), [
+            limits[0].read_text()
+        ]  # fmt: skip
+
+    def is_set():
+        limit = limits[0].read_text()
+        return machine.read_text() == "104857600\n" and all(
+            f"{number} " in limit
+            and [knobs.read_value(queue / name) for name in ("scheduler", "read_ahead_kb")]
+            == ["bfq", "256"]
+            for number, queue in zip(numbers, queues, strict=True)
+        )
+
+    before, group = now(), cgroup.name
+    settings = ("bfq", "read_ahead_kb=256", f"cgroup.{group}.io.max=wiops=5000",
+                "sysctl.vm.dirty_bytes=100M")  # fmt: skip
+    asked = (mount, "--candidate", "a=none", "--candidate", f"b={' '.join(settings)}")
+    beyond = ("--switch", f"cgroup.{group}.io.max,sysctl.vm.dirty_bytes")
+    unasked = start_live(*asked)
+    assert "allow it by its name: --switch" in unasked.communicate()[1]
+    owner = start_live(*asked, *beyond)
+    assert wait_until(is_set, 30), owner.stderr.read()
+    owner.kill()
+    owner.communicate()
+    assert wait_until(lambda: now() == before, 10)
+
+    folder = tmp_path / "result"
+    owner = start_live(*asked, *beyond, "--groups", group, "--out", folder)
+    for line in owner.stderr:
+        if line.startswith("block 2/12"):
+            break
+    owner.send_signal(signal.SIGINT)
+    answer, _ = owner.communicate()
+    assert owner.returncode == 130 and now() == before
+    assert f"schedlab live --resume {folder}" in answer
+    runs = Folder.open(folder).runs()
+    assert len(runs) >= 3 and all(run.metrics[f"{group}_write_latency_ns_mean"] for run in runs)
 
 
 def test_a_killed_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path):

@@ -177,7 +177,7 @@ def test_ctrl_c_says_how_it_goes_on(tmp_path: Path, known: Known) -> None:
         out = tmp_path / type(error).__name__
         with pytest.raises(Interrupted, match="all settings are restored") as raised:
             measure.run(experiment(tmp_path / "d"), out)
-        assert raised.value.hint == f"schedlab run --resume {out}"
+        assert raised.value.hint == f"schedlab compare --resume {out}"
         assert out.exists()
 
 

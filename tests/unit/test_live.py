@@ -1,8 +1,12 @@
 """Live loads without a kernel: intervals, guards, wash-out, and what fits into the time."""
 
+import http.server
+import sys
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +15,9 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
+from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.live_pilot import settling_bins
+from schedlab.spec.output_metrics import parse_output_metric
 
 FAST, SLOW = (1000, 1249), (8000, 9999)
 
@@ -116,3 +122,56 @@ def test_what_does_not_fit_is_refused_with_figures_that_would_do():
         live.blocks_of(replace(question, every_s=0.5))
     with pytest.raises(SpecError, match="nothing to be compared with"):
         live.blocks_of(replace(question, candidates=parse_candidates("none")))
+
+
+@pytest.fixture
+def counter():
+    """A page of this machine with a counter that grows by 50 between two visits; its address."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        visits = 0
+
+        def do_GET(self):
+            Page.visits += 1
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"# TYPE x counter\ncommits {50 * Page.visits}\n".encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()
+
+
+def test_a_figure_comes_from_a_command_a_file_or_a_page(counter, tmp_path):
+    file = tmp_path / "tps"
+    file.write_text("tps 7")
+    of_command = OwnFigure("tps:1/s=stdout~tps ([0-9]+)", ["echo", "tps 5"])
+    of_file = OwnFigure(f"tps:1/s=file:{file}~tps ([0-9]+)", [])
+    of_page = OwnFigure(f"tps:1/s={counter}~^commits ([0-9]+)", [])
+    assert [each.end() for each in (of_command, of_file, of_page)] == [
+        ({"tps": 5.0}, []), ({"tps": 7.0}, []), ({"tps": 50.0}, []),
+    ]  # fmt: skip
+    for unread in (OwnFigure("tps:1/s=file:/absent~(.*)", []),
+                   OwnFigure("tps:1/s=stdout~(.*)", ["/absent"])):  # fmt: skip
+        values, gates = unread.end()
+        assert (values, gates[0].gate) == ({}, "no-value")
+    with pytest.raises(SpecError, match="not a page of this machine"):
+        parse_output_metric("tps:1/s=http://example.org/metrics~(.*)", of_live_load=True)
+
+
+def test_a_counter_is_read_at_both_ends_of_a_period(counter, tmp_path, monkeypatch):
+    moments = iter([100.0, 104.0])
+    live_own_figure = sys.modules[OwnFigure.__module__]
+    clock = SimpleNamespace(monotonic=lambda: next(moments))
+    monkeypatch.setattr(live_own_figure, "time", clock)
+    growing = OwnFigure(f"tps:1/s={counter}~^commits ([0-9]+)!rate", [])
+    growing.begin()
+    assert growing.end() == ({"tps": 12.5}, [])
+    still = OwnFigure("tps:1/s=stdout~([0-9]+)!rate", ["echo", "5"])
+    monkeypatch.undo()
+    still.begin()
+    assert still.end()[1][0].detail == "tps: its counter did not grow"

@@ -60,6 +60,8 @@ def test_metrics_are_read_as_typed(text, expected):
         ("x:furlong=stdout~(.*)", "'furlong' does not define whether"),
         ("x:s=stderr@a.b", "JSON is read from stdout"),
         ("=stdout~(.*)", "not understood"),
+        ("tps:1/s=http://localhost/metrics~(.*)", "a page is of a live load"),
+        ("tps:1/s=stdout~(.*)!rate", "!rate is of a live load"),
     ],
 )
 def test_a_metric_that_is_not_clear_is_refused(text, why):

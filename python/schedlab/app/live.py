@@ -20,6 +20,7 @@ from schedlab.app.setting_checks import check_settings
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs
 from schedlab.host.control import Control
+from schedlab.host.control_groups import io_group
 from schedlab.host.queues import QueueSet, queues_below
 from schedlab.kinds.live_load import LiveLoad, group_metric
 from schedlab.run import live_pilot
@@ -47,6 +48,7 @@ class Question:
     for_s: float
     wash_out_s: float | None = None
     guards: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     metric: str = ""
     command: tuple[str, ...] = ()
     deciding: str = ""
@@ -57,11 +59,15 @@ class Question:
 
 def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Question:
     """What was typed; the candidates are all that the queues offer unless some were named."""
-    if bool(command) != bool(typed["metric"]):
+    own = parse_output_metric(typed["metric"], of_live_load=True) if typed["metric"] else None
+    if bool(command) != bool(own and not own.path):
         raise SpecError(
-            "--metric names a figure in the output of a COMMAND, and there must be both",
+            "--metric names a figure in the output of a COMMAND, a file or a page; only the first "
+            "has a COMMAND",
             "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND",
         )
+    for group in typed["groups"] or ():
+        io_group(group)
     switch = typed["switch"] or ()
     below = queues_below(path)
     target = _target(path, below, switch)
@@ -74,6 +80,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
         typed["for_s"],
         typed["wash_out"],
         typed["guards"],
+        typed["groups"] or (),
         typed["metric"] or "",
         tuple(command),
         typed["deciding"] or "",
@@ -117,7 +124,7 @@ def prepared(question: Question, report: Callable[[str], None]) -> Experiment:
     with Control(named_devices=below.queues, report=report) as control:
         control.claim(*below.queues)
         seen = live_pilot.pilot(
-            Devices(control, below.queues, question.candidates),
+            Devices(control, below.queues, question.candidates, question.groups),
             question.candidates,
             seconds,
             report,
@@ -153,22 +160,22 @@ def _experiment(
 ) -> Experiment:
     operation = live_pilot.main_operation(seen)
     other = "write" if operation == "read" else "read"
-    groups = live_pilot.main_groups(seen)
     kind = LiveLoad(
         seconds=question.every_s - washed_s,
         wash_out_s=washed_s,
-        processes=groups,
+        processes=() if question.groups else live_pilot.main_groups(seen),
+        control_groups=question.groups,
         metric=question.metric,
         command=question.command,
         guards=question.guards or live_pilot.usual_guards(seen[0]),
     )
     metric = question.deciding or f"{operation}_latency_ns_mean"
     if question.metric and not question.deciding:
-        metric = parse_output_metric(question.metric).name
+        metric = parse_output_metric(question.metric, of_live_load=True).name
     own = kind.own_metrics()
     usual = (
         f"{operation}_latency_ns_mean", f"{operation}_latency_ns_p99", f"{other}_latency_ns_mean",
-        "requests_per_s", *(group_metric(group, operation) for group in groups), *own,
+        "requests_per_s", *(group_metric(group, operation) for group in kind.counted_apart), *own,
     )  # fmt: skip
     busy = [one for one in seen if one.figures.flow(other).requests]
     secondary = dict.fromkeys(

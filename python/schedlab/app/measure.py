@@ -168,7 +168,7 @@ def measure(
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
             "interrupted; all settings are restored, and all finished runs are kept",
-            f"schedlab run --resume {folder.path}",
+            f"schedlab {admitted.experiment.resumed_by} --resume {folder.path}",
         ) from error
     observer.report(f"measured: {reason}")
     return Result(folder)

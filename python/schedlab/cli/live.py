@@ -16,7 +16,7 @@ from schedlab.cli.options import (
     resume_rest_option,
     switch_option,
 )
-from schedlab.cli.types import Duration
+from schedlab.cli.types import Duration, Words
 from schedlab.errors import SpecError
 
 
@@ -29,11 +29,13 @@ from schedlab.errors import SpecError
 @click.option("--for", "for_s", type=Duration(), default="1h", show_default=True, help="All.")
 @click.option("--wash-out", type=Duration(), help="Not measured after a switch (default: a pilot).")
 @click.option("--guard", "guards", multiple=True, help="End it: 'read p99 > 50ms for 5s'.")
-@click.option("--metric", help="A figure of yours, from the output of COMMAND: NAME:UNIT=stdout~…")
+@click.option("--groups", type=Words(), help="Control groups to count apart: a.slice/db.service.")
+@click.option("--metric", help="Yours, of COMMAND, a file or a page: NAME:UNIT=stdout~…")
 @click.option("--deciding", help="The metric that decides (default: the mean latency).")
 @click.option("--yes", is_flag=True, help="Switch a device in use without asking.")
 @margin_option
 @resume_rest_option
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="With --resume: so many in all.")
 @measured_options
 @command_argument
 def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
@@ -44,16 +46,25 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
     at once when a guard trips. Ctrl-C keeps a valid result; --resume DIR continues it.
     """
     from schedlab.app import live as app
+    from schedlab.app.measure import default_folder
     from schedlab.app.options import permission
     from schedlab.cli.live_screen import watching
-    from schedlab.cli.show import print_message, resume_and_present, run_and_present
+    from schedlab.cli.show import (
+        answer_so_far,
+        print_message,
+        resume_and_present,
+        run_and_present,
+    )
 
     if (path is None) == (typed["resume"] is None):
         raise SpecError("name either PATH or --resume DIR", "schedlab live /dev/sdb --yes")
     allowed = permission(None, trust=True, in_use=True)
     if path is None:
-        resume_and_present(typed, allowed, watched_by=watching)
+        with answer_so_far(typed["resume"], typed["as_json"]):
+            resume_and_present(typed, allowed, watched_by=watching)
         return
+    if typed["blocks"]:
+        raise SpecError("--blocks extends what --resume names", "--for says how long, else")
     question = app.question(path, command, typed)
     for line in app.what_it_does(question):
         print_message(line)
@@ -62,4 +73,6 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
     if not typed["yes"] and not click.confirm("Switch it?", err=True):
         raise SpecError("not switched", "--yes")
     experiment = app.prepared(question, print_message)
-    run_and_present(experiment, allowed, "live", typed, watched_by=watching)
+    out = typed["out"] or default_folder("live")
+    with answer_so_far(out, typed["as_json"]):
+        run_and_present(experiment, allowed, "live", {**typed, "out": out}, watched_by=watching)

@@ -9,13 +9,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from schedlab.cli.options import typed_options
+from schedlab.errors import Interrupted, SchedlabError
 from schedlab.spec import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -184,6 +186,21 @@ def resume_and_present(
     with (watched_by or measuring)() as observer:
         result = resume(typed["resume"], **more, permission=permission, observer=observer)
     (shown_by or present)(result, typed["as_json"])
+
+
+@contextmanager
+def answer_so_far(folder: str | Path, as_json: bool) -> Iterator[None]:
+    """Where the work is interrupted, or a guard ends it, show what its finished blocks say."""
+    from schedlab.result import Result
+    from schedlab.store.folder import Folder
+
+    try:
+        yield
+    except SchedlabError as error:
+        if error.exit_code in (1, Interrupted.exit_code):
+            with suppress(SchedlabError):  # no block was finished
+                present(Result(Folder.open(Path(folder))), as_json)
+        raise
 
 
 def present(result: Result, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, nearest
 from schedlab.host import kernel_paths, owned
 from schedlab.host.kernel_paths import Hierarchy
 
@@ -26,6 +26,20 @@ def io_hierarchy() -> Hierarchy:
         "no control groups for block I/O are mounted",
         "boot with systemd, or mount -t cgroup2 none /sys/fs/cgroup",
     )
+
+
+def io_group(name: str) -> Path:
+    """The control group of block I/O with that name; HostError when there is none."""
+    return existing_group(io_hierarchy().root, name)
+
+
+def existing_group(root: Path, name: str) -> Path:
+    """The control group `name` below `root`; HostError with the nearest ones."""
+    home = root / name.strip("/")
+    if ".." in Path(name).parts or not home.is_dir():
+        known = {path.name for path in root.iterdir() if path.is_dir()}
+        raise HostError(f"there is no control group {home}", nearest(name, known, listed_max=30))
+    return home
 
 
 def cpu_hierarchy() -> Path:

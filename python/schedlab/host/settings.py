@@ -23,7 +23,7 @@ from typing import Literal
 
 from schedlab.errors import HostError, SpecError, nearest
 from schedlab.host import knobs
-from schedlab.host.control_groups import cpu_hierarchy, io_hierarchy
+from schedlab.host.control_groups import cpu_hierarchy, existing_group, io_hierarchy
 from schedlab.spec.quantities import parse_size
 
 SYSCTL = Path("/proc/sys")
@@ -384,11 +384,7 @@ def _of_work(match: re.Match[str], text: str, place: Place) -> list[Knob]:
 def _of_group(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     file = match["file"]
     root = cpu_hierarchy() if file.startswith("cpu.") else io_hierarchy().root
-    home = root / match["group"]
-    if ".." in Path(match["group"]).parts or not home.is_dir():
-        known = [p.name for p in sorted(root.iterdir()) if p.is_dir()]
-        raise HostError(f"there is no control group {home}", _nearest(match["group"], known))
-    return group_knobs(home, file, text, place.device)
+    return group_knobs(existing_group(root, match["group"]), file, text, place.device)
 
 
 def group_knobs(home: Path, file: str, text: str, device: str) -> list[Knob]:

@@ -30,8 +30,9 @@ class LiveLoad(WorkloadKind, frozen=True):
     """One period of a live load: after a switch `wash_out_s` pass, then `seconds` are measured.
 
     `processes` are names of processes whose latencies are metrics of their own
-    (`NAME_read_latency_ns_mean`). `metric` and `command` add a figure of the user's: after the
-    period the command runs, and the metric is read from its output. `guards` end the experiment.
+    (`NAME_read_latency_ns_mean`); so are `control_groups`, each under the last part of its
+    name. `metric` is a figure of the user's, read after the period: in what `command` prints, in a
+    file, or on a page of this machine. `guards` end the experiment.
     """
 
     kind: ClassVar[str] = "live-load"
@@ -41,6 +42,7 @@ class LiveLoad(WorkloadKind, frozen=True):
     seconds: Seconds = 55.0
     wash_out_s: Annotated[float, Meta(ge=0)] = 5.0
     processes: tuple[str, ...] = ()
+    control_groups: tuple[str, ...] = ()
     metric: str = ""
     command: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
@@ -53,22 +55,32 @@ class LiveLoad(WorkloadKind, frozen=True):
         """The command that prints the user's figure."""
         return (" ".join(self.command),) if self.command else ()
 
+    @property
+    def counted_apart(self) -> tuple[str, ...]:
+        """The names of processes and control groups with metrics of their own."""
+        return (*self.processes, *map(group_name, self.control_groups))
+
     def own_metrics(self) -> Mapping[str, Metric]:
         """The mean latencies of groups, and the user's figure."""
         own = {
             name: Metric(name, "ns", False, f"{operation} latency mean of {group}")
-            for group in self.processes
+            for group in self.counted_apart
             for operation in OPERATIONS
             if (name := group_metric(group, operation))
         }
         if self.metric:
-            metric = parse_output_metric(self.metric).metric()
+            metric = parse_output_metric(self.metric, of_live_load=True).metric()
             own[metric.name] = metric
         return own
 
     def estimate_s(self) -> float:
         """The whole period."""
         return self.seconds + self.wash_out_s
+
+
+def group_name(group: str) -> str:
+    """What a control group is called: the last part of its path."""
+    return group.rstrip("/").rpartition("/")[2]
 
 
 def group_metric(group: str, operation: str) -> str:

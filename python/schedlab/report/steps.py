@@ -63,7 +63,7 @@ def _more(view: View) -> Step | None:
     blocks = answer.blocks + more
     if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
         return Step(f"schedlab run {folder}/experiment.toml --blocks {blocks}", remark)
-    command = f"schedlab {'compare' if kind == 'io' else 'run'} --resume {folder}"
+    command = f"schedlab {view.experiment.resumed_by} --resume {folder}"
     if stopping.mode != "fixed":  # It goes on until it is decided.
         return Step(command, remark)
     return Step(f"{command} --blocks {blocks}", remark)
@@ -77,9 +77,9 @@ def _rest(view: View) -> Step | None:
     if not left or experiment.stopping.mode != "fixed" or experiment.kind == "import":
         return None
     folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
-    command = "compare" if experiment.kind == "io" else "run"
     runs = view.texts.counted("scope.runs", left)
-    return Step(f"schedlab {command} --resume {folder}", view.texts("next.rest", runs=runs))
+    command = f"schedlab {experiment.resumed_by} --resume {folder}"
+    return Step(command, view.texts("next.rest", runs=runs))
 
 
 # From so many blocks on a bound is useful.

@@ -44,10 +44,9 @@ class CandidateSettings:
         """`queues` are kernel names; `group` gives the control group of the measured work."""
         self._control = control
         self._queues = tuple(queues)
-        self._group = group
         self._command = 0
-        # One device has these; a directory on several has none that is alone meant.
-        self._place = settings.Place(self._queues[0] if len(self._queues) == 1 else "", group)
+        # A limit of a control group has a line for each device.
+        self._places = [settings.Place(queue, group) for queue in self._queues or ("",)]
         self._schedulers = {
             queue: knobs.read_value(path)
             for queue in self._queues
@@ -131,15 +130,16 @@ class CandidateSettings:
         }
 
     def _knobs(self, values: Values) -> list[tuple[str, Path, str]]:
-        """(name, knob, text) of what is set once, not for each queue."""
+        """(name, knob, text) of what is no file of a queue; limits have one for each device."""
         named = {k: v for k, v in values.items() if k != "scheduler"}
         knobs_ = [
             (name, path, text)
             for name, value in named.items()
             if settings.scope_of(name) in ("machine", "group", "work")
-            for path, text in settings.resolve(name, value, self._place)
+            for place in self._places
+            for path, text in settings.resolve(name, value, place)
         ]
-        return sorted(knobs_, key=lambda each: knobs.is_late(each[1]))
+        return sorted(dict.fromkeys(knobs_), key=lambda each: knobs.is_late(each[1]))
 
 
 def groups_of_work(control: Control, *works: WorkGroup) -> Callable[[str], Path]:

@@ -46,10 +46,10 @@ class Reader:
         findings: list[GateFinding] = []
         for metric in self.metrics:
             text = {"stdout": stdout, "stderr": stderr}.get(metric.source)
-            if metric.source == "file":
+            if metric.path:
                 text = files(metric.path)
             if text is None:
-                why = f"{metric.name}: {metric.path} was not written by this run"
+                why = f"{metric.name}: {metric.path} cannot be read, or was not written by this run"
                 findings.append(GateFinding("no-value", why))
                 continue
             try:

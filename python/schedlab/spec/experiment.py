@@ -147,6 +147,13 @@ class Experiment:
     schema: int = SCHEMA_VERSION
 
     @property
+    def resumed_by(self) -> str:
+        """The command whose `--resume` continues it."""
+        if any(work.kind == "live-load" for work in self.workloads):
+            return "live"
+        return "compare" if self.kind == "io" else "run"
+
+    @property
     def has_shares(self) -> bool:
         """Whether the workloads are one mix: asked for, or by weights that differ."""
         return bool(self.shares) or len({work.weight for work in self._counted}) > 1

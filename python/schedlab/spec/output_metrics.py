@@ -3,17 +3,23 @@
 NAME[:UNIT][:higher|lower]=SOURCE[!TAKE]
 SOURCE := (stdout|stderr|file:PATH)~REGEX | (stdout|file:PATH)@JSONPATH
 TAKE   := last (default) | first | only | sum | mean | min | max
+
+Of a live load SOURCE may also be http://ADDRESS, a text page of this machine such as Prometheus
+reads, and TAKE may be rate: how much a counter grows per second of a period.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from schedlab.errors import SpecError
 from schedlab.spec.metrics import Metric
 
 TAKES = ("last", "first", "only", "sum", "mean", "min", "max")
+RATE, PAGE = "rate", "http"
+_OF_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 # What every command is measured by, under the names that people type.
 BUILT_IN = {
     "elapsed": "elapsed_s",
@@ -24,10 +30,10 @@ BUILT_IN = {
 _HINT = "write NAME:UNIT=stdout~REGEX, e.g. 'tps:1/s=stdout~^tps = ([0-9.]+)'"
 _SPEC = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(?::(?P<unit>[^:=]*?))?(?::(?P<direction>higher|lower))?"
-    r"=(?P<from>stdout|stderr|file:[^~@]+)(?P<method>[~@])(?P<pattern>.+)",
+    r"=(?P<from>stdout|stderr|file:[^~@]+|http://[^~@]+)(?P<method>[~@])(?P<pattern>.+)",
     re.DOTALL,
 )
-_TAKE = re.compile(rf"!({'|'.join(TAKES)})\Z")
+_TAKE = re.compile(rf"!({'|'.join((*TAKES, RATE))})\Z")
 _DECIMAL = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3,
             "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # fmt: skip
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -40,7 +46,7 @@ _HIGHER_IS_BETTER = ("1/s", "B/s", "bit/s")
 
 @dataclass(frozen=True)
 class OutputMetric:
-    """Where a number is in the output of a command; `path` is of a file, else empty."""
+    """Where a number is in the output of a command; `path` is of a file or a page, else empty."""
 
     name: str
     unit: str
@@ -56,7 +62,7 @@ class OutputMetric:
         return Metric(self.name, self.unit, self.higher_is_better, self.name)
 
 
-def parse_output_metric(text: str) -> OutputMetric:
+def parse_output_metric(text: str, of_live_load: bool = False) -> OutputMetric:
     """The metric of a specification; SpecError naming an error in it."""
     body, take = text, "last"
     if source := _TAKE.search(text):
@@ -76,6 +82,16 @@ def parse_output_metric(text: str) -> OutputMetric:
             f"write {match['name']}:{unit + ':' if unit else ''}higher=… or :lower=…",
         )
     where, _, path = match["from"].partition(":")
+    if where == PAGE:
+        path = match["from"]
+        if urlsplit(path).hostname not in _OF_THIS_MACHINE:
+            raise SpecError(
+                f"metric {match['name']}: {path} is not a page of this machine",
+                "http://localhost:9187/metrics",
+            )
+    if not of_live_load and (where == PAGE or take == RATE):
+        what = f"!{RATE}" if take == RATE else "a page"
+        raise SpecError(f"metric {match['name']}: {what} is of a live load", "schedlab live …")
     is_json = match["method"] == "@"
     if is_json and where == "stderr":
         raise SpecError(f"metric {match['name']}: JSON is read from stdout or a file", _HINT)

@@ -9,34 +9,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
 from schedlab.host import knobs
 from schedlab.host.control import Control
+from schedlab.host.control_groups import io_group
 from schedlab.kinds import Outcome
-from schedlab.kinds.live_load import LiveLoad
+from schedlab.kinds.live_load import LiveLoad, group_name
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io import device_facts
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.gates import snapshot
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look, look
-from schedlab.run.metrics_from_output import Reader
+from schedlab.run.live_own_figure import OwnFigure
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
-from schedlab.spec.output_metrics import parse_output_metric
 
 STEP_S = 1.0
 #: What is kept for the moment in which a guard trips.
 KEPT_S = 60
-COMMAND_TIMEOUT_S = 30.0
 #: The clocks with and without the time of a suspended machine may differ by this much.
 SUSPENDED_S = 0.5
 BIN_MS = 100
@@ -80,11 +77,19 @@ class Devices:
     """The queues below the load, switched together and captured together."""
 
     def __init__(
-        self, control: Control, queues: Sequence[str], candidates: Sequence[Candidate]
+        self,
+        control: Control,
+        queues: Sequence[str],
+        candidates: Sequence[Candidate],
+        groups: Sequence[str] = (),
     ) -> None:
+        """`groups` are control groups whose requests are counted apart."""
         self.control = control
         self.queues = tuple(queues)
         self._settings = CandidateSettings(control, queues, candidates)
+        self._classes = [
+            {"name": group_name(group), "cgroup": str(io_group(group))} for group in groups
+        ]
 
     def set(self, candidate: Candidate) -> tuple[dict[str, str], float]:
         """Give every queue the candidate's settings; (effective ones, seconds of the longest)."""
@@ -96,7 +101,13 @@ class Devices:
         from schedlab import _core
 
         options = [
-            json.dumps({"device": str(knobs.device_file(queue)), "find_classes": True})
+            json.dumps(
+                {
+                    "device": str(knobs.device_file(queue)),
+                    "classes": self._classes,
+                    "find_classes": True,
+                }
+            )
             for queue in self.queues
         ]
         try:
@@ -129,7 +140,7 @@ class LiveSession:
         self.watch = watch
         self.report = report
         self.last: deque[str] = deque(maxlen=KEPT_S)
-        self.reader = Reader([parse_output_metric(kind.metric)]) if kind.metric else None
+        self.own = OwnFigure(kind.metric, kind.command) if kind.metric else None
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One period: switch, wait until the wash-out is over, count."""
@@ -141,9 +152,12 @@ class LiveSession:
         except HostError as error:
             raise GateError("knob-changed", str(error)) from error
         figures, halves, documents = self._period(kind, candidate.label)
-        metrics = figures.metrics(kind.processes)
+        metrics = figures.metrics(kind.counted_apart)
         findings = list(self.devices.control.check())
-        metrics |= self._own_figure(kind, findings)
+        if self.own:
+            values, missing = self.own.end()
+            metrics |= values
+            findings += missing
         after = [snapshot(queue) for queue in self.devices.queues]
         if errors := sum(a.io_errors - b.io_errors for a, b in zip(after, before, strict=True)):
             findings.append(GateFinding("io-errors", f"the device reports {errors} errors"))
@@ -191,6 +205,8 @@ class LiveSession:
                 counted, documents = now()
                 if passed_s >= borders[0]:
                     marks[borders[0]] = counted
+                    if self.own and len(marks) == 1:
+                        self.own.begin()
                 if counted.at_s - last.at_s >= STEP_S / 2:
                     in_wash_out = passed_s <= kind.wash_out_s
                     self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
@@ -208,28 +224,6 @@ class LiveSession:
                 "\n".join((f"a guard ended it under {second.candidate}: {reason}", *self.last)),
                 "the settings from before are back; a wider bound: --guard 'read p99 > 1s for 5s'",
             )
-
-    def _own_figure(self, kind: LiveLoad, findings: list[GateFinding]) -> dict[str, float]:
-        """The user's figure, read from the output of its command after the period."""
-        if self.reader is None:
-            return {}
-        try:
-            ended = subprocess.run(
-                kind.command, check=False, capture_output=True, timeout=COMMAND_TIMEOUT_S
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            findings.append(GateFinding("no-value", f"{kind.command[0]}: {error}"))
-            return {}
-        values, missing = self.reader.read(ended.stdout, ended.stderr, _file)
-        findings += missing
-        return values
-
-
-def _file(name: str) -> bytes | None:
-    try:
-        return Path(name).read_bytes()
-    except OSError:
-        return None
 
 
 def _means(figures: Look) -> dict[str, float]:
@@ -279,5 +273,5 @@ def open_session(
     if others or not isinstance(kind, LiveLoad):
         raise SpecError("a live load is the only workload of its experiment", "schedlab live")
     control.claim(*admitted.queues)
-    devices = Devices(control, admitted.queues, admitted.experiment.candidates)
+    devices = Devices(control, admitted.queues, admitted.experiment.candidates, kind.control_groups)
     yield LiveSession(devices, kind, watch, report)
