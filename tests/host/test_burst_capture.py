@@ -1,10 +1,13 @@
 """Burst capture: both sources see every burst, and a reader that cannot keep up says so."""
 
+import itertools
 import json
+import os
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +16,11 @@ from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import held_crew, last_cpu, totals
 from schedlab.cpu.settings import Settings
 from schedlab.run.backends import cpu
+from schedlab.sim.cpu_bursts import from_csv
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
+ROOT_PROC = Path("/proc/sys/kernel")
 UNUSABLE = {name: why for name, why in probe_burst_sources() if why}
 
 
@@ -164,3 +169,79 @@ def test_a_run_notes_accounts_that_disagree():
     (note,) = notes(bursts, 2000, 60)
     assert "bursts and context switches" in note
     assert notes(replace(bursts, lost=3), 2000, 40)[-1] == "3 records were lost"
+
+
+KNOWN = """
+import ctypes, os, struct, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.nice(7)
+# struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
+own = struct.pack("IIQiIQQQ", 48, 0, 0, 7, 0, 3_000_000, 0, 0)
+ctypes.CDLL(None).syscall(314, 0, own, 0)
+began = time.monotonic_ns()
+for k in range(1, 21):
+    at = began + k * 5_000_000
+    ctypes.CDLL(None).clock_nanosleep(1, 1, struct.pack("qq", *divmod(at, 10**9)), None)
+    until = time.monotonic_ns() + 1_000_000
+    while time.monotonic_ns() < until:
+        pass
+print(began, os.getpid())
+"""
+
+
+def traced(out, *command):
+    words = ["--method", "bpf", "--json", "--out", str(out), "--", *command]
+    line = [sys.executable, "-m", "schedlab", "trace", "cpu", *words]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    return done.stdout, from_csv(out, out.read_text())
+
+
+def test_bpf_stores_nice_slice_cpu_and_the_time_of_each_wake_up(tmp_path):
+    """A process that says when it will be woken: never earlier, and before it runs."""
+    usable("bpf")
+    where = last_cpu()
+    # It prints when it began: above the JSON of the trace.
+    stdout, bursts = traced(tmp_path / "b.csv", sys.executable, "-c", KNOWN, str(where))
+    began_ns, pid = map(int, stdout.splitlines()[0].split())
+    own = [burst for burst in bursts if burst.task == pid]
+    last = own[-1].scheduling
+    assert (last.cpu, last.policy, last.nice) == (where, 0, 7)
+    release = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
+    if release >= (6, 12):  # a task has a slice of its own
+        assert last.slice_ns == 3_000_000
+    planned = [began_ns + k * 5_000_000 for k in range(1, 21)]
+    woken = [
+        (b.scheduling.woken_ns, b.end_ns - b.duration_ns) for b in own if b.scheduling.woken_ns
+    ]
+    for at_ns, next_ns in itertools.pairwise([*planned, planned[-1] + 5_000_000]):
+        found = [(w, start) for w, start in woken if at_ns <= w < next_ns]
+        # One that was still running at the time did not sleep.
+        ran_on = any(b.end_ns - b.duration_ns <= at_ns <= b.end_ns for b in own)
+        assert ran_on or (found and found[0][0] <= found[0][1])
+    for before, after in itertools.pairwise(own):
+        woken_ns = after.scheduling.woken_ns
+        assert bool(woken_ns) != before.is_preempted
+        assert not woken_ns or before.end_ns <= woken_ns <= after.end_ns - after.duration_ns
+
+
+SPIN = "import time\nwhile time.process_time() < 0.25: pass"
+
+
+@pytest.mark.machine
+def test_a_schedule_whose_parent_waits_is_judged(tmp_path):
+    """Two round-robin processes and the shell that waits for them, within the second after which
+    the kernel gives others a turn."""
+    usable("bpf")
+    quantum_ms = (ROOT_PROC / "sched_rr_timeslice_ms").read_text().strip()
+    one = f"{sys.executable} -S -c '{SPIN}'"
+    script = f"{one} & {one} & wait"
+    out = tmp_path / "b.csv"
+    _, bursts = traced(out, "chrt", "-r", "5", "taskset", "-c", str(last_cpu()), "sh", "-c", script)
+    assert {burst.scheduling.policy for burst in bursts[2:]} == {2}
+    words = ["--policy", "rr", "--quantum", f"{quantum_ms}ms", "--hz", "250", "--json"]
+    command = [sys.executable, "-m", "schedlab", "sim", "cpu", *words, "--validate", str(out)]
+    report = json.loads(subprocess.run(command, check=False, capture_output=True).stdout)
+    assert (report["not_judged"], report["accepted"], report["tasks"]) == ("", True, 3), report
+    wrong = [*command[:-2], "--quantum", "20ms", "--validate", str(out)]
+    report = json.loads(subprocess.run(wrong, check=False, capture_output=True).stdout)
+    assert (report["not_judged"], report["accepted"]) == ("", False)

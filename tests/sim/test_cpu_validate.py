@@ -1,13 +1,17 @@
 """Measured schedules beside simulated ones: a file made from a simulation, and changed ones."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
+from schedlab.sim.cpu_bursts import Burst, Scheduling, as_csv
+from schedlab.sim.cpu_schedule import simulate
 from schedlab.sim.cpu_validate import Agreement, CpuValidation
 
 RR = ("--policy", "rr", "--quantum", "4ms", "--hz", "250")
@@ -96,6 +100,98 @@ def test_a_parent_that_waits_for_its_children_does_not_hinder_the_judgement(
     shell[0] = "905000,4000000,7,0"
     path.write_text("\n".join(["end_ns,duration_ns,task,preempted", *shell, *later]) + "\n")
     assert "task 7 slept" in str(validate(*RR, "--validate", str(path))[1]["not_judged"])
+
+
+MS = 1_000_000
+# A shell that starts two and waits, and one that wakes every 20 ms with a slice of its own.
+MIXED = [
+    {"name": "1", "bursts": [2 * MS, 180 * MS, MS]},
+    {"name": "2", "arrival": MS, "bursts": [80 * MS], "nice": 3},
+    {"name": "3", "arrival": 2 * MS, "bursts": [100 * MS]},
+    {"name": "4", "bursts": [MS, 19 * MS] * 12 + [MS], "nice": -4, "slice": 500_000},
+]
+
+
+def as_traced(tmp_path: Path, **changes: Callable[[Burst, int], int]) -> Path:
+    """The simulated schedule of `MIXED` as BPF would have traced it; `changes` of each burst's
+    scheduling by name.
+    """
+    settings = {"policy": "eevdf", "kernel": "6.12", "eevdf": {"slice": 1_400_000}}
+    result = simulate(MIXED, settings)
+    rows = []
+    woken = {row: task["arrival_ns"] for row, task in enumerate(result["tasks"])}
+    for segment in [s for s in result["segments"] if "task" in s]:
+        row, end_ns = segment["task"], segment["end_ns"]
+        own, sleeps = MIXED[row], dict(result["tasks"][row]["io"])
+        ended = end_ns == result["tasks"][row]["finish_ns"] or end_ns in sleeps
+        slice_ns = int(own.get("slice", 1_400_000))
+        # A time of 0 is none: the clock of a kernel has gone on for a while.
+        at = Scheduling(
+            1, 77 + woken[row] if row in woken else 0, 0, int(own.get("nice", 0)), slice_ns
+        )
+        burst = Burst(77 + end_ns, end_ns - segment["start_ns"], row + 1, not ended, at)
+        of = {key: change(burst, getattr(at, key)) for key, change in changes.items()}
+        rows.append(burst._replace(scheduling=at._replace(**of)))
+        woken.pop(row, None)
+        if end_ns in sleeps:
+            woken[row] = sleeps[end_ns]
+    path = tmp_path / "traced.csv"
+    path.write_text(as_csv(rows))
+    return path
+
+
+EEVDF = ("--policy", "eevdf", "--kernel", "6.12")
+
+
+def test_nice_slices_and_wake_ups_of_a_trace_are_simulated(tmp_path: Path) -> None:
+    """All that decides a schedule is in the file: the simulation is the same to the nanosecond."""
+    code, report = validate(*EEVDF, "--validate", str(as_traced(tmp_path)))
+    assert (code, report["accepted"], report["tasks"]) == (0, True, 4)
+    rows = [row for row in report["comparisons"] if not row["name"].startswith("demerit")]
+    assert all(row["measured"] == row["simulated"] for row in rows)
+    names = [row["name"] for row in rows]
+    assert names[:3] == ["share of 2", "share of 3", "share of 4"]  # the shell hardly ran
+    assert "median wait after a sleep, ms" in names
+    path = tmp_path / "three.csv"
+    traced = as_traced(tmp_path).read_text().splitlines()
+    path.write_text("\n".join(row for row in traced if row.split(",")[2] != "4"))
+    assert validate(*EEVDF, "--validate", str(path))[1]["tasks"] == 3  # the shell is one of them
+    # An option is stronger than the file.
+    code, report = validate(
+        *EEVDF, "--set", "eevdf.slice=6ms", "--validate", str(as_traced(tmp_path))
+    )
+    assert (code, report["not_judged"]) == (1, "")
+    same = as_traced(tmp_path, nice=lambda *_: 0)
+    code, report = validate(*EEVDF, "--validate", str(same))
+    assert "share of 2" in [r["name"] for r in report["comparisons"] if r["is_close"] is False]
+    idle = as_traced(tmp_path, policy=lambda burst, _: 5 if burst.task == 2 else 0)
+    code, report = validate(*EEVDF, "--validate", str(idle))
+    (share,) = [r["simulated"] for r in report["comparisons"] if r["name"] == "share of 2"]
+    assert share < 0.02
+
+
+def test_an_option_that_a_validation_does_not_heed_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(sim, ["cpu", "--tasks", "A:0:1", "--validate", "x.csv"])
+    assert "--tasks would change nothing" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"cpu": lambda burst, _: burst.task % 2},
+            "ran on CPUs 0, 1: start them with taskset -c 0",
+        ),
+        ({"nice": lambda burst, nice: nice + burst.end_ns // MS % 2}, "changed its policy, nice"),
+        ({"woken_ns": lambda burst, woken: 0 if burst.task == 4 else woken}, "task 4 slept"),
+        ({"woken_ns": lambda burst, woken: woken and woken - 4 * MS}, "others had the CPU for"),
+    ],
+)
+def test_a_trace_that_the_model_does_not_describe_is_not_judged(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    code, report = validate(*EEVDF, "--validate", str(as_traced(tmp_path, **changes)))
+    assert code == 1 and reason in str(report["not_judged"])
 
 
 def test_a_file_of_another_kind_names_its_line(tmp_path: Path) -> None:

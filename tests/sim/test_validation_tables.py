@@ -15,7 +15,7 @@ from small_disks import DISK, measured_trace, small_disk
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
-from schedlab.sim import cpu_schedule, cpu_validate
+from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate
 from schedlab.sim.disk import DISK_LOG_DTYPE, NOT_MEASURED, DiskSimulation, disk_device
 from schedlab.sim.validate import (
     Comparison,
@@ -243,6 +243,35 @@ def test_stays_are_sorted_begin_at_0_and_join_their_neighbours(tmp_path: Path) -
     ]
     one = cpu_validate.Stay(1, 0, 5, True)
     assert cpu_validate.merged([one]) == [one] and cpu_validate.merged([]) == []
+
+
+def test_wake_ups_part_stays_and_say_who_waited_since_when(tmp_path: Path) -> None:
+    """Times in ms: 1 sleeps from 6 to 8; 3 is a shell; 2 was there before the capture."""
+    rows = [
+        (1, 1.01, 3, 0, 0.5),
+        (1, 5, 1, 1, 0.5),
+        (5, 6, 1, 0, 5.5),  # woken when it was about to sleep, and preempted: it did not sleep
+        (6.5, 7.5, 2, 0, 0),
+        (9, 10, 1, 0, 8),
+        (12, 12.01, 3, 0, 11),
+    ]
+    text = ",".join(("end_ns,duration_ns,task,preempted", *cpu_bursts.SCHEDULING))
+    for start, end, task, flag, woken in rows:
+        times = [round(t * MS) for t in (end, end - start)]
+        text += "\n" + ",".join(map(str, [*times, task, flag, 0, round(woken * MS), 0, 0, 700_000]))
+    path = tmp_path / "bursts.csv"
+    path.write_text(text)
+    stays = cpu_validate.read_stays(path)
+    found = [(s.task, s.start_ns / MS, s.end_ns / MS, s.woken_ns) for s in stays]
+    assert found == [
+        (3, 0.5, 0.51, 0),
+        (1, 0.5, 5.5, 0),
+        (2, 6, 7, None),
+        (1, 8.5, 9.5, 7.5 * MS),
+        (3, 11.5, 11.51, 10.5 * MS),
+    ]
+    assert cpu_validate._arrivals(stays) == {3: 0, 1: 0, 2: 6 * MS}
+    assert cpu_validate._waits(stays) == cpu_validate._waits_after_sleep(stays) == [1, 1]
 
 
 def test_files_without_bursts_are_refused(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from schedlab.cpu.settings import PRIORITY_DEFAULT
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
+from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
 from schedlab.spec.answer import CellAnswer
 
@@ -297,9 +298,9 @@ def bursts_of(**changes: Any) -> Bursts:
         for n in range(25)
     ]  # fmt: skip
     usual: dict[str, Any] = {
-        "method": "bpf", "records": [(9, 4, 101, True), (12, 3, 102, False)], "tasks": tasks,
-        "lost": 5, "passed_over": ("no BTF",), "has_bursts": True, "untraced_starts": 0,
-        "lost_tasks": 0,
+        "method": "bpf", "records": [(9, 4, 101, True, None), (12, 3, 102, False, None)],
+        "tasks": tasks, "lost": 5, "passed_over": ("no BTF",), "has_bursts": True,
+        "untraced_starts": 0, "lost_tasks": 0,
     }  # fmt: skip
     return SimpleNamespace(**usual | changes)  # type: ignore[return-value]
 
@@ -337,6 +338,12 @@ def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
     out = tmp_path / "bursts.csv"
     trace_command.write_bursts(out, bursts_of())
     assert out.read_text() == "end_ns,duration_ns,task,preempted\n9,4,101,1\n12,3,102,0\n"
+    seen = [(9, 4, 101, True, (1, 3, 0, -5, 700_000))]
+    trace_command.write_bursts(out, bursts_of(records=seen))
+    heading, row = out.read_text().splitlines()
+    assert heading == "end_ns,duration_ns,task,preempted,cpu,woken_ns,policy,nice,slice_ns"
+    assert row == "9,4,101,1,1,3,0,-5,700000"
+    assert from_csv(out, out.read_text()) == seen
     with pytest.raises(HostError, match="No such file or directory"):
         trace_command.write_bursts(tmp_path / "none" / "x.csv", bursts_of())
     with pytest.raises(SpecError, match="no-such-program: no such command"):

@@ -6,8 +6,10 @@ use schedlab_trace::{Capture, Method, Options, TraceError};
 
 use crate::cpu_crew::bad_json;
 
-/// (end_ns, duration_ns, task, preempted)
-type Record = (u64, u64, u32, bool);
+/// (cpu, woken_ns, policy, nice, slice_ns)
+type Scheduling = (u16, u64, u8, i8, u32);
+/// (end_ns, duration_ns, task, preempted, scheduling)
+type Record = (u64, u64, u32, bool, Option<Scheduling>);
 
 fn unavailable(error: TraceError) -> PyErr {
     PyOSError::new_err(error.to_string())
@@ -31,10 +33,18 @@ impl BurstCapture {
         let capture = self.0.take();
         let capture = capture.ok_or_else(|| PyRuntimeError::new_err("already finished"))?;
         let bursts = py.detach(|| capture.finish()).map_err(unavailable)?;
-        let records = bursts.records.iter();
-        let records = records
-            .map(|r| (r.end_ns, r.duration_ns, r.task, r.preempted))
-            .collect();
+        let records = bursts.records.iter().map(|r| {
+            let of =
+                |s: schedlab_trace::Scheduling| (s.cpu, s.woken_ns, s.policy, s.nice, s.slice_ns);
+            (
+                r.end_ns,
+                r.duration_ns,
+                r.task,
+                r.preempted,
+                r.scheduling.map(of),
+            )
+        });
+        let records = records.collect();
         Ok((serde_json::to_string(&bursts).map_err(bad_json)?, records))
     }
 }

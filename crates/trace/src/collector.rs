@@ -16,6 +16,23 @@ pub struct Burst {
     pub task: u32,
     /// Whether the task could have gone on.
     pub preempted: bool,
+    /// What the scheduler knew of it; only BPF sees that.
+    pub scheduling: Option<Scheduling>,
+}
+
+/// A task as its scheduler saw it at the end of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Where it ran.
+    pub cpu: u16,
+    /// When it was woken or forked for this burst; 0 where it had been preempted.
+    pub woken_ns: u64,
+    /// `SCHED_*` of sched.h.
+    pub policy: u8,
+    /// −20 … 19.
+    pub nice: i8,
+    /// The slice that EEVDF gives it; 0 before Linux 6.6.
+    pub slice_ns: u32,
 }
 
 /// All bursts of one task together.
@@ -121,6 +138,7 @@ mod tests {
                 duration_ns: i,
                 task: 7,
                 preempted: i % 2 == 0,
+                scheduling: None,
             });
         }
         collector.add_untraced(7, true);

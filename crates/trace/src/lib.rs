@@ -33,7 +33,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
-pub use collector::{Burst, TaskBursts};
+pub use collector::{Burst, Scheduling, TaskBursts};
 pub use records::{RecordCapture, RecordOptions, RecordResult, RECORD_BYTES};
 pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
 

@@ -291,6 +291,7 @@ impl Reading {
                 duration_ns: end_ns.saturating_sub(start_ns),
                 task,
                 preempted,
+                scheduling: None,
             })),
             // Unknown after a loss.
             None if kind == PERF_RECORD_SWITCH && self.lost == 0 => {

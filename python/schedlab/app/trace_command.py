@@ -13,6 +13,7 @@ from typing import Any
 from schedlab._core import HeldCommand
 from schedlab.cpu.bursts import Bursts, Capture, Check, check
 from schedlab.errors import SpecError
+from schedlab.sim.cpu_bursts import as_csv
 from schedlab.store.files import write_atomic
 
 TASKS_SHOWN = 20
@@ -53,9 +54,7 @@ def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -
 
 def write_bursts(out: Path, bursts: Bursts) -> None:
     """Every burst as CSV; HostError when the file cannot be written."""
-    lines = ["end_ns,duration_ns,task,preempted"]
-    lines += [f"{end},{length},{task},{int(pre)}" for end, length, task, pre in bursts.records]
-    write_atomic(out, "\n".join(lines) + "\n")
+    write_atomic(out, as_csv(bursts.records))
 
 
 def as_json(traced: Traced) -> dict[str, Any]:

@@ -43,12 +43,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Bursts:
-    """A capture: totals per task, and records (end_ns, duration_ns, task, preempted)."""
+    """A capture: totals per task, and records (end_ns, duration_ns, task, preempted, scheduling),
+    the last one (cpu, woken_ns, policy, nice, slice_ns) or None: crates/trace/src/collector.rs.
+    """
 
     method: str
     passed_over: tuple[str, ...]
     tasks: tuple[Mapping[str, Any], ...]
-    records: tuple[tuple[int, int, int, bool], ...]
+    records: tuple[tuple[int, int, int, bool, tuple[int, int, int, int, int] | None], ...]
     lost: int
     lost_tasks: int
 

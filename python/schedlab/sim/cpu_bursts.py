@@ -1,4 +1,4 @@
-"""Reads measured CPU bursts, in the three forms in which they are written, for a chart."""
+"""Measured CPU bursts: the CSV of `schedlab trace cpu --out`, and other forms for a chart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlab.errors import SpecError
 from schedlab.spec.reading import read_text
@@ -15,7 +15,53 @@ EXPECTED = (
     "expected JSON lines {process, start_ns, duration_ns}, the CPU lab's raw file with a timeline, "
     "or the CSV of schedlab trace cpu --out"
 )
-Burst = tuple[Any, int, int]
+COLUMNS = ("end_ns", "duration_ns", "task", "preempted")
+# What only BPF sees. Files of earlier versions do not have them.
+SCHEDULING = ("cpu", "woken_ns", "policy", "nice", "slice_ns")
+
+
+class Scheduling(NamedTuple):
+    """A task as its scheduler saw it at the end of a burst."""
+
+    cpu: int
+    woken_ns: int  # when it was woken or forked for this burst; 0 where it had been preempted
+    policy: int  # SCHED_* of sched.h
+    nice: int
+    slice_ns: int  # of EEVDF; 0 before Linux 6.6
+
+
+class Burst(NamedTuple):
+    """A stay of a task on a CPU, ns of the monotonic clock."""
+
+    end_ns: int
+    duration_ns: int
+    task: int
+    is_preempted: bool
+    scheduling: Scheduling | None = None
+
+
+def as_csv(bursts: Sequence[tuple[Any, ...]]) -> str:
+    """Bursts as CSV, with what the scheduler knew where the source saw it."""
+    has_more = bool(bursts) and all(burst[4] for burst in bursts)
+    lines = [",".join(COLUMNS + SCHEDULING * has_more)]
+    for end_ns, duration_ns, task, is_preempted, scheduling in bursts:
+        row = [end_ns, duration_ns, task, int(is_preempted), *(scheduling if has_more else ())]
+        lines.append(",".join(map(str, row)))
+    return "\n".join(lines) + "\n"
+
+
+def from_csv(path: Path, text: str) -> list[Burst]:
+    """The bursts of a CSV; SpecError names the file and the line."""
+    bursts = []
+    for number, row in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            end_ns, duration_ns, task, preempted = (int(row[key]) for key in COLUMNS)
+            more = [int(row[key]) for key in SCHEDULING if key in row]
+            seen = Scheduling(*more) if more else None
+            bursts.append(Burst(end_ns, duration_ns, task, preempted == 1, seen))
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpecError(f"{path}:{number}: {row}", EXPECTED) from error
+    return bursts
 
 
 def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
@@ -41,10 +87,11 @@ def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     ]
 
 
-def _bursts(path: Path, text: str) -> Iterator[Burst]:
+def _bursts(path: Path, text: str) -> Iterator[tuple[Any, int, int]]:
     """(process, start_ns, duration_ns) of each burst."""
     if text.startswith("end_ns,"):
-        yield from _csv(path, text)
+        for burst in from_csv(path, text):
+            yield burst.task, burst.end_ns - burst.duration_ns, burst.duration_ns
         return
     for number, line in enumerate(text.splitlines(), 1):
         try:
@@ -56,12 +103,3 @@ def _bursts(path: Path, text: str) -> Iterator[Burst]:
                 yield row["process"], int(row["start_ns"]), int(row["duration_ns"])
         except (ValueError, KeyError, TypeError) as error:
             raise SpecError(f"{path}:{number}: {line[:60]!r}", EXPECTED) from error
-
-
-def _csv(path: Path, text: str) -> Iterator[Burst]:
-    for number, row in enumerate(csv.DictReader(text.splitlines()), 2):
-        try:
-            end_ns, duration_ns = int(row["end_ns"]), int(row["duration_ns"])
-            yield int(row["task"]), end_ns - duration_ns, duration_ns
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"{path}:{number}: {row}", EXPECTED) from error

@@ -9,6 +9,8 @@
 //
 // Some kernels do not trace every switch. A burst whose beginning was not traced gets the CPU time
 // that the kernel charged, and is counted.
+//
+// A burst has with it what a scheduler knows of the task: since when it could run, and its class.
 #include "switch.h"
 
 enum { NO_WAKEUP = 1 };
@@ -23,6 +25,7 @@ struct task {
 	__u32 chained; // the next task of this table entry, 0: none
 	__u64 started_ns; // 0 while off the CPU
 	__u64 charged_ns; // CPU time that the kernel had charged when the last burst ended
+	__u64 woken_ns; // when it was woken or forked since its last burst, 0: it was preempted
 	__u64 untraced_starts;
 	__u64 total_ns;
 	__u64 bursts;
@@ -33,7 +36,12 @@ struct task {
 struct burst {
 	__u64 end_ns;
 	__u64 duration_ns;
+	__u64 woken_ns;
 	__u32 task;
+	__u32 slice_ns; // EEVDF's, 0: unknown
+	__u16 cpu;
+	__u8 policy; // SCHED_*
+	__u8 nice; // plus 20
 	__u32 preempted;
 };
 
@@ -97,7 +105,8 @@ static __always_inline struct task *find(__u32 pid)
 }
 
 // Switches do not nest, so nobody else writes to this CPU's batch.
-static __always_inline void keep(__u32 pid, __u64 now, __u64 duration, __u32 preempted)
+static __always_inline void
+keep(struct task_struct *who, __u64 woken, __u64 now, __u64 duration, __u32 preempted)
 {
 	__u32 zero = 0;
 	struct batch *batch = bpf_map_lookup_elem(&batches, &zero);
@@ -106,7 +115,12 @@ static __always_inline void keep(__u32 pid, __u64 now, __u64 duration, __u32 pre
 	struct burst *burst = &batch->bursts[batch->filled % BATCH];
 	burst->end_ns = now;
 	burst->duration_ns = duration;
-	burst->task = pid;
+	burst->woken_ns = woken;
+	burst->task = who->pid;
+	burst->slice_ns = bpf_core_field_exists(who->se.slice) ? who->se.slice : 0;
+	burst->cpu = bpf_get_smp_processor_id();
+	burst->policy = who->policy;
+	burst->nice = who->static_prio - 100;
 	burst->preempted = preempted;
 	if (++batch->filled < BATCH)
 		return;
@@ -132,7 +146,8 @@ end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempte
 	__u32 bucket = bucket_of(duration);
 	if (bucket < BUCKETS)
 		task->histogram[bucket] += 1;
-	keep(prev->pid, now, duration, preempted);
+	keep(prev, task->woken_ns, now, duration, preempted);
+	task->woken_ns = 0;
 }
 
 // sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)
@@ -148,6 +163,29 @@ int on_switch(__u64 *arguments)
 	if (task)
 		task->started_ns = now;
 	return 0;
+}
+
+// A task that is woken before it left the CPU goes on as if it had not slept.
+static __always_inline int woken(struct task_struct *who)
+{
+	struct task *task = find(who->pid);
+	if (task && !task->started_ns)
+		task->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+// sched_wakeup(struct task_struct *)
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(__u64 *arguments)
+{
+	return woken((void *)arguments[0]);
+}
+
+// sched_wakeup_new(struct task_struct *)
+SEC("tp_btf/sched_wakeup_new")
+int on_wakeup_new(__u64 *arguments)
+{
+	return woken((void *)arguments[0]);
 }
 
 // sched_process_fork(struct task_struct *parent, struct task_struct *child)

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, RingBufferBuilder};
 
-use crate::collector::{Burst, Collected, Collector, TaskBursts};
+use crate::collector::{Burst, Collected, Collector, Scheduling, TaskBursts};
 use crate::{drain_interval, Method, Options, TraceError};
 
 /// The compiled program, aligned as an ELF file wants to be read.
@@ -29,13 +29,13 @@ static PROGRAM: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bursts.bpf.o")));
 
 /// Words of `struct task` of the program; the first is (pid, the next task of the table entry).
-const TASK_WORDS: usize = 47;
+const TASK_WORDS: usize = 48;
 const CHARGED: usize = 2;
-const UNTRACED: usize = 3;
-const TOTAL: usize = 4;
-const BURSTS: usize = 5;
-const PREEMPTED: usize = 6;
-const FIRST_BUCKET: usize = 7;
+const UNTRACED: usize = 4;
+const TOTAL: usize = 5;
+const BURSTS: usize = 6;
+const PREEMPTED: usize = 7;
+const FIRST_BUCKET: usize = 8;
 /// Entries of the table from the low bits of a task's number to its totals.
 const TABLE: u32 = 65_536;
 /// Its counters.
@@ -43,7 +43,7 @@ const LOST_RECORDS: u32 = 0;
 const LOST_TASKS: u32 = 1;
 const TASKS_USED: u32 = 2;
 /// Bytes of `struct burst`.
-const BURST: usize = 24;
+const BURST: usize = 40;
 /// Inode of the first PID namespace (PROC_PID_INIT_INO); the program sees its numbers.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -77,9 +77,11 @@ impl BpfCapture {
             reader,
         };
         for program in capture.object.progs_mut() {
-            capture
-                .links
-                .push(program.attach().map_err(failed("attach to sched_switch"))?);
+            capture.links.push(
+                program
+                    .attach()
+                    .map_err(failed("attach to the scheduler"))?,
+            );
         }
         Ok(capture)
     }
@@ -223,16 +225,23 @@ fn drain(
     }
 }
 
-/// Takes bursts as they lie in memory: u64 end, u64 duration, u32 task, u32 preempted.
+/// Takes bursts as they lie in memory: `struct burst` of the program.
 fn add_bursts(collector: &mut Collector, bytes: &[u8]) {
     for burst in bytes.chunks_exact(BURST) {
-        let [end_ns, duration_ns] = words::<2>(burst);
-        let rest = &burst[16..];
+        let [end_ns, duration_ns, woken_ns] = words::<3>(burst);
+        let half = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|k| burst[at + k]));
         collector.add(Burst {
             end_ns,
             duration_ns,
-            task: u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]),
-            preempted: rest[4..] != [0; 4],
+            task: half(24),
+            preempted: half(36) != 0,
+            scheduling: Some(Scheduling {
+                cpu: u16::from_ne_bytes([burst[32], burst[33]]),
+                woken_ns,
+                policy: burst[34],
+                nice: burst[35] as i8 - 20,
+                slice_ns: half(28),
+            }),
         });
     }
 }

@@ -2,15 +2,17 @@
 // What sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …) says.
 #pragma once
 #include "base.h"
+#include <bpf/bpf_core_read.h>
 
 #define BUCKETS 40 // log2 of ns: the last holds everything from 9 minutes
 
 // The fields that are read; where they lie is found out when the program is loaded (CO-RE).
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct sched_entity { __u64 sum_exec_runtime; };
+struct sched_entity { __u64 sum_exec_runtime, slice; };
 struct task_struct {
-	__s32 pid;
+	__s32 pid, static_prio;
 	struct sched_entity se;
+	unsigned int policy;
 	unsigned int __state;
 };
 #pragma clang attribute pop

@@ -269,6 +269,6 @@ def _timeline(bursts: Bursts, pids: Sequence[int], began_ns: int) -> list[tuple[
     number = {pid: index for index, pid in enumerate(pids)}
     return [
         (number[task], max(0, end - length - began_ns), length)
-        for end, length, task, _ in bursts.records
+        for end, length, task, *_ in bursts.records
         if task in number and end - began_ns <= TIMELINE_NS
     ]
