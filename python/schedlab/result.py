@@ -23,7 +23,7 @@ from schedlab.spec import (
     Samples,
     to_json,
 )
-from schedlab.spec.answer import Answer
+from schedlab.spec.answer import Answer, OfKind
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import QUANTILE, Actors, samples
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from schedlab.analyse.decide import Decision
 
+# So many hosts of a kind have an answer of their own: with two there is no spread to judge by.
+KIND_HOSTS_MIN = 3
 # Of the checks that failed in every run, so many are named in the error.
 REASONS_SHOWN = 3
 
@@ -201,7 +203,28 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         result = by_guarantee(primary, secondary, baseline, guarantees, among)
     else:
         result = among(primary, secondary, baseline, asked["candidates"])
-    return _with_limits(result, record, primary, asked) if flags else result
+    if not flags:
+        return result
+    return replace(_with_limits(result, record, primary, asked), kinds=_of_kinds(record, goal))
+
+
+def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:
+    """The answers of the hosts with one model of device and firmware, where there are several kinds
+    and at least `KIND_HOSTS_MIN` hosts of it.
+    """
+    hosts = record.host.get("hosts", {})
+    known = ((name, of.get("measured_device") or {}) for name, of in hosts.items())
+    kinds: dict[str, list[str]] = {}
+    for name, device in known:
+        if device.get("model"):
+            kind = " ".join(filter(None, (device["model"], device.get("firmware"))))
+            kinds.setdefault(kind, []).append(name)
+    return tuple(
+        OfKind(kind, tuple(names), answer_of(replace(record, runs=runs), goal, flags=False))
+        for kind, names in kinds.items()
+        if KIND_HOSTS_MIN <= len(names) < len(hosts)
+        and (runs := tuple(run for run in record.runs if run.host in names))
+    )
 
 
 def _guarantees(experiment: Experiment) -> dict[str, str]:

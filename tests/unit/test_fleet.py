@@ -13,6 +13,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
 from schedlab.result import Result
+from schedlab.spec import Target
 
 
 @pytest.mark.parametrize("hosts", [3, 10, 50])
@@ -30,12 +31,33 @@ def test_both_intervals_hold_what_they_promise(hosts, spread):
     assert held >= 930 and new >= 930
 
 
+@pytest.mark.parametrize(("hosts", "missing"), [(10, 0.0), (20, 0.3)])
+def test_fleets_with_outlying_hosts_and_missing_candidates(hosts, missing):
+    """A tenth of the hosts is the opposite: the mean of all these, one more like any of these."""
+    random, held, new, named, there, false = np.random.default_rng(11), 0, 0, 0, 0, 0
+    for _ in range(1000):
+        true = 0.1 + 0.03 * random.standard_normal(hosts)
+        true[: hosts // 10] -= 0.4
+        has = [i for i in range(hosts) if i < 3 or random.random() >= missing]
+        blocks = random.integers(2, 10, hosts)
+        of = fleet([(str(i), true[i] + 0.05 * random.standard_normal(blocks[i])) for i in has])
+        held += of.low <= true[has].mean() <= of.high
+        new += of.new_low <= true[random.choice(has)] <= of.new_high
+        opposite = {str(i) for i in has if true[i] < 0}
+        if of.mean > 0:
+            named, there = named + len(opposite & {*of.opposite}), there + len(opposite)
+            false += not {*of.opposite} <= opposite
+    assert held >= 930 and new >= 930 and named >= 0.93 * there and false <= 50
+
+
 def test_equal_hosts_have_the_interval_of_student():
     """With as many blocks each, Hartung and Knapp's is that of the means: 1, 2, 4, 5."""
     of = fleet([(str(y), [y - 0.1, y + 0.1]) for y in (1.0, 2.0, 4.0, 5.0)])
     half = 3.182446 * np.std([1, 2, 4, 5], ddof=1) / 2
     assert (of.mean, of.low, of.high) == pytest.approx((3, 3 - half, 3 + half), abs=1e-5)
     assert of.new_high == pytest.approx(3 + half * math.sqrt(5), abs=1e-5)
+    many = fleet([(str(n), [y - 0.1, y + 0.1]) for n, y in enumerate([0.0] * 40 + [4.0])])
+    assert many.new_high == 4.0  # where it has been found once, it can be found again
     assert of.spread**2 == pytest.approx(10 / 3 - 0.02 / 2, abs=1e-6)  # less the error of a mean
     assert fleet([("a", [1, 2]), ("b", [1, 2]), ("c", [1])]) is None
 
@@ -57,13 +79,15 @@ class Host(Steady):
 
     def measure(self, cell, workload, candidate):
         value = (self.factor if candidate.label == "bfq" else 1.0) * (1 + 0.001 * cell.position)
-        return Outcome({"iops": value})
+        return Outcome({"iops": 1e5 * value})
 
 
-def fleet_of(tmp_path, factors, **changes):
+def fleet_of(tmp_path, factors, models=(), **changes):
     paths = []
     for number, factor in enumerate(factors):
         about = {"kernel": {"release": f"6.{number}"}, "cpu": {"model": f"m{number}"}}
+        if models:
+            about["devices"] = {"sda": {"model": models[number], "firmware": "1.2"}}
         asked = {"candidates": parse_candidates("none" if factor is None else "none,bfq"),
                  "seed": number, **changes}  # fmt: skip
         place = tmp_path / f"h{number}"
@@ -101,3 +125,46 @@ def test_two_hosts_of_one_name_and_another_question_are_refused(tmp_path):
     other = measured(tmp_path / "other", "s8", source=Host(2.0), margin=0.05)
     with pytest.raises(SpecError, match=r"margin is 0\.05"):
         merge([second, other], tmp_path / "all", hosts=True)
+
+
+def sentences(paths, out):
+    merged = Result(merge(paths, out, hosts=True))
+    return merged, merged.headline("en")
+
+
+def test_an_administrator_reads_where_it_holds_and_where_not(tmp_path):
+    better = fleet_of(tmp_path / "b", [2.0, 1.9, 2.2, 2.1, 2.05, 1.95])
+    _, text = sentences(better, tmp_path / "better")
+    assert text.startswith("Take bfq: proven the best on w.")
+    assert "On all 6 machines bfq was measured within 5 % of the best." in text
+    assert "From machine to machine bfq is 1.9 to 2.2 times as good as none on w." in text
+    assert "opposite" not in text
+    _, alike = sentences(fleet_of(tmp_path / "a", [2.0] * 3), tmp_path / "alike")
+    assert "bfq is 2.0 times as good as none; the machines differ by no more than" in alike
+    mixed = fleet_of(tmp_path / "m", [2.0, 1.9, 0.5, 2.2, 2.1])
+    _, text = sentences(mixed, tmp_path / "mixed")
+    assert text.startswith("Keep none: nothing is proven better on machines like these;")
+    assert "On 1 of 5 machines none was measured within 5 % of the best; the worst is h3: " in text
+    assert "But on h0, h1, h3 and h4 bfq is proven better than none on w." in text
+
+
+def test_three_machines_with_one_model_of_device_have_an_answer_of_their_own(tmp_path):
+    """Five of one kind gain, three of another lose; the ninth is alone."""
+    factors = [2.0, 1.9, 2.2, 2.1, 2.0, 0.5, 0.52, 0.48, 1.0]
+    models = ["A"] * 5 + ["B"] * 3 + ["C"]
+    target = Target("device", path="/dev/sda")
+    merged, text = sentences(fleet_of(tmp_path, factors, models, target=target), tmp_path / "all")
+    a, b = merged.answer.kinds
+    assert (a.device, a.hosts, a.answer.take) == ("A 1.2", ("h0", "h1", "h2", "h3", "h4"), "bfq")
+    assert (b.device, b.hosts, b.answer.take, b.answer.code) == (
+        "B 1.2", ("h5", "h6", "h7"), "none", "keep")  # fmt: skip
+    assert a.answer.applies and not merged.answer.applies
+    assert "A 1.2 (5\xa0machines): h0, h1, h2, h3 and h4. Take bfq: proven the best on w." in text
+    page = merged.text()
+    assert "1 workload on a device of each machine, 9 machines" in page
+    assert f"schedlab fleet apply {merged.folder.path} --inventory INVENTORY --dry-run" in "".join(
+        page.split("  ")
+    )
+    (one,) = sentences(fleet_of(tmp_path / "same", [2.0] * 3, "DDD", target=target),
+                       tmp_path / "one")[0].answer.kinds or (None,)  # fmt: skip
+    assert one is None  # of one kind all: the answer is that of the kind

@@ -4,7 +4,8 @@ A random-effects model per candidate: the effects of the hosts differ by themsel
 was measured with an error. τ² is that of Paule and Mandel (1982), the interval of the mean that of
 Hartung and Knapp (2001) with Student's t on H − 1 degrees of freedom, never narrower than with
 the measured errors alone. A new host is predicted from the hosts as they were measured, errors and
-all, because a τ² that is estimated as 0 would promise too much. Effects are log ratios to the
+all, because a τ² that is estimated as 0 would promise too much; that interval contains each of
+them, because a few outlying hosts are no normal distribution. Effects are log ratios to the
 baseline, positive where the candidate is better.
 """
 
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 class Fleet:
     """The mean effect over hosts, as logs; `low`, `high` its 95 % interval, `new_low`, `new_high`
     that of one more host like these. `spread` is the standard deviation of the true effects.
-    `opposite` are the hosts whose own interval lies beyond 0 on the other side than the mean.
+    `better` and `worse` are the hosts whose own intervals lie beyond 0.
     """
 
     hosts: int
@@ -37,7 +38,13 @@ class Fleet:
     new_low: float
     new_high: float
     spread: float
-    opposite: tuple[str, ...]
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
+
+    @property
+    def opposite(self) -> tuple[str, ...]:
+        """The hosts that are beyond 0 on the other side than the mean."""
+        return self.worse if self.mean > 0 else self.better
 
 
 def fleet(differences: Sequence[tuple[str, Sequence[float]]]) -> Fleet | None:
@@ -63,10 +70,11 @@ def fleet(differences: Sequence[tuple[str, Sequence[float]]]) -> Fleet | None:
     half = t * math.sqrt(max(excess, 1.0) / float(weights.sum()))
     middle, new = float(points.mean()), t * float(points.std(ddof=1)) * math.sqrt(1 + 1 / hosts)
     own = np.sqrt(variances) * float(stdtrit(freedom, 1 - (1 - LEVEL) / 2 / hosts))
-    beyond = points + own < 0 if mean > 0 else points - own > 0
-    opposite = tuple(host for (host, _), is_so in zip(known, beyond, strict=True) if is_so)
-    ends = (mean - half, mean + half, middle - new, middle + new)
-    return Fleet(hosts, mean, *ends, math.sqrt(tau2), opposite)
+    names = np.array([host for host, _ in known])
+    better, worse = (tuple(names[beyond].tolist()) for beyond in (points > own, points < -own))
+    ends = (mean - half, mean + half)
+    new_ends = (min(middle - new, float(points.min())), max(middle + new, float(points.max())))
+    return Fleet(hosts, mean, *ends, *new_ends, math.sqrt(tau2), better, worse)
 
 
 def _tau2(points: Floats, variances: Floats) -> float:

@@ -63,8 +63,19 @@ def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
     first = records[0].host
     common = {key: value for key, value in first.items()
               if all(record.host.get(key) == value for record in records)}  # fmt: skip
-    every = {name: dict(record.host) for name, record in zip(names, records, strict=True)}
+    every = {name: {**record.host, "measured_device": _measured_device(record)}
+             for name, record in zip(names, records, strict=True)}  # fmt: skip
     return {**common, "hosts": every}
+
+
+def _measured_device(record: Record) -> dict[str, Any]:
+    """Name, model and firmware of the first disk that was measured; empty where it is not known."""
+    target, devices = record.experiment.target, record.host.get("devices", {})
+    paths = [target.path] if target.kind == "device" else target.switch
+    for name in (Path(path).name for path in paths):
+        if name in devices:
+            return {"name": name, **{key: devices[name].get(key) for key in ("model", "firmware")}}
+    return {}
 
 
 def _require_whole_plan(path: Path, record: Record) -> None:
@@ -98,8 +109,10 @@ def _require_same(first: Path, one: Record, path: Path, other: Record, hosts: bo
 def _stated(record: Record, free: Sequence[str]) -> dict[str, Any]:
     """What two folders must agree in, as plain JSON: the experiment, and what its budget led to."""
     experiment = to_json(record.experiment)
+    kind = experiment["target"]["kind"]
     for name in free:
         experiment.pop(name, None)
+    experiment["target_kind"] = kind
     stopping = experiment.get("stopping", {})
     stopping.pop("sessions", None)
     if record.planning:

@@ -48,7 +48,7 @@ class Grand:
 
 def study_tables(view: View) -> list[Table]:
     """Every table of the study, in the order in which studies print them."""
-    tables = [*fleet_tables(view, every_series(view)), *_processes(view), *_sums(view)]
+    tables = [*fleet_tables(view), *_processes(view), *_sums(view)]
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)

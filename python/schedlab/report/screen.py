@@ -150,6 +150,8 @@ def device_text(view: View) -> str:
         values = {"path": target.path, "model": target.model, "dilate": f"{target.dilate:g}"}
         key = f"{kind}_dilated" if kind == "emulated" and target.dilate != 1 else kind
         name = texts(f"measured.{key}", **values) if known else ""
+    if view.answer.used == "hosts":  # Each has its own.
+        return texts(f"measured.each_{kind}") if kind in ("device", "directory") else name
     facts = _device_facts(view)
     if not name or not facts or "(" in name:
         return name

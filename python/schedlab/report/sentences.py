@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlab.report import words
+from schedlab.report.fleet_table import fleet_lines, kind_lines
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX
 from schedlab.spec.answer import Loss, Requirement
@@ -29,6 +30,9 @@ def headline(view: View) -> list[str]:
     ]
     lines += [*_behind(view, answer.loser, "other"), *prices(view), *_wild(view)]
     lines += [_requirement(view, each) for each in answer.requires]
+    lines += fleet_lines(view)
+    lines += [view.texts("fleet.kind", kind=kind, hosts=hosts, sentence=code(of))
+              for kind, hosts, of in kind_lines(view)]  # fmt: skip
     if answer.goal:
         lines.append(texts("answer.goal", goal=texts(f"goal.{answer.goal}")))
     lines[0] = _of_medium(view, lines[0])
@@ -78,6 +82,8 @@ def code(view: View) -> str:
     key = answer.code.replace("-", "_")
     if answer.code == "trade-open" and answer.others is None:
         key = "trade_unknown"
+    if answer.code == "keep" and answer.used == "hosts":
+        key = "keep_hosts"  # Something may be proven better on one of them.
     return texts(
         f"answer.{key}",
         what=_what(view),

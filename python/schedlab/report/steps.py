@@ -21,6 +21,8 @@ def next_step(view: View) -> Step | None:
     """More blocks while the answer is open; else the same on one's own device, or `apply`."""
     answer, texts, kind = view.answer, view.texts, view.experiment.kind
     is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
+    if answer.used == "hosts":
+        return _of_fleet(view)
     if is_open and (step := _more(view)):
         return step
     if kind != "io" or answer.code == "nothing":
@@ -28,6 +30,16 @@ def next_step(view: View) -> Step | None:
     if view.experiment.target.kind in ("scratch", "emulated"):
         return Step(_on_own_device(view), texts("next.own_device"))
     return _apply(view) if answer.applies else None
+
+
+def _of_fleet(view: View) -> Step | None:
+    """`fleet apply` where machines of some kind have an answer; else what more would bring."""
+    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    if any(answer.applies for answer in (view.answer, *(of.answer for of in view.answer.kinds))):
+        command = f"schedlab fleet apply {folder} --inventory INVENTORY --dry-run"
+        return Step(command, view.texts("next.apply"))
+    remark = sentences.advice(view)
+    return Step("", remark) if remark else None
 
 
 def _on_own_device(view: View) -> str:
@@ -57,7 +69,7 @@ def _more(view: View) -> Step | None:
     kind, stopping = view.experiment.kind, view.experiment.stopping
     if kind == "import":
         return Step("", remark if answer.advice else texts("next.import_more"))
-    if kind != "sim" and answer.used in ("sessions", "hosts"):
+    if kind != "sim" and answer.used == "sessions":
         return Step(f"schedlab reproduce {folder}", remark)
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
     blocks = answer.blocks + more

@@ -167,6 +167,15 @@ class OfGuarantee:
 
 
 @dataclass(frozen=True)
+class OfKind:
+    """Hosts whose devices are of one model and firmware, by name, and what to take there."""
+
+    device: str
+    hosts: tuple[str, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True)
 class Answer:
     """What to take, and what it can cost at most.
 
@@ -188,6 +197,8 @@ class Answer:
 
     `guarantees`: where candidates guarantee different things, the groups that are compared inside;
     the answer speaks of the first one, and its cells are those of all.
+
+    `kinds`: where several hosts were measured, the kinds of device with an answer of their own.
 
     The rest is for the pages: `seconds` a block takes (`None`: not known), `flags`, `goal`,
     `population`, `knees`, and `pareto` by workload.
@@ -219,6 +230,7 @@ class Answer:
     advice: Advice | None = None
     wild: Wild | None = None
     guarantees: tuple[OfGuarantee, ...] = ()
+    kinds: tuple[OfKind, ...] = ()
     confidence: float = 0.95
     level: float = 1.0
     seconds: float | None = None
