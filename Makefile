@@ -11,7 +11,7 @@ TEST_PACKAGES := blktrace btrfs-progs chromium fio hdparm strace time tmux xfspr
 PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-machine test-kernels wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
+.PHONY: run setup test test-machine test-kernels test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -27,10 +27,10 @@ test-machine: setup $(VENV)/test-tools
 
 # A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
 wheel: setup
-	rm -rf dist python/schedlab/docs
-	cp -r docs python/schedlab/docs
+	rm -rf dist python/schedlab/docs python/schedlab/ansible
+	cp -r docs ansible python/schedlab
 	. $(BIN)/activate && maturin build --release --locked --quiet --out dist; \
-	  status=$$?; rm -rf python/schedlab/docs; exit $$status
+	  status=$$?; rm -rf python/schedlab/docs python/schedlab/ansible; exit $$status
 
 # Installs the wheel into an empty environment and uses it there without root and without compilers.
 test-wheel: wheel
@@ -72,6 +72,12 @@ test-kernels: setup
 	@tests/install-packages $(KERNEL_PACKAGES)
 	$(BIN)/python tests/kernels/boot.py
 
+# Hosts of a fleet: four sshd in namespaces of this machine. Needs root; sshd is unpacked, not started.
+test-fleet: setup
+	@tests/install-packages iproute2 libwrap0 openssh-client util-linux
+	@tests/unpack openssh-server sshd target/openssh
+	. $(BIN)/activate && pytest --quiet tests/fleet/hosts.py
+
 lint: setup
 	tests/run-all --lint-only
 
@@ -105,7 +111,7 @@ $(VENV)/tools: tools.lock $(VENV)/dependencies
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 lock: setup
-	$(COMPILE) $(addprefix --extra=,tune arrow dask pandas dev) -o requirements.lock pyproject.toml
+	$(COMPILE) $(addprefix --extra=,tune arrow fleet dask pandas dev) -o requirements.lock pyproject.toml
 	$(COMPILE) --extra=tools --constraint requirements.lock -o tools.lock pyproject.toml
 
 clean:

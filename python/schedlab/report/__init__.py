@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.report.reproduce import script as reproduce_script
+from schedlab.report.steps import setting_of
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.spec import Record
@@ -23,8 +24,10 @@ __all__ = [
     "headline",
     "html",
     "markdown",
+    "opposed",
     "printed",
     "reproduce_script",
+    "setting_of",
     "tables_markdown",
     "tables_text",
     "text",
@@ -57,6 +60,13 @@ def headline(record: Record, answer: Answer, lang: str | None = "en") -> str:
     from schedlab.report.sentences import headline_text
 
     return headline_text(View(record, answer, Texts(lang)))
+
+
+def opposed(record: Record, answer: Answer) -> frozenset[str]:
+    """The hosts of a fleet on which the baseline is proven better than what is taken."""
+    from schedlab.report.fleet_table import opposed as hosts
+
+    return hosts(View(record, answer, Texts("en")))
 
 
 def html(

@@ -73,6 +73,14 @@ def _against_baseline(view: View, row: Row, name: str, logs: Logs) -> list[str]:
     return lines
 
 
+def opposed(view: View) -> frozenset[str]:
+    """The hosts on which the baseline is proven better than what is taken, on some workload."""
+    name, base = view.answer.take, view.baseline
+    every = [_ratios(_logs(view, row), name, base) for row in view.primary if name != base]
+    models = [model for ratios in every if (model := fleet([*ratios.items()]))]
+    return frozenset(host for model in models for host in model.worse)
+
+
 def kind_lines(view: View) -> list[tuple[str, str, View]]:
     """For each kind of device: its name, its machines, and the view of its own answer."""
     texts = view.texts

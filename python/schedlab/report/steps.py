@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from schedlab.report import sentences
 from schedlab.report.view import View
+from schedlab.spec import Experiment
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,18 @@ def _apply(view: View) -> Step | None:
     """How to use what is taken, where that is a setting of a device of this machine."""
     target = view.experiment.target
     devices = [target.path] if target.kind == "device" else list(target.switch)
-    known = next((c for c in view.experiment.candidates if c.label == view.answer.take), None)
+    setting = setting_of(view.experiment, view.answer.take)
+    if not devices or not setting:
+        return None
+    return Step(shlex.join(["schedlab", "apply", setting, *devices]), view.texts("next.apply"))
+
+
+def setting_of(experiment: Experiment, label: str) -> str:
+    """A candidate as `apply` takes it; empty where it is no setting of a device."""
+    known = next((c for c in experiment.candidates if c.label == label), None)
     settings = dict(known.settings) if known else {}
-    if not devices or not settings or any("." in key for key in settings):
-        return None  # such as workload.mode: no setting of a device
-    name = str(settings.pop("scheduler", view.answer.take))
-    if settings:
-        name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())
-    command = shlex.join(["schedlab", "apply", name, *devices])
-    return Step(command, view.texts("next.apply"))
+    if not settings or any("." in key for key in settings):  # such as workload.mode
+        return ""
+    name = str(settings.pop("scheduler", label))
+    tunables = ",".join(f"{key}={value}" for key, value in settings.items())
+    return f"{name}:{tunables}" if tunables else name
