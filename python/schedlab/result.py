@@ -21,6 +21,7 @@ from schedlab.spec import (
     Record,
     Run,
     Samples,
+    Workload,
     to_json,
 )
 from schedlab.spec.answer import Answer, OfKind
@@ -321,7 +322,7 @@ def _few_requests(record: Record, result: Answer) -> list[Flag]:
 
 def _run_flags(record: Record) -> list[Flag]:
     """Whether runs were steady, and whether the device was at rest before them."""
-    from schedlab.analyse.run_flags import run_flags
+    from schedlab.analyse.run_flags import half_flags, run_flags
 
     flags: list[Flag] = []
     for work in record.experiment.workloads:
@@ -334,7 +335,21 @@ def _run_flags(record: Record) -> list[Flag]:
         # Only a workload with a window of time has a steady state: a newcomer never settles.
         if "seconds" in getattr(KINDS.get(work.kind), "__struct_fields__", ()):
             flags += run_flags(work.label, _bins(record, work.label))
+        if halves := _halves(record, work):
+            experiment = record.experiment
+            metric, margin = experiment.metric(work), math.log1p(experiment.margin)
+            flags += half_flags(work, metric, experiment.baseline, halves, margin)
     return flags
+
+
+def _halves(record: Record, work: Workload) -> dict[str, dict[int, tuple[float, float]]]:
+    """By candidate and block the primary metric in both halves of a run that has it so."""
+    halves: dict[str, dict[int, tuple[float, float]]] = {}
+    for run in record.analysed_runs:
+        both = [half.get(work.metric, 0.0) for half in run.properties.get("halves") or ()]
+        if run.workload == work.label and len(both) == 2 and min(both) > 0:
+            halves.setdefault(run.candidate, {})[run.block] = (both[0], both[1])
+    return halves
 
 
 def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...]]]]:

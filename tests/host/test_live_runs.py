@@ -15,7 +15,7 @@ from live_load import throttled_reader
 from schedlab.app import live, measure
 from schedlab.app.admit import admit
 from schedlab.design.candidates import parse_candidates
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.host.owned import wait_until
 from schedlab.run.admitted import Permission
@@ -94,19 +94,59 @@ def test_a_known_ratio_is_found(filled, cgroup, tmp_path):
     assert usual["none (A/A)"] / usual["none"] == pytest.approx(1.0, rel=0.1)
 
 
-def test_a_guard_restores_the_setting_and_keeps_the_runs(filled, cgroup, tmp_path):
-    folder = tmp_path / "result"
-    with throttled_reader(filled, cgroup, {"none": 200, "bfq": 20, "kyber": 200,
-                                           "mq-deadline": 200}):  # fmt: skip
-        ended = subprocess.run(
-            live_command(filled, folder, "--guard", "read mean > 25ms for 1s"),
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
+def test_a_foreign_switch_repeats_its_period_and_a_load_that_stops_ends_it(
+    filled, cgroup, tmp_path
+):
+    question = live.Question(
+        Path(filled), parse_candidates("none,bfq"), every_s=1.0, for_s=36.0, wash_out_s=0.1
+    )
+    limits = dict.fromkeys(("none", "bfq", "kyber", "mq-deadline"), 200)
+    folder, seen = tmp_path / "result", []
+    with throttled_reader(filled, cgroup, limits) as reader:
+        experiment = live.prepared(question, lambda line: None)
+
+        def see(second):
+            seen.append(second)
+            if len(seen) == 3:
+                knobs.write_value(knobs.scheduler_file(filled), "kyber")
+            if len(seen) == 7:
+                reader.kill()
+
+        admitted = admit(experiment, Permission(in_use=True))
+        with pytest.raises(HostError, match="the load has stopped: nothing used"):
+            measure.measure(admitted, measure.create(admitted, folder),
+                            observer=measure.Observer(see=see))  # fmt: skip
+    assert scheduler_of(filled) == "none"
+    runs = Folder.open(folder).runs()
+    failed = [[gate.gate for gate in run.gates] for run in runs]
+    assert set(failed[2]) == {"knob-changed"} and (runs[2].block, runs[2].position) == (
+        runs[3].block, runs[3].position
+    )  # fmt: skip
+    assert sum(run.status == "ok" for run in runs) >= 5 and failed[-1] == ["no-load"]
+
+
+@pytest.mark.parametrize("slow_from", ["", "block 1/12, run 1/"], ids=["pilot", "period"])
+def test_a_guard_restores_the_setting_and_keeps_the_runs(filled, cgroup, tmp_path, slow_from):
+    """Under bfq the load becomes slow in the pilot, or after the first period."""
+    folder, limits = tmp_path / "result", dict.fromkeys(("none", "kyber", "mq-deadline"), 200)
+    limits["bfq"] = 200 if slow_from else 20
+    command = live_command(filled, folder, "--guard", "read mean > 25ms for 1s", "--seed", "2")
+    with throttled_reader(filled, cgroup, limits), subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True
+    ) as owner:  # fmt: skip
+        lines = []
+        for line in owner.stderr:
+            lines.append(line)
+            limits["bfq"] = 20 if slow_from and line.startswith(slow_from) else limits["bfq"]
+        owner.wait()
         assert scheduler_of(filled) == "none"
-    assert ended.returncode == 1, ended.stderr
-    assert "a guard ended it under bfq: read mean > 25ms for 1s" in ended.stderr
-    assert "reads/s" in ended.stderr  # the last seconds
-    assert all(run.candidate != "bfq" for run in Folder.open(folder).runs())
+    errors = "".join(lines)
+    assert owner.returncode == 1, errors
+    assert "a guard ended it under bfq: read mean > 25ms for 1s" in errors
+    assert "reads/s" in errors  # the last seconds
+    assert bool(slow_from) == folder.exists()
+    if slow_from:
+        assert len(Folder.open(folder).runs()) >= 1
 
 
 @pytest.fixture

@@ -30,8 +30,12 @@ while True:
 
 
 @contextmanager
-def throttled_reader(device: str, cgroup: Path, limits: Mapping[str, int]) -> Iterator[None]:
-    """Read from a filled loop device in another process, so many times a second at most."""
+def throttled_reader(
+    device: str, cgroup: Path, limits: Mapping[str, int]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Read from a filled loop device in another process, so many times a second at most; yields
+    that process.
+    """
     backing = Path(knobs.SYS_BLOCK / Path(device).name / "loop" / "backing_file").read_text()
     disks = devices.disks_below(Path(backing.strip()).parent)
     if len(disks) != 1:
@@ -56,7 +60,7 @@ def throttled_reader(device: str, cgroup: Path, limits: Mapping[str, int]) -> It
     setter.start()
     reader = subprocess.Popen([sys.executable, "-c", READER, device, str(cgroup)])
     try:
-        yield
+        yield reader
     finally:
         reader.kill()
         reader.wait()

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from schedlab.app import live
+from schedlab.app.live_screen import SECONDS_SHOWN, Screen
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
+from schedlab.run.backends.live import Second
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
@@ -39,7 +41,8 @@ def snapshot(requests, in_flight=0):
     ]
     return {
         "classes": [{"name": "other"}, {"name": "db"}, {"name": "db"}],
-        "groups": groups, "totals": {"in_flight": in_flight}, "lost": {"events": 1},
+        "groups": groups, "totals": {"in_flight": in_flight, "errors": requests // 10},
+        "lost": {"events": 1, "intervals": 5},
         "depth": {"scheduler": {"series": [[0, 2.0]]}},
     }  # fmt: skip
 
@@ -49,6 +52,7 @@ def test_two_processes_of_one_name_are_one_group_and_looks_subtract():
     interval = later - earlier
     assert interval.flow("read", "db") == Flow(40, 0, 44_000, Counter({FAST: 40}))
     assert (interval.at_s, interval.in_flight, interval.lost) == (2.0, 6, 0)
+    assert (interval.errors, later.lost) == (2, 1)
     assert interval.metrics(["db"])["db_read_latency_ns_mean"] == 1100
     assert interval.metrics([])["requests_per_s"] == 20
     assert "write_latency_ns_mean" not in interval.metrics(["db"])
@@ -95,6 +99,10 @@ def test_another_group_does_not_trip_a_guard():
     assert rails.see(second(read=flow(slow=10))) == ""
 
 
+def test_an_error_trips_at_once():
+    assert Rails([]).see(replace(second(read=flow(fast=9)), errors=2)) == "I/O errors: 2 in 1 s"
+
+
 def test_requests_that_never_complete_trip_it_and_an_idle_device_does_not():
     rails = Rails([], stuck_s=3)
     assert [rails.see(second(in_flight=0)) for _ in range(5)] == [""] * 5
@@ -102,6 +110,17 @@ def test_requests_that_never_complete_trip_it_and_an_idle_device_does_not():
     assert rails.see(second(read=flow(fast=1))) == ""
     assert [rails.see(second()) for _ in range(2)] == ["", ""]
     assert "no request completed for 3 s, with 1 in flight" in rails.see(second())
+
+
+def test_the_screen_fits_80_columns_and_shows_the_last_seconds():
+    screen = Screen()
+    for n in range(2 * SECONDS_SHOWN):
+        flows = {("a name that is too long", "read"): flow(fast=100, slow=n % 9)}
+        screen.see(Second("bfq", 1.0 + n, 60.0, n < 6, Look(1.0, flows, 1), 0.4))
+    lines = screen.text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1] == "bfq: measured, 2 s left of it" and "40 % of its limit" in lines[3]
+    assert lines[2].startswith("a name that is too l p50 0.00113  p99 0.00931 ms  ███")
 
 
 def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():

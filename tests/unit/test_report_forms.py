@@ -419,6 +419,8 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
            "early": {**SHOWN}, "late": {**SHOWN, "ratio": 1.1}}), "30"),
     (Flag("carry-over", "w", ("bfq",), {"effects": {"bfq": -0.105}, "p": 0.001,
                                         "adjusted": [["bfq", "none", 0.1, 0.01]]}), "10"),
+    (Flag("changes-inside", "w", ("bfq", "none"),
+          {"early": {**SHOWN}, "late": {**SHOWN, "ratio": 1.1}}), "30"),
     (Flag("steady-assumed", "w", (), {"blocks": 6}), "6"),
     (Flag("gates-unbalanced", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": {"bfq": 8},
                                               "p": 0.001}), "bfq 4"),

@@ -38,10 +38,11 @@ impl BlockCapture {
         capture.add(class_number, pid).map_err(unavailable)
     }
 
-    /// What was captured so far.
-    fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
+    /// What was captured so far; without `over_time` no series.
+    #[pyo3(signature = (over_time = true))]
+    fn snapshot(&self, py: Python<'_>, over_time: bool) -> PyResult<String> {
         let capture = self.0.as_ref().ok_or_else(ended)?;
-        json(py.detach(|| capture.snapshot()))
+        json(py.detach(|| capture.snapshot(over_time)))
     }
 
     /// Ends the capture and gives its result.

@@ -158,6 +158,7 @@ pub struct Totals {
     pub seek_sectors: u64,
     pub begun_before: u64,
     pub in_parts: u64,
+    pub errors: u64,
     pub in_flight: u64,
 }
 

@@ -31,6 +31,7 @@
 //!             "seeks", "seek_sectors",  // issues that did not follow their predecessor, distance
 //!             "begun_before",  // requests that were under way when the capture began
 //!             "in_parts",      // completions of a part of a request
+//!             "errors",        // reads and writes that failed
 //!             "in_flight"},    // issued = completed + in_flight + lost.untraced
 //!  "bfq": [{"class": 1, "rows": [[t_ms, requests, weight_raising, queue, weight], …]}], // or null
 //!  "lost": {"arrivals_unseen", "arrivals_evicted", "intervals", "classes", "untraced",
@@ -56,6 +57,7 @@ use crate::bpf::Blocks;
 pub(crate) const CLASSES_MAX: usize = 16;
 const INTERVAL_MS: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(10);
+const SAMPLES_PER_INTERVAL: usize = 10;
 /// The processes whose requests are counted apart.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -199,15 +201,16 @@ impl BlockCapture {
         lock(&self.blocks).add(class, pid).map_err(BlockError)
     }
 
-    /// What was captured so far.
-    pub fn snapshot(&self) -> Result<BlockResult, BlockError> {
-        self.read().map_err(BlockError)
+    /// What was captured so far; without `over_time`, which grows with time, no series but the
+    /// depths of the last 100 ms.
+    pub fn snapshot(&self, over_time: bool) -> Result<BlockResult, BlockError> {
+        self.read(over_time).map_err(BlockError)
     }
 
     /// Ends the capture.
     pub fn finish(mut self) -> Result<BlockResult, BlockError> {
         self.halt();
-        self.read().map_err(BlockError)
+        self.read(true).map_err(BlockError)
     }
 
     fn halt(&mut self) {
@@ -220,7 +223,7 @@ impl BlockCapture {
         self.end_ns.get_or_insert_with(crate::now_ns);
     }
 
-    fn read(&self) -> Result<BlockResult, String> {
+    fn read(&self, over_time: bool) -> Result<BlockResult, String> {
         let blocks = lock(&self.blocks);
         let elapsed_ns = self.end_ns.unwrap_or_else(crate::now_ns) - self.start_ns;
         let depths = blocks.depths()?;
@@ -245,8 +248,16 @@ impl BlockCapture {
         }
         totals.completed = groups.iter().map(|group| group.parts[4].count).sum();
         totals.in_flight = depths.driver.max(0) as u64;
-        let (series, bfq) = self.over_time(&blocks, classes.len(), elapsed_ns)?;
+        let (series, bfq) = match over_time {
+            true => self.over_time(&blocks, classes.len(), elapsed_ns)?,
+            false => Default::default(),
+        };
         let samples = lock(&self.samples);
+        let recent = match over_time {
+            true => 0,
+            false => samples.len().saturating_sub(SAMPLES_PER_INTERVAL),
+        };
+        let samples = &samples[recent..];
         let most_limited = samples.iter().map(|s| s.3).max().unwrap_or(0);
         Ok(BlockResult {
             device: self.device.clone(),
@@ -257,9 +268,9 @@ impl BlockCapture {
             groups: groups.into_iter().filter_map(named_group).collect(),
             series,
             depth: BothDepths {
-                scheduler: depth(self.start_ns, &samples, |s| s.1, depths.scheduler_max),
-                driver: depth(self.start_ns, &samples, |s| s.2, depths.driver_max),
-                limits: depth(self.start_ns, &samples, |s| s.3, most_limited as u64),
+                scheduler: depth(self.start_ns, samples, |s| s.1, depths.scheduler_max),
+                driver: depth(self.start_ns, samples, |s| s.2, depths.driver_max),
+                limits: depth(self.start_ns, samples, |s| s.3, most_limited as u64),
             },
             totals,
             bfq: self.options.is_bfq.then_some(bfq),

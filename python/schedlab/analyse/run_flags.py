@@ -1,14 +1,18 @@
-"""Flags from the rates inside the runs: runs that never became steady, or have two levels."""
+"""Flags from inside the runs: those that never became steady, have two levels, or two halves."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
+from schedlab.analyse.quantiles import t_tail
+from schedlab.analyse.rule import ROUNDING
 from schedlab.analyse.steady import Steadiness, steadiness
-from schedlab.spec import Flag
+from schedlab.spec import Flag, Metric, Workload
 
 #: Of steady runs so many look unsteady (both tests together); more than chance allows is a flag.
 FALSE_SHARE, LEVEL = 0.03, 0.01
@@ -17,7 +21,11 @@ TWO_LEVELS_SHARE = 0.5
 #: The fewest bins that `steadiness` judges.
 BINS_LEAST = 12
 
+#: The fewest blocks whose halves are compared.
+BLOCKS_LEAST = 6
+
 Bins = Sequence[float]
+Halves = Mapping[str, Mapping[int, tuple[float, float]]]
 
 
 def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tuple[Flag, ...]:
@@ -39,6 +47,41 @@ def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tu
             low, high = levels
             flags.append(Flag("two-levels", workload, (label,), {"low": low, "high": high}))
     return tuple(flags)
+
+
+def half_flags(
+    work: Workload, metric: Metric, baseline: str, halves: Halves, margin: float
+) -> tuple[Flag, ...]:
+    """Candidates whose distance from the baseline is another one in the second half of a period.
+
+    `halves` are, by candidate and block, the values of the two halves; `margin` is a log. One
+    Student test per candidate over its blocks, with Bonferroni's correction.
+    """
+    flags = []
+    base = halves.get(baseline, {})
+    for label, own in halves.items():
+        blocks = sorted(own.keys() & base.keys())
+        if label == baseline or len(blocks) < BLOCKS_LEAST:
+            continue
+        ratios = np.log([own[b] for b in blocks]) - np.log([base[b] for b in blocks])
+        change = ratios[:, 1] - ratios[:, 0]
+        error = float(change.std(ddof=1)) / np.sqrt(len(blocks))
+        p = float(t_tail(change.mean() / max(error, ROUNDING), len(blocks) - 1))
+        if p < LEVEL / max(len(halves) - 1, 1) and abs(change.mean()) > margin:
+            early, late = ratios.mean(axis=0).tolist()
+            facts = [_fact(metric, label, baseline, each) for each in (early, late)]
+            values = {"early": facts[0], "late": facts[1]}
+            flags.append(Flag("changes-inside", work.label, (label, baseline), values))
+    return tuple(flags)
+
+
+def _fact(metric: Metric, label: str, baseline: str, log: float) -> dict[str, Any]:
+    """Which of the two was better, and by which ratio."""
+    pair = (label, baseline) if (log > 0) == metric.higher_is_better else (baseline, label)
+    return {
+        "better": pair[0], "worse": pair[1], "ratio": math.exp(abs(log)),
+        "metric": metric.name, "higher_is_better": metric.higher_is_better,
+    }  # fmt: skip
 
 
 def _two_levels(runs: Sequence[Sequence[Steadiness]]) -> tuple[float, float] | None:

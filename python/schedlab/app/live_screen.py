@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from schedlab.run.executor import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
-SECONDS_SHOWN = 50
+# What fits into 80 columns.
+SECONDS_SHOWN, NAME_SHOWN = 29, 20
 
 
 class Screen:
@@ -21,6 +22,7 @@ class Screen:
 
     def __init__(self) -> None:
         self._p99: dict[tuple[str, str], deque[float]] = {}
+        self._p50: dict[tuple[str, str], float] = {}
         self._period = self._head = self._guard = ""
 
     def watch(self, now: Progress) -> None:
@@ -39,13 +41,15 @@ class Screen:
         for key, values in self._p99.items():
             flow = second.figures.flows.get(key, Flow())
             values.append((flow.quantile_ns(0.99, 0) or 0.0) / 1e6)
+            self._p50[key] = (flow.quantile_ns(0.5, 0) or 0.0) / 1e6
 
     def text(self) -> str:
         """The screen."""
         lines = [self._head, self._period]
-        for (group, operation), values in sorted(self._p99.items()):
-            name = f"{group} {operation}"[:24]
-            lines.append(f"{name:24s} p99 {values[-1]:8.3g} ms  {sparkline(values)}")
+        for key, values in sorted(self._p99.items()):
+            name = " ".join(key)[:NAME_SHOWN]
+            figures = f"p50 {self._p50[key]:7.3g}  p99 {values[-1]:7.3g} ms"
+            lines.append(f"{name:{NAME_SHOWN}s} {figures}  {sparkline(values)}")
         return "\n".join((*lines, self._guard))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedlab.report import words
+from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.view import View, size_text
 from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
@@ -252,6 +252,7 @@ def design(view: View) -> list[str]:
         lines.append(texts("scope.unblocked", noun=nouns))
     if experiment.aa_arm:
         lines.append(texts("text.design_aa"))
+    lines += sentences.switches(view)
     target, kind = experiment.target, str(experiment.target.kind)
     key = kind if f"kind.{kind}" in texts.entries else "none"
     where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)

@@ -6,6 +6,7 @@ Terminal, page, workbook, Markdown and notebook print what `headline` gives.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -251,3 +252,13 @@ def few(view: View, titles: Sequence[str]) -> str:
 
 def _title(view: View, row: str) -> str:
     return view.title_of(view.answer.row(row))
+
+
+def switches(view: View) -> list[str]:
+    """How long the switches of a live load held its requests; nothing for other work."""
+    texts = view.texts
+    held = [s for run in view.record.runs if (s := run.properties.get("switch_s")) is not None]
+    if not held:
+        return []
+    median, most = (texts.quantity(s, "s", 2) for s in (statistics.median(held), max(held)))
+    return [texts("text.design_switches", median=median, most=most)]

@@ -21,7 +21,7 @@ WHY_MAX = LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
     "no-baseline", "lacks-workload", "control-failed", "aa-differs", "starved", "gates-unbalanced",
-    "non-positive", "goal", "goal-not-measured", "few-requests",
+    "non-positive", "goal", "goal-not-measured", "few-requests", "changes-inside",
 )  # fmt: skip
 BOLD, DIM = "1", "2"
 COLOURS = {"best": "32", "behind": "31", "soft": DIM, "": ""}
@@ -100,7 +100,8 @@ def _limits(view: View) -> list[str]:
             key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
             works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
     lines = [f"{title}: {_where(view, labels)}{text}" for (title, text), labels in works.items()]
-    return [*sentences.not_counted(view), *lines, *view.record.notices]
+    every = [*sentences.not_counted(view), *lines, *view.record.notices]
+    return [*every, *sentences.switches(view)]
 
 
 def _where(view: View, labels: Sequence[str]) -> str:

@@ -71,6 +71,8 @@ class Rails:
 
     def see(self, second: Look) -> str:
         """What was tripped by the end of this interval, in words; empty while nothing is."""
+        if second.errors:
+            return f"I/O errors: {second.errors} in {duration_text(second.at_s)}"
         waits = second.in_flight > 0 and not second.requests
         self._stuck_for_s = self._stuck_for_s + second.at_s if waits else 0.0
         if self._stuck_for_s >= self.stuck_s:

@@ -74,6 +74,7 @@ class Look:
     flows: Mapping[tuple[str, str], Flow] = field(default_factory=dict)
     in_flight: int = 0
     lost: int = 0
+    errors: int = 0
 
     def __sub__(self, earlier: Look) -> Look:
         """The interval since an earlier look; `in_flight` is that of its end, `at_s` its length."""
@@ -83,6 +84,7 @@ class Look:
             {key: flow for key, flow in flows.items() if flow.requests},
             self.in_flight,
             self.lost - earlier.lost,
+            self.errors - earlier.errors,
         )
 
     def flow(self, operation: str, group: str = "") -> Flow:
@@ -111,7 +113,7 @@ class Look:
 def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
     """The snapshots of the captured devices as one; processes of one name are one group."""
     flows: dict[tuple[str, str], Flow] = {}
-    in_flight = lost = 0
+    in_flight = lost = errors = 0
     for snapshot in snapshots:
         names = [str(each["name"]) for each in snapshot["classes"]]
         for group in snapshot["groups"]:
@@ -125,8 +127,10 @@ def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
             key = (names[group["class"]], str(group["operation"]))
             flows[key] = flows.get(key, Flow()) + flow
         in_flight += snapshot["totals"]["in_flight"] + round(_last(snapshot, "scheduler"))
-        lost += sum(snapshot["lost"].values())
-    return Look(at_s, flows, in_flight, lost)
+        # Requests beyond the series of a capture are in its counters.
+        lost += sum(n for name, n in snapshot["lost"].items() if name != "intervals")
+        errors += snapshot["totals"]["errors"]
+    return Look(at_s, flows, in_flight, lost, errors)
 
 
 def _last(snapshot: Mapping[str, Any], where: str) -> float:

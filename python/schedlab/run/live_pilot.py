@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from schedlab.kinds.live_load import OPERATIONS, LiveLoad
-from schedlab.run.backends.live import BIN_MS, STEP_S, Devices, series
-from schedlab.run.guard_rails import BEYOND_LEAST, Guard, Rails
+from schedlab.errors import SpecError
+from schedlab.kinds.live_load import OPERATIONS
+from schedlab.run.backends.live import BIN_MS, STEP_S, Devices, GuardTripped, Second
+from schedlab.run.guard_rails import BEYOND_LEAST, Guard, Rails, parse_guard
 from schedlab.run.live_figures import Look
 from schedlab.spec import Candidate
 
@@ -47,24 +48,36 @@ def pilot(
     devices: Devices,
     candidates: Sequence[Candidate],
     seconds: float,
+    guards: Sequence[str],
     report: Callable[[str], None],
 ) -> list[Switched]:
-    """Switch once to each candidate and watch for `seconds`."""
-    seen = []
+    """Switch once to each candidate and watch for `seconds`; the first is the baseline.
+
+    GuardTripped where one of the others trips a guard, SpecError where the baseline does.
+    """
+    seen: list[Switched] = []
     for candidate in candidates:
+        texts = (guards or usual_guards(seen[0])) if seen else ()
+        lines: list[str] = []
+        rails = Rails([parse_guard(text) for text in texts])
         _, switch_s = devices.set(candidate)
         worst: dict[str, float] = {}
-        with devices.captured() as now:
+        with devices.captured(seconds) as captured:
             began, last = time.monotonic(), Look()
             while time.monotonic() - began < seconds:
                 time.sleep(min(STEP_S, max(began + seconds - time.monotonic(), 0)))
-                counted, documents = now()
+                counted = captured.look()
+                passed_s = time.monotonic() - began
+                second = Second(candidate.label, passed_s, seconds, True, counted - last, None)
+                lines.append(second.line())
+                if reason := rails.see(second.figures):
+                    raise GuardTripped.under(candidate.label, reason, lines)
                 for operation in OPERATIONS:
                     flow = (counted - last).flow(operation)
                     if p99 := flow.quantile_ns(0.99, BEYOND_LEAST):
                         worst[operation] = max(p99, worst.get(operation, 0.0))
                 last = counted
-        rows = series(documents)
+            rows = captured.series()
         requests = [float(row[1]) for row in rows]
         latencies = [row[3] / row[1] if row[1] else math.nan for row in rows]
         settled_s = max(settling_bins(requests), settling_bins(latencies)) * BIN_MS / 1e3
@@ -72,6 +85,11 @@ def pilot(
             candidate.label, switch_s, settled_s, settled_s < 0.45 * seconds, last, worst
         )
         report(pilot_line(one))
+        if not seen and (reason := tripped_by([parse_guard(text) for text in guards], one)):
+            raise SpecError(
+                f"{one.candidate}, the baseline, trips a guard itself: {reason}",
+                "give it a wider bound",
+            )
         seen.append(one)
     return seen
 
@@ -139,10 +157,3 @@ def tripped_by(guards: Sequence[Guard], baseline: Switched) -> str:
     """What of the guards the baseline itself would trip; empty for none."""
     rails = Rails([replace(guard, for_s=0.0) for guard in guards])
     return rails.see(baseline.figures)
-
-
-def with_pilot(kind: LiveLoad, every_s: float, washed_s: float) -> LiveLoad:
-    """The period with a wash-out of that length."""
-    import msgspec
-
-    return msgspec.structs.replace(kind, wash_out_s=washed_s, seconds=every_s - washed_s)

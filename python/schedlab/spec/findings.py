@@ -24,6 +24,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
                      changes most), changes_sign}
 `carry-over`         {effects: {candidate: log change of its follower}, p, adjusted: [[a, b, log
                      ratio, standard error]]}
+`changes-inside`     {early, late (facts of the pair in the halves of its periods)}
 `steady-assumed`     below 8 blocks wandering cannot be estimated {blocks}
 `gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
 `not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s

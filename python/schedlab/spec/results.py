@@ -28,6 +28,8 @@ PROPERTIES: Mapping[str, Any] = {
         float | None,
     ),
     "left_behind": tuple[str, ...],
+    "halves": tuple[Mapping[str, float], ...],
+    "switch_s": float | None,
     "workers": tuple[Mapping[str, Any], ...],
     "emulated": Mapping[str, Any],
 }

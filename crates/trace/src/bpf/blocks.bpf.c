@@ -445,8 +445,11 @@ int on_complete(__u64 *arguments)
 	if (state)
 		__sync_fetch_and_add(&state->driver, -1);
 	__u32 operation = request->cmd_flags & 0xff, class = place->class;
+	__u8 status = arguments[1];
 	if (operation > OTHER_OPERATION)
 		operation = OTHER_OPERATION;
+	if (status && status != TRY_AGAIN && operation < OTHER_OPERATION)
+		count(ERRORS, 1);
 	if (class >= settings.classes)
 		class = 0;
 	__u32 key = (class * OPERATIONS + operation) * SIZES + size_of(place->bytes);

@@ -9,6 +9,7 @@ enum { READ = 0, WRITE = 1, FLUSH = 2, OTHER_OPERATION = 2 };
 enum { PARTS = 5 }; // tag, plug, scheduler, device, all
 enum { BINS = 160 }; // four to the octave
 enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
+enum { TRY_AGAIN = 12 }; // BLK_STS_AGAIN, which an engine tries again
 enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 
 #define SETS 4096
@@ -92,7 +93,7 @@ struct interval {
 enum {
 	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
 	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS,
-	UNMATCHED, IN_PARTS, UNTRACED, TOTALS
+	UNMATCHED, IN_PARTS, UNTRACED, ERRORS, TOTALS
 };
 
 struct {

@@ -20,7 +20,7 @@ const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// Without the word that the program calculates in.
-const TOTALS: usize = 17;
+const TOTALS: usize = 18;
 const DEPTH_WORDS: usize = 6;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
@@ -275,6 +275,7 @@ impl Blocks {
             seek_sectors: all[7],
             begun_before: all[8],
             in_parts: all[15],
+            errors: all[17],
             completed: 0,
             in_flight: 0,
         };

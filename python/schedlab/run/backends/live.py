@@ -11,10 +11,10 @@ import dataclasses
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
 from schedlab.host import knobs
@@ -31,18 +31,33 @@ from schedlab.run.live_figures import Look, look
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
+if TYPE_CHECKING:
+    from schedlab._core import BlockCapture
+
 STEP_S = 1.0
 #: What is kept for the moment in which a guard trips.
 KEPT_S = 60
 #: The clocks with and without the time of a suspended machine may differ by this much.
 SUSPENDED_S = 0.5
 BIN_MS = 100
+#: After so many periods without a request the experiment ends.
+IDLE_PERIODS_MOST = 2
+#: Of longer periods the series has the beginning.
+SERIES_S_MOST = 600.0
 
 
 class GuardTripped(SchedlabError):
     """A guard ended the experiment; the settings from before it are back, and its runs are kept."""
 
     exit_code = 1
+
+    @classmethod
+    def under(cls, candidate: str, reason: str, last: Iterable[str] = ()) -> GuardTripped:
+        """It, with the reason and the last seconds."""
+        return cls(
+            "\n".join((f"a guard ended it under {candidate}: {reason}", *last)),
+            "the settings from before are back; a wider bound: --guard 'read p99 > 1s for 5s'",
+        )
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,30 @@ class Second:
 Watch = Callable[[Second], None]
 
 
+class Captured:
+    """Captures of several devices that count since they began."""
+
+    def __init__(self, captures: Sequence[BlockCapture]) -> None:
+        self._captures = captures
+        self._began = time.monotonic()
+
+    def look(self) -> Look:
+        """The counters of this moment."""
+        documents = [json.loads(capture.snapshot(over_time=False)) for capture in self._captures]
+        return look(time.monotonic() - self._began, documents)
+
+    def series(self) -> list[tuple[int, int, int, int]]:
+        """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
+        rows: dict[int, list[int]] = {}
+        for capture in self._captures:
+            for series in json.loads(capture.snapshot())["series"]:
+                for t_ms, reads, writes, _other, size_bytes, *parts in series["rows"]:
+                    row = rows.setdefault(t_ms, [0, 0, 0])
+                    for place, value in enumerate((reads + writes, size_bytes, parts[-1])):
+                        row[place] += value
+        return [(t_ms, *row) for t_ms, row in sorted(rows.items())]  # type: ignore[misc]
+
+
 class Devices:
     """The queues below the load, switched together and captured together."""
 
@@ -96,34 +135,24 @@ class Devices:
         return self._settings.apply(candidate)
 
     @contextmanager
-    def captured(self) -> Iterator[Callable[[], tuple[Look, list[dict[str, Any]]]]]:
-        """Counts requests from now on; what it yields gives the counters of that moment."""
+    def captured(self, seconds: float) -> Iterator[Captured]:
+        """Counts requests from now on, for about so long."""
         from schedlab import _core
 
-        options = [
-            json.dumps(
-                {
-                    "device": str(knobs.device_file(queue)),
-                    "classes": self._classes,
-                    "find_classes": True,
-                }
-            )
-            for queue in self.queues
-        ]
+        common = {
+            "classes": self._classes,
+            "find_classes": True,
+            "seconds_max": min(seconds + 1, SERIES_S_MOST),
+        }
+        devices = [str(knobs.device_file(queue)) for queue in self.queues]
         try:
-            captures = [_core.BlockCapture(each) for each in options]
+            captures = [_core.BlockCapture(json.dumps({"device": d, **common})) for d in devices]
         except (OSError, RuntimeError) as error:
             raise HostError(
                 str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
             ) from error
-        began = time.monotonic()
-
-        def now() -> tuple[Look, list[dict[str, Any]]]:
-            documents = [json.loads(capture.snapshot()) for capture in captures]
-            return look(time.monotonic() - began, documents), documents
-
         try:
-            yield now
+            yield Captured(captures)
         finally:
             for capture in captures:
                 capture.finish()
@@ -139,6 +168,7 @@ class LiveSession:
         self.rails = Rails([parse_guard(text) for text in kind.guards])
         self.watch = watch
         self.report = report
+        self._idle_periods = 0
         self.last: deque[str] = deque(maxlen=KEPT_S)
         self.own = OwnFigure(kind.metric, kind.command) if kind.metric else None
 
@@ -151,7 +181,7 @@ class LiveSession:
             effective, switch_s = self.devices.set(candidate)
         except HostError as error:
             raise GateError("knob-changed", str(error)) from error
-        figures, halves, documents = self._period(kind, candidate.label)
+        figures, halves, series = self._period(kind, candidate.label)
         metrics = figures.metrics(kind.counted_apart)
         findings = list(self.devices.control.check())
         if self.own:
@@ -165,6 +195,7 @@ class LiveSession:
             findings.append(GateFinding("suspended", f"the machine slept for {slept_s:.0f} s"))
         if not figures.requests and not figures.in_flight:
             findings.append(GateFinding("no-load", "nothing used the device during the period"))
+        self._expect_load(bool(figures.requests or figures.in_flight))
         return Outcome(
             metrics,
             properties={
@@ -174,8 +205,18 @@ class LiveSession:
             },
             gates=tuple(findings),
             histograms=_histograms(figures),
-            series={"live load": series(documents)},
+            series={"live load": series},
         )  # fmt: skip
+
+    def _expect_load(self, is_used: bool) -> None:
+        """HostError where the load has stopped: a cell has another attempt when it is back."""
+        self._idle_periods = 0 if is_used else self._idle_periods + 1
+        if self._idle_periods >= IDLE_PERIODS_MOST:
+            raise HostError(
+                f"the load has stopped: nothing used {', '.join(self.devices.queues)} in "
+                f"{self._idle_periods} periods; all finished runs are kept",
+                "when it is back: schedlab live --resume DIR",
+            )
 
     def kind_of(self, workload: Workload, candidate: Candidate) -> LiveLoad:
         """The typed parameters of the period."""
@@ -187,12 +228,12 @@ class LiveSession:
 
     def _period(
         self, kind: LiveLoad, label: str
-    ) -> tuple[Look, list[dict[str, float]], list[dict[str, Any]]]:
-        """(the measured part, means of its halves by operation, the last snapshots)."""
+    ) -> tuple[Look, list[dict[str, float]], list[tuple[int, int, int, int]]]:
+        """(the measured part, metrics of its halves, rows of `Captured.series`)."""
         period_s = kind.wash_out_s + kind.seconds
         middle_s = kind.wash_out_s + kind.seconds / 2
         marks: dict[float, Look] = {}
-        with self.devices.captured() as now:
+        with self.devices.captured(period_s) as captured:
             began, last = time.monotonic(), Look()
             while True:
                 passed_s = time.monotonic() - began
@@ -202,7 +243,7 @@ class LiveSession:
                 step_s = min(STEP_S - passed_s % STEP_S, max(borders[0] - passed_s, 0))
                 time.sleep(step_s)
                 passed_s = time.monotonic() - began
-                counted, documents = now()
+                counted = captured.look()
                 if passed_s >= borders[0]:
                     marks[borders[0]] = counted
                     if self.own and len(marks) == 1:
@@ -211,24 +252,18 @@ class LiveSession:
                     in_wash_out = passed_s <= kind.wash_out_s
                     self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
                     last = counted
+            series = captured.series()
         start, middle, end = (marks[s] for s in (kind.wash_out_s, middle_s, period_s))
-        halves = [_means(middle - start), _means(end - middle)]
-        return end - start, halves, documents
+        apart = kind.counted_apart
+        halves = [(middle - start).metrics(apart), (end - middle).metrics(apart)]
+        return end - start, halves, series
 
     def _look(self, second: Second) -> None:
         second = dataclasses.replace(second, guard_share=self.rails.distance(second.figures))
         self.last.append(second.line())
         self.watch(second)
         if reason := self.rails.see(second.figures):
-            raise GuardTripped(
-                "\n".join((f"a guard ended it under {second.candidate}: {reason}", *self.last)),
-                "the settings from before are back; a wider bound: --guard 'read p99 > 1s for 5s'",
-            )
-
-
-def _means(figures: Look) -> dict[str, float]:
-    means = {operation: figures.flow(operation).mean_ns for operation in ("read", "write")}
-    return {operation: value for operation, value in means.items() if value is not None}
+            raise GuardTripped.under(second.candidate, reason, self.last)
 
 
 def _histograms(figures: Look) -> dict[str, list[tuple[int, int, int]]]:
@@ -240,18 +275,6 @@ def _histograms(figures: Look) -> dict[str, list[tuple[int, int, int]]]:
         for operation in ("read", "write")
         if figures.flow(operation).requests
     }
-
-
-def series(documents: Sequence[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
-    rows: dict[int, list[int]] = {}
-    for document in documents:
-        for series in document["series"]:
-            for t_ms, reads, writes, _other, size_bytes, *parts in series["rows"]:
-                row = rows.setdefault(t_ms, [0, 0, 0])
-                for place, value in enumerate((reads + writes, size_bytes, parts[-1])):
-                    row[place] += value
-    return [(t_ms, *row) for t_ms, row in sorted(rows.items())]  # type: ignore[misc]
 
 
 def _suspended_s() -> float:

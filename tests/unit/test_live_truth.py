@@ -1,0 +1,118 @@
+"""A simulated live load with a known truth, through the design and the analysis of the product.
+
+One request at a time in periods of 1 s, on a clock that passes as it is told: the device's level
+wanders from period to period, and a candidate multiplies it by a factor that the test knows.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedlab.app.live import LABEL
+from schedlab.design.plan import make_plan
+from schedlab.kinds.live_load import LiveLoad
+from schedlab.result import answer_of
+from schedlab.run.live_figures import Flow, Look
+from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Record, Run, Stopping, Target, Workload
+
+METRIC = "read_latency_ns_mean"
+BASE_NS, HALVES = 2e6, 2
+EXPERIMENTS = 100
+
+
+def interval(rng, level, seconds):
+    """What a closed loop of exponential service times gives in so many seconds."""
+    mean_ns = BASE_NS * level
+    requests = max(1, round(seconds * 1e9 / mean_ns))
+    sum_ns = mean_ns * rng.gamma(requests)
+    return Look(sum_ns / 1e9, {("db", "read"): Flow(requests, 4096 * requests, int(sum_ns))})
+
+
+def simulated(seed, factor, day=lambda second: 1.0, blocks=12):
+    """A record; `factor(bfq, block, half, since)` is the truth.
+
+    `bfq` says whether bfq is in force, `block` counts from 0, `half` is that of the period,
+    `since` are the seconds since the end of bfq's last period.
+    """
+    rng = np.random.default_rng(seed)
+    asked = Experiment(
+        title="t", kind="io", target=Target("device", str(Path("/dev/x"))), baseline="none",
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in ("none", "bfq")),
+        workloads=(Workload(LABEL, LiveLoad.kind, METRIC, {"seconds": 0.9, "wash_out_s": 0.1}),),
+        seed=seed, stopping=Stopping("fixed", blocks),
+    )  # fmt: skip
+    plan, runs, wander, left = make_plan(asked), [], 0.0, -math.inf
+    for second, cell in enumerate(plan.cells):
+        wander = 0.5 * wander + rng.normal(0, 0.05)
+        name = cell.candidate.removesuffix(AA_SUFFIX)
+        halves = [
+            interval(rng, day(second) * math.exp(wander) * factor(name == "bfq", cell.block, half,
+                                                                  second - left), 0.45)
+            for half in range(HALVES)
+        ]  # fmt: skip
+        whole = Look(sum(h.at_s for h in halves),
+                     {("db", "read"): halves[0].flow("read") + halves[1].flow("read")})  # fmt: skip
+        properties = {"halves": [half.metrics([]) for half in halves]}
+        runs.append(Run(cell.block, cell.position, LABEL, cell.candidate, cell.seed, 1, "ok", "",
+                        1.0, whole.metrics([]), properties=properties))  # fmt: skip
+        left = second + 1 if name == "bfq" else left
+    return Record(asked, plan, tuple(runs))
+
+
+def times(ratio):
+    return lambda bfq, block, half, since: ratio if bfq else 1.0
+
+
+def flags_of(record):
+    return {flag.kind for flag in answer_of(record).flags}
+
+
+@pytest.mark.parametrize("day", [1.0, 0.5], ids=["steady", "diurnal"])
+@pytest.mark.parametrize("ratio", [1.0, 1.1, 2.0])
+def test_intervals_cover_the_truth(ratio, day):
+    """Both candidates at once; a rate that doubles over the experiment changes nothing."""
+    covered = wrong = found = 0
+    for seed in range(EXPERIMENTS):
+        record = simulated(seed, times(ratio), lambda second: 1 + (1 - day) * second / 18)
+        row = answer_of(record, flags=False)
+        none, bfq = row.cells[row.rows[0].name]["none"], row.cells[row.rows[0].name]["bfq"]
+        truth = math.log(ratio)
+        covered += none.low <= 0 and bfq.low <= truth + 1e-9 and (bfq.up or 0) >= truth - 1e-9
+        wrong += none.low > 0
+        found += bfq.low > 0
+    assert covered >= 0.93 * EXPERIMENTS and wrong <= 0.05 * EXPERIMENTS
+    assert found <= 5 if ratio == 1 else found >= 95 if ratio == 2 else True, found
+
+
+def share_flagged(kind, factor, experiments=40):
+    return (
+        sum(kind in flags_of(simulated(seed, factor)) for seed in range(experiments)) / experiments
+    )
+
+
+def test_an_effect_that_wears_off_over_the_experiment_is_flagged():
+    def wears_off(bfq, block, half, since):
+        return 1 + math.exp(-block / 4) if bfq else 1.0
+
+    assert share_flagged("candidate-time", wears_off) >= 0.95
+    assert share_flagged("candidate-time", times(2.0)) <= 0.05
+
+
+def test_an_effect_that_outlives_its_period_is_flagged():
+    def outlives(bfq, block, half, since):
+        return 2.0 if bfq else 1.3 if since < 1 else 1.0
+
+    assert share_flagged("carry-over", outlives) >= 0.95
+    assert share_flagged("carry-over", times(2.0)) <= 0.05
+
+
+def test_an_effect_that_changes_inside_its_periods_is_flagged():
+    def settles(bfq, block, half, since):
+        return (2.0, 1.4)[half] if bfq else 1.0
+
+    assert share_flagged("changes-inside", settles) >= 0.95
+    assert share_flagged("changes-inside", times(2.0)) <= 0.05
