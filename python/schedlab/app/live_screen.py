@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from schedlab.kinds.live_load import OPERATIONS
 from schedlab.run.live_figures import Flow
 from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
     from schedlab.run.backends.live import Second
     from schedlab.run.executor import Progress
+    from schedlab.spec import Run
 
 BARS = "▁▂▃▄▅▆▇█"
 # What fits into 80 columns.
@@ -51,6 +53,16 @@ class Screen:
             figures = f"p50 {self._p50[key]:7.3g}  p99 {values[-1]:7.3g} ms"
             lines.append(f"{name:{NAME_SHOWN}s} {figures}  {sparkline(values)}")
         return "\n".join((*lines, self._guard))
+
+
+def figures_of(run: Run) -> str:
+    """A period in a few words: mean latencies and the rate."""
+    means = [
+        f"{operation} {mean_ns / 1e6:.3g} ms"
+        for operation in OPERATIONS
+        if (mean_ns := run.metrics.get(f"{operation}_latency_ns_mean"))
+    ]
+    return f"{', '.join(means)} on average, {run.metrics.get('requests_per_s', 0):,.0f}/s"
 
 
 def sparkline(values: deque[float]) -> str:

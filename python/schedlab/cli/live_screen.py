@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schedlab.cli.show import measuring, print_message
-from schedlab.kinds.live_load import OPERATIONS
 
 if TYPE_CHECKING:
     from schedlab.app.measure import Observer
@@ -43,11 +42,6 @@ def _print_period(now: Progress) -> None:
     if now.repeated:
         print_message(now.repeated)
     elif now.last is not None:
-        metrics = now.last.metrics
-        means = [
-            f"{operation} {mean_ns / 1e6:.3g} ms"
-            for operation in OPERATIONS
-            if (mean_ns := metrics.get(f"{operation}_latency_ns_mean"))
-        ]
-        figures = f"{', '.join(means)} on average, {metrics.get('requests_per_s', 0):,.0f}/s"
-        print_message(f"{now.text}: {now.last.candidate}: {figures}")
+        from schedlab.app.live_screen import figures_of
+
+        print_message(f"{now.text}: {now.last.candidate}: {figures_of(now.last)}")
