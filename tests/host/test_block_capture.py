@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import mmap
 import os
 import re
 import shutil
@@ -18,6 +20,7 @@ from typing import Any
 import pytest
 from block_capture import PARTS, BlockCapture, BlockClass, Capture, mean_ns, unavailable
 from giving_up import given_up
+from loops import attached
 
 from schedlab import _core
 from schedlab.errors import HostError
@@ -348,6 +351,23 @@ def test_snapshots_grow_and_nothing_is_left_behind(device: str) -> None:
     assert (before.totals["issued"], after.totals["issued"]) == (0, 25)
     assert after.elapsed_ns > before.elapsed_ns
     assert capture.finish().totals == after.totals
+
+
+def test_reads_and_writes_that_fail_are_counted(root_with_loop: None, small_disk: Path) -> None:
+    backing = small_disk / "disk.img"
+    with backing.open("wb") as file:
+        file.truncate(64 << 20)  # the disk below has room for 8 MiB
+    with attached(backing) as device, BlockCapture(device) as capture:
+        if reason := unavailable(device):
+            pytest.skip(reason)
+        file, block = os.open(device, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
+        written = 0
+        with contextlib.suppress(OSError):
+            for written in range(64):
+                os.pwritev(file, [block], written << 20)
+        os.close(file)
+        assert 0 < written < 10
+    assert capture.result and capture.result.totals["errors"] >= 1
 
 
 def test_what_cannot_be_captured_says_why(device: str) -> None:

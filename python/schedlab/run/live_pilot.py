@@ -60,10 +60,11 @@ def pilot(
         texts = (guards or usual_guards(seen[0])) if seen else ()
         lines: list[str] = []
         rails = Rails([parse_guard(text) for text in texts])
-        _, switch_s = devices.set(candidate)
         worst: dict[str, float] = {}
         with devices.captured(seconds) as captured:
-            began, last = time.monotonic(), Look()
+            _, switch_s = devices.set(candidate)
+            began, first = time.monotonic(), captured.look()
+            last = first
             while time.monotonic() - began < seconds:
                 time.sleep(min(STEP_S, max(began + seconds - time.monotonic(), 0)))
                 counted = captured.look()
@@ -71,18 +72,19 @@ def pilot(
                 second = Second(candidate.label, passed_s, seconds, True, counted - last, None)
                 lines.append(second.line())
                 if reason := rails.see(second.figures):
+                    devices.set_back()
                     raise GuardTripped.under(candidate.label, reason, lines)
                 for operation in OPERATIONS:
                     flow = (counted - last).flow(operation)
                     if p99 := flow.quantile_ns(0.99, BEYOND_LEAST):
                         worst[operation] = max(p99, worst.get(operation, 0.0))
                 last = counted
-            rows = captured.series()
+            rows = [row for row in captured.series() if row[0] >= 1e3 * first.at_s]
         requests = [float(row[1]) for row in rows]
         latencies = [row[3] / row[1] if row[1] else math.nan for row in rows]
         settled_s = max(settling_bins(requests), settling_bins(latencies)) * BIN_MS / 1e3
         one = Switched(
-            candidate.label, switch_s, settled_s, settled_s < 0.45 * seconds, last, worst
+            candidate.label, switch_s, settled_s, settled_s < 0.45 * seconds, last - first, worst
         )
         report(pilot_line(one))
         if not seen and (reason := tripped_by([parse_guard(text) for text in guards], one)):

@@ -12,7 +12,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,12 +93,11 @@ class Captured:
 
     def __init__(self, captures: Sequence[BlockCapture]) -> None:
         self._captures = captures
-        self._began = time.monotonic()
 
     def look(self) -> Look:
-        """The counters of this moment."""
+        """The counters of this moment; its time is that of the series."""
         documents = [json.loads(capture.snapshot(over_time=False)) for capture in self._captures]
-        return look(time.monotonic() - self._began, documents)
+        return look(documents[0]["elapsed_ns"] / 1e9, documents)
 
     def series(self) -> list[tuple[int, int, int, int]]:
         """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
@@ -133,6 +132,11 @@ class Devices:
     def set(self, candidate: Candidate) -> tuple[dict[str, str], float]:
         """Give every queue the candidate's settings; (effective ones, seconds of the longest)."""
         return self._settings.apply(candidate)
+
+    def set_back(self) -> None:
+        """Give every queue at once what was found; the end of the control restores the rest."""
+        with suppress(HostError):
+            self._settings.as_found()
 
     @contextmanager
     def captured(self, seconds: float) -> Iterator[Captured]:
@@ -177,11 +181,15 @@ class LiveSession:
         kind = self.kind_of(workload, candidate)
         before = [snapshot(queue) for queue in self.devices.queues]
         suspended_s = _suspended_s()
-        try:
-            effective, switch_s = self.devices.set(candidate)
-        except HostError as error:
-            raise GateError("knob-changed", str(error)) from error
-        figures, halves, series = self._period(kind, candidate.label)
+        # Counted before the switch, so that no moment under the candidate is unguarded.
+        with self.devices.captured(kind.estimate_s()) as captured:
+            try:
+                effective, switch_s = self.devices.set(candidate)
+            except HostError as error:
+                raise GateError("knob-changed", str(error)) from error
+            switched = captured.look()
+            figures, halves = self._period(kind, candidate.label, captured, switched)
+            series = captured.series()
         metrics = figures.metrics(kind.counted_apart)
         findings = list(self.devices.control.check())
         if self.own:
@@ -201,7 +209,7 @@ class LiveSession:
             properties={
                 **device_facts(self.devices.queues[0]),
                 "effective": effective, "switch_s": switch_s, "halves": halves,
-                "lost": figures.lost, "measured_from_s": kind.wash_out_s,
+                "lost": figures.lost, "measured_from_s": switched.at_s + kind.wash_out_s,
             },
             gates=tuple(findings),
             histograms=_histograms(figures),
@@ -227,42 +235,41 @@ class LiveSession:
         return kind
 
     def _period(
-        self, kind: LiveLoad, label: str
-    ) -> tuple[Look, list[dict[str, float]], list[tuple[int, int, int, int]]]:
-        """(the measured part, metrics of its halves, rows of `Captured.series`)."""
+        self, kind: LiveLoad, label: str, captured: Captured, switched: Look
+    ) -> tuple[Look, list[dict[str, float]]]:
+        """(the measured part, metrics of its halves); `switched` is its beginning."""
         period_s = kind.wash_out_s + kind.seconds
         middle_s = kind.wash_out_s + kind.seconds / 2
         marks: dict[float, Look] = {}
-        with self.devices.captured(period_s) as captured:
-            began, last = time.monotonic(), Look()
-            while True:
-                passed_s = time.monotonic() - began
-                borders = [s for s in (kind.wash_out_s, middle_s, period_s) if s not in marks]
-                if not borders:
-                    break
-                step_s = min(STEP_S - passed_s % STEP_S, max(borders[0] - passed_s, 0))
-                time.sleep(step_s)
-                passed_s = time.monotonic() - began
-                counted = captured.look()
-                if passed_s >= borders[0]:
-                    marks[borders[0]] = counted
-                    if self.own and len(marks) == 1:
-                        self.own.begin()
-                if counted.at_s - last.at_s >= STEP_S / 2:
-                    in_wash_out = passed_s <= kind.wash_out_s
-                    self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
-                    last = counted
-            series = captured.series()
+        began, last = time.monotonic(), switched
+        while True:
+            passed_s = time.monotonic() - began
+            borders = [s for s in (kind.wash_out_s, middle_s, period_s) if s not in marks]
+            if not borders:
+                break
+            step_s = min(STEP_S - passed_s % STEP_S, max(borders[0] - passed_s, 0))
+            time.sleep(step_s)
+            passed_s = time.monotonic() - began
+            counted = captured.look()
+            if passed_s >= borders[0]:
+                marks[borders[0]] = counted
+                if self.own and len(marks) == 1:
+                    self.own.begin()
+            if counted.at_s - last.at_s >= STEP_S / 2:
+                in_wash_out = passed_s <= kind.wash_out_s
+                self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
+                last = counted
         start, middle, end = (marks[s] for s in (kind.wash_out_s, middle_s, period_s))
         apart = kind.counted_apart
         halves = [(middle - start).metrics(apart), (end - middle).metrics(apart)]
-        return end - start, halves, series
+        return end - start, halves
 
     def _look(self, second: Second) -> None:
         second = dataclasses.replace(second, guard_share=self.rails.distance(second.figures))
         self.last.append(second.line())
         self.watch(second)
         if reason := self.rails.see(second.figures):
+            self.devices.set_back()
             raise GuardTripped.under(second.candidate, reason, self.last)
 
 
