@@ -174,10 +174,14 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
     Without `flags` it is what the next block depends on, and nothing else.
     """
     from schedlab.analyse import answer, by_guarantee
+    from schedlab.analyse.sessions import FEWEST_SESSIONS, one_each
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
     primary, secondary = _counted(record, _actors(record))
+    if record.is_of_boots and experiment.stopping.sessions < FEWEST_SESSIONS:
+        # Blocks of two boots are no pairs: what differs may be the boot.
+        primary, secondary = ([*map(one_each, each)] for each in (primary, secondary))
     asked = _question(record, primary)
     ask: Callable[..., Answer] = partial(
         answer,

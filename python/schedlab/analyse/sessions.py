@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from schedlab.analyse.quantiles import Floats
+from schedlab.spec import Samples
 
 FEWEST_SESSIONS = 2
 
@@ -29,6 +30,15 @@ def session_means(
     for (session, _), logs in cells.items():
         by_session.setdefault(session, []).append(float(np.mean(logs)))
     return {session: float(np.mean(means)) for session, means in by_session.items()}
+
+
+def one_each(sample: Samples) -> Samples:
+    """Of every candidate its mean over all runs, as one run: what one session has to tell."""
+    lines = {label: i for i, label in reversed([*enumerate(sample.candidates)])}
+    first = sample.of_lines(sorted(lines.values()))
+    means = session_means(sample.values, sample.candidates, sample.blocks)
+    values = tuple(math.exp(means.get(label, math.nan)) for label in first.candidates)
+    return replace(first, values=values, blocks=(0,) * len(values))
 
 
 @dataclass(frozen=True)

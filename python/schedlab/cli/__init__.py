@@ -17,6 +17,7 @@ from schedlab.errors import SchedlabError, SpecError
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("schedlab.cli.doctor:doctor", "Show what this machine can measure, and why not."),
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
+    "boots": ("schedlab.cli.boots:boots", "Compare kernels and boot parameters by rebooting."),
     "recover": ("schedlab.cli.recover:recover", "Restore what a killed run left changed."),
     "analyse": ("schedlab.cli.analyse:analyse", "Print the verdict of a result folder."),
     "docs": ("schedlab.cli.docs:docs", "Print the guides and references."),

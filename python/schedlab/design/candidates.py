@@ -16,7 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # A first word that is a setting of another layer than the queue, and no label.
 _SETTING = re.compile(
     r"(?:(?:sysctl|cgroup|module|knob)\.[^=]+"
-    r"|thp|governor|energy_performance_preference|boost|run|undo)=.*"
+    r"|thp|governor|energy_performance_preference|boost|run|undo|cmdline)=.*"
 )
 _HEAD = re.compile(r"(?:(?P<label>[^\s:=]+)=)?(?P<head>[^\s:=]+(?::\S+)?)")
 _HINT_ONE = "write LABEL=SCHEDULER SETTING=VALUE …, e.g. 'big=kyber sysctl.vm.dirty_bytes=1G'"

@@ -118,7 +118,9 @@ def measured(view: View) -> str:
     workloads = texts.counted("scope.workloads", len(view.primary))
     device = device_text(view)
     parts = [texts("measured.on", workloads=workloads, device=device) if device else workloads]
-    if answer.used == "hosts":
+    if view.record.is_of_boots:
+        parts.append(texts.counted("measured.boots_of_each", view.experiment.stopping.sessions))
+    elif answer.used == "hosts":
         parts.append(texts.counted("measured.hosts", answer.units))
     elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
@@ -131,6 +133,8 @@ def measured(view: View) -> str:
         parts.append(texts.duration(of.seconds))
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")
     scope = texts(f"scope_of.{answer.scope.replace('-', '_')}")
+    if answer.code == "one-run" and view.record.is_of_boots:
+        scope = texts("scope_of.one_boot")
     if view.medium == "emulated":
         scope = texts("scope_of.model")
     if kind == "import" and not view.experiment.blocked:

@@ -81,6 +81,8 @@ def code(view: View) -> str:
     """The sentence of the code."""
     answer, texts = view.answer, view.texts
     key = answer.code.replace("-", "_")
+    if answer.code == "one-run" and view.record.is_of_boots:
+        key = "one_boot"
     if answer.code == "trade-open" and answer.others is None:
         key = "trade_unknown"
     if answer.code == "keep" and answer.used == "hosts":
@@ -224,8 +226,10 @@ def advice(view: View) -> str:
     of, texts = view.answer.advice, view.texts
     if of is None:
         return ""
-    units = texts.counted(f"scope.more_{view.answer.used}", of.blocks)
-    if of.seconds:
+    is_of_boots = view.record.is_of_boots
+    used = "boots" if is_of_boots else view.answer.used
+    units = texts.counted(f"scope.more_{used}", of.blocks)
+    if of.seconds and not is_of_boots:  # A boot takes longer than what is measured in it.
         units = texts("format.bracket", text=units, inside=texts.duration(of.seconds))
     return texts("answer.advice", units=units, target=words.amount(texts, of.target, bare=True))
 

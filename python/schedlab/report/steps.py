@@ -24,6 +24,8 @@ def next_step(view: View) -> Step | None:
     is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
     if answer.used == "hosts":
         return _of_fleet(view)
+    if view.record.is_of_boots:
+        return _more_boots(view) if is_open else None
     if is_open and (step := _more(view)):
         return step
     if kind != "io" or answer.code == "nothing":
@@ -82,6 +84,17 @@ def _more(view: View) -> Step | None:
     return Step(f"{command} --blocks {blocks}", remark)
 
 
+def _more_boots(view: View) -> Step | None:
+    """The command that adds boots of each kind to the plan; three are the fewest with a bound."""
+    done, advice = view.experiment.stopping.sessions, view.answer.advice
+    if advice is None and done >= BLOCKS_ENOUGH:
+        return None
+    boots = done + advice.blocks if advice else max(BOOTS_FEWEST, done + 1)
+    folder = shlex.quote(str(view.folder.parent)) if view.folder else "DIR"
+    remark = sentences.advice(view) or view.texts("next.more")
+    return Step(f"schedlab boots next {folder} --boots {boots}", remark)
+
+
 def _rest(view: View) -> Step | None:
     """The command for the runs of the plan that were not made: their end was announced."""
     experiment, record = view.experiment, view.record
@@ -97,6 +110,7 @@ def _rest(view: View) -> Step | None:
 
 # From so many blocks on a bound is useful.
 BLOCKS_ENOUGH = 6
+BOOTS_FEWEST = 3
 
 
 def _apply(view: View) -> Step | None:

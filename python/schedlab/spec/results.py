@@ -127,13 +127,14 @@ class Samples:
 
     def of_blocks(self, blocks: Container[int]) -> Samples:
         """The runs of some blocks."""
-        return self._of([i for i, block in enumerate(self.blocks) if block in blocks])
+        return self.of_lines([i for i, block in enumerate(self.blocks) if block in blocks])
 
     def of_candidates(self, labels: Container[str]) -> Samples:
         """The runs of some candidates."""
-        return self._of([i for i, label in enumerate(self.candidates) if label in labels])
+        return self.of_lines([i for i, label in enumerate(self.candidates) if label in labels])
 
-    def _of(self, lines: Sequence[int]) -> Samples:
+    def of_lines(self, lines: Sequence[int]) -> Samples:
+        """Some of the rows, by their numbers."""
         columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts",
                    "hosts")  # fmt: skip
         some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
@@ -220,6 +221,11 @@ class Record:
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
     planning: Planning | None = None
+
+    @property
+    def is_of_boots(self) -> bool:
+        """Whether its candidates are kinds of boots, a round of which is a session."""
+        return bool(self.host.get("boots"))
 
     @property
     def omitted(self) -> Mapping[str, str]:

@@ -1,0 +1,136 @@
+"""`schedlab boots`: compare kernels and boot parameters, a reboot between two measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedlab.cli import LazyGroup
+from schedlab.cli.apply import root_option
+from schedlab.cli.options import PATH, destroy_option, json_option, out_option, trust_option
+from schedlab.cli.types import Words
+
+BOOTS = {
+    "init": ("schedlab.cli.boots:init", "Plan the boots of an experiment file."),
+    "next": ("schedlab.cli.boots:next_", "Measure this boot, and choose the next one."),
+    "status": ("schedlab.cli.boots:status", "Show what was measured, and what is due."),
+    "end": ("schedlab.cli.boots:end", "Boot the default again; show the result so far."),
+}
+folder_argument = click.argument("folder", type=PATH, required=False)
+
+
+@click.group(cls=LazyGroup, commands_by_name=BOOTS)
+def boots() -> None:
+    """Compare kernels and boot parameters: each is booted several times, in random order."""
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option("--kernels", type=Words(), metavar="NAMES", help="Releases, as `uname -r` has them.")
+@click.option(
+    "--candidate", "candidates", multiple=True, metavar="TEXT",
+    help="One with boot parameters: 'one-cpu=6.1.0-18-amd64 cmdline=maxcpus=1'.",
+)  # fmt: skip
+@click.option("--boots", type=click.IntRange(1, 1000), default=6, show_default=True,
+              help="Boots of each.")  # fmt: skip
+@click.option("--with", "command", default="", metavar="COMMAND",
+              help="Sets the next boot (default: GRUB or systemd-boot).")  # fmt: skip
+@click.option("--unit", is_flag=True, help="Go on after each reboot, by a unit of systemd.")
+@trust_option
+@destroy_option
+@root_option
+@out_option
+@json_option
+def init(
+    file: Path, kernels: tuple[str, ...] | None, candidates: tuple[str, ...], unit: bool,
+    root: Path, out: Path | None, as_json: bool, **typed: Any,
+) -> None:  # fmt: skip
+    """Plan boots that each measure the experiment in FILE. The first kernel is the baseline.
+
+    COMMAND finds $SCHEDLAB_BOOT, $SCHEDLAB_KERNEL and $SCHEDLAB_CMDLINE, empty for the default.
+    """
+    from schedlab.app import boots as plans
+    from schedlab.app.files import read_experiment
+    from schedlab.app.measure import default_folder
+    from schedlab.app.options import permission
+    from schedlab.cli.show import print_json
+    from schedlab.design.boots import parse_kind, plan_boots
+
+    release, usual = plans.running()
+    kinds = [parse_kind(text, release) for text in (*(kernels or ()), *candidates)]
+    plan = plan_boots(read_experiment(file), kinds, typed["boots"], usual, typed["command"])
+    trust, device = typed["trust"], typed["destroy_data"]
+    allowed = permission(device, trust=trust, in_use=trust)
+    made = plans.create(out or default_folder(file.stem), plan, allowed, root)
+    words = [*(["--trust"] if trust else []), *(["--destroy-data", str(device)] if device else [])]
+    if unit:
+        made.install_unit(words)
+    if as_json:
+        print_json(made.as_json())
+        return
+    click.echo("\n".join(made.lines(words)))
+
+
+@click.command("next")
+@folder_argument
+@click.option("--reboot", is_flag=True, help="Reboot afterwards, unless all is measured.")
+@click.option("--boots", type=click.IntRange(1, 1000), help="Extend the plan: boots of each.")
+@trust_option
+@destroy_option
+@json_option
+def next_(
+    folder: Path | None, reboot: bool, boots: int | None, trust: bool, destroy_data: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Measure what is due in this boot, and have the boot loader boot what is next, once.
+
+    FOLDER is that of `boots init` (default: the plan under way). After the last boot the default
+    is booted again, and the result is shown.
+    """
+    from schedlab.app.boots import Boots
+    from schedlab.app.boots import reboot as reboot_now
+    from schedlab.app.options import permission
+    from schedlab.cli.show import measuring, present, print_json
+
+    plan = Boots(folder)
+    if boots:
+        plan.extend(boots)
+    with measuring() as observer:
+        result = plan.next(permission(destroy_data, trust=trust, in_use=trust), observer)
+    if result:
+        present(result, as_json)
+        return
+    if as_json:
+        print_json(plan.as_json())
+    else:
+        click.echo("\n".join(plan.lines()))
+    if reboot:
+        reboot_now()
+
+
+@click.command()
+@folder_argument
+@json_option
+def status(folder: Path | None, as_json: bool) -> None:
+    """Show which boots were measured, which were killed or foreign, and what is next."""
+    from schedlab.app.boots import Boots
+    from schedlab.cli.show import print_json
+
+    plan = Boots(folder)
+    if as_json:
+        print_json(plan.as_json())
+    else:
+        click.echo("\n".join(plan.lines()))
+
+
+@click.command()
+@folder_argument
+@json_option
+def end(folder: Path | None, as_json: bool) -> None:
+    """Boot the default again, remove the unit, and show the result of the whole rounds."""
+    from schedlab.app.boots import Boots
+    from schedlab.cli.show import present
+
+    present(Boots(folder).end(), as_json)
