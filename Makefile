@@ -11,7 +11,7 @@ TEST_PACKAGES := blktrace btrfs-progs chromium fio grub2-common hdparm strace ti
 PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-machine test-kernels test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
+.PHONY: run setup test test-machine test-kernels test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -77,6 +77,11 @@ test-fleet: setup
 	@tests/install-packages iproute2 libwrap0 openssh-client util-linux
 	@tests/unpack openssh-server sshd target/openssh
 	. $(BIN)/activate && pytest --quiet tests/fleet/hosts.py
+
+# Two kernels and a boot parameter in random order, one boot killed and one foreign (`schedlab boots`).
+test-boots: setup
+	@tests/install-packages $(KERNEL_PACKAGES)
+	$(BIN)/python tests/kernels/boots.py
 
 lint: setup
 	tests/run-all --lint-only

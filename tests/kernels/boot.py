@@ -27,6 +27,9 @@ MEMORY = "3G"
 # An AMD processor whose frequencies are those of `cpufreq.asl`, which uses the reserved memory.
 CPU = "max,family=25,model=1"
 ARGUMENTS = "amd_pstate=active memmap=64K$0x70000000"
+SMOKE = f"""cd {PROJECT} && .venv/bin/python -m pytest -p no:cacheprovider --tb=short -q \\
+  --color=no -c pyproject.toml @tests/kernels/smoke.txt --junitxml=/tmp/results/smoke.xml
+"""
 # What the guest must have before it sees the root of the host.
 FIRST_MODULES = (
     "virtio_pci",
@@ -121,11 +124,30 @@ def fetched(package: str) -> Path:
 
 
 def boot(root: Path, version: str, results: Path) -> None:
-    """Run the guest until it powers off; its console goes to `console.log`."""
-    scratch = root / "scratch.img"
-    scratch.unlink(missing_ok=True)
-    with scratch.open("wb") as disk:
+    """Run the smoke tests in a guest until it powers off; its console goes to `console.log`."""
+    scratch = make_disk(root / "scratch.img")
+    image = initramfs(root, version, SMOKE)
+    try:
+        command = guest(root, version, results, scratch, image)
+        subprocess.run(command, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        print(f"Linux {version} was stopped after {TIMEOUT_S} s")
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def make_disk(path: Path) -> Path:
+    """A new sparse disk, on which the guest makes its file system when it boots first."""
+    path.unlink(missing_ok=True)
+    with path.open("wb") as disk:
         disk.truncate(6 << 30)
+    return path
+
+
+def guest(
+    root: Path, version: str, results: Path, disk: Path, image: Path, words: str = ""
+) -> list[str]:
+    """The command that boots a kernel, with further words on its command line."""
     tables = root / "cpufreq.aml"
     compiling = ["iasl", "-p", tables.with_suffix(""), HERE / "cpufreq.asl"]
     subprocess.run(compiling, check=True, stdout=subprocess.DEVNULL)
@@ -135,24 +157,19 @@ def boot(root: Path, version: str, results: Path) -> None:
         *("-cpu", CPU, "-m", MEMORY, "-display", "none", "-nodefaults", "-no-reboot"),
         *("-acpitable", f"file={tables}"),
         *("-kernel", str(root / "boot" / f"vmlinuz-{version}")),
-        *("-initrd", str(initramfs(root, version))),
-        *("-append", f"console=ttyS0 quiet panic=-1 {ARGUMENTS}"),
+        *("-initrd", str(image)),
+        *("-append", f"console=ttyS0 quiet panic=-1 {ARGUMENTS} {words}".strip()),
         *("-serial", f"file:{root / 'console.log'}"),
-        *("-drive", f"file={scratch},format=raw,if=virtio,cache=unsafe"),
+        *("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"),
     ]
     for tag, (path, readonly) in shares.items():
         command += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none"
                     f",readonly={readonly},multidevs=remap"]  # fmt: skip
-    try:
-        subprocess.run(command, check=False, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        print(f"Linux {version} was stopped after {TIMEOUT_S} s")
-    finally:
-        scratch.unlink(missing_ok=True)
+    return command
 
 
-def initramfs(root: Path, version: str) -> Path:
-    """A small root with busybox, the first modules and `init`."""
+def initramfs(root: Path, version: str, job: str) -> Path:
+    """A small root with busybox, the first modules, `init`, and the shell script that it runs."""
     tree = root / "initramfs"
     shutil.rmtree(tree, ignore_errors=True)
     for name in ("bin", "proc", "sys", "dev", "host", "upper", "root", f"lib/modules/{version}"):
@@ -170,13 +187,13 @@ def initramfs(root: Path, version: str) -> Path:
     settings = {
         "FIRST": " ".join(FIRST_MODULES),
         "KERNEL_ROOT": str(root),
-        "PROJECT": str(PROJECT),
         "MODULES": "".join(f"load {name}\n" for name in TEST_MODULES),
     }
     for name, value in settings.items():
         script = script.replace(f"@{name}@", value)
     (tree / "init").write_text(script, encoding="utf-8")
     (tree / "init").chmod(0o755)
+    (tree / "job").write_text(job, encoding="utf-8")
     image = root / "initramfs.img"
     names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
     with image.open("wb") as out:

@@ -29,13 +29,13 @@ from typing import Any
 from schedlab.app import measure
 from schedlab.app.admit import admit
 from schedlab.app.measure import SILENT, Observer
-from schedlab.design.boots import BootPlan, is_other
+from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.host import bootloader as loaders
 from schedlab.host import journal
 from schedlab.result import Result
 from schedlab.run.admitted import Permission
-from schedlab.spec import ATTEMPTS_MAX, Plan, Record, from_json, to_json
+from schedlab.spec import ATTEMPTS_MAX, Experiment, Plan, Record, from_json, to_json
 from schedlab.spec.checked_line import decode, encode
 from schedlab.store.files import make_directory, read_beneath, write_atomic
 from schedlab.store.folder import EXPERIMENT, Folder
@@ -86,6 +86,13 @@ def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
             Path(name).unlink(missing_ok=True)
         _held_file(state).unlink()
     return lines
+
+
+def planned(experiment: Experiment, texts: Sequence[str], rounds: int, command: str) -> BootPlan:
+    """The boots of kinds as typed, `rounds` of each, beside the kernel that runs now."""
+    release, usual = running()
+    kinds = [parse_kind(text, release) for text in texts]
+    return plan_boots(experiment, kinds, rounds, usual, command)
 
 
 def create(path: Path, plan: BootPlan, permission: Permission, root: Path = Path("/")) -> Boots:

@@ -56,11 +56,9 @@ def init(
     from schedlab.app.measure import default_folder
     from schedlab.app.options import permission
     from schedlab.cli.show import print_json
-    from schedlab.design.boots import parse_kind, plan_boots
 
-    release, usual = plans.running()
-    kinds = [parse_kind(text, release) for text in (*(kernels or ()), *candidates)]
-    plan = plan_boots(read_experiment(file), kinds, typed["boots"], usual, typed["command"])
+    texts = (*(kernels or ()), *candidates)
+    plan = plans.planned(read_experiment(file), texts, typed["boots"], typed["command"])
     trust, device = typed["trust"], typed["destroy_data"]
     allowed = permission(device, trust=trust, in_use=trust)
     made = plans.create(out or default_folder(file.stem), plan, allowed, root)

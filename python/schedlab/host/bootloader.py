@@ -161,7 +161,10 @@ class SystemdBoot:
     """systemd-boot, by `bootctl`: the next entry is an EFI variable that the firmware forgets."""
 
     def __init__(self) -> None:
-        self._entries = json.loads(_output("bootctl", "list", "--json=short"))
+        # Up to systemd 253 an object on each line, then an array.
+        values = map(json.loads, _output("bootctl", "list", "--json=short").splitlines())
+        lists = (value if isinstance(value, list) else [value] for value in values)
+        self._entries = [entry for entries in lists for entry in entries]
 
     def check(self, label: str, kernel: str, cmdline: str) -> None:
         """SpecError unless there is an entry of that kernel, with a file where words are added."""
@@ -190,7 +193,7 @@ class SystemdBoot:
                     if each.get("id") != f"{ENTRY}.conf"}  # fmt: skip
         if kernel not in versions:
             raise SpecError(f"bootctl lists no Linux {kernel}", nearest(kernel, versions))
-        if as_file and versions[kernel].get("type") != "type1":
+        if as_file and not str(versions[kernel].get("path")).endswith(".conf"):
             raise SpecError(f"the entry of Linux {kernel} is one image: its command line is fixed",
                             "use --with COMMAND")  # fmt: skip
         return dict(versions[kernel])
