@@ -26,6 +26,7 @@ TIMEOUT_S = 3600
 MEMORY = "3G"
 # An AMD processor whose frequencies are those of `cpufreq.asl`, which uses the reserved memory.
 CPU = "max,family=25,model=1"
+COMMON = "console=ttyS0 quiet panic=-1"
 ARGUMENTS = "amd_pstate=active memmap=64K$0x70000000"
 SMOKE = f"""cd {PROJECT} && .venv/bin/python -m pytest -p no:cacheprovider --tb=short -q \\
   --color=no -c pyproject.toml @tests/kernels/smoke.txt --junitxml=/tmp/results/smoke.xml
@@ -151,17 +152,26 @@ def guest(
     tables = root / "cpufreq.aml"
     compiling = ["iasl", "-p", tables.with_suffix(""), HERE / "cpufreq.asl"]
     subprocess.run(compiling, check=True, stdout=subprocess.DEVNULL)
+    return [
+        *machine(results, root / "console.log", disk),
+        *("-acpitable", f"file={tables}"),
+        *("-kernel", str(root / "boot" / f"vmlinuz-{version}")),
+        *("-initrd", str(image)),
+        *("-append", f"{COMMON} {ARGUMENTS} {words}".strip()),
+    ]
+
+
+def machine(results: Path, console: Path, *disks: Path) -> list[str]:
+    """A machine that sees the root of the host, and boots its last disk if it has no kernel."""
     shares = {"root": ("/", "on"), "results": (str(results), "off")}
     command = [
         *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2"),
         *("-cpu", CPU, "-m", MEMORY, "-display", "none", "-nodefaults", "-no-reboot"),
-        *("-acpitable", f"file={tables}"),
-        *("-kernel", str(root / "boot" / f"vmlinuz-{version}")),
-        *("-initrd", str(image)),
-        *("-append", f"console=ttyS0 quiet panic=-1 {ARGUMENTS} {words}".strip()),
-        *("-serial", f"file:{root / 'console.log'}"),
-        *("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"),
+        *("-serial", f"file:{console}"),
     ]
+    for number, disk in enumerate(disks):
+        command += ["-drive", f"file={disk},format=raw,if=none,id=disk{number},cache=unsafe"]
+        command += ["-device", f"virtio-blk-pci,drive=disk{number},bootindex={9 - number}"]
     for tag, (path, readonly) in shares.items():
         command += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none"
                     f",readonly={readonly},multidevs=remap"]  # fmt: skip

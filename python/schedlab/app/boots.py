@@ -235,8 +235,9 @@ class Boots:
             return [*lines, f"Result  {self.path / RESULT}"]
         kind, command = plan.kind_of(due), ["schedlab", "boots", "next", str(self.path), *words]
         what = f"Linux {kind.kernel} {kind.cmdline}".strip()
-        used = any(e["event"] in USED and e["boot"] == journal.boot_id() for e in self.events)
-        then = "reboot, then " if used and held() else ""
+        last = self.events[-1]
+        is_chosen = last["event"] == "chosen" and last["boot"] == journal.boot_id()
+        then = "reboot, then " if is_chosen else ""
         name = "" if kind.label == kind.kernel else f"{kind.label}: "
         return [*lines, f"Next    {name}{what}: {then}{shlex.join(command)}"]
 
