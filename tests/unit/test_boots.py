@@ -18,7 +18,9 @@ from schedlab.host import bootloader, journal
 from schedlab.kinds import Outcome
 from schedlab.store.folder import Folder
 
+# In the order of this seed the default kernel comes first.
 FILE = """
+seed = 3
 kind = "cpu"
 candidates = ["other"]
 stopping = { blocks = 2 }
@@ -110,16 +112,18 @@ def test_a_plan_ends_complete_over_a_kill_and_a_foreign_boot(machine):
         if machine.boots == 6:
             machine.kill_at = 6
         ended = machine.run("next")
+        if machine.boots == 7:  # the default, after the kill: as often as one likes
+            ended = machine.run("next")
         if "Report" in ended.output:
             break
     events = machine.events()
     plan = machine.opened_plan()
     assert plan.due is None and events.count("done") == 9
     assert events.count("foreign") == events.count("killed") == 1
-    assert machine.boots in (1 + 9 + 2, 1 + 9 + 3)  # after the kill perhaps into the default first
+    assert machine.boots == 1 + 9 + 3  # after the kill into the default first
     result = plans.Result(Folder.open(machine.directory / "plan" / "result"))
     record, answer = result.record, result.answer
-    assert record.notices == () and len(record.runs) == 9 * 2
+    assert record.notices == () and len({(r.block, r.position) for r in record.runs}) == 9 * 2
     assert {c.label for c in record.experiment.candidates} == {OLD, NEW, "one-cpu"}
     for run in record.runs:
         kind = run.candidate if run.candidate != "one-cpu" else ONE
