@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from kernel_check import CHECKS, checks_of
@@ -268,3 +269,33 @@ def test_sentences_of_the_iozone_model_follow_its_tables():
     untied["cfq", "Read", RECORDS[0]] = [1000.0] * 3
     cut = " ".join(sentences(untied, rates(), rates()))
     assert "The others: Read 16M (10.0%). Their records are longer" in cut
+
+
+# The longest time, in s, in which a process that always has requests may get none: what is queued
+# before it, at most 130 records on this disk, and what the scheduler's own times allow. `none` has
+# no bound, because a race decides who gets a tag.
+STARVED_MOST = {
+    "none": 1.5, "noop": 1.5, "deadline": 1.5, "mq-deadline": 1.5, "kyber": 1.5, "cfq": 1.5,
+    "bfq:low_latency=0": 2.5,
+    # As long as the weight of a new process is raised.
+    "bfq": 10.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheduler", STARVED_MOST)
+def test_no_process_starves_beyond_the_bound_of_the_scheduler(scheduler):
+    for preset, seed in itertools.product(presets(), (1, 7, 20)):
+        first_come = {"tag_retaken": 0.0} if scheduler == "none" else {}
+        simulation = HostSimulation(
+            scheduler=scheduler, processes=preset, seed=seed, settings=first_come
+        )
+        run, log = simulation.run_logged()
+        for number, process in enumerate(run["processes"]):
+            start_ns = 1e9 if (preset, process["name"]) == LATE else 0
+            done_ns = np.sort(log["completed_ns"][log["process"] == number])
+            times_ns = [start_ns, *done_ns[done_ns < 20e9], 20e9]
+            starved_s = np.diff(times_ns).max() / 1e9
+            assert starved_s < STARVED_MOST[scheduler], (preset, seed, process["name"])
+
+
+LATE = ("sequential-then-random", "random")

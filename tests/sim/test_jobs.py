@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from schedlab.sim.host import HostSimulation
 from schedlab.sim.host_job import HostJob
 from schedlab.sim.jobs import model_of
 from schedlab.sim.request_log import HOST_COLUMNS
+from schedlab.sim.sweep import read_sweep, run_point
 
 # What is simulated in so many ways, short: device, source, queue.
 SSD = ("--device", "ncq2014", "--workload", "A", "--policy", "tsb", "--requests", "300")
@@ -176,3 +179,82 @@ def test_a_log_of_processes_is_csv_whatever_their_names(tmp_path: Path) -> None:
     assert [[int(row[name]) for name in HOST_COLUMNS] for row in rows] == [
         [int(row[name]) for name in HOST_COLUMNS] for row in direct
     ]
+
+
+SWEEPS: dict[str, dict[str, Any]] = {
+    "serial": {"policy": "tsb", "workload": "A", "requests": 300},
+    "stb": {"policy": "stb", "workload": "A", "requests": 400},
+    "parallel": {"device": "sata-ssd", "service": "parallel", "policy": "fcfs", "workload": "A"},
+    "trace": {"trace": "TRACE", "workload.volumes": "region", "workload.fit": "wrap"},
+    "host": {"scheduler": "mq-deadline", "processes": "readers3-deep", "seconds": 1.0},
+    "host trace": {"scheduler": "none", "trace": "TRACE", "size": "8GiB"},
+}  # fmt: skip
+SWEPT: dict[str, Any] = {
+    "policy.alpha": 0.3, "policy.aging": "every-arrival", "policy.read_limit": "3ms",
+    "policy.bundle_pages": 3, "policy.bundle_min": 3, "device": "nvme", "service": "parallel",
+    "device.buffer.size": "1MiB", "device.flash.channels": 2, "workload": "C",
+    "workload.read_share": 0.1, "workload.name": "B", "workload.time_scale": 3.0, "requests": 40,
+    "processes": "levels", "seconds": 0.5, "tags": 2, "nr_requests": 3, "window": 2,
+    "trace_set": {"time_scale": 2.0}, "device_set": {"rpm": 5400}, "scheduler": "bfq",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SWEPT)
+def test_every_key_of_a_sweep_changes_its_figures_or_is_refused(key: str, traces: Path) -> None:
+    changes = 0
+    others = [each for each in SWEEPS.items() if each[1].get(key) != SWEPT[key]]
+    for name, base in others:
+        places = {"trace": str(traces / "TRACE")} if "trace" in base else {}
+        file = traces / "sweep.toml"
+
+        def rows(settings: Mapping[str, Any], file: Path = file) -> Any:
+            fixed = "\n".join(f"{json.dumps(k)} = {inline(v)}" for k, v in settings.items())
+            file.write_text(f"seeds = 1\n[fixed]\n{fixed}\n")
+            (point,) = read_sweep(file).points
+            return json.loads(run_point(point.settings, 1))["metrics"]
+
+        before = rows(base | places)
+        try:
+            after = rows(base | places | {key: SWEPT[key]})
+        except SpecError:
+            continue
+        # No page of this trace is touched twice.
+        assert after != before or (name, key) == ("trace", "device.buffer.size"), (name, key)
+        changes += 1
+    assert changes or key == "workload.name"
+
+
+def inline(value: Any) -> str:
+    """A value in TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {inline(each)}" for key, each in value.items()) + "}"
+    return json.dumps(value)
+
+
+COMPARED = {
+    "--buffer": "1MiB", "--seeds": "3", "--seed": "5", "--requests": "150", "--warm-up": "40ms",
+    "--set": "queue.depth=2", "--policies": "fcfs,s", "--workloads": "B", "--depth": "3",
+    "--metric": "mean_write_ms", "--service": "parallel", "--tags": "2", "--trace": "TRACE:spc",
+}  # fmt: skip
+
+
+def test_every_option_of_a_comparison_changes_it_or_is_refused(traces: Path) -> None:
+    base = ["--device", "ncq2014", "--policies", "fcfs,tsb", "--workloads", "A", "--json"]
+    base += ["--requests", "200", "--seeds", "2"]
+    folders = itertools.count()
+
+    def figures_of(*more: str) -> Any:
+        result = invoke(compare, [*base, *more, "--out", str(traces / f"out{next(folders)}")])
+        if result.exit_code and isinstance(result.exception, SpecError):
+            return None
+        answer = json.loads(result.stdout)
+        return answer["candidates"], answer["rows"], answer["bound"]
+
+    before = figures_of()
+    assert before == figures_of()
+    refused = set()
+    for option, value in COMPARED.items():
+        after = figures_of(option, str(traces / value) if option == "--trace" else value)
+        assert after != before, option
+        refused |= {option} if after is None else set()
+    assert refused == {"--depth", "--tags", "--trace"}

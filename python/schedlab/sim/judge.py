@@ -52,17 +52,29 @@ def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
     return []
 
 
-# Policies that do not order by an estimated time: nothing ages under them.
-WITHOUT_AGING = ("fcfs", "irbw-fifo", "irbw-fifo-rp", "stb")
+# The parameters of a policy; all others order by an estimated time, which ages what waits.
+AGED = frozenset({"alpha", "aging"})
+PARAMETERS: Mapping[str, frozenset[str]] = {
+    "fcfs": frozenset(),
+    "irbw-fifo": frozenset({"bundle_pages"}),
+    "irbw-fifo-rp": frozenset({"bundle_pages"}),
+    "stb": frozenset({"bundle_pages", "bundle_min", "read_limit", "write_limit"}),
+}
 
 
-def refuse_idle_aging(typed: Mapping[str, Any], policies: Sequence[str]) -> None:
-    """SpecError for `--alpha` or `--aging` where no policy ages what waits."""
-    idle = [f"--{name}" for name in ("alpha", "aging") if typed.get(name) is not None]
-    if idle and all(policy in WITHOUT_AGING for policy in policies):
-        named = ", ".join(policies)
-        hint = f"omit {idle[0]}, or use s, sb, ts, tsb, sitf"
-        raise SpecError(f"{idle[0]} would change nothing under {named}: nothing ages there", hint)
+def refuse_idle_parameters(typed: Mapping[str, str], policies: Sequence[str]) -> None:
+    """SpecError for a parameter that none of the policies has; `typed` names it as it was given
+    (`--alpha`: `alpha`).
+    """
+    known = AGED.union(*PARAMETERS.values())
+    for given, name in typed.items():
+        if name in known and not any(name in PARAMETERS.get(p, AGED) for p in policies):
+            owners = [policy for policy, own in PARAMETERS.items() if name in own]
+            named = ", ".join(owners or ("s", "sb", "ts", "tsb", "sitf"))
+            raise SpecError(
+                f"{given} would change nothing under {', '.join(dict.fromkeys(policies))}",
+                f"omit {given}, or use {named}",
+            )
 
 
 def parse_warm_up(text: str) -> dict[str, Any] | None:

@@ -61,7 +61,11 @@ class SsdJob:
         )  # fmt: skip
         if job.log is not None:
             check_log_name(job.log)
-        judge.refuse_idle_aging(typed, [str(c.settings["policy"]) for c in job.candidates()])
+        candidates = [each.settings for each in job.candidates()]
+        policies = [str(settings["policy"]) for settings in candidates]
+        judge.refuse_idle_parameters({f"--{name}": name for name in aged}, policies)
+        for policy, settings in zip(policies, candidates, strict=True):
+            judge.refuse_idle_parameters({f"{policy}:{name}": name for name in settings}, [policy])
         return job
 
     def candidates(self) -> Any:

@@ -22,12 +22,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.sim.judge import refuse_idle_parameters
 from schedlab.sim.runs import Simulation
 from schedlab.spec import to_json
 from schedlab.spec.reading import read_toml
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from schedlab.sim.host import HostSimulation
 
 WHOLE_KEYS = ("device", "policy", "workload", "service", "requests")
+# Of a sweep of the kernel's schedulers: what a trace replaces, and what works only with one.
+PROCESS_KEYS = {"processes", "seconds"}
+TRACE_KEYS = {"format", "requests", "trace_set"}
 TABLES = {"device": "device_set", "policy": "policy_set", "workload": "workload_set"}
 
 
@@ -105,7 +109,24 @@ def read_sweep(path: Path) -> Sweep:
     )
     for point in points:
         host_simulation(point) if "scheduler" in point.settings else point.simulation()
+    _refuse_idle([point.settings for point in points])
     return Sweep(points, text, tree.get("title", ""))
+
+
+def _refuse_idle(all_settings: Sequence[Mapping[str, Any]]) -> None:
+    """SpecError for a key that changes nothing in any simulation of the sweep."""
+    keys = {key for settings in all_settings for key in settings}
+    policies = [str(settings.get("policy", "fcfs")) for settings in all_settings]
+    own = {key: key.removeprefix("policy.") for key in sorted(keys) if key.startswith("policy.")}
+    refuse_idle_parameters(own, policies)
+    idle = {"workload.name"} if "workload" in keys else set()
+    if "trace" in keys:
+        idle |= {"workload", *PROCESS_KEYS}
+    elif "scheduler" in keys:
+        idle |= TRACE_KEYS
+    if found := sorted(keys & idle):
+        source = "a trace" if "trace" in keys else "no trace" if "scheduler" in keys else "workload"
+        raise SpecError(f"sweep: {found[0]} would change nothing with {source}", "omit it")
 
 
 def host_simulation(point: Point) -> HostSimulation:
