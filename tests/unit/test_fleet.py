@@ -136,7 +136,7 @@ def test_an_administrator_reads_where_it_holds_and_where_not(tmp_path):
     better = fleet_of(tmp_path / "b", [2.0, 1.9, 2.2, 2.1, 2.05, 1.95])
     _, text = sentences(better, tmp_path / "better")
     assert text.startswith("Take bfq: proven the best on w.")
-    assert "On all 6 machines bfq was measured within 5 % of the best." in text
+    assert "On each of the 6 machines bfq was measured within 5 % of the best." in text
     assert "From machine to machine bfq is 1.9 to 2.2 times as good as none on w." in text
     assert "opposite" not in text
     _, alike = sentences(fleet_of(tmp_path / "a", [2.0] * 3), tmp_path / "alike")

@@ -26,6 +26,7 @@ def test_each_host_has_a_line_for_what_it_does_and_the_reason_why_it_ended():
     for each in [
         event("on_start", "a", "install"), event("on_start", "b", "install"),
         event("on_start", "a"),
+        event("retry", "a", stdout="runs 0 0", cmd=[]),
         event("retry", "a", stdout="runs 3 12", cmd=[]), event("retry", "a", stdout="runs 3 12"),
         event("on_unreachable", "b", msg="Task failed: no\nroute"), event("on_start", "b"),
         event("on_failed", "a", stdout=error, cmd=[], msg="non-zero return code"),

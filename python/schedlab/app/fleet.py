@@ -126,7 +126,7 @@ def note(hosts: dict[str, HostState], event: Mapping[str, Any], show: Show) -> N
     elif kind == "runner_retry" and (counts := str(result.get("stdout", "")).split())[:1] == [
         "runs"
     ]:
-        text = f"{counts[1]} of {counts[2]} runs"
+        text = f"{counts[1]} of {counts[2]} runs" if counts[2] != "0" else text
     if kind in ("runner_on_ok", *FAILED) and "cmd" in result:
         state.output = str(result.get("stdout", ""))
     if text != state.text:

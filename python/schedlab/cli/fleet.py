@@ -61,7 +61,9 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
     for host, why in measured.missing.items():
         print_message(f"missing: {host}: {why}")
     if len(measured.folders) < 2:
-        raise HostError(f"{len(measured.folders)} machines came home: nothing to join", hint)
+        total = len(measured.folders) + len(measured.missing)
+        came = f"{len(measured.folders)} of {total} machines measured it"
+        raise HostError(f"{came}: an answer needs two", hint)
     if measured.missing:
         print_message(f"hint: {hint}")
     present(joined(place, measured.folders), as_json)
