@@ -18,8 +18,8 @@ UNPACKED = Path(__file__).parents[2] / "target" / "openssh" / "usr" / "sbin"
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:{UNPACKED}") or "sshd"
 
 START = """
-mount -t tmpfs run /run && mount -t tmpfs lib /var/lib && mkdir /run/sshd /var/lib/schedlab
-grep -q ^sshd: /etc/passwd || mount --bind "$1/passwd" /etc/passwd
+mount -t tmpfs run /run && mount -t tmpfs lib /var/lib && mkdir /run/sshd /run/home
+mount --bind "$1/passwd" /etc/passwd
 echo "$3" >/var/lib/work && mount "$2" /mnt
 ip link set lo up && exec {sshd} -D -e -f "$1/sshd_config"
 """
@@ -61,8 +61,9 @@ def keys(place: Path) -> Path:
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True
         )
-    passwd = Path("/etc/passwd").read_text()
-    (place / "passwd").write_text(f"{passwd}sshd:x:998:65534::/run/sshd:/usr/sbin/nologin\n")
+    # Not the files that root's shell reads on this machine: a killed login may leave a lock there.
+    users = "root:x:0:0::/run/home:/bin/sh\nsshd:x:998:65534::/run/sshd:/usr/sbin/nologin\n"
+    (place / "passwd").write_text(users)
     (place / "sshd_config").write_text(
         f"HostKey {place}/host\nAuthorizedKeysFile {place}/user.pub\nStrictModes no\nUsePAM no\n"
         "PermitRootLogin prohibit-password\nPidFile none\nSubsystem sftp internal-sftp\n"
