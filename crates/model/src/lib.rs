@@ -20,6 +20,7 @@
 mod histogram;
 mod rng;
 mod schedule;
+mod script;
 mod steps;
 mod units;
 mod workload;
@@ -27,6 +28,7 @@ mod workload;
 pub use histogram::{histogram_bin, histogram_bin_range, Bin, Histogram, HISTOGRAM_BINS};
 pub use rng::Rng;
 pub use schedule::Schedule;
+pub use script::{Action, After, Course, Script, ScriptStep, Timing};
 pub use steps::{Step, Steps};
 pub use units::{Bytes, Nanos, UnitError};
 pub use workload::{Arrivals, Direction, Pattern, Request, Workload, WorkloadError};

@@ -8,20 +8,25 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use schedlab_load::io::{self, nop, timings, Decision, IoError, Job, ReadyGroup};
 
+use crate::replay_plan::ReplayPlan;
+
 /// Runs a job and returns its result as JSON.
 ///
 /// The GIL is released; signals are checked every 20 ms. Ctrl-C ends the job, whose result then
 /// has `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
 /// measured window, as if its time were over. `on_ready`, if given, is called once with the JSON of
-/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them starts.
+/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them starts. `replay` has
+/// the streams that groups replay.
 #[pyfunction]
-#[pyo3(signature = (job_json, should_end=None, on_ready=None))]
+#[pyo3(signature = (job_json, should_end=None, on_ready=None, replay=None))]
 pub fn run_io_job(
     py: Python<'_>,
     job_json: &str,
     should_end: Option<Py<PyAny>>,
     on_ready: Option<Py<PyAny>>,
+    replay: Option<PyRef<'_, ReplayPlan>>,
 ) -> PyResult<String> {
+    let scripts = replay.map_or_else(Vec::new, |plan| plan.scripts());
     let cancel = Mutex::new(CancelPoll::new(should_end));
     let poll = || match cancel.lock() {
         Ok(mut cancel) => cancel.poll(),
@@ -33,7 +38,8 @@ pub fn run_io_job(
         }
     };
     let outcome = py.detach(|| {
-        let job = Job::from_json(job_json)?;
+        let mut job = Job::from_json(job_json)?;
+        job.attach(&scripts)?;
         io::run_watched(&job, &mut |groups| introduce(groups), &mut || poll())
     });
     let cancel = cancel.into_inner().unwrap_or_else(PoisonError::into_inner);

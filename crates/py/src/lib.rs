@@ -16,6 +16,7 @@ mod host_sim;
 mod io_job;
 mod launched;
 mod record_capture;
+mod replay_plan;
 mod runqueue_capture;
 mod sim_names;
 mod sim_policy;
@@ -29,6 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<block_capture::BlockCapture>()?;
     module.add_class::<record_capture::RecordCapture>()?;
+    module.add_class::<replay_plan::ReplayPlan>()?;
     module.add_class::<burst_capture::BurstCapture>()?;
     module.add_function(wrap_pyfunction!(
         burst_capture::probe_burst_sources,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.app import comparison as io_comparison
-from schedlab.app import cpu_comparison, own_work
+from schedlab.app import cpu_comparison, own_work, recorded_work
 from schedlab.app.comparison import Load, Place, families_of, stopping_of
 from schedlab.app.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
 from schedlab.app.own_work import OwnWork, usual_user
@@ -38,6 +38,7 @@ _EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
 # What an option may work with beside other options and families of workloads.
 _COMMAND, _BUILT_IN, _WINDOW = "a COMMAND", "built-in workloads", "a window"
+_TRACE = "a recorded load"
 # Options as typed, each with what it works with (`cli/sections.py`).
 Named = Mapping[str, Sequence[str]]
 
@@ -161,7 +162,15 @@ def _io_comparison(
     report: Report,
     design: dict[str, Any],
 ) -> Experiment:
-    work = own_work_of(command, typed, report)
+    trace = typed.get("trace")
+    work = own_work_of(command, {**typed, "metrics": ()} if trace else typed, report)
+    if trace:
+        if work or typed["workloads"] or typed["tests"]:
+            raise SpecError(
+                "--trace cannot be used with --workloads, --tests, --fio or a COMMAND",
+                "write both into an experiment file",
+            )
+        return own_work.comparison_of(place, recorded_work.workload_of(place, typed), **design)
     if work is None:
         families = typed["workloads"]
         return io_comparison.comparison(place, load_of(typed), families=families, **design)
@@ -223,6 +232,10 @@ def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     if all(map(is_beyond, typed["switch"] or ())):  # no queue below a directory
         options = {name: needs for name, needs in options.items() if name != "--switch"}
     check_target(options)
+    if typed.get("trace"):
+        of_work = {name: needs for name, needs in options.items() if not _is_about_target(needs)}
+        _check_heeded(of_work, {_TRACE, _WINDOW, _BUILT_IN}, "with a trace")
+        return
     is_own = bool(command or typed["job_file"])
     families = [] if is_own else families_of(typed["workloads"], typed["tests"])
     one, other = Load(tests=("read",)), Load(tests=("read",), seconds=9.0)
@@ -258,7 +271,7 @@ def _check_heeded(options: Named, present: Set[str], where: str) -> None:
         if needs and present.isdisjoint(needs):
             *others, last = needs
             words = f"{', '.join(others)} or {last}" if others else last
-            is_plain = _is_about_target(needs) or last in (_COMMAND, _BUILT_IN)
+            is_plain = _is_about_target(needs) or last in (_COMMAND, _BUILT_IN, _TRACE)
             raise SpecError(
                 f"{option} would change nothing {where}",
                 f"omit it; it works only with {'' if is_plain else '--workloads '}{words}",

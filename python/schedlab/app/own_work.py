@@ -129,7 +129,7 @@ def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def comparison_of(
     place: Place,
-    work: OwnWork,
+    work: OwnWork | Workload,
     *,
     schedulers: str | None = None,
     labels: str | None = None,
@@ -140,15 +140,15 @@ def comparison_of(
     goal: Objective = "throughput",
     seed: int | None = None,
 ) -> Experiment:
-    """The experiment; SpecError or HostError naming what cannot be."""
-    if place.device and not place.destroy_data:
+    """The experiment of one workload; SpecError or HostError naming what cannot be."""
+    if isinstance(work, OwnWork) and place.device and not place.destroy_data:
         raise SpecError(
             f"--device {place.device}: nothing can stop a command from writing to it",
             f"--destroy-data {place.device} lets its data be lost; --directory DIR works on files",
         )
     target = target_of(place)
     named = candidates_of(schedulers, labels, target, candidates)
-    workload = workload_of(work)
+    workload = workload_of(work) if isinstance(work, OwnWork) else work
     return Experiment(
         title=f"{workload.label} under I/O schedulers on {targets.describe(target)}",
         kind="io",

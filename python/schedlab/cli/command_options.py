@@ -44,6 +44,20 @@ started_options = section(
            help="Run it once, show the figures, and stop."),
     usual="--metric --prepare --rehearse",
 )  # fmt: skip
+trace_options = section(
+    "Recorded load",
+    click.option("--trace", type=click.Path(), metavar="FILE[:FORMAT]",
+                 help="Replay what `trace io --out` recorded, or another block trace."),
+    heeded("a recorded load", "--timing", type=click.Choice(["dependent", "open", "closed"]),
+           help="A request starts after what it waited for (dependent), at its time, or at once."),
+    heeded("a recorded load", "--fit", type=click.Choice(["compact", "wrap", "refuse"]),
+           help="Addresses beyond the target: close gaps (compact), or modulo its size."),
+    heeded("a recorded load", "--think-limit", "think_limit_s", type=Duration(),
+           help="A longer pause is a timer, not think time (100ms)."),
+    heeded("a recorded load", "--cgroups", is_flag=True,
+           help="A control group for each recorded one."),
+    usual="--trace --timing",
+)  # fmt: skip
 file_options = section(
     "Your own command",
     click.option("--fio", "job_file", type=click.Path(), metavar="JOB",

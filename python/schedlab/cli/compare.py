@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.command_options import file_options, started_options
+from schedlab.cli.command_options import file_options, started_options, trace_options
 from schedlab.cli.options import (
     candidate_option,
     command_argument,
@@ -35,6 +35,7 @@ _candidate_options = section(
 @_candidate_options
 @target_options
 @load_options
+@trace_options
 @design_options
 @section("Design", heeded("built-in workloads", "--explain", is_flag=True, help=EXPLAIN))
 @started_options

@@ -35,6 +35,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
 from schedlab.kinds.startup import Startup
 from schedlab.kinds.throttled_reads import ThrottledReads
+from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Metric, Workload
 from schedlab.spec.quantities import parse_quantity
@@ -69,6 +70,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         SimulatedSsd,
         Startup,
         ThrottledReads,
+        TraceReplay,
         Wakeup,
         Weights,
     )

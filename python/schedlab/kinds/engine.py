@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.kinds.resolved import ResolvedTarget
+
+if TYPE_CHECKING:
+    from schedlab._core import ReplayPlan
 
 DOCTOR = "see `schedlab doctor` for what this machine allows"
 
@@ -67,11 +70,13 @@ def run_groups(
     *,
     process: bool = False,
     device: str | None = None,
+    replay: ReplayPlan | None = None,
 ) -> dict[str, Any]:
     """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
 
     `should_end` is asked every 20 ms and ends the measured window by giving True. With `process`
-    every worker is a process; of `device` the requests in flight are sampled.
+    every worker is a process; of `device` the requests in flight are sampled; `replay` has the
+    streams that groups replay.
     HostError when the engine cannot do it here; Interrupted when the user stopped it.
     """
     from schedlab import _core
@@ -87,7 +92,7 @@ def run_groups(
     if watcher is not None:
         watcher.prepare([str(group["name"]) for group in groups])
     ready = None if watcher is None else lambda text: watcher.begin(json.loads(text))
-    result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
+    result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready, replay))
     if watcher is not None:
         watcher.see(result["groups"])
     return result

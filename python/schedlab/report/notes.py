@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
+from schedlab.report.replays import replay_lines
 from schedlab.report.view import View, size_text
 from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
 
@@ -261,4 +262,4 @@ def design(view: View) -> list[str]:
         lines.append(texts("text.design_free_pages"))
     if experiment.blocked:
         lines.append(stopping(view))
-    return [*lines, *command_lines(view), *experiment.notes]
+    return [*lines, *command_lines(view), *replay_lines(view), *experiment.notes]

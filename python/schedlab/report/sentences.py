@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from schedlab.report import words
 from schedlab.report.fleet_table import fleet_lines, kind_lines
+from schedlab.report.replays import doubts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX
 from schedlab.spec.answer import Loss, Requirement
@@ -37,7 +38,7 @@ def headline(view: View) -> list[str]:
     if answer.goal:
         lines.append(texts("answer.goal", goal=texts(f"goal.{answer.goal}")))
     lines[0] = _of_medium(view, lines[0])
-    return lines
+    return [*doubts(view), *lines]
 
 
 def _among(view: View, sentence: str) -> str:

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from schedlab.report import sentences
+from schedlab.report.replays import recorded_device
 from schedlab.report.view import View
 from schedlab.spec import Experiment
 
@@ -30,6 +31,10 @@ def next_step(view: View) -> Step | None:
         return step
     if kind != "io" or answer.code == "nothing":
         return None
+    settings = [setting_of(view.experiment, name) for name in view.names]
+    if (device := recorded_device(view)) and all(settings):
+        command = shlex.join(["schedlab", "live", device, "--schedulers", ",".join(settings)])
+        return Step(command, texts("next.live"))
     if view.experiment.target.kind in ("scratch", "emulated"):
         return Step(_on_own_device(view), texts("next.own_device"))
     return _apply(view) if answer.applies else None

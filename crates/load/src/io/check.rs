@@ -97,6 +97,9 @@ impl Group {
         if self.prime == Prime::Read && self.workload.direction == Direction::Write {
             return Err(self.refuse("prime", "\"read\" is for groups that read".into()));
         }
+        if self.replay.is_some() {
+            self.check_replay()?;
+        }
         let Some(log) = &self.log else {
             return Ok(());
         };
@@ -112,6 +115,16 @@ impl Group {
             return Err(self.refuse("log", "at most 1000000 reads in a transaction".into()));
         }
         Ok(())
+    }
+
+    fn check_replay(&self) -> Result<(), IoError> {
+        let by_ring = self.engine == EngineKind::IoUring && self.direct && !self.allow_fallback;
+        let alone = self.workers == 1 && self.log.is_none() && self.requests.is_none();
+        if by_ring && alone && !self.verify {
+            return Ok(());
+        }
+        let reason = "a replay is one worker by io_uring and direct I/O, without other options";
+        Err(self.refuse("replay", reason.into()))
     }
 
     fn check_engine(&self) -> Result<(), IoError> {

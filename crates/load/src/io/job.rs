@@ -46,6 +46,10 @@
 //!    "discard": false,        // before that: BLKDISCARD, or punch a hole into the file
 //!    "cgroup": null,          // directory of a cgroup that each worker enters first (process)
 //!    "ioprio": null,          // {"class": "rt" | "be" | "idle", "level": 0 … 7}
+//!    "replay": null,          // {"stream": 0, "timing": "dependent" | "open" | "closed"}: the
+//!                             // requests of a recorded stream ([`Job::attach`]) in place of the
+//!                             // workload's (one worker, io_uring, direct); "record" is the longest,
+//!                             // "depth" the most in flight; again and again until the end
 //!    "log": null              // a database client (psync, reads only): each transaction is
 //!  }]}                        // {"reads": 1} reads of the workload, then an append of "record"
 //!                             // bytes (4096) to "path" and fdatasync; on a device ("path" or
@@ -60,7 +64,9 @@
 
 use std::path::PathBuf;
 
-use schedlab_model::{Arrivals, Bytes, Pattern, Rng, Workload};
+use std::sync::Arc;
+
+use schedlab_model::{Arrivals, Bytes, Pattern, Rng, Script, Timing, Workload};
 use serde::Deserialize;
 
 use super::error::IoError;
@@ -208,6 +214,17 @@ pub struct Log {
     pub span: Option<Bytes>,
 }
 
+/// A recorded stream in place of the requests of a workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Replay {
+    pub stream: usize,
+    pub timing: Timing,
+    #[serde(skip)]
+    pub script: Arc<Script>,
+}
+
 /// When completions are time-stamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -285,6 +302,8 @@ pub struct Group {
     pub ioprio: Option<Ioprio>,
     #[serde(default)]
     pub log: Option<Log>,
+    #[serde(default)]
+    pub replay: Option<Replay>,
 }
 
 fn one() -> u32 {
@@ -316,6 +335,20 @@ impl Job {
         job.groups.iter_mut().for_each(Group::name_descriptors);
         job.check()?;
         Ok(job)
+    }
+
+    /// Gives the groups that replay a stream its script.
+    pub fn attach(&mut self, streams: &[Arc<Script>]) -> Result<(), IoError> {
+        for group in &mut self.groups {
+            let Some(replay) = &mut group.replay else {
+                continue;
+            };
+            match streams.get(replay.stream) {
+                Some(script) if !script.steps.is_empty() => replay.script = Arc::clone(script),
+                _ => return Err(group.refuse("replay", "there is no such stream".into())),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -349,13 +382,18 @@ impl Group {
         }
     }
 
+    /// Buffers of one record each, per worker; those of a replay are shared by all its requests.
+    pub(crate) fn buffers(&self) -> u32 {
+        self.replay.as_ref().map_or(self.slots(), |_| 3)
+    }
+
     /// Bytes that buffers, orders and marks of all workers take.
     pub(crate) fn memory(&self) -> u64 {
         let buffers = self
             .workload
             .record
             .0
-            .saturating_mul(u64::from(self.slots()));
+            .saturating_mul(u64::from(self.buffers()));
         let shuffled = matches!(
             self.workload.pattern,
             Pattern::Random { replacement: false }

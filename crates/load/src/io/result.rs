@@ -13,14 +13,16 @@
 //!                               // {"device": …, "error": "why there is none"}
 //!  "groups": [{
 //!    "name": "reader", "engine": "io_uring", "fallback": null, // or why another engine was used
-//!    "arrivals": "closed",      // or "poisson", "constant": latency from the intended start
+//!    "arrivals": "closed",      // or "poisson", "constant": latency from the intended start;
+//!                               // of a replay its timing ("open": from the intended start)
 //!    "elapsed_ns": 2000000000,  // the slowest worker
 //!    "cpu_user_ns": 0, "cpu_system_ns": 0,                  // the workers' own threads
 //!    "reads": {"operations": 0, "bytes": 0, "errors": 0, "short": 0,
 //!              "latency": {"count": 0, "mean": 0.0, "deviation": 0.0, "min": 0, "max": 0,
 //!                          "bins": [[low, high, count], …]}},    // nanoseconds
 //!    "writes": { … as reads … },
-//!    "start_lag": null,         // open loop: issue minus intended start, as a latency object
+//!    "start_lag": null,         // open loop, replay: issue minus intended start, as a latency
+//!                               // object
 //!    "unissued": 0,             // open loop: arrivals due in the window that were never issued
 //!    "unanswered": 0,           // those, and the requests in flight when the window ended
 //!    "oldest_pending_ns": 0,    // age of the oldest of them at that time

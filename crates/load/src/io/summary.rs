@@ -48,7 +48,7 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
     let mut result = GroupResult {
         name: group.name.clone(),
         engine: group.engine.name(),
-        arrivals: arrivals_name(group.workload.arrivals),
+        arrivals: arrivals_name(group),
         elapsed_ns: reports
             .iter()
             .map(|r| r.usage.elapsed_ns)
@@ -86,7 +86,7 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
             *result.error_counts.entry(cause).or_default() += count;
         }
     }
-    if !matches!(group.workload.arrivals, Arrivals::Closed { .. }) {
+    if !matches!(group.workload.arrivals, Arrivals::Closed { .. }) || group.replay.is_some() {
         let mut lag = Histogram::new();
         reports.iter().for_each(|r| lag.merge(&r.tally.start_lag));
         result.start_lag = Some(Latency::from(&lag));
@@ -210,8 +210,11 @@ fn bottleneck(group: &Group, reports: &[&Report]) -> Option<bool> {
     }))
 }
 
-fn arrivals_name(arrivals: Arrivals) -> &'static str {
-    match arrivals {
+fn arrivals_name(group: &Group) -> &'static str {
+    if let Some(replay) = &group.replay {
+        return replay.timing.name();
+    }
+    match group.workload.arrivals {
         Arrivals::Closed { .. } => "closed",
         Arrivals::Poisson { .. } => "poisson",
         Arrivals::Constant { .. } => "constant",

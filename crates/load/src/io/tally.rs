@@ -41,9 +41,10 @@ pub(crate) struct Side {
     pub operations: u64,
     pub errors: u64,
     pub short: u64,
-    short_bytes: u64,
+    /// Bytes that are no whole records.
+    odd_bytes: u64,
     pub latency: Histogram,
-    /// Operations and short bytes outside the window.
+    /// Operations and odd bytes outside the window.
     outside: (u64, u64),
     /// Sum of the latencies before the window.
     ramp_latency_ns: u64,
@@ -52,7 +53,7 @@ pub(crate) struct Side {
 impl Side {
     /// Bytes moved inside the window.
     pub(crate) fn bytes(&self, record: u64) -> u64 {
-        self.operations * record + self.short_bytes
+        self.operations * record + self.odd_bytes
     }
 
     /// Bytes moved inside and outside the window.
@@ -62,7 +63,7 @@ impl Side {
 
     fn leave_out(&mut self) {
         self.outside.0 += std::mem::take(&mut self.operations);
-        self.outside.1 += std::mem::take(&mut self.short_bytes);
+        self.outside.1 += std::mem::take(&mut self.odd_bytes);
         self.errors = 0;
         self.short = 0;
         self.ramp_latency_ns += self.latency.sum() as u64;
@@ -213,15 +214,17 @@ impl Tally {
             side.latency.record(latency_ns);
             return true;
         }
-        self.complete_unusually(is_write, offset, result, now, latency_ns)
+        let record = self.records[which];
+        self.complete_sized(is_write, offset, (result, record), now, latency_ns)
     }
 
+    /// The same for a request of so many bytes, whatever the record.
     #[cold]
-    fn complete_unusually(
+    pub(crate) fn complete_sized(
         &mut self,
         is_write: bool,
         offset: u64,
-        result: i32,
+        (result, size): (i32, u32),
         now: u64,
         latency_ns: u64,
     ) -> bool {
@@ -239,17 +242,20 @@ impl Tally {
             self.fail(if is_write { "write" } else { "read" }, offset, -result);
             return false;
         }
-        let whole = result as u32 == self.records[which];
+        let whole = result as u32 == size;
         side.latency.record(latency_ns);
         if !whole {
             side.short += 1;
             self.failed += 1;
         }
-        match (whole, self.draining) {
-            (true, true) => side.outside.0 += 1,
-            (true, false) => side.operations += 1,
-            (false, true) => side.outside.1 += result as u64,
-            (false, false) => side.short_bytes += result as u64,
+        let record = if whole { self.records[which] } else { 0 };
+        let odd_bytes = result as u64 - u64::from(record);
+        if self.draining {
+            side.outside.0 += u64::from(whole);
+            side.outside.1 += odd_bytes;
+        } else {
+            side.operations += u64::from(whole);
+            side.odd_bytes += odd_bytes;
         }
         whole
     }

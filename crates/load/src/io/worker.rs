@@ -122,12 +122,19 @@ impl Worker {
         control: &Arc<Control>,
     ) -> Result<Worker, IoError> {
         let workload = group.workload_of(number);
-        let records = workload.records();
+        let count = workload.records();
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let target = Target::open(group, number)?;
         let log = LogTarget::open(group)?;
         let log_record = group.log.as_ref().map_or(workload.record, |log| log.record);
-        let mut tally = Tally::new([workload.record.0 as u32, log_record.0 as u32]);
+        let records = [workload.record.0 as u32, log_record.0 as u32];
+        // The requests of a replay have sizes of their own.
+        let records = if group.replay.is_some() {
+            [0; 2]
+        } else {
+            records
+        };
+        let mut tally = Tally::new(records);
         if let Some(count) = group.requests {
             tally.keep_responses(count as usize, log.is_some());
         }
@@ -138,7 +145,7 @@ impl Worker {
             index,
             steps: Steps::new(&workload, group.steps(job.seconds.is_some())),
             schedule: Schedule::new(workload.arrivals, workload.seed),
-            payload: Payload::new(group.verify, group.workload.seed, records, group.generation),
+            payload: Payload::new(group.verify, group.workload.seed, count, group.generation),
             tally,
             group: Arc::clone(group),
             control: Arc::clone(control),
@@ -166,7 +173,7 @@ impl Worker {
 
     /// Starts the worker's clock; the job's clock started at `gate_ns`.
     pub(crate) fn begin(&mut self, gate_ns: u64) -> u64 {
-        if self.schedule.is_some() {
+        if self.schedule.is_some() || self.group.replay.is_some() {
             // Timers of this thread fire when due, not up to 50 µs later.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         }

@@ -21,7 +21,7 @@ from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.kinds import Outcome, ResolvedTarget, WorkloadKind, latency
 from schedlab.kinds.command import Command
-from schedlab.run import gates
+from schedlab.run import fidelity, gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.candidate_settings import AS_IS, CandidateSettings, groups_of_work
@@ -54,7 +54,8 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
-        self._described: set[str] = set()
+        self.described: set[str] = set()
+        self.fidelity: dict[str, dict[str, Any]] = {}
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
@@ -107,15 +108,17 @@ class IoSession:
 
         They are in every run until one is not discarded, because reports omit discarded runs.
         """
-        if label in self._described:
+        if label in self.described:
             return outcome
         if not any(finding.fatal for finding in outcome.gates):
-            self._described.add(label)
+            self.described.add(label)
         facts: dict[str, Any] = {}
         if self.emulated is not None:
             facts["emulated_device"] = dict(self.emulated.facts)
         if self.commands and isinstance(kind, Command):
             facts |= self.commands.description(label, kind)
+        if label in self.fidelity:
+            facts["fidelity"] = self.fidelity[label]
         return dataclasses.replace(outcome, properties={**outcome.properties, **facts})
 
     def _measured(
@@ -284,6 +287,7 @@ def open_session(
     session = IoSession(admitted, target, control, emulated)
     if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
         session.rehearse()
+        session.fidelity = fidelity.rehearse(session, report)
         yield session
         return
     # Commands are set up and rehearsed under the scheduler as found.
@@ -291,6 +295,7 @@ def open_session(
     with closed_after(session.commands.close, report):
         session.commands.open()
         session.rehearse()
+        session.fidelity = fidelity.rehearse(session, report)
         session.commands.warm_up(arms(admitted.experiment))
         yield session
 

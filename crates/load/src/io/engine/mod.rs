@@ -6,6 +6,7 @@ pub(crate) mod ring;
 mod sigbus;
 pub(crate) mod uring;
 mod uring_open;
+mod uring_replay;
 
 use rustix::io::Errno;
 

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use schedlab_model::Step;
 
 use super::ring::{self, errno_of, RingOptions};
-use super::uring_open;
+use super::{uring_open, uring_replay};
 use crate::io::buffer::Region;
 use crate::io::clock;
 use crate::io::error::IoError;
@@ -38,9 +38,20 @@ const FREE: u64 = u64::MAX;
 /// A request in flight.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
-    started: u64,
-    offset: u64,
-    step: Step,
+    pub started: u64,
+    pub offset: u64,
+    pub step: Step,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot {
+        started: FREE,
+        offset: 0,
+        step: Step {
+            record: 0,
+            is_write: false,
+        },
+    };
 }
 
 /// A ring, its buffers and its prebuilt entries.
@@ -70,7 +81,7 @@ impl Uring {
     pub(crate) fn prepare(worker: &Worker, wake: i32) -> Result<Uring, IoError> {
         let group = &worker.group;
         let record = group.workload.record.0 as usize;
-        let region = Region::new(group.slots(), record, group.workload.seed)
+        let region = Region::new(group.buffers(), record, group.workload.seed)
             .map_err(worker.target.failed("allocate buffers"))?;
         let (ring, flags) = ring::build(RingOptions {
             entries: group.slots() + 1,
@@ -89,10 +100,13 @@ impl Uring {
                 && unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok();
             facts.registered_file = ring.submitter().register_files(&[file]).is_ok();
         }
-        let entries = (0..group.slots() as usize)
+        let prebuilt = group.replay.as_ref().map_or(group.slots() as usize, |_| 0);
+        let entries = (0..prebuilt)
             .map(|slot| build_entries(slot, &region, group, file, &facts))
             .collect();
-        Ok(Uring::assemble(ring, region, entries, wake, facts))
+        let mut uring = Uring::assemble(ring, region, entries, wake, facts);
+        uring.slots = vec![Slot::EMPTY; group.slots() as usize];
+        Ok(uring)
     }
 
     /// A ring whose requests do nothing, to measure the engine itself.
@@ -123,16 +137,8 @@ impl Uring {
         wake: i32,
         facts: RingFacts,
     ) -> Uring {
-        let empty = Slot {
-            started: FREE,
-            offset: 0,
-            step: Step {
-                record: 0,
-                is_write: false,
-            },
-        };
         Uring {
-            slots: vec![empty; entries.len()],
+            slots: vec![Slot::EMPTY; entries.len()],
             region: ManuallyDrop::new(region),
             in_flight: 0,
             ring,
@@ -165,7 +171,9 @@ impl Uring {
         if pollable {
             queue.watch(self.wake);
         }
-        let stop = if worker.schedule.is_some() {
+        let stop = if let Some(replay) = worker.group.replay.clone() {
+            uring_replay::run(&mut queue, worker, gate_ns, &replay)
+        } else if worker.schedule.is_some() {
             uring_open::run(&mut queue, worker, gate_ns)
         } else {
             queue.run_closed(worker, gate_ns, batch, per_completion)
@@ -244,6 +252,11 @@ impl Queue<'_> {
         *self.in_flight
     }
 
+    /// The buffers of a replay: for what is read, and twice a record for what is written.
+    pub(crate) fn shared_buffers(&self) -> (*mut u8, *mut u8) {
+        (self.region.pointer(0), self.region.pointer(1))
+    }
+
     /// Asks to be woken when the main thread wants something.
     fn watch(&mut self, wake: i32) {
         let poll = opcode::PollAdd::new(types::Fd(wake), libc::POLLIN as u32).build();
@@ -261,20 +274,38 @@ impl Queue<'_> {
         if self.slow && worker.schedule.is_none() {
             self.armed.push(slot as u32);
         }
-        self.slots[slot] = Slot {
+        // A copy in registers: patching the prebuilt entry in memory would stall its copying.
+        let mut entry = self.entries[slot][usize::from(step.is_write)].clone();
+        set_offset(&mut entry, offset);
+        let request = Slot {
             started,
             offset,
             step,
         };
-        // A copy in registers: patching the prebuilt entry in memory would stall its copying.
-        let mut entry = self.entries[slot][usize::from(step.is_write)].clone();
-        set_offset(&mut entry, offset);
+        self.push(slot, request, &entry);
+        true
+    }
+
+    /// Puts a request into a free slot; its entry points into the region.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, slot: usize, request: Slot, entry: &squeue::Entry) {
+        self.slots[slot] = request;
         // SAFETY: the entry points into the region, which outlives the request (see `Drop`); the
-        // slot is free, so nothing else uses its buffer; the ring has an entry for every slot.
-        let pushed = unsafe { self.submissions.push(&entry) };
+        // slot is free, so nothing else uses its buffer, or all share buffers whose content nobody
+        // reads; the ring has an entry for every slot.
+        let pushed = unsafe { self.submissions.push(entry) };
         debug_assert!(pushed.is_ok());
         *self.in_flight += u32::from(pushed.is_ok());
-        true
+    }
+
+    /// The slot of a completion, which is free now, and its request; nothing for the wake-up.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, completion: &cqueue::Entry) -> Option<(usize, Slot)> {
+        let slot = completion.user_data() as usize;
+        let request = *self.slots.get(slot)?;
+        self.slots[slot].started = FREE;
+        *self.in_flight -= 1;
+        Some((slot, request))
     }
 
     /// Hands over what is armed and waits for `want` completions, or until `timeout`.
@@ -342,14 +373,12 @@ impl Queue<'_> {
         completion: &cqueue::Entry,
         now: u64,
     ) -> Option<usize> {
-        let slot = completion.user_data() as usize;
+        let (slot, request) = self.take(completion)?;
         let Slot {
             started,
             offset,
             step,
-        } = *self.slots.get(slot)?;
-        self.slots[slot].started = FREE;
-        *self.in_flight -= 1;
+        } = request;
         let latency = now.saturating_sub(started);
         let result = completion.result();
         let whole = worker

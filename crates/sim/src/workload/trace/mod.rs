@@ -23,6 +23,7 @@ mod input;
 mod reader;
 mod reorder;
 mod replay;
+mod script;
 mod stats;
 
 pub use convert::{convert, Converted};
@@ -30,6 +31,7 @@ pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};
 pub use replay::{Fit, Replay, ReplayOptions, ReplaySummary, VolumeUse};
+pub use script::{scripts, ScriptError, ScriptOptions, Scripts, Stream};
 pub use stats::{TraceStats, TraceSummary};
 
 use schedlab_model::{Bytes, Nanos, Request};

@@ -10,7 +10,7 @@ mod iolog;
 mod mqsim;
 mod msr;
 mod requests;
-mod schedlab;
+pub(super) mod schedlab;
 mod spc;
 mod systor;
 mod tencent;

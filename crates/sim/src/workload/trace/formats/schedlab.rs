@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::super::fields::times;
-use super::super::input::Input;
+use super::super::input::{Input, Line};
 use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
 use super::{Binary, SECTOR_BYTES};
@@ -16,9 +18,11 @@ const EXPECTED: &str = "a record of 96 bytes";
 const END: u16 = u16::MAX;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const FLUSH: u16 = 2;
 const DISCARD: u16 = 3;
 const SYNC: u16 = 1;
-const FUA_OR_PREFLUSH: u16 = 8 | 16;
+const FUA: u16 = 8;
+const PREFLUSH: u16 = 16;
 
 struct Recorded {
     input: Input,
@@ -73,8 +77,105 @@ fn parse(bytes: &[u8]) -> Parsed {
     parsed.trim = operation == DISCARD;
     parsed.latency = Some(Nanos(done_ns.saturating_sub(arrival_ns)));
     parsed.process = Some(u32_at(bytes, 60));
-    parsed.is_async = operation == WRITE && flags & (SYNC | FUA_OR_PREFLUSH) == 0;
+    parsed.is_async = operation == WRITE && flags & (SYNC | (FUA | PREFLUSH)) == 0;
     Ok(Some(parsed))
+}
+
+/// A record with all that a replay needs.
+pub(in super::super) struct Full {
+    pub arrival_ns: u64,
+    pub done_ns: u64,
+    pub offset: u64,
+    pub bytes: u32,
+    pub is_write: bool,
+    pub is_discard: bool,
+    pub is_async: bool,
+    pub is_flush: bool,
+    pub is_durable: bool,
+    pub thread: u32,
+    pub command: String,
+    pub ioprio: u16,
+    pub cgroup: u64,
+    pub run_delay_ns: u64,
+}
+
+/// A whole file.
+pub(in super::super) struct Whole {
+    pub facts: Value,
+    pub records: Vec<Full>,
+    pub lost: u64,
+}
+
+/// Reads a file into memory, at most `most` records of it.
+pub(in super::super) fn read_whole(path: &Path, most: usize) -> Result<Whole, TraceError> {
+    let mut input = Input::open(path)?;
+    let facts = match input.line()? {
+        Some(Line::Text(line)) => line.strip_prefix(MAGIC).map(serde_json::from_slice),
+        _ => None,
+    };
+    let bad = |number: usize, expected: &str, actual: String| TraceError::Bad {
+        path: path.to_owned(),
+        unit: "record",
+        number: number as u64,
+        expected: expected.into(),
+        actual,
+    };
+    let Some(Ok(facts)) = facts else {
+        return Err(bad(0, "the first line of a recorded load", String::new()));
+    };
+    let mut records = Vec::new();
+    loop {
+        let number = records.len() + 1;
+        let bytes = input.take(RECORD_BYTES)?;
+        if bytes.len() < RECORD_BYTES {
+            let actual = format!("an end without its counts, after {} bytes", bytes.len());
+            return Err(bad(number, EXPECTED, actual));
+        }
+        if u16_at(bytes, 72) == END {
+            let lost = u64_at(bytes, 8);
+            return Ok(Whole {
+                facts,
+                records,
+                lost,
+            });
+        }
+        if number > most {
+            let expected = format!("at most {most} records (record for a shorter time)");
+            return Err(bad(number, &expected, "more".into()));
+        }
+        let wrong = |Mismatch(expected)| bad(number, expected, String::new());
+        records.extend(full(bytes).map_err(wrong)?);
+    }
+}
+
+/// Nothing for an operation that moves no data of a program, such as the reset of a zone.
+fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
+    let (operation, flags) = (u16_at(bytes, 72), u16_at(bytes, 74));
+    if !matches!(operation, READ | WRITE | FLUSH | DISCARD) {
+        return Ok(None);
+    }
+    let size = u32_at(bytes, 56);
+    let name = bytes[80..96].split(|byte| *byte == 0).next();
+    Ok(Some(Full {
+        arrival_ns: u64_at(bytes, 0),
+        done_ns: u64_at(bytes, 16),
+        offset: times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?,
+        bytes: size,
+        is_write: operation == WRITE,
+        is_discard: operation == DISCARD,
+        is_async: operation == WRITE && flags & (SYNC | FUA | PREFLUSH) == 0,
+        is_flush: operation == FLUSH || (size == 0 && flags & PREFLUSH != 0),
+        is_durable: flags & (FUA | PREFLUSH) != 0,
+        thread: u32_at(bytes, 64),
+        command: match String::from_utf8_lossy(name.unwrap_or_default()) {
+            // Any of them does the work of all.
+            name if name.starts_with("kworker/") => "kworker".into(),
+            name => name.into_owned(),
+        },
+        ioprio: u16_at(bytes, 76),
+        cgroup: u64_at(bytes, 32),
+        run_delay_ns: u64_at(bytes, 48),
+    }))
 }
 
 impl Binary for Recorded {

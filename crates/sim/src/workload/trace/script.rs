@@ -1,0 +1,358 @@
+//! A trace as the streams of a replay on a real device: one for each task that sent requests, with
+//! addresses that fit the target.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use schedlab_model::{Action, Histogram, Script, ScriptStep, Timing};
+use serde::Deserialize;
+use serde_json::{json, Value};
+
+use super::formats::schedlab::{read_whole, Full};
+use super::{open, Event, Fit, TraceError, TraceOptions};
+
+/// Streams with a process of their own; the requests of all other tasks are in one more.
+const STREAMS_MAX: usize = 255;
+/// Requests that are kept in memory, 64 bytes each.
+const REQUESTS_MAX: usize = 4_000_000;
+/// The page cache and `compact` work on units of these.
+const PAGE_BYTES: u64 = 4096;
+const UNIT_BYTES: u64 = 1 << 20;
+/// A record that lost a larger share is not the load.
+const LOST_SHARE_MAX: f64 = 0.01;
+/// A record is repeated no faster than this.
+const PERIOD_NS_MIN: u64 = 1_000_000;
+
+/// How a trace becomes scripts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct ScriptOptions {
+    pub timing: Timing,
+    pub fit: Fit,
+    pub reads_only: bool,
+    pub think_limit_ns: u64,
+    /// Size of the target and the unit of its addresses; 0: any.
+    pub size_bytes: u64,
+    pub block_bytes: u64,
+}
+
+/// A trace that cannot be replayed, and what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
+    /// Its requests cannot be used as asked.
+    #[error("{message}")]
+    Unfit {
+        /// What is wrong.
+        message: String,
+        /// What helps.
+        hint: &'static str,
+    },
+}
+
+/// The requests of one task.
+pub struct Stream {
+    /// Name and number of the task.
+    pub name: String,
+    /// Name of the task.
+    pub command: String,
+    /// As ioprio_get(2) gives it.
+    pub ioprio: u16,
+    /// The control group, by the inode of its directory.
+    pub cgroup: u64,
+    /// What it does.
+    pub script: Arc<Script>,
+}
+
+/// All streams of a trace, and what it is like.
+pub struct Scripts {
+    /// Those with the most requests first.
+    pub streams: Vec<Stream>,
+    /// `requests`, `period_ns`, `scheduler` (null where unknown), the figures of `groups`, `streams`
+    /// and what was changed, as JSON.
+    pub summary: Value,
+}
+
+/// Reads the scripts of a trace.
+pub fn scripts(
+    path: &Path,
+    format: Option<&str>,
+    options: &ScriptOptions,
+) -> Result<Scripts, ScriptError> {
+    let (mut records, facts) = read(path, format, options.timing)?;
+    let discards = records.iter().filter(|one| one.is_discard).count();
+    records.retain(|one| !one.is_discard && (one.bytes > 0 || one.is_flush));
+    if options.reads_only {
+        records.retain(|one| !one.is_write && !one.is_flush);
+    }
+    if !records.iter().any(|one| !one.is_flush) {
+        let why = if options.reads_only {
+            "it reads nothing"
+        } else {
+            "nothing was moved"
+        };
+        return Err(TraceError::Empty {
+            path: path.to_owned(),
+            why: why.into(),
+        }
+        .into());
+    }
+    records.sort_by_key(|one| one.arrival_ns);
+    let begin_ns = records[0].arrival_ns;
+    for one in &mut records {
+        one.arrival_ns -= begin_ns;
+        one.done_ns = one.done_ns.saturating_sub(begin_ns).max(one.arrival_ns);
+    }
+    let period_ns = records
+        .iter()
+        .map(|one| one.done_ns)
+        .max()
+        .unwrap_or(0)
+        .max(PERIOD_NS_MIN);
+    let mut groups = Figures::default();
+    records.iter().for_each(|one| groups.record(one));
+    let touched_bytes = units(&records).len() as u64 * UNIT_BYTES;
+    let changed = fit(&mut records, touched_bytes, options)?;
+    let count = records.len();
+    let streams = streams(records, period_ns, options.think_limit_ns);
+    let ambiguous: u64 = streams.iter().map(|one| one.script.ambiguous).sum();
+    let shown = streams.iter().map(|one| {
+        let bytes = one.script.steps.iter().map(|step| step.bytes).max();
+        json!({
+            "name": one.name, "command": one.command, "ioprio": one.ioprio,
+            "cgroup": one.cgroup, "requests": one.script.steps.len(),
+            "depth": one.script.depth(), "record": bytes,
+            "reads": one.script.steps.iter().any(|step| step.action == Action::Read),
+            "writes": one.script.steps.iter().any(|step| step.action != Action::Read),
+        })
+    });
+    let summary = json!({
+        "requests": count, "period_ns": period_ns, "scheduler": scheduler(&facts),
+        "device": facts.get("device"),
+        "touched_bytes": touched_bytes, "discards": discards, "moved": changed.0,
+        "widened": changed.1, "ambiguous_share": ambiguous as f64 / count as f64,
+        "groups": groups.summary(), "streams": shown.collect::<Vec<_>>(),
+    });
+    Ok(Scripts { streams, summary })
+}
+
+/// The scheduler in brackets, of the queue's facts in a recorded load.
+fn scheduler(facts: &Value) -> Option<&str> {
+    let text = facts.get("queue")?.get("scheduler")?.as_str()?;
+    let bracketed = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    Some(bracketed.map_or(text, |(name, _)| name))
+}
+
+/// Every request of a trace with the facts of its head.
+fn read(
+    path: &Path,
+    format: Option<&str>,
+    timing: Timing,
+) -> Result<(Vec<Full>, Value), ScriptError> {
+    let event = if timing == Timing::Open {
+        Event::Queue
+    } else {
+        Event::Complete
+    };
+    let reading = TraceOptions {
+        event,
+        ..TraceOptions::default()
+    };
+    let mut reader = open(path, format, &reading)?;
+    if reader.format().name == "schedlab" {
+        let whole = read_whole(path, REQUESTS_MAX)?;
+        let seen = whole.records.len() as u64 + whole.lost;
+        if whole.lost as f64 > LOST_SHARE_MAX * seen as f64 {
+            return Err(ScriptError::Unfit {
+                message: format!(
+                    "{}: {} of {seen} requests were lost: it is not the load",
+                    path.display(),
+                    whole.lost
+                ),
+                hint: "record it again, while less else runs",
+            });
+        }
+        return Ok((whole.records, whole.facts));
+    }
+    let mut records = Vec::new();
+    for record in reader.by_ref().take(REQUESTS_MAX) {
+        let record = record?;
+        let (at, request) = (record.request.arrival.0, record.request);
+        let ends = record.latency.map(|latency| at + latency.0);
+        if ends.is_none() && timing != Timing::Open {
+            return Err(ScriptError::Unfit {
+                message: format!(
+                    "{}: it has no completions, so what a request waited for is unknown",
+                    path.display()
+                ),
+                hint: "--timing open, or record with schedlab trace io DEVICE --out FILE",
+            });
+        }
+        records.push(Full {
+            arrival_ns: at,
+            done_ns: ends.unwrap_or(at),
+            offset: request.offset.0,
+            bytes: request.length.0.min(u64::from(u32::MAX >> 1)) as u32,
+            is_write: request.is_write,
+            is_discard: record.trim,
+            is_async: record.is_async,
+            is_flush: false,
+            is_durable: false,
+            thread: record.process.unwrap_or(0),
+            command: "task".into(),
+            ioprio: 0,
+            cgroup: 0,
+            run_delay_ns: 0,
+        });
+    }
+    Ok((records, Value::Null))
+}
+
+/// Numbers of the 1 MiB units that are touched.
+fn units(records: &[Full]) -> BTreeSet<u64> {
+    let moving = records.iter().filter(|one| one.bytes > 0);
+    let range = |one: &Full| one.offset / UNIT_BYTES..=(end_of(one) - 1) / UNIT_BYTES;
+    moving.flat_map(range).collect()
+}
+
+fn end_of(record: &Full) -> u64 {
+    record.offset.saturating_add(u64::from(record.bytes))
+}
+
+/// Makes every address one of the target; how many were moved, and how many were widened.
+fn fit(
+    records: &mut [Full],
+    touched_bytes: u64,
+    options: &ScriptOptions,
+) -> Result<(u64, u64), ScriptError> {
+    let size = options.size_bytes / UNIT_BYTES * UNIT_BYTES;
+    let (mut moved, mut widened) = (0, 0);
+    let end = records.iter().map(end_of).max().unwrap_or(0);
+    if size > 0 && end > size {
+        let longest = records.iter().map(|one| u64::from(one.bytes)).max();
+        let needed = match options.fit {
+            Fit::Compact => touched_bytes,
+            Fit::Wrap => longest.unwrap_or(0),
+            Fit::Refuse | Fit::Scale => end,
+        };
+        if needed > size {
+            return Err(ScriptError::Unfit {
+                message: format!(
+                    "the trace needs {} MiB of its target, which has {}",
+                    needed.div_ceil(UNIT_BYTES),
+                    size / UNIT_BYTES
+                ),
+                hint: "a larger target (--scratch SIZE), or addresses modulo its size: --fit wrap",
+            });
+        }
+        let places: HashMap<u64, u64> = units(records).into_iter().zip(0..).collect();
+        for one in records.iter_mut().filter(|one| one.bytes > 0) {
+            let from = one.offset;
+            one.offset = match options.fit {
+                Fit::Compact => places[&(from / UNIT_BYTES)] * UNIT_BYTES + from % UNIT_BYTES,
+                _ => (from % size).min(size - u64::from(one.bytes)),
+            };
+            moved += u64::from(one.offset != from);
+        }
+    }
+    let block = options.block_bytes.max(1);
+    for one in records.iter_mut().filter(|one| one.bytes > 0) {
+        // What is written through the page cache is whole pages, so that nothing is read for it.
+        let unit = if one.is_async {
+            block.max(PAGE_BYTES)
+        } else {
+            block
+        };
+        let (from, to) = (one.offset / unit * unit, end_of(one).div_ceil(unit) * unit);
+        widened += u64::from(to - from != u64::from(one.bytes));
+        (one.offset, one.bytes) = (from, (to - from) as u32);
+    }
+    Ok((moved, widened))
+}
+
+/// The streams of the tasks, those with the most requests first.
+fn streams(records: Vec<Full>, period_ns: u64, think_limit_ns: u64) -> Vec<Stream> {
+    let mut tasks: BTreeMap<u32, Vec<Full>> = BTreeMap::new();
+    for record in records {
+        tasks.entry(record.thread).or_default().push(record);
+    }
+    let mut tasks: Vec<(u32, Vec<Full>)> = tasks.into_iter().collect();
+    tasks.sort_by_key(|(_, mine)| std::cmp::Reverse(mine.len()));
+    let rest = tasks.split_off(tasks.len().min(STREAMS_MAX));
+    let stream = |name: String, mine: Vec<Full>| {
+        let first = &mine[0];
+        let (command, ioprio, cgroup) = (first.command.clone(), first.ioprio, first.cgroup);
+        let steps = mine.iter().map(step).collect();
+        let script = Arc::new(Script::new(steps, period_ns, think_limit_ns));
+        Stream {
+            name,
+            command,
+            ioprio,
+            cgroup,
+            script,
+        }
+    };
+    let mut streams: Vec<Stream> = tasks
+        .into_iter()
+        .map(|(thread, mine)| stream(format!("{} {thread}", mine[0].command), mine))
+        .collect();
+    let mut others: Vec<Full> = rest.into_iter().flat_map(|(_, mine)| mine).collect();
+    if !others.is_empty() {
+        others.sort_by_key(|one| one.arrival_ns);
+        streams.push(stream("others".into(), others));
+    }
+    streams
+}
+
+fn step(record: &Full) -> ScriptStep {
+    let action = match (record.is_flush, record.is_write, record.is_async) {
+        (true, ..) => Action::Flush,
+        (_, false, _) => Action::Read,
+        (_, true, true) => Action::WriteBack,
+        (_, true, false) => Action::Write,
+    };
+    ScriptStep {
+        action,
+        durable: record.is_durable,
+        offset: record.offset,
+        bytes: record.bytes,
+        at_ns: record.arrival_ns,
+        end_ns: record.done_ns,
+        run_delay_ns: record.run_delay_ns,
+    }
+}
+
+/// Latencies and bytes by command and direction; "" are all.
+#[derive(Default)]
+struct Figures(BTreeMap<(String, bool), (Histogram, u64)>);
+
+impl Figures {
+    fn record(&mut self, one: &Full) {
+        if one.is_flush {
+            return;
+        }
+        for name in ["", &one.command] {
+            let of = self.0.entry((name.to_owned(), one.is_write)).or_default();
+            of.0.record(one.done_ns - one.arrival_ns);
+            of.1 += u64::from(one.bytes);
+        }
+    }
+
+    fn summary(&self) -> Vec<Value> {
+        let shown = self.0.iter().map(|((name, is_write), (latency, bytes))| {
+            let bins: Vec<_> = latency.bins().map(|b| (b.low, b.high, b.count)).collect();
+            json!({
+                "name": name, "direction": if *is_write { "writes" } else { "reads" },
+                "requests": latency.count(), "bytes": bytes, "mean_ns": latency.mean(),
+                "bins": bins,
+            })
+        });
+        shown.collect()
+    }
+}

@@ -1,0 +1,313 @@
+"""A recorded load again: one process for each task that sent requests, in a loop.
+
+The file is one of `schedlab trace io --out`, or any other that `schedlab trace stats` reads. What
+each request waited for is inferred from its times (crates/model/src/script.rs).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from schedlab.errors import SpecError
+from schedlab.kinds import latency
+from schedlab.kinds.actors import Actors, actor, added, rate_bound
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.engine import run_groups
+from schedlab.kinds.file_test import READ, WRITE, Seconds
+from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_metric
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
+from schedlab.spec import GateFinding, Metric
+from schedlab.spec.reading import check_regular
+
+if TYPE_CHECKING:
+    from schedlab._core import ReplayPlan
+
+SIDES = {"read": "reads", "write": "writes"}
+MIXED: dict[str, Any] = {"kind": "mixed", "read_percent": 50}
+#: A command has metrics of its own from this share of the requests on, and at most so many have.
+SHARE_LEAST, COMMANDS_MOST = 0.02, 4
+#: Room for requests in flight: a slower device has more of them than were recorded.
+SLOTS_PER_DEPTH = {"dependent": 2, "open": 4, "closed": 1}
+SLOTS_LEAST, SLOTS_MOST = 32, 4096
+#: In an open replay requests may be late by this much, or this share of their mean distance.
+LATE_NS, LATE_SHARE = 1e6, 0.1
+#: A replay is like the capture when its figures differ from it by no more than this.
+LIKE = {"bytes_per_s": 0.10, "mean": 0.10, "p99": 0.25}
+CLASSES = {1: "rt", 2: "be", 3: "idle"}
+CLASS_SHIFT = 13
+
+
+class TraceReplay(WorkloadKind, frozen=True):
+    """The requests of `trace` again, `timing` after what they waited for, in a loop.
+
+    `fit` is what becomes of addresses beyond the target: `compact` closes the gaps between the MiB
+    that were touched, `wrap` takes them modulo its size. With `cgroups` each recorded control group
+    is one again. `trace_sha256` refuses another file. A pause longer than `think_limit_ms` is a
+    timer, not the time that a program needed after a completion.
+    """
+
+    kind: ClassVar[str] = "trace-replay"
+    bypasses_cache: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = LiveLoad.metrics
+
+    trace: str = ""
+    trace_sha256: str = ""
+    timing: Literal["dependent", "open", "closed"] = "dependent"
+    fit: Literal["compact", "wrap", "refuse"] = "compact"
+    reads_only: bool = False
+    cgroups: bool = False
+    think_limit_ms: Annotated[float, Meta(gt=0, le=3.6e6)] = 100.0
+    seconds: Seconds = 5.0
+    # bfq raises the weight of what starts for some seconds, and kyber learns.
+    ramp_seconds: Seconds = 2.0
+
+    def summary(self) -> dict[str, Any]:
+        """What is recorded, as `Scripts` of crates/sim; SpecError for a file that is no load."""
+        return _read(self)[1]
+
+    def writes(self) -> bool:
+        """Whether the recording has writes that are replayed."""
+        return any(stream["writes"] for stream in self.summary()["streams"])
+
+    def groups(self) -> tuple[IoGroup, ...]:
+        """A control group for each recorded one."""
+        found = {stream["cgroup"] for stream in self.summary()["streams"]} if self.cgroups else ()
+        return tuple(IoGroup(f"replay-{number}") for number in sorted(found))
+
+    def commands(self) -> tuple[str, ...]:
+        """The programs that have metrics of their own; none if there is only one."""
+        counts = Counter[str]()
+        for stream in self.summary()["streams"]:
+            counts[stream["command"]] += stream["requests"]
+        least = SHARE_LEAST * counts.total()
+        names = [name for name, count in counts.most_common(COMMANDS_MOST) if count >= least]
+        return tuple(names) if len(counts) > 1 else ()
+
+    def own_metrics(self) -> Mapping[str, Metric]:
+        """The mean latencies of the programs, named as those of a live load."""
+        if not self.trace:
+            return {}
+        there = {(one["name"], one["direction"]) for one in self.summary()["groups"]}
+        return {
+            name: Metric(name, "ns", False, f"{operation} latency mean of {command}")
+            for command in self.commands()
+            for operation in OPERATIONS
+            if (command, SIDES[operation]) in there and (name := group_metric(command, operation))
+        }
+
+    def check(self, label: str) -> None:
+        """Check that the file is the recorded one, and can be replayed."""
+        if not self.trace:
+            raise SpecError(f"{label}: names no trace", 'trace = "load.trace"')
+        digest = sha256_of(file_of(self.trace))
+        if self.trace_sha256 and digest != self.trace_sha256:
+            raise SpecError(
+                f"{label}: {self.trace} is not the measured file",
+                "restore it, or remove trace_sha256 from the experiment",
+            )
+        self.summary()
+
+    def notes(self, label: str) -> tuple[str, ...]:
+        """What is replayed, and what is not."""
+        return tuple(f"{label}: {line}" for line in self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        seen = self.summary()
+        scheduler = f" under {seen['scheduler']}" if seen["scheduler"] else ""
+        yield (
+            f"{seen['requests']:,} requests of {len(seen['streams'])} tasks in "
+            f"{seen['period_ns'] / 1e9:.1f} s, recorded{scheduler}; {self.timing}"
+        )
+        if self.reads_only:
+            yield "only the reads are replayed: this is not the recorded load"
+        if seen["discards"]:
+            yield f"{seen['discards']:,} discards are omitted"
+        if seen["ambiguous_share"] >= SHARE_LEAST and self.timing == "dependent":
+            share = seen["ambiguous_share"]
+            yield f"{share:.0%} of the requests may have waited for another completion than assumed"
+
+    def estimate_s(self) -> float:
+        """Ramp and window, and starting the processes."""
+        return self.seconds + self.ramp_seconds + 0.1
+
+    def prepare(self, target: ResolvedTarget, label: str) -> None:
+        """Check that the addresses fit; SpecError with what helps."""
+        _read(self, target.size_bytes, target.logical_block_bytes)
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Latencies and rates of all streams together, and of the main programs."""
+        plan, seen = _read(self, target.size_bytes, target.logical_block_bytes)
+        streams = seen["streams"]
+        groups = [self._group(target, seed, number) for number in range(len(streams))]
+        result = run_groups(
+            groups, self.seconds, self.ramp_seconds, process=True, device=target.device or None,
+            replay=plan,
+        )  # fmt: skip
+        actors = Actors(result, 0, target.tags, self.seconds)
+        names: dict[str, list[str]] = {"": [stream["name"] for stream in streams]}
+        for stream in streams:
+            names.setdefault(stream["command"], []).append(stream["name"])
+        metrics: dict[str, float] = {"requests_per_s": 0.0}
+        bounds: dict[str, str] = {}
+        for one in seen["groups"]:
+            if one["name"] in ("", *self.commands()):
+                mine = names[one["name"]]
+                figures, known = self._figures(actors, mine, one["name"], one["direction"])
+                metrics["requests_per_s"] += figures.pop("requests_per_s", 0.0)
+                metrics |= figures
+                bounds |= known
+        lags = latency.merge(g["start_lag"]["bins"] for g in actors.groups.values())
+        rows = latency.merge(
+            g[side]["latency"]["bins"] for g in actors.groups.values() for side in SIDES.values()
+        )
+        series = {
+            name: reduce(added, [own for each in mine if (own := actors.series().get(each))])
+            for name, mine in names.items()
+            if name and any(each in actors.series() for each in mine)
+        }
+        facts = {"arrivals": f"recorded, {self.timing}", "streams": len(streams),
+                 "moved_requests": seen["moved"], "widened_requests": seen["widened"],
+                 "late_ns_p99": latency.quantile(lags, 0.99)}  # fmt: skip
+        properties = {
+            **actors.properties(), "measured_from_s": actors.measured_from_s, **facts,
+            "unissued": sum(g["unissued"] for g in actors.groups.values()),
+        }  # fmt: skip
+        properties.pop("oldest_pending_ns", None)
+        return Outcome(
+            metrics, properties, tuple(self._late(seen, facts["late_ns_p99"])),
+            {"latency_ns": rows}, bounds, series,
+        )  # fmt: skip
+
+    def _group(self, target: ResolvedTarget, seed: int, number: int) -> dict[str, Any]:
+        """The engine's group that replays a stream."""
+        seen = _read(self, target.size_bytes, target.logical_block_bytes)[1]["streams"][number]
+        depth = min(max(SLOTS_PER_DEPTH[self.timing] * seen["depth"], SLOTS_LEAST), SLOTS_MOST)
+        record = seen["record"] or target.logical_block_bytes
+        work = {
+            "pattern": {"kind": "same"}, "record": record, "seed": seed + number,
+            "direction": MIXED if seen["reads"] and seen["writes"] else
+            WRITE if seen["writes"] else READ,
+            "arrivals": {"kind": "closed", "depth": max(depth, seen["depth"])},
+        }  # fmt: skip
+        options: dict[str, Any] = {
+            "registered": False,
+            "replay": {"stream": number, "timing": self.timing},
+        }
+        if name := CLASSES.get(seen["ioprio"] >> CLASS_SHIFT):
+            options["ioprio"] = {"class": name, "level": seen["ioprio"] & 7}
+        if self.cgroups:
+            options["cgroup"] = target.groups[f"replay-{seen['cgroup']}"]
+        return actor(seen["name"], target, (0, record), work, **options)
+
+    def _figures(
+        self, actors: Actors, names: Sequence[str], command: str, side: str
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Metrics of a direction of several streams, and which of them are bounds."""
+        operation = "read" if side == "reads" else "write"
+        stats = [actors.side(name, side) for name in names]
+        counts = [one["latency"]["count"] for one in stats]
+        waited = max(max(actors.waiting_ns(n), actors.window_s(n) * 1e9) for n in names)
+        if sum(counts):
+            mean = sum(n * one["latency"]["mean"] for n, one in zip(counts, stats, strict=True))
+            mean /= sum(counts)
+        else:
+            mean = waited
+        if command:
+            name = group_metric(command, operation)
+            return {name: mean}, {} if sum(counts) else {name: "at-least"}
+        prefix = f"{operation}_"
+        rows = latency.merge(one["latency"]["bins"] for one in stats)
+        metrics = {f"{prefix}latency_ns_mean": mean, **latency.metrics(rows, prefix)}
+        bounds = {} if sum(counts) else dict.fromkeys(metrics, "at-least")
+        done = sum(one["operations"] for one in stats)
+        rate, limits = rate_bound(
+            f"{prefix}bytes_per_s", done, actors.rate(names, side), 512, self.seconds
+        )
+        requests = actors.rate(names, side, "operations")
+        return {**metrics, **rate, "requests_per_s": requests}, {**bounds, **limits}
+
+    def _late(self, seen: Mapping[str, Any], late_ns: float | None) -> Iterator[GateFinding]:
+        """A program that starts its requests late is not the recorded one."""
+        limit_ns = max(LATE_NS, LATE_SHARE * seen["period_ns"] / seen["requests"])
+        if self.timing == "open" and late_ns and late_ns > limit_ns:
+            text = f"1 % of the requests started {late_ns / 1e6:.3g} ms late or later"
+            yield GateFinding("late-requests", text)
+
+    def fidelity(self, outcome: Outcome) -> list[dict[str, Any]]:
+        """The figures of a run beside the recorded ones: rows of `metric`, `recorded`, `replayed`
+        (in the unit of the metric) and `is_like`.
+        """
+        seen = self.summary()
+        recorded: dict[str, float | None] = {}
+        for one in seen["groups"]:
+            if not one["name"]:
+                prefix = "read_" if one["direction"] == "reads" else "write_"
+                recorded[f"{prefix}bytes_per_s"] = one["bytes"] / seen["period_ns"] * 1e9
+                recorded[f"{prefix}latency_ns_mean"] = one["mean_ns"]
+                recorded[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
+        return [
+            {"metric": name, "recorded": value, "replayed": outcome.metrics[name],
+             "is_like": abs(outcome.metrics[name] / value - 1) <= _tolerance(name)}
+            for name, value in recorded.items()
+            if value and outcome.metrics.get(name)
+        ]  # fmt: skip
+
+
+def _tolerance(metric: str) -> float:
+    return next(most for what, most in LIKE.items() if metric.endswith(what))
+
+
+def file_of(text: str) -> Path:
+    """The file of `FILE[:FORMAT]`; SpecError where there is none."""
+    return Path(_split(text)[0])
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a trace."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins."""
+    from schedlab import _core
+
+    file, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists() or name not in {each[0] for each in _core.trace_formats()}:
+        file, name = text, ""
+    check_regular(Path(file), "name a file, as FILE or FILE:FORMAT")
+    return file, name or None
+
+
+def _read(kind: TraceReplay, size: int = 0, block: int = 0) -> tuple[ReplayPlan, dict[str, Any]]:
+    """The streams, and their description, for a target of that size and unit of addresses."""
+    file, name = _split(kind.trace)
+    options = {
+        "timing": kind.timing, "fit": kind.fit, "reads_only": kind.reads_only,
+        "think_limit_ns": round(kind.think_limit_ms * 1e6), "size_bytes": size,
+        "block_bytes": block,
+    }  # fmt: skip
+    stat = Path(file).stat()
+    return _plan(file, name, json.dumps(options), (stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=4)
+def _plan(
+    file: str, name: str | None, options: str, version: tuple[int, int]
+) -> tuple[ReplayPlan, dict[str, Any]]:
+    from schedlab import _core
+
+    try:
+        plan = _core.ReplayPlan(file, name, options)
+    except ValueError as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        raise SpecError(message, hint or f"schedlab trace stats {file}") from error
+    return plan, json.loads(plan.summary())
