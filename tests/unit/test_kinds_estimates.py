@@ -73,6 +73,7 @@ ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
     "ssd": [({}, 1.0)],
     "startup": [({"ramp_seconds": 0.25}, 1.25)],
     "throttled-reads": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "trace-replay": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.35)],
     "wakeup": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.45)],
     "weights": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
 }  # fmt: skip
@@ -138,6 +139,7 @@ def test_what_every_kind_says_of_itself() -> None:
     }
     assert {k.kind for k in kinds if k.bypasses_cache} == {
         "device-queue", "newcomer", "random-reads", "reader-beside-writers", "readers-together",
+        "trace-replay",
     }  # fmt: skip
     assert {k.kind: k.shortest_s for k in kinds if k.shortest_s != 0.4} == {
         "reader-beside-writers": 0.8

@@ -75,7 +75,7 @@ class TraceReplay(WorkloadKind, frozen=True):
 
     def writes(self) -> bool:
         """Whether the recording has writes that are replayed."""
-        return any(stream["writes"] for stream in self.summary()["streams"])
+        return not self.trace or any(stream["writes"] for stream in self.summary()["streams"])
 
     def groups(self) -> tuple[IoGroup, ...]:
         """A control group for each recorded one."""
@@ -284,6 +284,8 @@ def _split(text: str) -> tuple[str, str | None]:
     if not colon or Path(text).exists() or name not in {each[0] for each in _core.trace_formats()}:
         file, name = text, ""
     check_regular(Path(file), "name a file, as FILE or FILE:FORMAT")
+    if not Path(file).exists():
+        raise SpecError(f"{file}: no such file", "schedlab trace io DEVICE --out FILE records one")
     return file, name or None
 
 
