@@ -45,9 +45,8 @@ started_options = section(
     usual="--metric --prepare --rehearse",
 )  # fmt: skip
 trace_options = section(
-    "Recorded load",
-    click.option("--trace", type=click.Path(), metavar="FILE[:FORMAT]",
-                 help="Replay what `trace io --out` recorded, or another block trace."),
+    "Your own command",
+    click.option("--trace", type=click.Path(), metavar="FILE", help="A recorded load instead."),
     heeded("a recorded load", "--timing", type=click.Choice(["dependent", "open", "closed"]),
            help="A request starts after what it waited for (dependent), at its time, or at once."),
     heeded("a recorded load", "--fit", type=click.Choice(["compact", "wrap", "refuse"]),
@@ -56,7 +55,7 @@ trace_options = section(
            help="A longer pause is a timer, not think time (100ms)."),
     heeded("a recorded load", "--cgroups", is_flag=True,
            help="A control group for each recorded one."),
-    usual="--trace --timing",
+    usual="--trace",
 )  # fmt: skip
 file_options = section(
     "Your own command",

@@ -35,11 +35,11 @@ _candidate_options = section(
 @_candidate_options
 @target_options
 @load_options
-@trace_options
 @design_options
 @section("Design", heeded("built-in workloads", "--explain", is_flag=True, help=EXPLAIN))
 @started_options
 @file_options
+@trace_options
 @measured_options
 @resume_option
 @command_argument

@@ -60,7 +60,7 @@ state_option = click.option(
 )  # fmt: skip
 margin_option = click.option(
     "--margin", type=Percent(), default="2%", show_default=True,
-    help="Smaller differences are treated as equivalent.",
+    help="Treat smaller differences as equivalent.",
 )  # fmt: skip
 candidate_option = click.option(
     "--candidate", "candidates", multiple=True, metavar="TEXT",

@@ -48,8 +48,8 @@
 //!    "ioprio": null,          // {"class": "rt" | "be" | "idle", "level": 0 … 7}
 //!    "replay": null,          // {"stream": 0, "timing": "dependent" | "open" | "closed"}: the
 //!                             // requests of a recorded stream ([`Job::attach`]) in place of the
-//!                             // workload's (one worker, io_uring, direct); "record" is the longest,
-//!                             // "depth" the most in flight; again and again until the end
+//!                             // workload's (one worker, io_uring, direct), until the end;
+//!                             // "record" is the longest, "depth" the most in flight
 //!    "log": null              // a database client (psync, reads only): each transaction is
 //!  }]}                        // {"reads": 1} reads of the workload, then an append of "record"
 //!                             // bytes (4096) to "path" and fdatasync; on a device ("path" or

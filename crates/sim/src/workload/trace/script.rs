@@ -72,8 +72,8 @@ pub struct Stream {
 pub struct Scripts {
     /// Those with the most requests first.
     pub streams: Vec<Stream>,
-    /// `requests`, `period_ns`, `scheduler` (null where unknown), the figures of `groups`, `streams`
-    /// and what was changed, as JSON.
+    /// `requests`, `period_ns`, `scheduler` (null where unknown), the figures of `groups`,
+    /// `streams` and what was changed, as JSON.
     pub summary: Value,
 }
 
