@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Two completions that are so close before an arrival may both have caused it.
 const AMBIGUOUS_NS: u64 = 20_000;
 const NONE: u32 = u32::MAX;
-/// From so many think times on, their lower decile is what waking up and submitting takes; no more
+/// From so many think times on their lower decile is what waking up and submitting takes; no more
 /// than that, because a program may need more after each.
 const OWN_COST_SAMPLES: usize = 100;
 const OWN_COST_NS_MAX: u64 = 100_000;

@@ -15,8 +15,8 @@ use crate::replay_plan::ReplayPlan;
 /// The GIL is released; signals are checked every 20 ms. Ctrl-C ends the job, whose result then
 /// has `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
 /// measured window, as if its time were over. `on_ready`, if given, is called once with the JSON of
-/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them starts. `replay` has
-/// the streams that groups replay.
+/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them starts. `replay`
+/// has the streams that groups replay.
 #[pyfunction]
 #[pyo3(signature = (job_json, should_end=None, on_ready=None, replay=None))]
 pub fn run_io_job(
