@@ -38,6 +38,12 @@ def test_the_next_command_has_the_scheduler_in_force_first_and_what_all_queues_o
     both = Observed("/srv/db", (*load.queues, other), load.figures)
     assert load.next_command()[-1] == "bfq,none,kyber"
     assert both.next_command() == ["schedlab", "live", "/srv/db", "--schedulers", "bfq,none"]
+    assert both.replay_commands() == []
+    assert list(lines(load))[-3:] == [
+        "Next   schedlab live /dev/sdx --schedulers bfq,none,kyber",
+        "Replay schedlab trace io /dev/sdx --seconds 60 --out load.trace",
+        "       schedlab compare --trace load.trace --schedulers bfq,none,kyber",
+    ]
 
 
 def test_programs_stand_with_their_rates_and_sizes():

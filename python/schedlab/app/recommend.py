@@ -1,7 +1,7 @@
 """What the load of a device is, whether a scheduler can matter to it, and how to find out.
 
-Nothing is changed: the requests are counted for a while, and the last line is the command that
-would prove which scheduler is better.
+Nothing is changed: the requests are counted for a while. `Next` is the command that would prove
+which scheduler is better, `Replay` those that replay the load elsewhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from schedlab.spec.quantities import size_text
 
 SHOWN = 8
 COLUMNS = (("requests/s", 12), ("mean size", 12), ("mean", 11), ("p99", 11))
+RECORDING = "load.trace"
 #: A group counts as somebody to be fair to from this share of the requests on.
 SOMEBODY = 0.02
 
@@ -77,6 +78,18 @@ class Observed:
         common = [s for s in first.offered if all(s in q.offered for q in self.queues)]
         names = dict.fromkeys((first.scheduler, *common))
         return ["schedlab", "live", self.path, "--schedulers", ",".join(names)]
+
+    def replay_commands(self) -> list[list[str]]:
+        """What records the load and replays it elsewhere, without a switch under it; none for a
+        file system on several devices, whose recordings would not be together.
+        """
+        if len(self.queues) > 1:
+            return []
+        device, names = f"/dev/{self.queues[0].name}", self.next_command()[-1]
+        return [
+            ["schedlab", "trace", "io", device, "--seconds", "60", "--out", RECORDING],
+            ["schedlab", "compare", "--trace", RECORDING, "--schedulers", names],
+        ]
 
 
 def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sleep) -> Observed:
@@ -145,6 +158,8 @@ def lines(observed: Observed) -> Iterator[str]:
     yield _SENTENCES[observed.code]
     if observed.code not in ("idle", "one-at-a-time"):
         yield f"Next   {shlex.join(observed.next_command())}"
+        for first, command in zip(("Replay", ""), observed.replay_commands(), strict=False):
+            yield f"{first:7s}{shlex.join(command)}"
 
 
 def _table(observed: Observed) -> Iterator[str]:
@@ -184,4 +199,5 @@ def as_json(observed: Observed) -> dict[str, Any]:
             for (group, operation), flow in observed.figures.flows.items()
         ],
         "next": observed.next_command(),
+        "replay": observed.replay_commands(),
     }  # fmt: skip
