@@ -55,7 +55,9 @@ class Engine:
         """One more result."""
         self.results.append({"interrupted": False, "groups": list(groups), **fields})
 
-    def __call__(self, text: str, should_end: Callable[[], bool] | None, ready: Any) -> str:
+    def __call__(
+        self, text: str, should_end: Callable[[], bool] | None, ready: Any, replay: Any = None
+    ) -> str:
         self.jobs.append(json.loads(text))
         deadline = time.monotonic() + 20
         while should_end and not should_end() and time.monotonic() < deadline:

@@ -285,7 +285,7 @@ class Watcher:
 def test_a_watcher_is_told_of_the_jobs_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Callable[[str], None] | None] = []
 
-    def run(text: str, should_end: Any, ready: Callable[[str], None] | None) -> str:
+    def run(text: str, end: Any, ready: Callable[[str], None] | None, replay: Any) -> str:
         calls.append(ready)
         if ready:
             ready('[{"name": "a", "ids": [7]}]')
