@@ -331,7 +331,8 @@ def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there() -> No
     session = io_backend.IoSession.__new__(io_backend.IoSession)
     work, one = Workload("w", "random-reads", "iops"), Candidate("none")
     session.admitted = SimpleNamespace(kind=lambda *_: typed(work))
-    session.emulated, session._commands, session._described = device, 32, set()
+    session.emulated, session._commands, session.described = device, 32, set()
+    session.fidelity = {}
     session.commands = None
     session._measured = lambda *_: calls.append("run") or Outcome({"iops": 1.0})
     for number in range(2):
@@ -345,7 +346,7 @@ def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
     session = io_backend.IoSession.__new__(io_backend.IoSession)
     command = SimpleNamespace(description=lambda label, kind: {"rehearsal": label})
     session.emulated = SimpleNamespace(facts={"model": "disk7200"})
-    session.commands, session._described = command, set()
+    session.commands, session.described, session.fidelity = command, set(), {}
     kind = Command(shell="true")
 
     def described(label: str, *gates: GateFinding) -> bool:
