@@ -14,7 +14,7 @@ from recordings import DISCARD, FLUSH, WRITE, Recorded, recording
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import TraceReplay
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.report import notes, sentences, steps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
@@ -72,7 +72,7 @@ def test_fidelity_is_that_of_rate_mean_and_p99(tmp_path):
             "read_bytes_per_s": 4.096e6 * rate, "read_latency_ns_mean": 2e5 * mean,
             "read_latency_ns_p99": 2e5 * p99,
         }  # fmt: skip
-        return [row["is_like"] for row in kind.fidelity(Outcome(metrics))]
+        return [row["is_like"] for row in kind.fidelity(metrics)]
 
     assert alike(0.91, 1.09, 1.23) == [True, True, True]
     assert alike(1.09, 0.91, 0.77) == [True, True, True]

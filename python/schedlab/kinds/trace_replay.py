@@ -241,23 +241,27 @@ class TraceReplay(WorkloadKind, frozen=True):
             text = f"1 % of the requests started {late_ns / 1e6:.3g} ms late or later"
             yield GateFinding("late-requests", text)
 
-    def fidelity(self, outcome: Outcome) -> list[dict[str, Any]]:
-        """The figures of a run beside the recorded ones: rows of `metric`, `recorded`, `replayed`
-        (in the unit of the metric) and `is_like`.
-        """
+    def figures(self) -> dict[str, float]:
+        """The recorded rates, means and p99, as metrics."""
         seen = self.summary()
-        recorded: dict[str, float | None] = {}
+        found: dict[str, float | None] = {}
         for one in seen["groups"]:
             if not one["name"]:
                 prefix = "read_" if one["direction"] == "reads" else "write_"
-                recorded[f"{prefix}bytes_per_s"] = one["bytes"] / seen["period_ns"] * 1e9
-                recorded[f"{prefix}latency_ns_mean"] = one["mean_ns"]
-                recorded[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
+                found[f"{prefix}bytes_per_s"] = one["bytes"] / seen["period_ns"] * 1e9
+                found[f"{prefix}latency_ns_mean"] = one["mean_ns"]
+                found[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
+        return {name: value for name, value in found.items() if value}
+
+    def fidelity(self, replayed: Mapping[str, float]) -> list[dict[str, Any]]:
+        """The figures of a replay beside the recorded ones: rows of `metric`, `recorded`,
+        `replayed` (in the unit of the metric) and `is_like`.
+        """
         return [
-            {"metric": name, "recorded": value, "replayed": outcome.metrics[name],
-             "is_like": abs(outcome.metrics[name] / value - 1) <= _tolerance(name)}
-            for name, value in recorded.items()
-            if value and outcome.metrics.get(name)
+            {"metric": name, "recorded": value, "replayed": replayed[name],
+             "is_like": abs(replayed[name] / value - 1) <= _tolerance(name)}
+            for name, value in self.figures().items()
+            if replayed.get(name)
         ]  # fmt: skip
 
 

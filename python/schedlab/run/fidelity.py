@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import GateError
+from schedlab.errors import GateError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.trace_replay import TraceReplay
-from schedlab.spec import Cell
+from schedlab.spec import Candidate, Cell, Workload
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
@@ -37,13 +40,13 @@ def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dic
         cell = Cell(-1, 0, workload.label, candidate.label, experiment.seed)
         try:
             recorded = replace(candidate, settings={"scheduler": name})
-            outcome = session.measure(cell, workload, recorded)
+            replayed = _figures(session, cell, workload, recorded)
         except GateError as error:
             report(f"{workload.label}: rehearsal under {name}: {error}")
             continue
         finally:
             session.described.discard(workload.label)  # it is no run of the result
-        facts["rows"] = kind.fidelity(outcome)
+        facts["rows"] = kind.fidelity(replayed)
         for row in facts["rows"]:
             change = row["replayed"] / row["recorded"] - 1
             mark = "" if row["is_like"] else "  (differs)"
@@ -52,3 +55,30 @@ def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dic
                 f"{row['recorded']:.4g}, replayed {row['replayed']:.4g} ({change:+.0%}){mark}"
             )
     return found
+
+
+def _figures(
+    session: IoSession, cell: Cell, workload: Workload, candidate: Candidate
+) -> Mapping[str, float]:
+    """The figures of a run: those of the block layer, as they were recorded; where that cannot be
+    recorded here, or others use the device, those of the processes.
+    """
+    from schedlab import _core
+
+    device = session.target.device if session.target.counts_alone else None
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "replay.trace"
+        options = {"device": f"/dev/{device}", "path": str(path), "facts": {}}
+        try:
+            recording = _core.RecordCapture(json.dumps(options)) if device else None
+        except OSError:
+            recording = None
+        try:
+            outcome = session.measure(cell, workload, candidate)
+        finally:
+            if recording:
+                recording.finish()
+        try:
+            return TraceReplay(trace=str(path)).figures() if recording else outcome.metrics
+        except SpecError:  # nothing was seen, or too much was lost
+            return outcome.metrics

@@ -82,6 +82,21 @@ pub(crate) fn run(
     }
 }
 
+/// A flush of the device's cache. An fsync of the whole device would write back and await all that
+/// other streams have in the page cache; that of its first byte awaits one page at most.
+fn flush(file: types::Fd) -> squeue::Entry {
+    let mut entry = opcode::Fsync::new(file).build();
+    // SAFETY: `Entry` is `repr(C)` around the kernel's `struct io_uring_sqe`, 64 bytes aligned to
+    // 8, whose `len` is at byte 24 (linux/io_uring.h, a stable ABI).
+    unsafe {
+        (&mut entry as *mut squeue::Entry)
+            .cast::<u32>()
+            .add(6)
+            .write(1)
+    };
+    entry
+}
+
 /// The target through the page cache, where the stream writes through it.
 fn cached_file(group: &Group, replay: &Replay) -> Result<Option<OwnedFd>, IoError> {
     let is_back = |step: &ScriptStep| step.action == Action::WriteBack;
@@ -141,7 +156,7 @@ impl Replayer {
             (Action::Read, _) => opcode::Read::new(file, read, size)
                 .offset(step.offset)
                 .build(),
-            (Action::Flush, _) => opcode::Fsync::new(file).build(),
+            (Action::Flush, _) => flush(file),
             (Action::WriteBack, 1) => back(libc::SYNC_FILE_RANGE_WRITE).build(),
             (Action::WriteBack, 2) => back(libc::SYNC_FILE_RANGE_WAIT_AFTER).build(),
             (action, _) => {
