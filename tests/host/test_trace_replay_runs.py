@@ -67,7 +67,7 @@ def test_every_kind_of_request_comes_back_as_it_was(root_with_loop, state, tmp_p
         ],
     )
     place = Place(scratch_bytes=16 * MIB, scratch_directory=str(tmp_path))
-    run, records, fidelity = replayed(place, trace, tmp_path / "seen.trace", seconds=0.3)
+    run, records, fidelity = replayed(place, trace, tmp_path / "seen.trace", seconds=0.5)
     wanted = {
         (0, 4 * KIB, 0), (4 * MIB, 12 * KIB, 0), (MIB, 64 * KIB, 1), (2 * MIB, 4 * KIB, 1),
         (3 * MIB, 4 * KIB, 1),
@@ -85,11 +85,12 @@ def test_every_kind_of_request_comes_back_as_it_was(root_with_loop, state, tmp_p
     assert len(readers) == 1
     assert readers.isdisjoint(number(r, 60, 4) for r in moving if number(r, 24) * 512 == MIB)
     counts = [sum(number(r, 24) * 512 == at for r in moving) for at in (0, MIB, 3 * MIB)]
-    assert min(counts) > 20 and not run.properties["errors"]
+    assert min(counts) >= 2 and not run.properties["errors"]  # it is a loop
+    sides = [[r for r in moving if number(r, 72, 2) == side] for side in (0, WRITE)]
+    moved = [sum(number(r, 56, 4) for r in side) for side in sides]
+    assert run.properties["claimed_bytes"] == moved
+    assert 0 < run.metrics["write_bytes_per_s"] <= moved[1] / 0.5
     assert fidelity["scheduler"] == "none" and fidelity["rows"]
-    claimed = run.properties["claimed_bytes"]
-    assert claimed[1] >= 20 * (64 + 4 + 4) * KIB
-    assert run.metrics["write_bytes_per_s"] < claimed[1] / 0.29
 
 
 @pytest.fixture
