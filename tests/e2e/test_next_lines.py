@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
+from schedlab.host.queues import queues_below
 from schedlab.report import steps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
@@ -120,7 +121,7 @@ def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, loop_devi
 @needs_root
 def test_an_open_answer_of_a_rule_that_stops_early_starts_again(tmp_path: Path) -> None:
     command = printed_command(result(tmp_path, "keep", stopping=Stopping("until-decided", 6)))
-    assert command.startswith("schedlab run ") and "experiment.toml" in command
+    assert command.startswith("schedlab run ") and "--blocks" in command
     works(command)
 
 
@@ -142,7 +143,16 @@ def test_simulated_runs_are_added(tmp_path: Path) -> None:
 def test_what_a_temporary_device_showed_leads_to_ones_own(code: str, tmp_path: Path) -> None:
     of = result(tmp_path, code)
     command = printed_command(of)
-    assert command == "schedlab compare --directory DIR --switch sdX"  # The host named no disk.
+    again = f"schedlab run {of.folder.path} --directory"
+    assert command == f"{again} DIR --switch sdX"  # The host named no disk.
+    (disk,) = queues_below(tmp_path).queues
+    named = View(replace(of.record, host={"devices": {disk: {}}}), of.answer, Texts("en"),
+                 of.folder.path)  # fmt: skip
+    step = steps.next_step(named)
+    assert step and step.command == f"{again} . --switch {disk}"
+    works(step.command)
+    refused = CliRunner().invoke(cli, ["run", str(of.folder.path), "--switch", disk, "--dry-run"])
+    assert refused.exit_code and "--directory" in str(refused.exception)
 
 
 def test_imports_name_no_command(tmp_path: Path) -> None:

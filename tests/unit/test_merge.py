@@ -55,7 +55,7 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
     paths = [measured(tmp_path / str(n), f"s{n}", seed=n) for n in range(4)]
     merged = Result(merge(paths, tmp_path / "all"))
     record = merged.record
-    assert record.notices == ()
+    assert record.notices == () and not record.missing[0]
     assert {run.session for run in record.runs} == {"s0", "s1", "s2", "s3"}
     assert len(record.runs) == 4 * 3 * 3 and len({run.block for run in record.runs}) == 12
     assert record.histograms["w", "bfq"] == ((1, 2, 3 * 12),)
@@ -139,7 +139,7 @@ def test_what_both_budgets_omitted_is_not_merged(tmp_path, format_):
     paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", budget_s=90.0)]
     merged = merge(paths, tmp_path / "all").record()
     assert {run.workload for run in merged.runs} == {"w"} and len(merged.runs) == 18
-    assert merged.notices == () and merged.experiment.stopping.blocks == 6
+    assert not merged.missing[0] and merged.experiment.stopping.blocks == 6
     assert format_.write(merged, tmp_path / "out")
 
 

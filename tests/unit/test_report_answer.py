@@ -285,14 +285,15 @@ def test_nobody_keeps_what_stands_in_for_a_baseline_without_runs() -> None:
 
 def test_a_change_on_a_scratch_device_leads_to_ones_own_device() -> None:
     view = reports.view_of(answers.BEST)
+    again = "schedlab run results/2026-03-14T0926"
     step = steps.next_step(view)
     assert step is not None
-    assert step.command == "schedlab compare --directory DIR --switch sdX"
+    assert step.command == f"{again} --directory DIR --switch sdX"
     disk, loop = {"backing_file": None}, {"backing_file": "/var/tmp/x"}
     view.record = replace(view.record, host={"devices": {"vda": disk, "loop7": loop}})
     step = steps.next_step(view)
     assert step is not None
-    assert step.command == "schedlab compare --directory . --switch vda"
+    assert step.command == f"{again} --directory . --switch vda"
 
 
 def test_many_workloads_keep_those_that_decide() -> None:

@@ -327,17 +327,17 @@ def test_rows_that_are_no_histogram_cost_only_themselves(tmp_path, rows):
 @pytest.mark.parametrize(
     ("stopping", "missing"),
     [
-        ({}, "5 of 8 planned runs missing"),
-        ({"budget_s": 60.0}, "1 of 4 planned runs missing"),
-        ({"mode": "precision", "precision": 0.1}, "1 of 4 planned runs missing"),
-        ({"mode": "until-decided"}, "1 of 4 planned runs missing"),
+        ({}, (5, 8)),
+        ({"budget_s": 60.0}, (1, 4)),
+        ({"mode": "precision", "precision": 0.1}, (1, 4)),
+        ({"mode": "until-decided"}, (1, 4)),
     ],
 )
 def test_blocks_that_never_started_are_missing_only_from_a_fixed_plan(tmp_path, stopping, missing):
     folder = folder_of(tmp_path / "r", **stopping)
     for cell in [cell for cell in folder.plan.cells if cell.block == 0][:3]:
         folder.append(run_of(cell))
-    assert folder.record().notices == (missing,)
+    assert folder.record().missing == missing
 
 
 def test_a_cell_whose_runs_all_failed_a_gate_is_missing(tmp_path):
@@ -347,20 +347,20 @@ def test_a_cell_whose_runs_all_failed_a_gate_is_missing(tmp_path):
         folder.append(run_of(first, attempt=attempt, status="discarded"))
     for cell in others:
         folder.append(run_of(cell))
-    assert folder.record().notices == ("1 of 8 planned runs missing",)
+    assert folder.record().missing == (1, 8)
     assert folder.record().missing_cells == (first.key,)
 
 
 def test_a_workload_that_was_decided_before_the_others_is_not_missing(tmp_path):
     for mode, missing in (
-        ("until-decided", ()),
-        ("precision", ("2 of 8 planned runs missing",)),
+        ("until-decided", (0, 6)),
+        ("precision", (2, 8)),
     ):
         folder = folder_of(tmp_path / mode, mode=mode, precision=0.1)
         for cell in folder.plan.cells:
             if cell.block == 0 or cell.workload == "w":
                 folder.append(run_of(cell))
-        assert folder.record().notices == missing
+        assert folder.record().missing == missing
 
 
 def test_samples_hold_what_the_runs_say_of_themselves():

@@ -213,6 +213,7 @@ def _check_trust(admitted: Admitted) -> None:
     requests += [
         f"set {name} of the machine" if is_beyond(name) else f"switch the scheduler of {name}"
         for name in target.switch
+        if name not in admitted.permission.switch
     ]
     if requests:
         raise SpecError(

@@ -233,7 +233,7 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     if stopping.mode != "fixed" and blocks > stopping.blocks:
         raise SpecError(
             f"{folder.path}: the plan has at most {stopping.blocks} blocks",
-            f"start a new folder: schedlab run {folder.path}/experiment.toml --blocks {blocks}",
+            f"start a new folder: schedlab run {folder.path} --blocks {blocks}",
         )
     planning = planning or Planning(blocks=blocks)
     planning = replace(planning, blocks=blocks)

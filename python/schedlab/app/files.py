@@ -20,7 +20,7 @@ from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
 from schedlab.run.backends.cpu_policy import parse_policies, parse_policy
-from schedlab.spec import SCHEMA_VERSION, Experiment, Workload, from_json, to_json
+from schedlab.spec import SCHEMA_VERSION, Experiment, Target, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
 from schedlab.spec.reading import read_toml
 
@@ -28,7 +28,8 @@ WORKLOAD_KEYS = tuple(field.name for field in fields(Workload))
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment in a file; SpecError naming file, table and key."""
+    """The experiment in a file or result folder; SpecError naming file, table and key."""
+    path = path / "experiment.toml" if path.is_dir() else path
     data, _ = read_toml(path, "write one: schedlab init experiment.toml")
     return experiment_of(data, str(path))
 
@@ -56,6 +57,19 @@ def stopped_by(experiment: Experiment, typed: Mapping[str, Any]) -> Experiment:
         sessions=sessions,
     )
     return replace(experiment, stopping=stopping)
+
+
+def elsewhere(experiment: Experiment, directory: str | None, switch: tuple[str, ...]) -> Experiment:
+    """The same question in `directory`, whose queues below are switched; None: where it was."""
+    if not directory:
+        if switch:
+            raise SpecError("--switch names what is below --directory", "add --directory DIR")
+        return experiment
+    if experiment.kind != "io":
+        message = f"--directory would change nothing: the work is {experiment.kind}, not I/O"
+        raise SpecError(message, "omit it")
+    size = experiment.target.size_bytes
+    return replace(experiment, target=Target("directory", directory, size, switch=switch))
 
 
 def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:

@@ -71,12 +71,13 @@ def permission(
     trust: bool,
     in_use: bool = False,
     allow_unknown_data: bool = False,
+    switch: tuple[str, ...] = (),
 ) -> Permission:
     """Consent to writes on the device that was named, if one was, and what else is allowed."""
     consents = (
         (consent_to(destroy_data, allow_unknown_data=allow_unknown_data),) if destroy_data else ()
     )
-    return Permission(consents, trust, in_use=in_use)
+    return Permission(consents, trust, in_use=in_use, switch=switch)
 
 
 def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWork | None:

@@ -16,7 +16,8 @@ from schedlab.cli.options import (
     resume_option,
     trust_option,
 )
-from schedlab.cli.types import Duration
+from schedlab.cli.sections import heeded
+from schedlab.cli.types import Duration, Words
 from schedlab.errors import SpecError
 
 
@@ -28,19 +29,29 @@ from schedlab.errors import SpecError
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Blocks; with --resume: in all.")
 @click.option("--budget", type=Duration(), help="Plan for this time; with --resume: add it.")
 @click.option("--sessions", type=click.IntRange(1, 100), help="Repeat on so many new file layouts.")
+@click.option("--directory", type=click.Path(), help="Measure in this directory instead.")
+@heeded(
+    "--directory",
+    "--switch",
+    type=Words(),
+    metavar="NAMES",
+    help="Disks and settings of the machine to switch.",
+)
 @out_option
 @dry_run_option
 @json_option
 def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
-    """Measure the experiment in FILE (write one with `schedlab init`)."""
-    from schedlab.app.files import read_experiment, stopped_by
+    """Measure the experiment in FILE (write one with `schedlab init`), or in a result folder."""
+    from schedlab.app.files import elsewhere, read_experiment, stopped_by
     from schedlab.app.options import permission
     from schedlab.cli.show import resume_and_present, run_and_present
 
     if (file is None) == (typed["resume"] is None):
         raise SpecError("name either FILE or --resume DIR", "schedlab run experiment.toml")
-    allowed = permission(destroy_data, trust=trust or file is None, in_use=trust)
+    switch = typed["switch"] or ()
+    allowed = permission(destroy_data, trust=trust or file is None, in_use=trust, switch=switch)
     if file is None:
         resume_and_present(typed, allowed)
     else:
-        run_and_present(stopped_by(read_experiment(file), typed), allowed, file.stem, typed)
+        experiment = elsewhere(read_experiment(file), typed["directory"], switch)
+        run_and_present(stopped_by(experiment, typed), allowed, file.stem, typed)

@@ -214,7 +214,7 @@ def stopping(view: View) -> str:
 def omitted(view: View) -> list[str]:
     """Omissions from the figures, with reasons. Runs that were never started do not count."""
     texts = view.texts
-    lines = list(view.record.notices)
+    lines = sentences.about_folder(view)
     if view.discarded:
         runs = texts.counted("scope.runs", len(view.discarded))
         lines.append(texts("text.gates_some", count=runs))

@@ -248,6 +248,13 @@ def not_counted(view: View) -> list[str]:
     ]
 
 
+def about_folder(view: View) -> list[str]:
+    """How many runs of the plan are missing, and which files of the folder are damaged."""
+    missing, planned = view.record.missing
+    counts = {"missing": view.texts.number(missing, 0), "planned": view.texts.number(planned, 0)}
+    return [*([view.texts("text.missing", **counts)] if missing else []), *view.record.notices]
+
+
 def few(view: View, titles: Sequence[str]) -> str:
     """A few names, or how many they are."""
     if len(titles) <= LISTED_MAX:

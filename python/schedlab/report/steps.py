@@ -57,7 +57,8 @@ def _on_own_device(view: View) -> str:
     place = (
         f"--directory . --switch {disks[0]}" if len(disks) == 1 else "--directory DIR --switch sdX"
     )
-    return f"schedlab compare {place}"
+    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    return f"schedlab run {folder} {place}"
 
 
 def _more(view: View) -> Step | None:
@@ -82,7 +83,7 @@ def _more(view: View) -> Step | None:
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
     blocks = answer.blocks + more
     if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
-        return Step(f"schedlab run {folder}/experiment.toml --blocks {blocks}", remark)
+        return Step(f"schedlab run {folder} --blocks {blocks}", remark)
     command = f"schedlab {view.experiment.resumed_by} --resume {folder}"
     if stopping.mode != "fixed":  # It goes on until it is decided.
         return Step(command, remark)

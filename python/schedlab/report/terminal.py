@@ -100,7 +100,7 @@ def _limits(view: View) -> list[str]:
             key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
             works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
     lines = [f"{title}: {_where(view, labels)}{text}" for (title, text), labels in works.items()]
-    every = [*sentences.not_counted(view), *lines, *view.record.notices]
+    every = [*sentences.not_counted(view), *lines, *sentences.about_folder(view)]
     return [*every, *sentences.switches(view)]
 
 

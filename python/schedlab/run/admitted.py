@@ -19,12 +19,13 @@ class Permission:
 
     `consents` hold the devices whose data may be destroyed. `trust` allows what a file from
     elsewhere asks for: its programs, and work on a device or on switched request queues. `in_use`
-    allows load on a device that is mounted or holds data.
+    allows load on a device that is mounted or holds data. `switch` was named beside the file.
     """
 
     consents: tuple[Consent, ...] = ()
     trust: bool = True
     in_use: bool = False
+    switch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

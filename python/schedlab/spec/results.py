@@ -202,8 +202,8 @@ class Record:
     """A result folder in memory: the question, the plan, the measurements, and the machine.
 
     `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
-    rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
-    that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
+    rows (low_ns, high_ns, count); `notices` are sentences about damaged files of the folder.
+    `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
     `explanations[workload, candidate]` say where requests waited, one per group. `planning`
     is the planning after the first block.
@@ -231,6 +231,24 @@ class Record:
     def omitted(self) -> Mapping[str, str]:
         """The workloads that a budget omitted, each with the code of the reason."""
         return self.planning.omitted if self.planning else {}
+
+    @cached_property
+    def missing(self) -> tuple[int, int]:
+        """(runs of the plan without a value, runs that a value is expected of).
+
+        With a rule or a budget that may stop early, blocks that never started are not expected.
+        Nor are the runs of a workload that was decided before the others.
+        """
+        stopping = self.experiment.stopping
+        fixed = stopping.mode == "fixed" and not stopping.budget_s
+        each = stopping.mode == "until-decided"
+        started = {(run.block, run.workload if each else "") for run in self.runs}
+        wanted = {
+            cell.key
+            for cell in self.plan.cells
+            if fixed or not started.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
+        }
+        return len(wanted - {run.key for run in self.runs if run.status == "ok"}), len(wanted)
 
     @cached_property
     def missing_cells(self) -> tuple[tuple[int, str, str], ...]:

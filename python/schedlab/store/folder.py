@@ -263,23 +263,11 @@ class Folder:
                 place = f"{self.path / RUNS}, line {number}"
                 message = f"{place}: workload {run.workload!r:.80} is not in {EXPERIMENT}"
                 raise SpecError(message, "restore the file from a copy")
-        # With a rule or a budget that may stop early, blocks that never started are not missing.
-        # Nor are the runs of a workload that was decided before the others.
-        stopping = experiment.stopping
-        fixed = stopping.mode == "fixed" and not stopping.budget_s
-        started = {(r.block, r.workload if stopping.mode == "until-decided" else "") for r in runs}
-        wanted = {
-            cell.key
-            for cell in plan.cells
-            if fixed or not started.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
-        }
-        missing = len(wanted - {r.key for r in runs if r.status == "ok"})
-        notices = [f"{missing} of {len(wanted)} planned runs missing"] if missing else []
         host, host_notices = self._host()
         merged, raw_notices = self._merged(runs)
         figures, figure_notices = self._figures()
         explained, explained_notices = self._explanations()
-        notices += [*host_notices, *raw_notices, *figure_notices, *explained_notices]
+        notices = [*host_notices, *raw_notices, *figure_notices, *explained_notices]
         return Record(
             experiment,
             plan,
