@@ -15,6 +15,7 @@ from typing import Any
 from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.tables import Cell, Chart, Column, Table, build
 from schedlab.report.view import View, record_bytes, size_text
+from schedlab.report.workload_names import name_of
 from schedlab.spec import Metric, Run
 from schedlab.spec.intervals import half_width
 
@@ -76,7 +77,7 @@ def every_series(view: View) -> Iterator[Series]:
         if any(values.values()):
             size = record_bytes(work.parameters)
             test = str(work.parameters.get("test", work.label)) if size else work.label
-            yield Series(work.label, test, size, metric, values)
+            yield Series(work.label, name_of(view.texts, test), size, metric, values)
 
 
 def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:

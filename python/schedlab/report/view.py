@@ -11,6 +11,7 @@ from typing import Any
 
 from schedlab.report.texts import Texts
 from schedlab.report.words import metric_of
+from schedlab.report.workload_names import translated
 from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
 from schedlab.spec.answer import Answer, Row
 
@@ -38,6 +39,7 @@ class View:
     def __init__(
         self, record: Record, answer: Answer, texts: Texts, folder: Path | None = None
     ) -> None:
+        record, answer = translated(record, answer, texts)
         self.record, self.answer, self.texts = record, answer, texts
         self.folder = folder
         self.experiment = record.experiment

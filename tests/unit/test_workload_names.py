@@ -1,0 +1,49 @@
+"""The names of our workloads in Korean and Russian reports; the labels of users stay."""
+
+from __future__ import annotations
+
+import pytest
+from support import answers, reports
+
+from schedlab.app.comparison import Load
+from schedlab.design.io_families import FAMILIES
+from schedlab.kinds import KINDS
+from schedlab.kinds.file_test import TESTS
+from schedlab.report import handin, page, terminal
+from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.report.workload_names import name_of
+
+
+def labels() -> set[str]:
+    """Of every workload that a word of --workloads means, and of all tests."""
+    load = Load(tests=tuple(TESTS), record_bytes=(8192,), seconds=1.0)
+    offered = {kind.offer.label for kind in KINDS.values() if kind.offer}
+    return offered | {w.label for family in FAMILIES.values() for w in family(load, None)}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_workload_of_ours_has_a_name(language: str) -> None:
+    texts = Texts(language)
+    names = {label: name_of(texts, label) for label in labels()}
+    assert len(set(names.values())) == len(names)
+    same = {label for label, name in names.items() if name == label}
+    assert same == (set(names) if language == "en" else set())
+
+
+def test_sizes_stay_and_so_do_labels_of_users() -> None:
+    texts = Texts("ru")
+    assert name_of(texts, "random-read 16 MiB") == "случайное чтение 16 MiB"
+    assert name_of(texts, "archive extraction, xz") == "распаковка архива, xz"
+    for label in ("read everything", "write 3 files", "nightly backup", "database of mine"):
+        assert name_of(texts, label) == label
+
+
+def test_all_forms_use_the_name_and_keep_the_figures() -> None:
+    ours, name = "newcomer beside writers", "новичок рядом с пишущими"
+    english, russian = (reports.view_of(answers.TRADE, language) for language in ("en", "ru"))
+    assert len(handin.study_tables(english)) == len(handin.study_tables(russian))
+    shown = page.render(russian), terminal.render(russian, 200, False)
+    for text in shown:
+        assert name in text and ours not in text
+    assert ours in page.render(english)
+    assert [run.metrics for run in english.runs] == [run.metrics for run in russian.runs]
