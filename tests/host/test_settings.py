@@ -78,6 +78,10 @@ def scene(kind, group):
             pytest.skip("these CPUs have no energy_performance_preference")
         words = [f"governor=powersave {file.name}={word}" for word in ("performance", "power")]
         return *words, f"cat {file}", "power"
+    if kind == "boost":
+        if not (settings.CPUFREQ / "boost").exists():
+            pytest.skip("these CPUs have no frequencies above the nominal one")
+        return "boost=on", "boost=off", f"cat {settings.CPUFREQ / 'boost'}", "0"
     if kind == "io.max":
         file = own("blkio", ("blkio.throttle.read_bps_device", "io.max"))
         return "", "cgroup.io.max=rbps=64M", f"({file}) | grep -o 67108864", "67108864"
@@ -116,7 +120,7 @@ def group():
 
 
 KINDS = ("queue", "sysctl", "module", "thp", "io.max", "io.weight", "cpu.weight", "group", "run",
-         "io.latency", "governor", "preference")  # fmt: skip
+         "io.latency", "governor", "preference", "boost")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
