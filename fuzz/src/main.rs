@@ -130,7 +130,7 @@ fn read_once(format: Option<&str>, data: &[u8], options: &TraceOptions) -> bool 
     let Ok(reader) = read_bytes("fuzz", data.to_vec(), format, options) else {
         return false;
     };
-    let mut stats = TraceStats::new();
+    let mut stats = TraceStats::default();
     let (mut last, mut understood) = (0, false);
     for record in reader {
         let Ok(record) = record else { break };

@@ -31,7 +31,7 @@ pub fn trace_stats(
     let options = options_from(options_json)?;
     stoppable(py, Arc::new(Stop::default()), move |stop| {
         let mut reader = trace::open(&path, format.as_deref(), &options)?;
-        let mut stats = TraceStats::new();
+        let mut stats = TraceStats::default();
         let mut count = 0u64;
         for record in reader.by_ref() {
             stats.record(&record?);

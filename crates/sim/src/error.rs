@@ -96,3 +96,13 @@ pub(crate) fn require(
         Err(SimError::range(key, value, expected))
     }
 }
+
+/// The same for a value outside `range`, which the error shows.
+pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
+    key: impl Into<String>,
+    value: T,
+    range: std::ops::RangeInclusive<T>,
+) -> Result<(), SimError> {
+    let expected = format!("{} to {}", range.start(), range.end());
+    require(range.contains(&value), key, value, expected)
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel::{CfsKeys, EevdfKeys, Kernel};
 use super::policy;
-use crate::error::require;
+use crate::error::{require, within};
 use crate::SimError;
 
 /// Weight of nice 0.
@@ -253,12 +253,7 @@ fn positive(key: &str, time: Nanos) -> Result<(), SimError> {
 
 fn check_settings(settings: &Settings) -> Result<(), SimError> {
     policy::find(&settings.policy)?;
-    require(
-        (1..=1024).contains(&settings.cpus),
-        "cpus",
-        settings.cpus,
-        "1 to 1024",
-    )?;
+    within("cpus", settings.cpus, 1..=1024)?;
     positive("quantum", settings.quantum)?;
     positive("latency", settings.latency)?;
     settings.aging.map_or(Ok(()), |t| positive("aging", t))?;
@@ -270,18 +265,8 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
     granularity.map_or(Ok(()), |t| positive("wakeup_granularity", t))?;
     let cost = settings.switch_cost.0;
     require(cost <= 1_000_000_000, "switch_cost", cost, "at most 1 s")?;
-    require(
-        settings.hz.is_none_or(|hz| (1..=1_000_000).contains(&hz)),
-        "hz",
-        settings.hz.unwrap_or(0),
-        "1 to 1000000",
-    )?;
-    require(
-        (1..=64).contains(&settings.levels),
-        "levels",
-        settings.levels,
-        "1 to 64",
-    )?;
+    within("hz", settings.hz.unwrap_or(1), 1..=1_000_000)?;
+    within("levels", settings.levels, 1..=64)?;
     let calculation = settings.calculation_ns.unwrap_or(1.0);
     require(
         calculation.is_finite() && calculation > 0.0,
@@ -315,17 +300,6 @@ fn check_task(task: &Task) -> Result<(), SimError> {
         task.arrival.0,
         "at most 11 days",
     )?;
-    require(
-        task.nice.is_none_or(|nice| (-20..=19).contains(&nice)),
-        key("nice"),
-        task.nice.unwrap_or(0),
-        "-20 to 19",
-    )?;
-    let weight = task.weight.unwrap_or(1);
-    require(
-        (1..=1 << 20).contains(&weight),
-        key("weight"),
-        weight,
-        "1 to 1048576",
-    )
+    within(key("nice"), task.nice.unwrap_or(0), -20..=19)?;
+    within(key("weight"), task.weight.unwrap_or(1), 1..=1 << 20)
 }

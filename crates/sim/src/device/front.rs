@@ -8,6 +8,7 @@ use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EventQueue;
+use crate::error::{require, within};
 use crate::workload::Real;
 use crate::SimError;
 
@@ -54,21 +55,15 @@ impl Default for LinkSpec {
 
 impl ControllerSpec {
     pub(super) fn check(&self) -> Result<(), SimError> {
-        if !(1..=1024).contains(&self.cores) {
-            return Err(SimError::range("controller.cores", self.cores, "1 to 1024"));
-        }
-        Ok(())
+        within("controller.cores", self.cores, 1..=1024)
     }
 }
 
 impl LinkSpec {
     pub(super) fn check(&self) -> Result<(), SimError> {
         let speed = self.bytes_per_s.0;
-        if !(speed == 0.0 || (1e3..=1e15).contains(&speed)) {
-            let expected = "0, or 1e3 to 1e15";
-            return Err(SimError::range("link.bytes_per_s", speed, expected));
-        }
-        Ok(())
+        let fits = speed == 0.0 || (1e3..=1e15).contains(&speed);
+        require(fits, "link.bytes_per_s", speed, "0, or 1e3 to 1e15")
     }
 }
 

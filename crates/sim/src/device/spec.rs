@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::front::{ControllerSpec, LinkSpec};
 use super::suspend::SuspendSpec;
 use crate::config::Service;
+use crate::error::{require, within};
 use crate::ftl::{BLOCKS_MAX, PAGES_MAX};
 use crate::workload::Real;
 use crate::SimError;
@@ -223,36 +224,13 @@ impl FlashSpec {
                 "flash.pages_per_block" => PAGES_MAX,
                 _ => BLOCKS_MAX,
             };
-            if count == 0 || count > most {
-                return Err(SimError::range(key, count, format!("1 to {most}")));
-            }
+            within(key, count, 1..=most)?;
             pages = pages.saturating_mul(u64::from(count));
         }
-        if pages > 1 << 31 {
-            return Err(SimError::range(
-                "flash",
-                format!("{pages} pages"),
-                "at most 2^31 pages",
-            ));
-        }
-        if !(512..=1 << 20).contains(&self.page.0) {
-            return Err(SimError::range("flash.page", self.page, "512 B to 1 MiB"));
-        }
-        for (key, time) in [
-            ("flash.page_read", self.page_read),
-            ("flash.page_write", self.page_write),
-            ("flash.block_erase", self.block_erase),
-            ("flash.page_transfer", self.page_transfer),
-        ] {
-            if time.0 > 1_000_000_000 {
-                return Err(SimError::range(
-                    key,
-                    format!("{} ns", time.0),
-                    "at most 1 s",
-                ));
-            }
-        }
-        Ok(())
+        let found = format!("{pages} pages");
+        require(pages <= 1 << 31, "flash", found, "at most 2^31 pages")?;
+        let fits = (512..=1 << 20).contains(&self.page.0);
+        require(fits, "flash.page", self.page, "512 B to 1 MiB")
     }
 }
 
@@ -330,6 +308,10 @@ impl DeviceSpec {
         self.controller.check()?;
         self.link.check()?;
         for (key, time) in [
+            ("flash.page_read", self.flash.page_read),
+            ("flash.page_write", self.flash.page_write),
+            ("flash.block_erase", self.flash.block_erase),
+            ("flash.page_transfer", self.flash.page_transfer),
             ("suspend.cost", self.suspend.cost),
             ("suspend.resume", self.suspend.resume),
             ("suspend.least", self.suspend.least),
@@ -338,32 +320,18 @@ impl DeviceSpec {
             ("controller.completion", self.controller.completion),
             ("link.latency", self.link.latency),
         ] {
-            if time.0 > 1_000_000_000 {
-                let value = format!("{} ns", time.0);
-                return Err(SimError::range(key, value, "at most 1 s"));
-            }
+            let found = format!("{} ns", time.0);
+            require(time.0 <= 1_000_000_000, key, found, "at most 1 s")?;
         }
-        if self.suspend.is_on() && self.flash.unit == Unit::Plane {
-            let expected = "false where flash.unit is plane: a die suspends what it does";
-            return Err(SimError::range(
-                "suspend.program, suspend.erase",
-                true,
-                expected,
-            ));
-        }
+        let suspends = self.suspend.is_on() && self.flash.unit == Unit::Plane;
+        let key = "suspend.program, suspend.erase";
+        let expected = "false where flash.unit is plane: a die suspends what it does";
+        require(!suspends, key, true, expected)?;
         let bytes = self.flash.pages() * self.flash.page.0;
-        if self.buffer.size.0 > bytes {
-            let range = format!("0 to the device's size, {}", Bytes(bytes));
-            return Err(SimError::range("buffer.size", self.buffer.size, range));
-        }
-        if !(1..=65_536).contains(&self.queue.depth) {
-            return Err(SimError::range(
-                "queue.depth",
-                self.queue.depth,
-                "1 to 65536",
-            ));
-        }
-        Ok(())
+        let (size, expected) = (self.buffer.size, Bytes(bytes));
+        let expected = format!("0 to the device's size, {expected}");
+        require(size.0 <= bytes, "buffer.size", size, expected)?;
+        within("queue.depth", self.queue.depth, 1..=65_536)
     }
 }
 

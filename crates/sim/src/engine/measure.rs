@@ -127,6 +127,7 @@ impl Histograms {
 }
 
 /// Collects what [`Report`] states.
+#[derive(Default)]
 pub struct Measures {
     reads: Histograms,
     writes: Histograms,
@@ -164,18 +165,9 @@ impl Measures {
     /// Nothing measured yet; with `log`, every completed request is kept.
     pub fn new(log: bool, warm_up: WarmUp) -> Self {
         Measures {
-            steady: Steady::default(),
-            backlog: 0,
             warm_up,
-            warm: None,
-            completions: 0,
-            cold: 0,
-            reads: Histograms::default(),
-            writes: Histograms::default(),
-            pages: 0,
-            last_ns: 0,
-            depth: DepthOverTime::default(),
             log: log.then(Vec::new),
+            ..Self::default()
         }
     }
 

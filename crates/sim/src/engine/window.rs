@@ -58,6 +58,7 @@ pub enum Aging {
 
 /// The waiting commands in the order of admission. The columns that every dispatch scans are
 /// kept apart from the commands, so that the scan is a few vector instructions.
+#[derive(Default)]
 pub struct Window {
     commands: Column<Command>,
     overtaken: Column<u32>,
@@ -81,17 +82,10 @@ impl Window {
     /// An empty window.
     pub fn new(alpha: f64, aging: Aging) -> Self {
         Window {
-            commands: Column::default(),
-            overtaken: Column::default(),
-            weights: Column::default(),
-            estimates: Column::default(),
-            entry_estimates: Column::default(),
-            first_pages: Column::default(),
-            end_pages: Column::default(),
-            touched: Vec::new(),
             powers: vec![1.0],
             alpha,
             aging,
+            ..Self::default()
         }
     }
 

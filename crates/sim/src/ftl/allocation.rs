@@ -3,6 +3,7 @@
 
 use crate::device::DeviceSpec;
 use crate::divisor::Divisor;
+use crate::error::require;
 use crate::SimError;
 
 pub(super) struct Allocation {
@@ -26,14 +27,9 @@ impl Allocation {
         };
         let mut letters: Vec<char> = order.chars().collect();
         letters.sort_unstable();
-        if letters != ['c', 'd', 'p', 'w'] {
-            let expected = "dynamic, or each of c, w, d, p once in any order";
-            return Err(SimError::range(
-                "ftl.allocation",
-                &spec.ftl.allocation,
-                expected,
-            ));
-        }
+        let fits = letters == ['c', 'd', 'p', 'w'];
+        let expected = "dynamic, or each of c, w, d, p once in any order";
+        require(fits, "ftl.allocation", &spec.ftl.allocation, expected)?;
         let sizes = |letter| match letter {
             'c' => flash.channels,
             'w' => flash.packages_per_channel,

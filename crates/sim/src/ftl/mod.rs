@@ -19,6 +19,7 @@ use prefetch_index::prefetch_index;
 
 use crate::device::{DeviceSpec, Precondition};
 use crate::divisor::Divisor;
+use crate::error::{require, within};
 use crate::SimError;
 
 /// No block.
@@ -446,44 +447,30 @@ impl Plane {
 pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
     let (flash, ftl) = (&spec.flash, &spec.ftl);
     let share = ftl.over_provisioning.0;
-    if !(share > 0.0 && share <= 16.0) {
-        return Err(SimError::range(
-            "ftl.over_provisioning",
-            share,
-            "above 0, at most 16",
-        ));
-    }
+    let key = "ftl.over_provisioning";
+    let fits = share > 0.0 && share <= 16.0;
+    require(fits, key, share, "above 0, at most 16")?;
     let (low, high) = spec.free_blocks();
-    if !(2..=1 << 20).contains(&low) {
-        return Err(SimError::range("ftl.free_blocks_low", low, "2 to 1048576"));
-    }
-    if high < low {
-        let expected = format!("at least free_blocks_low, {low}");
-        return Err(SimError::range("ftl.free_blocks_high", high, expected));
-    }
-    if ftl.in_flight == 0 || ftl.in_flight > 65_536 {
-        return Err(SimError::range(
-            "ftl.in_flight",
-            ftl.in_flight,
-            "1 to 65536",
-        ));
-    }
+    within("ftl.free_blocks_low", low, 2..=1 << 20)?;
+    let expected = format!("at least free_blocks_low, {low}");
+    require(high >= low, "ftl.free_blocks_high", high, expected)?;
+    within("ftl.in_flight", ftl.in_flight, 1..=65_536)?;
     let planes = u64::from(flash.planes());
     let logical = (flash.pages() as f64 / (1.0 + share)) as u64 / planes * planes;
     let reserved = u64::from(high) + u64::from(FRONTIERS);
-    if u64::from(flash.blocks_per_plane) <= reserved {
-        let expected = format!("more than free_blocks_high + {FRONTIERS}, {reserved}");
-        return Err(SimError::range(
-            "flash.blocks_per_plane",
-            flash.blocks_per_plane,
-            expected,
-        ));
-    }
-    let room = (u64::from(flash.blocks_per_plane) - reserved) * u64::from(flash.pages_per_block);
+    let blocks = u64::from(flash.blocks_per_plane);
+    let expected = format!("more than free_blocks_high + {FRONTIERS}, {reserved}");
+    require(
+        blocks > reserved,
+        "flash.blocks_per_plane",
+        blocks,
+        expected,
+    )?;
+    let room = (blocks - reserved) * u64::from(flash.pages_per_block);
     if logical / planes > room || logical == 0 {
         let least = flash.pages() as f64 / (room * planes) as f64 - 1.0;
         let expected = format!("at least {least:.4}: {reserved} blocks a plane are kept free");
-        return Err(SimError::range("ftl.over_provisioning", share, expected));
+        return Err(SimError::range(key, share, expected));
     }
     Ok(logical as u32)
 }

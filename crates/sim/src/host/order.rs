@@ -15,7 +15,7 @@ pub(super) fn is_far(sector: u64, last_end: u64) -> bool {
 }
 
 /// How far back is near.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backwards {
     pub(super) max_sectors: u64,
     pub(super) penalty: u64,

@@ -4,7 +4,7 @@ use schedlab_model::{Bytes, Nanos, Rng};
 use serde::{Deserialize, Serialize};
 
 use super::request::{Class, Op};
-use crate::error::require;
+use crate::error::{require, within};
 use crate::workload::Real;
 use crate::SimError;
 
@@ -153,12 +153,7 @@ impl Default for ProcessSpec {
 impl ProcessSpec {
     fn check(&self) -> Result<(), SimError> {
         let key = |name: &str| format!("process {:?}: {name}", self.name);
-        require(
-            (1..=1024).contains(&self.count),
-            key("count"),
-            self.count,
-            "1 to 1024",
-        )?;
+        within(key("count"), self.count, 1..=1024)?;
         let record = self.record.0;
         let fits = record > 0 && record % 512 == 0 && record <= 1 << 30;
         require(
@@ -167,19 +162,9 @@ impl ProcessSpec {
             self.record,
             "a multiple of 512 B, at most 1 GiB",
         )?;
-        require(
-            (1..=65536).contains(&self.depth),
-            key("depth"),
-            self.depth,
-            "1 to 65536",
-        )?;
+        within(key("depth"), self.depth, 1..=65536)?;
         let share = self.read_share.0;
-        require(
-            (0.0..=1.0).contains(&share),
-            key("read_share"),
-            share,
-            "0 to 1",
-        )?;
+        within(key("read_share"), share, 0.0..=1.0)?;
         let most = 10_000;
         let fits = self.weight == 0 || (1..=most).contains(&self.weight);
         require(

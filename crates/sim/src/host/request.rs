@@ -44,7 +44,7 @@ impl Class {
 }
 
 /// On whose behalf a request goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct IoContext {
     /// Number of the process, or [`FLUSHER`].
     pub owner: u32,

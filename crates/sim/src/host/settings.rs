@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::Processes;
 use super::{Facts, Settings};
-use crate::error::require;
+use crate::error::{require, within};
 use crate::workload::trace::TraceRecord;
 use crate::workload::Real;
 use crate::SimError;
@@ -75,37 +75,22 @@ impl Default for HostSettings {
 
 impl HostSettings {
     pub(super) fn check(&self) -> Result<(), SimError> {
-        require(
-            (1..=65536).contains(&self.tags),
-            "tags",
-            self.tags,
-            "1 to 65536",
-        )?;
+        within("tags", self.tags, 1..=65536)?;
         let most = self.nr_requests.unwrap_or(64);
-        require(
-            (1..=65536).contains(&most),
-            "nr_requests",
-            most,
-            "1 to 65536",
-        )?;
+        within("nr_requests", most, 1..=65536)?;
         require(self.nomerges <= 2, "nomerges", self.nomerges, "0 to 2")?;
         for (key, kib) in [
             ("max_sectors_kb", self.max_sectors_kb),
             ("read_ahead_kb", self.read_ahead_kb),
         ] {
-            require((4..=1 << 20).contains(&kib), key, kib, "4 to 1048576")?;
+            within(key, kib, 4..=1 << 20)?;
         }
         let fits = [100, 250, 300, 1000].contains(&self.hz);
         require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
         let share = self.tag_retaken.0;
-        require((0.0..=1.0).contains(&share), "tag_retaken", share, "0 to 1")?;
+        within("tag_retaken", share, 0.0..=1.0)?;
         let rate = self.requeue_rate.0;
-        require(
-            (0.0..=0.9).contains(&rate),
-            "requeue_rate",
-            rate,
-            "0 to 0.9",
-        )?;
+        within("requeue_rate", rate, 0.0..=0.9)?;
         let (seconds, warm_up) = (self.seconds.0, self.warm_up_seconds.0);
         require(
             seconds > 0.0 && seconds <= 1e6,

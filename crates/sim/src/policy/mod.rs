@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::View;
 use crate::engine::{Aging, Command, Window};
+use crate::error::require;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -162,20 +163,10 @@ impl PolicySpec {
     /// Refuses impossible parameters, naming the key.
     pub fn check(&self) -> Result<(), SimError> {
         let alpha = self.alpha.0;
-        if !(alpha > 0.0 && alpha <= 1.0) {
-            return Err(SimError::range(
-                "alpha",
-                alpha,
-                "a number above 0 and at most 1",
-            ));
-        }
-        if self.bundle_pages == 0 {
-            return Err(SimError::range("bundle_pages", 0, "at least 1"));
-        }
-        if self.bundle_min == 0 {
-            return Err(SimError::range("bundle_min", 0, "at least 1"));
-        }
-        Ok(())
+        let fits = alpha > 0.0 && alpha <= 1.0;
+        require(fits, "alpha", alpha, "a number above 0 and at most 1")?;
+        require(self.bundle_pages > 0, "bundle_pages", 0, "at least 1")?;
+        require(self.bundle_min > 0, "bundle_min", 0, "at least 1")
     }
 
     /// The policy of this name in `registry`.

@@ -3,6 +3,7 @@
 use schedlab_model::{Bytes, Nanos, Request};
 
 use super::{Incoming, Source};
+use crate::error::require;
 use crate::SimError;
 
 /// Columns of equal length: arrival in ns, first byte, bytes, and 0 read, 1 write, 2 trim.
@@ -29,21 +30,11 @@ impl Arrays {
             ("length_bytes", length_bytes.len()),
             ("operation", operation.len()),
         ] {
-            if length != rows {
-                return Err(SimError::range(
-                    key,
-                    format!("{length} rows"),
-                    format!("{rows} rows"),
-                ));
-            }
+            let (found, expected) = (format!("{length} rows"), format!("{rows} rows"));
+            require(length == rows, key, found, expected)?;
         }
-        if let Some(other) = operation.iter().find(|code| **code > 2) {
-            return Err(SimError::range(
-                "operation",
-                other,
-                "0 read, 1 write or 2 trim",
-            ));
-        }
+        let code = operation.iter().max().copied().unwrap_or(0);
+        require(code <= 2, "operation", code, "0 read, 1 write or 2 trim")?;
         Ok(Arrays {
             arrival_ns,
             offset_bytes,

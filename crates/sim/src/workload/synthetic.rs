@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Incoming, Real, Source};
+use crate::error::{require, within};
 use crate::SimError;
 
 /// Where in its file a thread works.
@@ -170,58 +171,31 @@ impl SyntheticSpec {
 
     /// Refuses impossible parameters, naming the key and the range.
     pub fn check(&self) -> Result<(), SimError> {
-        let size = |key, bytes: Bytes| match bytes.0.is_power_of_two() && bytes.0 >= 512 {
-            true => Ok(()),
-            false => Err(SimError::range(key, bytes, "a power of two from 512 B")),
+        let size = |key, bytes: Bytes| {
+            let fits = bytes.0.is_power_of_two() && bytes.0 >= 512;
+            require(fits, key, bytes, "a power of two from 512 B")
         };
-        if !(1..=32).contains(&self.threads) {
-            return Err(SimError::range("workload.threads", self.threads, "1 to 32"));
-        }
+        within("workload.threads", self.threads, 1..=32)?;
         size("workload.record_min", self.record_min)?;
         size("workload.record_max", self.record_max)?;
-        if self.record_max < self.record_min {
-            let expected = format!("at least record_min, {}", self.record_min);
-            return Err(SimError::range(
-                "workload.record_max",
-                self.record_max,
-                expected,
-            ));
-        }
-        if self.first_file < self.record_max || self.first_file.0 > 1 << 40 {
-            let expected = format!("record_max, {}, to 1 TiB", self.record_max);
-            return Err(SimError::range(
-                "workload.first_file",
-                self.first_file,
-                expected,
-            ));
-        }
-        for (key, share) in [
-            ("workload.read_share", self.read_share),
-            ("workload.trim_share", self.trim_share),
-        ] {
-            if !(0.0..=1.0).contains(&share.0) {
-                return Err(SimError::range(key, share.0, "0 to 1"));
-            }
-        }
-        if !(self.inter_arrival_ms.0 > 0.0 && self.inter_arrival_ms.0 <= 1e6) {
-            let key = "workload.inter_arrival_ms";
-            return Err(SimError::range(
-                key,
-                self.inter_arrival_ms.0,
-                "above 0, at most 1e6",
-            ));
-        }
+        let (least, most, first) = (self.record_min, self.record_max, self.first_file);
+        let expected = format!("at least record_min, {least}");
+        require(most >= least, "workload.record_max", most, expected)?;
+        let fits = first >= most && first.0 <= 1 << 40;
+        let expected = format!("record_max, {most}, to 1 TiB");
+        require(fits, "workload.first_file", first, expected)?;
+        within("workload.read_share", self.read_share.0, 0.0..=1.0)?;
+        within("workload.trim_share", self.trim_share.0, 0.0..=1.0)?;
+        let (key, pause) = ("workload.inter_arrival_ms", self.inter_arrival_ms.0);
+        let fits = pause > 0.0 && pause <= 1e6;
+        require(fits, key, pause, "above 0, at most 1e6")?;
         match self.arrivals {
-            Arrival::Bursts { size: 0 } => {
-                Err(SimError::range("workload.arrivals.size", 0, "at least 1"))
+            Arrival::Bursts { size } => {
+                require(size > 0, "workload.arrivals.size", size, "at least 1")
             }
-            Arrival::Closed {
-                outstanding: n @ (0 | 1_000_001..),
-            } => Err(SimError::range(
-                "workload.arrivals.outstanding",
-                n,
-                "1 to 1000000",
-            )),
+            Arrival::Closed { outstanding } => {
+                within("workload.arrivals.outstanding", outstanding, 1..=1_000_000)
+            }
             _ => Ok(()),
         }
     }

@@ -182,32 +182,19 @@ fn keys_of_the_caches_by_value() {
     }
     let error = spec("read-on", key, "Buffer continuous read = 5").unwrap_err();
     assert!(error.to_string().contains("expected 0 to 4"), "{error}");
-    let all = spec(
-        "all",
-        "Use separate write segment = 1",
-        "Use separate write segment = 0",
-    );
-    assert_eq!(all.unwrap().cache.segments, 3);
-    let readable = spec(
-        "readable",
-        "Allow read hits on write data = 0",
-        "Allow read hits on write data = 1",
-    );
-    assert_eq!(
-        readable.unwrap().write_cache.unwrap().readable,
-        Readable::Always
-    );
-    for (from, to) in [
-        (
-            "Set watermark by reqsize = 1",
-            "Set watermark by reqsize = 0",
-        ),
-        (
-            "High (read) water mark = 0.75",
-            "High (read) water mark = 1.5",
-        ),
+    let with = |key: &str, from: f64, to: f64| {
+        spec("key", &format!("{key} = {from}"), &format!("{key} = {to}"))
+    };
+    let all = with("Use separate write segment", 1.0, 0.0).unwrap();
+    assert_eq!(all.cache.segments, 3);
+    let readable = with("Allow read hits on write data", 0.0, 1.0).unwrap();
+    let readable = readable.write_cache.unwrap().readable;
+    assert_eq!(readable, Readable::Always);
+    for (key, from, to) in [
+        ("Set watermark by reqsize", 1.0, 0.0),
+        ("High (read) water mark", 0.75, 1.5),
     ] {
-        let error = spec("mark", from, to).unwrap_err().to_string();
+        let error = with(key, from, to).unwrap_err().to_string();
         assert!(error.contains("High (read) water mark"), "{error}");
     }
 }
@@ -349,66 +336,26 @@ fn places_by_hand() {
 
 #[test]
 fn what_is_not_modelled_is_refused_by_name() {
-    let refused = |name: &str, files: &[(&str, &str)], file: &str, expected: &str| {
-        let folder = folder(name, files);
+    let refused = |file: &str, text: &str, expected: &str| {
+        let folder = folder("refused", &[(file, text)]);
         let error = import(&folder.join(file), None).unwrap_err().to_string();
-        assert!(error.contains(expected), "{name}: {error}");
+        assert!(error.contains(expected), "{expected}: {error}");
     };
-    let with = |from: &str, to: &str| SPECS.replace(from, to);
-    let sneaky = with("Allow almost read hits = 0", "Allow almost read hits = 1");
-    refused(
-        "hits",
-        &[("made.diskspecs", &sneaky)],
-        "made.parv",
-        "Allow almost read hits = 1",
-    );
+    let almost = "Allow almost read hits = 1";
+    let specs = SPECS.replace("Allow almost read hits = 0", almost);
+    refused("made.diskspecs", &specs, almost);
     let model = MODEL.replace("dm_layout_g1 {", "dm_layout_g4 {");
-    refused(
-        "layout",
-        &[("made.model", &model)],
-        "made.model",
-        "dm_layout_g4: expected dm_layout_g1",
-    );
+    refused("made.model", &model, "dm_layout_g4: expected dm_layout_g1");
     let model = MODEL.replace("Sparing scheme used = 3", "Sparing scheme used = 11");
-    refused(
-        "spares",
-        &[("made.model", &model)],
-        "made.model",
-        "expected 0 to 10",
-    );
+    refused("made.model", &model, "expected 0 to 10");
     let two = PARV.replace("[ disk0 ] }", "[ disk0, disk1 ] }");
-    refused(
-        "several",
-        &[("made.parv", &two)],
-        "made.parv",
-        "expected FILE:NAME",
-    );
-    refused(
-        "loop",
-        &[("a.parv", "source a.parv\n")],
-        "a.parv",
-        "at most 8 deep",
-    );
-    refused(
-        "out",
-        &[("a.parv", "source ../a.model\n")],
-        "a.parv",
-        "below the folder",
-    );
-    refused(
-        "cut",
-        &[("a.model", &MODEL[..400])],
-        "a.model",
-        "the end of the file",
-    );
+    refused("made.parv", &two, "expected FILE:NAME");
+    refused("a.parv", "source a.parv\n", "at most 8 deep");
+    refused("a.parv", "source ../a.model\n", "below the folder");
+    refused("a.model", &MODEL[..400], "the end of the file");
     let old = "Byte count: 3\nNumber of disks: 1\nSeek time: 4\n";
-    refused("old", &[("a.parv", old)], "a.parv", "DiskSim 2");
-    refused(
-        "none",
-        &[("a.parv", "")],
-        "a.parv",
-        "expected a block disksim_disk",
-    );
+    refused("a.parv", old, "DiskSim 2");
+    refused("a.parv", "", "expected a block disksim_disk");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use schedlab_model::Nanos;
 
 use super::{DiskSpec, SeekSpec, Zone};
-use crate::error::require;
+use crate::error::{require, within};
 use crate::SimError;
 
 impl DiskSpec {
@@ -11,35 +11,15 @@ impl DiskSpec {
     pub fn check(&self) -> Result<(), SimError> {
         require(self.model == "disk", "model", &self.model, "\"disk\"")?;
         let sector = self.sector.0;
-        require(
-            (1..=65536).contains(&sector),
-            "sector",
-            sector,
-            "1 to 65536 bytes",
-        )?;
-        require(
-            (60..=100_000).contains(&self.rpm),
-            "rpm",
-            self.rpm,
-            "60 to 100000",
-        )?;
-        require(
-            (1..=1000).contains(&self.heads),
-            "heads",
-            self.heads,
-            "1 to 1000",
-        )?;
+        within("sector", sector, 1..=65536)?;
+        within("rpm", self.rpm, 60..=100_000)?;
+        within("heads", self.heads, 1..=1000)?;
         self.check_zones()?;
         self.check_times()?;
         self.check_bus()?;
         self.check_write_cache()?;
         let depth = self.queue_depth;
-        require(
-            (1..=65536).contains(&depth),
-            "queue_depth",
-            depth,
-            "1 to 65536",
-        )?;
+        within("queue_depth", depth, 1..=65536)?;
         let cache = &self.cache;
         let segments = cache.segments;
         require(segments <= 4096, "cache.segments", segments, "0 to 4096")?;
@@ -80,12 +60,7 @@ impl DiskSpec {
             "0 to 1 s",
         )?;
         let share = bus.high_water;
-        require(
-            (0.0..=1.0).contains(&share),
-            "bus.high_water",
-            share,
-            "0 to 1",
-        )?;
+        within("bus.high_water", share, 0.0..=1.0)?;
         for (key, held) in [
             ("bus.hold_read", bus.hold_read),
             ("bus.hold_write", bus.hold_write),
@@ -100,12 +75,7 @@ impl DiskSpec {
             return Ok(());
         };
         let (segments, segment) = (cache.segments, cache.segment);
-        require(
-            (1..=4096).contains(&segments),
-            "write_cache.segments",
-            segments,
-            "1 to 4096",
-        )?;
+        within("write_cache.segments", segments, 1..=4096)?;
         require(
             (self.sector.0..=1 << 30).contains(&segment.0),
             "write_cache.segment",
@@ -113,12 +83,7 @@ impl DiskSpec {
             "at least one sector, at most 1 GiB",
         )?;
         let (low, high) = (cache.low_water, cache.high_water);
-        require(
-            (0.0..=1.0).contains(&low),
-            "write_cache.low_water",
-            low,
-            "0 to 1",
-        )?;
+        within("write_cache.low_water", low, 0.0..=1.0)?;
         let expected = format!("low_water, {low}, to 1");
         require(
             high >= low && high <= 1.0,
@@ -130,12 +95,7 @@ impl DiskSpec {
 
     fn check_zones(&self) -> Result<(), SimError> {
         let zones = self.zones.len();
-        require(
-            (1..=1000).contains(&zones),
-            "zones",
-            zones,
-            "1 to 1000 zones",
-        )?;
+        within("zones", zones, 1..=1000)?;
         let mut end = 0;
         for (zone, (first, cylinders)) in self.zones.iter().zip(self.zone_spans()) {
             let expected = format!("at least {end}, the end of the zone before");
@@ -178,12 +138,7 @@ impl DiskSpec {
             cylinders,
             expected,
         )?;
-        require(
-            (1..=1_000_000).contains(&sectors),
-            "sectors_per_track",
-            sectors,
-            "1 to 1000000",
-        )?;
+        within("sectors_per_track", sectors, 1..=1_000_000)?;
         for (key, value) in [
             ("first_offset", Some(zone.first_offset)),
             ("track_skew", zone.track_skew),

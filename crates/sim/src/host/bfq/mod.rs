@@ -41,6 +41,7 @@ const ASYNC_CHARGE: u64 = 3;
 const OVERDUE: u64 = 8;
 
 /// Everything.
+#[derive(Default)]
 pub struct Bfq {
     queues: Vec<Queue>,
     sync_of: Vec<u32>,
@@ -315,28 +316,8 @@ impl Scheduler for Bfq {
         let strict = settings.get("strict_guarantees") == 1;
         let slice_idle_ns = settings.get("slice_idle_us") * 1000;
         Bfq {
-            queues: Vec::new(),
-            sync_of: Vec::new(),
             async_of: [[NONE; 8]; 3],
-            trees: Default::default(),
-            in_service: None,
-            weights: BTreeMap::new(),
-            busy: [0; 3],
-            active_list: Vec::new(),
-            raised_busy: 0,
-            queued: 0,
-            in_flight: 0,
-            last_position: 0,
-            in_service_position: 0,
-            slot_start_ns: 0,
-            idling_since_ns: 0,
-            timer_ns: None,
-            idle_class_ns: 0,
-            hardware: HardwareQueue::default(),
             rate: PeakRate::new(facts.rotational, settings.get("max_budget"), timeout_ns),
-            bursts: Bursts::default(),
-            creation: Creation::default(),
-            injection: Injection::default(),
             back: Backwards::new(settings),
             fifo_expire_ns: [
                 settings.ms_as_ns("fifo_expire_async"),
@@ -354,6 +335,7 @@ impl Scheduler for Bfq {
             merges_queues: settings.get("x_queue_merge") == 1,
             merges_stable: settings.get("x_stable_merge") == 1,
             injects: settings.get("x_injection") == 1,
+            ..Self::default()
         }
     }
 

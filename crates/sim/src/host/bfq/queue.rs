@@ -7,8 +7,9 @@ use super::super::request::{Class, Id, IoContext};
 pub(super) const COMMON_WEIGHT: u64 = 40;
 
 /// The place of a queue in the fair queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Standing {
+    #[default]
     Off,
     Active,
     InService,
@@ -27,14 +28,16 @@ pub(super) enum Reason {
 }
 
 /// Why a queue's weight is raised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Raised {
+    #[default]
     No,
     Interactive,
     SoftRealtime,
 }
 
 /// Times are ns, service is in sectors, virtual times are sectors per weight, shifted.
+#[derive(Default)]
 pub(super) struct Queue {
     pub(super) context: IoContext,
     pub(super) is_sync: bool,
@@ -105,52 +108,17 @@ impl Queue {
         Queue {
             context,
             is_sync,
-            requests: Requests::default(),
-            in_flight: 0,
-            standing: Standing::Off,
-            start: 0,
-            finish: 0,
-            weight: 0,
-            budget: 0,
-            service: 0,
             max_budget: max_budget * 2 / 3,
-            is_busy: false,
-            counted: None,
-            fifo_checked: false,
-            late: None,
-            waits: false,
-            was_waiting: false,
-            timeout_ns: None,
-            last_end_ns: None,
             seeks: Seeks::after_a_seek(),
-            think: ThinkTime::default(),
             short_think: is_sync && context.class != Class::Idle,
             io_bound: true,
             window_start_ns: now_ns,
-            idle_ns: 0,
             created_ns: now_ns,
             just_created: is_sync,
-            first_service_ns: 0,
-            in_large_burst: false,
-            raised: Raised::No,
             raised_ns: now_ns,
-            raised_for_ns: 0,
-            raised_service: 0,
-            interactive_since_ns: None,
-            soft_next_ns: None,
             backlogged_ns: now_ns,
-            backlogged_service: 0,
-            soft_update: false,
-            merged_into: None,
-            stable_with: None,
-            is_shared: false,
-            is_stable: false,
-            inject_limit: 0,
-            inject_base_ns: 0,
             inject_since_ns: now_ns,
-            waker: None,
-            tentative_waker: None,
-            woken: None,
+            ..Self::default()
         }
     }
 

@@ -67,7 +67,7 @@ impl Bfq {
 }
 
 /// The estimate of the device's speed, and the budgets that follow from it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PeakRate {
     rate: u64,
     /// Reference rate times reference duration, in rate × ms.
@@ -98,14 +98,7 @@ impl PeakRate {
             user_budget,
             measured_budget: DEFAULT_BUDGET,
             timeout_ms: timeout_ns / MS,
-            budgets: 0,
-            samples: 0,
-            sequential: 0,
-            sectors: 0,
-            largest: 0,
-            first_ns: 0,
-            last_ns: 0,
-            completion_ns: 0,
+            ..Self::default()
         }
     }
 

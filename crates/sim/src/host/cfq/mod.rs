@@ -23,6 +23,7 @@ const DEPTH: usize = 5;
 const SAMPLES: usize = 50;
 
 /// What was set, in ns.
+#[derive(Default)]
 struct Tuning {
     quantum: usize,
     fifo_expire_ns: [u64; 2],
@@ -37,6 +38,7 @@ struct Tuning {
 }
 
 /// Everything.
+#[derive(Default)]
 pub struct Cfq {
     queues: Vec<Queue>,
     groups: Vec<Group>,
@@ -377,24 +379,8 @@ impl Scheduler for Cfq {
         let ns = |name| settings.ms_as_ns(name);
         let flash = !facts.rotational && !settings.is_set("slice_idle");
         Cfq {
-            queues: Vec::new(),
             groups: vec![Group::new(500)],
-            sync_of: Vec::new(),
             async_of: [[NONE; 8]; 3],
-            active: None,
-            busy: Vec::new(),
-            queued: 0,
-            in_flight: [0; 2],
-            most_in_flight: 0,
-            samples: 0,
-            hw_tag: None,
-            last_position: 0,
-            last_delayed_sync_ns: 0,
-            timer_ns: None,
-            serving: (0, Class::BestEffort, Kind::Sync),
-            serving_until_ns: 0,
-            tree_think: Default::default(),
-            tree_end_ns: [None; 3],
             back: Backwards::new(settings),
             tuning: Tuning {
                 quantum: settings.get("quantum") as usize,
@@ -408,6 +394,7 @@ impl Scheduler for Cfq {
                 least_ns: 2 * SECOND_NS / facts.hz,
                 rotational: facts.rotational,
             },
+            ..Self::default()
         }
     }
 

@@ -4,15 +4,17 @@ use super::super::order::{Requests, Seeks, ThinkTime};
 use super::super::{Class, IoContext};
 
 /// The trees of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Kind {
     Async,
     /// Sync, and not waited for one by one.
     SyncNoIdle,
+    #[default]
     Sync,
 }
 
 /// Times are ns.
+#[derive(Default)]
 pub(super) struct Queue {
     pub(super) context: IoContext,
     pub(super) is_sync: bool,
@@ -44,22 +46,8 @@ impl Queue {
             context,
             is_sync,
             group,
-            requests: Requests::default(),
-            in_flight: 0,
-            is_busy: false,
-            key: 0,
-            residual_ns: 0,
-            slice_end_ns: None,
-            active_since_ns: 0,
-            slice_dispatched: 0,
-            fifo_checked: false,
-            waits: false,
             idle_window: is_sync && context.class != Class::Idle,
-            is_deep: false,
-            seeks: Seeks::default(),
-            think: ThinkTime::default(),
-            last_end_ns: None,
-            merged_into: None,
+            ..Self::default()
         }
     }
 

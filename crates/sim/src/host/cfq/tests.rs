@@ -59,8 +59,7 @@ fn a_process_that_reads_on_is_waited_for_and_another_after_8_ms() {
     assert_eq!(bench.scheduler.next_timer(), Some(12 * MS));
     bench.ctx.now_ns = 12 * MS;
     bench.scheduler.timer(&mut bench.ctx);
-    let other = bench.take().unwrap();
-    assert_eq!(bench.text(other), "R900000");
+    bench.expect("R900000");
 }
 
 #[test]
@@ -199,8 +198,7 @@ fn a_queue_whose_slice_ended_while_it_had_requests_pays_nothing_back() {
     bench.ctx.now_ns = MS;
     bench.complete(first);
     bench.ctx.now_ns = 150 * MS;
-    let other = bench.take().unwrap();
-    assert_eq!(bench.text(other), "R900000");
+    bench.expect("R900000");
     // Behind one other: 180 ms less its own 100.
     assert_eq!(bench.scheduler.queues[0].key, (150 + 80) * MS as i64);
 }

@@ -8,26 +8,44 @@ use crate::host::{Class, IoContext, Op, Scheduler};
 
 const BATCH_2: &str = "R100 R200 R300 R400 R500 R600 W1000 W2000 W3000";
 
-#[test]
-fn deadline_starts_with_the_oldest_and_goes_up() {
-    let mut bench = Bench::<Deadline>::new("deadline");
-    bench.add("R500 R100 R300 R200");
-    assert_eq!(bench.drain(), "R500 R100 R200 R300");
+fn order<S: Scheduler>(settings: &str, requests: &str) -> String {
+    let mut bench = Bench::<S>::new(settings);
+    bench.add(requests);
+    bench.drain()
 }
 
-#[test]
-fn deadline_lets_writes_wait_for_two_batches() {
-    let mut bench = Bench::<Deadline>::new("deadline:fifo_batch=2");
-    bench.add(BATCH_2);
-    let order = "R100 R200 R300 R400 W1000 W2000 R500 R600 W3000";
-    assert_eq!(bench.drain(), order);
+fn of_class(class: Class, owner: u32) -> IoContext {
+    IoContext {
+        class,
+        ..context(owner)
+    }
 }
 
+/// The legacy one starts with the oldest, the other with the lowest and with writes; after a change
+/// of direction the legacy one goes on from the oldest, the other where it was.
 #[test]
-fn deadline_goes_on_from_the_oldest_after_a_change_of_direction() {
-    let mut bench = Bench::<Deadline>::new("deadline:fifo_batch=1,writes_starved=1");
-    bench.add("R300 R100 R200 W50 W40");
-    assert_eq!(bench.drain(), "R300 W50 R100 W40 R200");
+fn the_deadlines_serve_in_batches_by_sector() {
+    let (four, five) = ("R500 R100 R300 R200", "R300 R100 R200 W50 W40");
+    for (set, requests, legacy, multi_queue) in [
+        ("", four, "R500 R100 R200 R300", "R100 R200 R300 R500"),
+        (
+            ":fifo_batch=2",
+            BATCH_2,
+            "R100 R200 R300 R400 W1000 W2000 R500 R600 W3000",
+            "W1000 W2000 R100 R200 R300 R400 W3000 R500 R600",
+        ),
+        (
+            ":fifo_batch=1,writes_starved=1",
+            five,
+            "R300 W50 R100 W40 R200",
+            "W40 R100 W50 R200 R300",
+        ),
+    ] {
+        let found = order::<Deadline>(&format!("deadline{set}"), requests);
+        assert_eq!(found, legacy, "{set}");
+        let found = order::<MqDeadline>(&format!("mq-deadline{set}"), requests);
+        assert_eq!(found, multi_queue, "{set}");
+    }
 }
 
 #[test]
@@ -38,28 +56,6 @@ fn deadline_serves_what_is_late_between_batches() {
     bench.add("R100 R200 R300");
     bench.ctx.now_ns = 600 * MS;
     assert_eq!(bench.drain(), "R900 R100 R200 R300");
-}
-
-#[test]
-fn mq_deadline_starts_from_the_lowest() {
-    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
-    bench.add("R500 R100 R300 R200");
-    assert_eq!(bench.drain(), "R100 R200 R300 R500");
-}
-
-#[test]
-fn mq_deadline_begins_with_a_batch_of_writes() {
-    let mut bench = Bench::<MqDeadline>::new("mq-deadline:fifo_batch=2");
-    bench.add(BATCH_2);
-    let order = "W1000 W2000 R100 R200 R300 R400 W3000 R500 R600";
-    assert_eq!(bench.drain(), order);
-}
-
-#[test]
-fn mq_deadline_keeps_its_position_in_each_direction() {
-    let mut bench = Bench::<MqDeadline>::new("mq-deadline:fifo_batch=1,writes_starved=1");
-    bench.add("R300 R100 R200 W50 W40");
-    assert_eq!(bench.drain(), "W40 R100 W50 R200 R300");
 }
 
 #[test]
@@ -78,61 +74,45 @@ fn mq_deadline_counts_a_request_late_at_its_deadline() {
 
 #[test]
 fn mq_deadline_serves_a_lower_class_only_when_the_higher_is_gone_or_late() {
-    let idle = IoContext {
-        class: Class::Idle,
-        ..context(1)
-    };
+    let idle = of_class(Class::Idle, 1);
     let mut bench = Bench::<MqDeadline>::new("mq-deadline");
     bench.add("R100");
     bench.add_as("R1", idle);
-    let first = bench.take().unwrap();
-    assert_eq!(bench.text(first), "R100");
+    let first = bench.expect("R100");
     assert_eq!(bench.take(), None, "the higher class is in the device");
     bench.complete(first);
-    let second = bench.take().unwrap();
-    assert_eq!(bench.text(second), "R1");
+    bench.expect("R1");
 
     let mut bench = Bench::<MqDeadline>::new("mq-deadline");
     bench.add_as("R1", idle);
     bench.ctx.now_ns = 9999 * MS;
     bench.add("R100");
-    let id = bench.take().unwrap();
-    assert_eq!(bench.text(id), "R100");
+    bench.expect("R100");
     bench.add("R300");
     bench.ctx.now_ns = 10_000 * MS;
-    let id = bench.take().unwrap();
-    assert_eq!(bench.text(id), "R1", "it has waited for ten seconds");
+    bench.expect("R1");
 }
 
 #[test]
 fn mq_deadline_serves_what_has_aged_while_a_higher_class_is_in_the_device() {
-    let idle = IoContext {
-        class: Class::Idle,
-        ..context(1)
-    };
+    let idle = of_class(Class::Idle, 1);
     let mut bench = Bench::<MqDeadline>::new("mq-deadline");
     bench.add_as("R1", idle);
     bench.add("R100");
-    let first = bench.take().unwrap();
-    assert_eq!(bench.text(first), "R100");
+    bench.expect("R100");
     bench.ctx.now_ns = 9999 * MS;
     assert_eq!(bench.take(), None);
     bench.ctx.now_ns = 10_000 * MS;
-    let second = bench.take().unwrap();
-    assert_eq!(bench.text(second), "R1");
+    bench.expect("R1");
 }
 
 #[test]
 fn mq_deadline_serves_what_has_aged_by_class() {
-    let with = |class, owner| IoContext {
-        class,
-        ..context(owner)
-    };
     let mut bench = Bench::<MqDeadline>::new("mq-deadline");
-    bench.add_as("R1", with(Class::Idle, 1));
+    bench.add_as("R1", of_class(Class::Idle, 1));
     bench.add("R100");
     bench.ctx.now_ns = 10_001 * MS;
-    bench.add_as("R500", with(Class::Realtime, 2));
+    bench.add_as("R500", of_class(Class::Realtime, 2));
     assert_eq!(bench.drain(), "R100 R1 R500");
 }
 
@@ -176,8 +156,7 @@ fn kyber_hands_out_no_more_than_its_tokens() {
     let texts: Vec<_> = order.iter().map(|id| bench.text(*id)).collect();
     assert_eq!(texts, ["R1", "R2", "W10"]);
     bench.complete(order[2]);
-    let last = bench.take().unwrap();
-    assert_eq!(bench.text(last), "W11");
+    bench.expect("W11");
 }
 
 /// So many completions of one kind, each so long after its arrival.

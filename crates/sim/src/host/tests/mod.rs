@@ -56,6 +56,13 @@ impl<S: Scheduler> Bench<S> {
         Some(id)
     }
 
+    /// Takes the next one, which must be this.
+    pub(super) fn expect(&mut self, text: &str) -> Id {
+        let id = self.take().unwrap();
+        assert_eq!(self.text(id), text);
+        id
+    }
+
     pub(super) fn complete(&mut self, id: Id) {
         self.scheduler.completed(&mut self.ctx, id);
         self.ctx.requests.release(id);
@@ -63,11 +70,8 @@ impl<S: Scheduler> Bench<S> {
 
     pub(super) fn text(&self, id: Id) -> String {
         let request = &self.ctx.requests[id];
-        format!(
-            "{}{}",
-            if request.is_write() { 'W' } else { 'R' },
-            request.sector
-        )
+        let kind = if request.is_write() { 'W' } else { 'R' };
+        format!("{kind}{}", request.sector)
     }
 
     /// Everything, one after another, each completed before the next.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::{open, Skipped, TraceReader};
 use super::{formats, Event, TraceOptions, TraceRecord};
+use crate::error::require;
 use crate::workload::{Incoming, Real, Source};
 use crate::SimError;
 
@@ -83,10 +84,9 @@ impl ReplayOptions {
 
     fn check(&self) -> Result<(), SimError> {
         for (key, value) in [("time_scale", self.time_scale), ("rate", self.rate)] {
-            let Some(Real(number)) = value else { continue };
-            if !(number.is_finite() && number > 0.0) {
-                return Err(SimError::range(key, number, "a number above 0"));
-            }
+            let number = value.map_or(1.0, |value| value.0);
+            let fits = number.is_finite() && number > 0.0;
+            require(fits, key, number, "a number above 0")?;
         }
         if self.time_scale.is_some() && self.rate.is_some() {
             let detail = "time_scale and rate cannot be used together";
@@ -488,13 +488,8 @@ fn selection(volumes: &str) -> Result<Option<Vec<String>>, SimError> {
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(str::to_owned).collect();
-    if names.is_empty() {
-        return Err(SimError::range(
-            "volumes",
-            volumes,
-            "refuse, region or select=ID,…",
-        ));
-    }
+    let expected = "refuse, region or select=ID,…";
+    require(!names.is_empty(), "volumes", volumes, expected)?;
     Ok(Some(names))
 }
 

@@ -19,6 +19,7 @@ const DEVICES_MAX: usize = 1 << 16;
 const VALUES_MAX: usize = 1 << 18;
 
 /// Collects the figures of [`TraceSummary`].
+#[derive(Default)]
 pub struct TraceStats {
     reads: Direction,
     writes: Direction,
@@ -36,6 +37,7 @@ pub struct TraceStats {
     truncated: bool,
 }
 
+#[derive(Default)]
 struct Direction {
     bytes: u64,
     sizes: Counts,
@@ -47,14 +49,16 @@ struct Counts {
     exact: Option<HashMap<u64, u64>>,
 }
 
-impl Counts {
-    fn new() -> Self {
+impl Default for Counts {
+    fn default() -> Self {
         Counts {
             bins: Histogram::new(),
             exact: Some(HashMap::new()),
         }
     }
+}
 
+impl Counts {
     fn record(&mut self, value: u64) {
         self.bins.record(value);
         if let Some(exact) = &mut self.exact {
@@ -161,37 +165,7 @@ pub struct TraceSummary {
     pub footprint_is_lower_bound: bool,
 }
 
-impl Default for TraceStats {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl TraceStats {
-    /// Of no request yet.
-    pub fn new() -> Self {
-        let direction = || Direction {
-            bytes: 0,
-            sizes: Counts::new(),
-        };
-        TraceStats {
-            reads: direction(),
-            writes: direction(),
-            trims: 0,
-            trim_bytes: 0,
-            first_ns: None,
-            last_ns: 0,
-            gaps: Counts::new(),
-            latencies: Counts::new(),
-            ends: HashMap::new(),
-            sequential: 0,
-            end_bytes: 0,
-            pieces: HashMap::new(),
-            pages: 0,
-            truncated: false,
-        }
-    }
-
     /// Counts one record; records come in the order of arrival.
     pub fn record(&mut self, record: &TraceRecord) {
         let request = &record.request;

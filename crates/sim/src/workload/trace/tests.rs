@@ -520,7 +520,7 @@ fn half_a_sector_at_either_end_is_a_sector_of_tencent() {
 #[test]
 fn statistics_by_hand() {
     let text = b"0 0 0 8 1\n1000 0 8 8 1\n3000 0 0 16 0\n3000 1 0 1 0\n";
-    let mut stats = TraceStats::new();
+    let mut stats = TraceStats::default();
     for record in read(text, Some("mqsim"), &options()) {
         stats.record(&record);
     }
