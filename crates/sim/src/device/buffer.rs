@@ -104,7 +104,7 @@ impl Buffer {
 
     /// Fetches a page's entry ahead of its use.
     #[inline]
-    pub fn prefetch(&self, page: u64) {
+    pub fn prefetch(&self, page: u32) {
         self.index.prefetch(page);
     }
 

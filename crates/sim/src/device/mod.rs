@@ -57,15 +57,15 @@ pub trait Device: View {
     /// Pages that the host can address.
     fn pages(&self) -> u32;
 
-    /// Brings the entries that requests will need into the cache of the processor; of each of at
-    /// most [`BATCH`] its first page, which may be beyond the device, and whether it is a write.
-    fn prefetch(&self, requests: &[(u64, bool)]);
+    /// Brings the entries that at most [`BATCH`] commands will need for their first pages into the
+    /// cache of the processor.
+    fn prefetch(&self, commands: &[Command]);
 
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;
 
     /// Begins to serve a command; one that costs nothing goes to `completions` at once.
-    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>);
+    fn start(&mut self, now_ns: u64, command: &Command, completions: &mut Vec<Command>);
 
     /// When the next thing happens inside the device.
     fn next_time_ns(&self) -> Option<u64>;

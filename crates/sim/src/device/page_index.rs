@@ -72,9 +72,9 @@ impl PageIndex {
         self.part(page)[(page % PART) as usize]
     }
 
-    /// Fetches where the part of a page is ahead of its use; the page may be beyond the device.
+    /// Fetches where the part of a page is ahead of its use.
     #[inline]
-    pub(super) fn prefetch(&self, page: u64) {
+    pub(super) fn prefetch(&self, page: u32) {
         prefetch_index(&self.place_of, (page >> PART_BITS) as usize);
     }
 

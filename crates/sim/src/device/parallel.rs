@@ -223,63 +223,68 @@ impl Device for Parallel {
         self.ftl.logical_pages()
     }
 
-    fn prefetch(&self, requests: &[(u64, bool)]) {
+    fn prefetch(&self, commands: &[Command]) {
         let is_buffered = self.buffer.capacity() > 0;
         let mut written = [0; BATCH];
         let mut count = 0;
-        for &(page, is_write) in requests {
-            self.buffer.prefetch(page);
+        for command in commands {
+            self.buffer.prefetch(command.first_page);
             // What a buffered write needs of the flash is what it pushes out.
-            if page < u64::from(self.pages()) && !(is_write && is_buffered) {
-                self.ftl.prefetch_place(page as u32);
-                written[count] = page as u32;
-                count += usize::from(is_write);
+            if !(command.is_write && is_buffered) {
+                self.ftl.prefetch_place(command.first_page);
+                written[count] = command.first_page;
+                count += usize::from(command.is_write);
             }
         }
         if is_buffered {
             // Where a page is must be known before what is there can be fetched: of the requests
             // after these the one, of these the other.
             count = 0;
-            self.buffer.leaving(2 * requests.len(), |page| {
-                if count < requests.len() {
+            self.buffer.leaving(2 * commands.len(), |page| {
+                if count < commands.len() {
                     written[count] = page;
                     self.buffer.prefetch_entry(page);
                 } else {
-                    self.buffer.prefetch(u64::from(page));
+                    self.buffer.prefetch(page);
                     self.ftl.prefetch_place(page);
                 }
                 count += 1;
             });
         }
         self.ftl
-            .prefetch_all(&mut written[..count.min(requests.len())]);
+            .prefetch_all(&mut written[..count.min(commands.len())]);
     }
 
     fn is_ready(&self) -> bool {
         !self.free.is_empty()
     }
 
-    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>) {
+    fn start(&mut self, now_ns: u64, command: &Command, completions: &mut Vec<Command>) {
         self.now_ns = now_ns;
         self.buffer.forget_changes();
         if command.is_trim {
-            self.trim(&command);
-            return completions.push(command);
+            self.trim(command);
+            return completions.push(*command);
         }
         let Some(slot) = self.free.pop() else {
             unreachable!("only a ready device is given a command");
         };
         if let Some(front) = &mut self.front {
-            let waits_for = 0;
-            self.in_service[slot as usize] = InService { command, waits_for };
+            self.in_service[slot as usize] = InService {
+                command: *command,
+                waits_for: 0,
+            };
             return front.command(now_ns, slot);
         }
-        let waits_for = self.touch(&command, slot);
+        let waits_for = self.touch(command, slot);
         if waits_for == 0 {
             self.free.push(slot);
-            return completions.push(command);
+            return completions.push(*command);
         }
-        self.in_service[slot as usize] = InService { command, waits_for };
+        self.in_service[slot as usize] = InService {
+            command: *command,
+            waits_for,
+        };
     }
 
     #[inline]

@@ -80,9 +80,9 @@ impl Device for Serial {
     }
 
     #[inline]
-    fn prefetch(&self, requests: &[(u64, bool)]) {
-        for (page, _) in requests {
-            self.buffer.prefetch(*page);
+    fn prefetch(&self, commands: &[Command]) {
+        for command in commands {
+            self.buffer.prefetch(command.first_page);
         }
     }
 
@@ -90,16 +90,16 @@ impl Device for Serial {
         self.serving.is_none()
     }
 
-    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>) {
+    fn start(&mut self, now_ns: u64, command: &Command, completions: &mut Vec<Command>) {
         if command.is_trim {
-            return completions.push(command);
+            return completions.push(*command);
         }
         let page_ns = self.flash.cells_ns(command.is_write);
-        let service_ns = u64::from(self.touch(&command)) * page_ns;
+        let service_ns = u64::from(self.touch(command)) * page_ns;
         self.usage.busy_ns[0] += service_ns;
         match service_ns {
-            0 => completions.push(command),
-            _ => self.serving = Some((now_ns + service_ns, command)),
+            0 => completions.push(*command),
+            _ => self.serving = Some((now_ns + service_ns, *command)),
         }
     }
 

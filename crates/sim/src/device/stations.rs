@@ -168,14 +168,15 @@ impl Stations {
         if next != NONE {
             self.serve(now_ns, station, next);
         }
-        let operation = self.operations[slot as usize];
+        let operation = &mut self.operations[slot as usize];
         if operation.is_second {
             self.free.push(slot);
             return Some((now_ns, operation.waiter));
         }
-        self.operations[slot as usize].is_second = true;
-        self.operations[slot as usize].next = NONE;
-        self.queue(now_ns, slot, operation.kind == Kind::Read);
+        operation.is_second = true;
+        operation.next = NONE;
+        let to_channel = operation.kind == Kind::Read;
+        self.queue(now_ns, slot, to_channel);
         Some((now_ns, NONE))
     }
 

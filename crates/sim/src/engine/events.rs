@@ -39,6 +39,8 @@ pub struct EventQueue<E, const LANES: usize = 0> {
     /// The greatest of them and of the heap's, 0 where nothing is left: it is asked for several
     /// times between two changes.
     first: u128,
+    /// The lane that it is in; none where it is in the heap.
+    first_lane: usize,
     sequence: u64,
 }
 
@@ -49,6 +51,7 @@ impl<E, const LANES: usize> Default for EventQueue<E, LANES> {
             lanes: std::array::from_fn(|_| VecDeque::new()),
             firsts: [0; LANES],
             first: 0,
+            first_lane: LANES,
             sequence: 0,
         }
     }
@@ -60,7 +63,7 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     #[inline]
     pub fn push(&mut self, time_ns: u64, priority: u8, event: E) {
         let entry = self.entry(time_ns, priority, event);
-        self.first = self.first.max(entry.key);
+        self.offer(entry.key, LANES);
         self.heap.push(entry);
     }
 
@@ -74,11 +77,13 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
             events.back().is_none_or(|last| last.key > entry.key),
             "an event at {time_ns} ns is added after a later one"
         );
-        if events.is_empty() {
-            self.firsts[lane] = entry.key;
-            self.first = self.first.max(entry.key);
-        }
+        let key = entry.key;
+        let is_first = events.is_empty();
         events.push_back(entry);
+        if is_first {
+            self.firsts[lane] = key;
+            self.offer(key, lane);
+        }
     }
 
     #[inline]
@@ -90,11 +95,10 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     }
 
     #[inline]
-    fn search_first(&self) -> u128 {
-        let in_heap = self.heap.peek().map_or(0, |entry| entry.key);
-        self.firsts
-            .iter()
-            .fold(in_heap, |first, key| first.max(*key))
+    fn offer(&mut self, key: u128, lane: usize) {
+        if key > self.first {
+            (self.first, self.first_lane) = (key, lane);
+        }
     }
 
     /// When the next event happens.
@@ -110,15 +114,20 @@ impl<E, const LANES: usize> EventQueue<E, LANES> {
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
         let key = self.first;
-        let event = match self.firsts.iter().position(|first| *first == key) {
-            Some(lane) if key != 0 => {
-                let entry = self.lanes[lane].pop_front()?;
-                self.firsts[lane] = self.lanes[lane].front().map_or(0, |next| next.key);
+        let lane = self.first_lane;
+        let event = match self.lanes.get_mut(lane) {
+            Some(events) => {
+                let entry = events.pop_front()?;
+                self.firsts[lane] = events.front().map_or(0, |next| next.key);
                 entry.event
             }
-            _ => self.heap.pop()?.event,
+            None => self.heap.pop()?.event,
         };
-        self.first = self.search_first();
+        self.first = self.heap.peek().map_or(0, |entry| entry.key);
+        self.first_lane = LANES;
+        for lane in 0..LANES {
+            self.offer(self.firsts[lane], lane);
+        }
         Some(((!key >> 64) as u64, event))
     }
 }

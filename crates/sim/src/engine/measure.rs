@@ -109,6 +109,10 @@ pub struct Report {
 
 #[derive(Default)]
 struct Histograms {
+    /// Responses of commands that were dispatched when they arrived, which are the same for the
+    /// host and for the window.
+    at_once: Histogram,
+    /// Of all others.
     response: Histogram,
     response_ncq: Histogram,
     queueing: Histogram,
@@ -116,7 +120,29 @@ struct Histograms {
 }
 
 impl Histograms {
-    fn report(&self) -> Direction {
+    #[inline]
+    fn record(&mut self, now_ns: u64, command: &Command) {
+        let response_ns = now_ns - command.arrival_ns;
+        self.steady.record(response_ns);
+        if command.dispatched_ns == command.arrival_ns {
+            return self.at_once.record(response_ns);
+        }
+        self.response.record(response_ns);
+        self.response_ncq.record(now_ns - command.admitted_ns);
+        let queueing_ns = command.dispatched_ns - command.arrival_ns;
+        self.queueing.record(queueing_ns);
+    }
+
+    fn count(&self) -> u64 {
+        self.at_once.count() + self.response.count()
+    }
+
+    fn report(mut self) -> Direction {
+        self.response.merge(&self.at_once);
+        self.response_ncq.merge(&self.at_once);
+        if self.at_once.count() > 0 {
+            self.queueing.record_many(0, self.at_once.count());
+        }
         Direction {
             response: (&self.response).into(),
             response_ncq: (&self.response_ncq).into(),
@@ -229,12 +255,8 @@ impl Measures {
             &mut self.reads
         };
         self.completions += 1;
-        into.response.record(now_ns - command.arrival_ns);
-        into.steady.record(now_ns - command.arrival_ns);
+        into.record(now_ns, command);
         self.steady.record(now_ns - command.arrival_ns);
-        into.response_ncq.record(now_ns - command.admitted_ns);
-        into.queueing
-            .record(command.dispatched_ns - command.arrival_ns);
         self.pages += u64::from(command.pages);
         self.last_ns = now_ns;
         self.depth.step(now_ns, -1);
@@ -277,7 +299,7 @@ impl Measures {
                 count as f64 / seconds
             }
         };
-        let requests = self.reads.response.count() + self.writes.response.count();
+        let requests = self.reads.count() + self.writes.count();
         let bytes = self.pages * page_bytes;
         let busy: u64 = device.busy_ns.iter().sum();
         let (queue_depth, queue_depth_bucket_ns) = self.depth.finish();

@@ -49,10 +49,10 @@ pub struct Simulation<D> {
     waiting: VecDeque<Command>,
     measures: Measures,
     completed_commands: Vec<Command>,
-    /// Requests that were drawn together, and how many of them arrived.
-    ahead: Vec<Incoming>,
+    /// Commands of requests that were drawn together, and how many of them arrived.
+    ahead: Vec<Command>,
     ahead_arrived: usize,
-    arrived: u64,
+    drawn: u64,
     last_arrival_ns: u64,
     /// Index and time of each completion, where a caller steps the device and requests them.
     completions: Option<Vec<(u64, u64)>>,
@@ -81,7 +81,7 @@ impl<D: Device> Simulation<D> {
             completed_commands: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
             ahead_arrived: 0,
-            arrived: 0,
+            drawn: 0,
             last_arrival_ns: 0,
             completions: None,
         }
@@ -131,9 +131,9 @@ impl<D: Device> Simulation<D> {
                 (Some(next_ns), Some(event_ns)) => next_ns.min(event_ns),
             };
             while next_ns.is_some_and(|next_ns| next_ns <= now_ns) {
-                let incoming = self.ahead[self.ahead_arrived];
+                let command = self.ahead[self.ahead_arrived];
                 self.ahead_arrived += 1;
-                self.arrive(&incoming)?;
+                self.arrive(command)?;
                 next_ns = self.next_arrival(source)?;
             }
             while self.device.next_time_ns() == Some(now_ns) {
@@ -176,44 +176,49 @@ impl<D: Device> Simulation<D> {
     /// gives when the next one arrives.
     #[inline]
     fn pass_alone(&mut self, source: &mut dyn Source, at_ns: u64) -> Result<Option<u64>, SimError> {
-        let incoming = self.ahead[self.ahead_arrived];
+        let mut command = self.ahead[self.ahead_arrived];
         self.ahead_arrived += 1;
-        let mut command = self.accept(&incoming)?;
+        self.measures.arrived(at_ns);
         let next_ns = self.next_arrival(source)?;
         if next_ns == Some(at_ns) {
             self.enter(command, at_ns)?;
             return Ok(next_ns);
         }
-        command.admitted_ns = at_ns;
-        command.dispatched_ns = at_ns;
-        command.missing = self.missing(&command);
+        if self.uses_buffer {
+            command.missing = self.missing(&command);
+        }
         self.device
-            .start(at_ns, command, &mut self.completed_commands);
+            .start(at_ns, &command, &mut self.completed_commands);
         self.complete(at_ns);
         Ok(next_ns)
     }
 
     /// When the next request of an open-loop source arrives, the first in `ahead` that did not.
-    /// Several are drawn at once, and what the device will look up for them is fetched from memory
-    /// for all at the same time.
     #[inline]
     fn next_arrival(&mut self, source: &mut dyn Source) -> Result<Option<u64>, SimError> {
         if self.ahead_arrived == self.ahead.len() {
-            self.ahead.clear();
-            self.ahead_arrived = 0;
-            while self.ahead.len() < BATCH {
-                match source.next_request()? {
-                    Some(incoming) => self.ahead.push(incoming),
-                    None => break,
-                }
-            }
-            let mut pages = [(0, false); BATCH];
-            for (page, Incoming { request, .. }) in pages.iter_mut().zip(&self.ahead) {
-                *page = (request.offset.0 / self.page_bytes, request.is_write);
-            }
-            self.device.prefetch(&pages[..self.ahead.len()]);
+            self.draw(source)?;
         }
-        Ok(self.ahead.get(self.ahead_arrived).map(Incoming::arrival_ns))
+        let next = self.ahead.get(self.ahead_arrived);
+        Ok(next.map(|command| command.arrival_ns))
+    }
+
+    /// Draws several requests at once; what the device will look up for them is fetched from
+    /// memory for all at the same time. They are read later: what was just written in pieces
+    /// could only be copied after a wait.
+    #[inline(never)]
+    fn draw(&mut self, source: &mut dyn Source) -> Result<(), SimError> {
+        self.ahead.clear();
+        self.ahead_arrived = 0;
+        while self.ahead.len() < BATCH {
+            let Some(incoming) = source.next_request()? else {
+                break;
+            };
+            let command = self.command(&incoming)?;
+            self.ahead.push(command);
+        }
+        self.device.prefetch(&self.ahead);
+        Ok(())
     }
 
     /// Closed loop: lets the next request come for each one completed, until all outstanding ones
@@ -243,28 +248,19 @@ impl<D: Device> Simulation<D> {
             return Ok(false);
         };
         incoming.request.arrival = Nanos(now_ns);
-        self.arrive(&incoming)?;
+        let command = self.command(&incoming)?;
+        self.arrive(command)?;
         Ok(true)
     }
 
-    /// Checks a request and puts it into the window or behind it.
-    fn arrive(&mut self, incoming: &Incoming) -> Result<(), SimError> {
-        let command = self.accept(incoming)?;
+    /// Puts a command that arrives into the window or behind it.
+    fn arrive(&mut self, command: Command) -> Result<(), SimError> {
+        self.measures.arrived(command.arrival_ns);
         if self.waiting.is_empty() && self.window.len() < self.window_depth {
             return self.enter(command, command.arrival_ns);
         }
         self.waiting.push_back(command);
         Ok(())
-    }
-
-    /// Checks a request that arrives.
-    #[inline]
-    fn accept(&mut self, incoming: &Incoming) -> Result<Command, SimError> {
-        let command = self.command(incoming)?;
-        self.measures.arrived(command.arrival_ns);
-        self.arrived += 1;
-        self.last_arrival_ns = command.arrival_ns;
-        Ok(command)
     }
 
     /// Pages of a command that are not in the buffer, if the policy uses them.
@@ -277,13 +273,15 @@ impl<D: Device> Simulation<D> {
         }
     }
 
-    /// The command of a request, or what is wrong with the request.
-    fn command(&self, incoming: &Incoming) -> Result<Command, SimError> {
-        let request = incoming.request;
+    /// The command of the next request, or what is wrong with the request.
+    #[inline]
+    fn command(&mut self, incoming: &Incoming) -> Result<Command, SimError> {
+        let request = &incoming.request;
         let page_bytes = self.page_bytes;
         let size_bytes = u64::from(self.device.pages()) * page_bytes;
+        let index = self.drawn;
         let wrong = |key, value: u64, expected: String| SimError::Request {
-            index: self.arrived,
+            index,
             key,
             value: value.to_string(),
             expected,
@@ -308,14 +306,19 @@ impl<D: Device> Simulation<D> {
             }
             false => (first, end),
         };
+        let (arrival_ns, pages) = (request.arrival.0, (end - first) as u32);
+        self.drawn += 1;
+        self.last_arrival_ns = arrival_ns;
         Ok(Command {
-            index: self.arrived,
-            arrival_ns: request.arrival.0,
+            index,
+            arrival_ns,
+            admitted_ns: arrival_ns,
+            dispatched_ns: arrival_ns,
             first_page: first as u32,
-            pages: (end - first) as u32,
+            pages,
+            missing: pages,
             is_write: request.is_write,
             is_trim: incoming.trim,
-            ..Command::default()
         })
     }
 
@@ -361,7 +364,7 @@ impl<D: Device> Simulation<D> {
             command.dispatched_ns = now_ns;
             self.admit(now_ns)?;
             self.device
-                .start(now_ns, command, &mut self.completed_commands);
+                .start(now_ns, &command, &mut self.completed_commands);
             if self.uses_buffer {
                 self.window
                     .refresh(self.device.changed(), &*self.policy, &self.device);
@@ -371,12 +374,19 @@ impl<D: Device> Simulation<D> {
         Ok(())
     }
 
+    #[inline]
     fn complete(&mut self, now_ns: u64) {
-        for command in self.completed_commands.drain(..) {
+        if !self.completed_commands.is_empty() {
+            self.measure_completed(now_ns);
+        }
+    }
+
+    fn measure_completed(&mut self, now_ns: u64) {
+        for command in &self.completed_commands {
             if self.measures.is_warm_at(now_ns) {
                 self.measures.begin(now_ns, self.device.usage());
             }
-            self.measures.completed(now_ns, &command);
+            self.measures.completed(now_ns, command);
             if self.device.is_cold() {
                 self.measures.was_cold();
             }
@@ -384,6 +394,7 @@ impl<D: Device> Simulation<D> {
                 completions.push((command.index, now_ns));
             }
         }
+        self.completed_commands.clear();
     }
 }
 

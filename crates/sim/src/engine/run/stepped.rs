@@ -65,10 +65,11 @@ impl<D: Device> Stepped for SteppedDevice<D> {
             length: Bytes(submission.length_bytes),
             is_write: submission.kind == Kind::Write,
         };
-        self.simulation.arrive(&Incoming {
+        let command = self.simulation.command(&Incoming {
             trim: submission.kind == Kind::Trim,
             ..Incoming::from(request)
         })?;
+        self.simulation.arrive(command)?;
         self.tags.push_back(Some(tag));
         self.undispatched_ns = Some(at_ns);
         Ok(())
