@@ -140,7 +140,9 @@ impl<D: Device> Simulation<D> {
                 self.advance();
             }
             self.complete(now_ns);
-            self.dispatch(now_ns)?;
+            if !self.window.is_empty() {
+                self.dispatch(now_ns)?;
+            }
             self.reissue(source, closed_loop, now_ns)?;
         }
         let depth = closed_loop.is_none().then_some(self.window_depth as u64);
@@ -211,11 +213,16 @@ impl<D: Device> Simulation<D> {
         self.ahead.clear();
         self.ahead_arrived = 0;
         while self.ahead.len() < BATCH {
-            let Some(incoming) = source.next_request()? else {
-                break;
-            };
-            let command = self.command(&incoming)?;
-            self.ahead.push(command);
+            let next = source.next_request();
+            match &next {
+                Ok(Some(incoming)) => {
+                    self.check(incoming)?;
+                    let command = self.command(incoming);
+                    self.ahead.push(command);
+                }
+                Ok(None) => break,
+                Err(_) => return next.map(drop),
+            }
         }
         self.device.prefetch(&self.ahead);
         Ok(())
@@ -248,7 +255,8 @@ impl<D: Device> Simulation<D> {
             return Ok(false);
         };
         incoming.request.arrival = Nanos(now_ns);
-        let command = self.command(&incoming)?;
+        self.check(&incoming)?;
+        let command = self.command(&incoming);
         self.arrive(command)?;
         Ok(true)
     }
@@ -273,15 +281,13 @@ impl<D: Device> Simulation<D> {
         }
     }
 
-    /// The command of the next request, or what is wrong with the request.
+    /// What is wrong with the next request.
     #[inline]
-    fn command(&mut self, incoming: &Incoming) -> Result<Command, SimError> {
+    fn check(&self, incoming: &Incoming) -> Result<(), SimError> {
         let request = &incoming.request;
-        let page_bytes = self.page_bytes;
-        let size_bytes = u64::from(self.device.pages()) * page_bytes;
-        let index = self.drawn;
+        let size_bytes = u64::from(self.device.pages()) * self.page_bytes;
         let wrong = |key, value: u64, expected: String| SimError::Request {
-            index,
+            index: self.drawn,
             key,
             value: value.to_string(),
             expected,
@@ -295,6 +301,14 @@ impl<D: Device> Simulation<D> {
             let expected = format!("0 to {size_bytes} (the device's end) with its length");
             return Err(wrong("offset", request.offset.0, expected));
         }
+        Ok(())
+    }
+
+    /// The command of the next request, which was checked.
+    #[inline]
+    fn command(&mut self, incoming: &Incoming) -> Command {
+        let request = &incoming.request;
+        let (index, page_bytes) = (self.drawn, self.page_bytes);
         let first = request.offset.0 / page_bytes;
         let end = match request.length.0 {
             0 => first,
@@ -309,7 +323,7 @@ impl<D: Device> Simulation<D> {
         let (arrival_ns, pages) = (request.arrival.0, (end - first) as u32);
         self.drawn += 1;
         self.last_arrival_ns = arrival_ns;
-        Ok(Command {
+        Command {
             index,
             arrival_ns,
             admitted_ns: arrival_ns,
@@ -319,7 +333,7 @@ impl<D: Device> Simulation<D> {
             missing: pages,
             is_write: request.is_write,
             is_trim: incoming.trim,
-        })
+        }
     }
 
     /// Lets a command into the window.

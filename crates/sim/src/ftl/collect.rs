@@ -65,10 +65,19 @@ impl Buckets {
             // It goes before the newest block of the list with a page less.
             let less = blocks.valid(block).saturating_sub(1);
             let newest = lists.heads[(plane * lists.width + less) as usize];
-            let beside = [neighbours.newer, neighbours.older, newest];
-            for number in beside.into_iter().flatten() {
-                blocks.prefetch(first + number);
-            }
+            let prefetch = |number: u32| blocks.prefetch(first + number);
+            neighbours.newer.map(prefetch);
+            neighbours.older.map(prefetch);
+            newest.map(prefetch);
+        }
+    }
+
+    /// The block that [`Buckets::victim`] would take, where it is cheap to know.
+    #[inline]
+    pub(super) fn likely_victim(&self, plane: u32) -> Option<u32> {
+        match self {
+            Buckets::Greedy(lists) => lists.least(plane).map(|(block, _)| block),
+            _ => None,
         }
     }
 
@@ -154,20 +163,22 @@ impl Lists {
         }
     }
 
+    /// A block with the fewest valid pages of a plane, and these.
+    fn least(&self, plane: u32) -> Option<(u32, u32)> {
+        let found = |valid| {
+            let number = self.heads[(plane * self.width + valid) as usize]?;
+            Some((self.first_block(plane) + number, valid))
+        };
+        (self.least[plane as usize]..self.width).find_map(found)
+    }
+
     fn take_least(&mut self, blocks: &mut Blocks, plane: u32) -> Option<u32> {
-        let from = self.least[plane as usize];
-        for valid in from..self.width {
-            let Some(number) = self.heads[(plane * self.width + valid) as usize] else {
-                continue;
-            };
-            self.least[plane as usize] = valid;
-            let block = self.first_block(plane) + number;
-            let neighbours = blocks.neighbours(block)?;
-            self.unlink(blocks, neighbours, plane, valid);
-            blocks.unlink(block);
-            return Some(block);
-        }
-        None
+        let (block, valid) = self.least(plane)?;
+        self.least[plane as usize] = valid;
+        let neighbours = blocks.neighbours(block)?;
+        self.unlink(blocks, neighbours, plane, valid);
+        blocks.unlink(block);
+        Some(block)
     }
 }
 

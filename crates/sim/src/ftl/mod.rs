@@ -22,6 +22,9 @@ use crate::divisor::Divisor;
 use crate::error::{require, within};
 use crate::SimError;
 
+/// Slots in a line of the processor's cache.
+const SLOTS_PER_LINE: usize = 16;
+
 /// No block.
 const NONE: u32 = u32::MAX;
 
@@ -299,6 +302,9 @@ impl Ftl {
             let Some(victim) = self.buckets.victim(&mut self.blocks, plane) else {
                 break;
             };
+            if let Some(next) = self.buckets.likely_victim(plane) {
+                self.prefetch_slots(next);
+            }
             let free_blocks = self.free_blocks(plane);
             let moves = self.evacuate(victim, plane);
             self.victims.push(Victim {
@@ -315,6 +321,15 @@ impl Ftl {
         self.usage.gc_moved_pages += u64::from(work.moved);
         self.usage.gc_collections += u64::from(work.erased);
         work
+    }
+
+    /// Fetches the slots of a block's pages.
+    #[inline]
+    fn prefetch_slots(&self, block: u32) {
+        let first = (block * self.pages_per_block) as usize;
+        for page in (0..self.pages_per_block as usize).step_by(SLOTS_PER_LINE) {
+            prefetch_index(&self.p2l, first + page);
+        }
     }
 
     /// Moves the valid pages of a block elsewhere in its plane and erases it.

@@ -65,10 +65,12 @@ impl<D: Device> Stepped for SteppedDevice<D> {
             length: Bytes(submission.length_bytes),
             is_write: submission.kind == Kind::Write,
         };
-        let command = self.simulation.command(&Incoming {
+        let incoming = Incoming {
             trim: submission.kind == Kind::Trim,
             ..Incoming::from(request)
-        })?;
+        };
+        self.simulation.check(&incoming)?;
+        let command = self.simulation.command(&incoming);
         self.simulation.arrive(command)?;
         self.tags.push_back(Some(tag));
         self.undispatched_ns = Some(at_ns);
