@@ -95,6 +95,12 @@ def fleet_of(tmp_path, factors, models=(), **changes):
     return paths
 
 
+def test_machines_are_counted_where_nothing_can_be_compared(tmp_path):
+    merged = Result(merge(fleet_of(tmp_path, [None, None]), tmp_path / "all", hosts=True))
+    assert merged.answer.code == "nothing"
+    assert "2 machines" in report.text(merged.record, merged.answer)
+
+
 def test_hosts_of_other_kernels_become_one_answer_with_their_names(tmp_path):
     paths = fleet_of(tmp_path, [2.0, 1.9, None, 2.2, 0.5, 2.1])
     with pytest.raises(SpecError, match=r"kernel\.release"):

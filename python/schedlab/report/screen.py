@@ -121,7 +121,7 @@ def measured(view: View) -> str:
     if view.record.is_of_boots:
         parts.append(texts.counted("measured.boots_of_each", view.experiment.stopping.sessions))
     elif answer.used == "hosts":
-        parts.append(texts.counted("measured.hosts", answer.units))
+        parts.append(texts.counted("measured.hosts", len({run.host for run in view.runs})))
     elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
