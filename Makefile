@@ -105,6 +105,7 @@ $(VENV)/test-tools: $(VENV)/dependencies
 	@tests/install-packages $(TEST_PACKAGES)
 	@tests/unpack udev udevadm target/udev
 	@tests/unpack iozone3 iozone target/iozone
+	@tests/unpack systemd-boot bootctl target/systemd-boot
 	@touch $@
 
 # What only `make docs` and `make mutants` need.

@@ -142,7 +142,7 @@ def test_an_interrupted_comparison_restores_and_goes_on(tmp_path, environment, n
     before = host()
     code, err = interrupted(tmp_path, environment, lambda process: process.send_signal(number))
     assert code == 130, err
-    assert "hint: schedlab run --resume r" in err
+    assert "hint: schedlab compare --resume r" in err
     assert host() == before
     assert leftovers(str(tmp_path)) == []
     code, _, err = run("compare", "--resume", "r", "--json", env=environment, cwd=tmp_path)

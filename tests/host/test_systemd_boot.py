@@ -1,5 +1,6 @@
 """systemd-boot by its own `bootctl`, in a view of this machine that was booted by it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,11 @@ def inside() -> None:
         SystemdBoot().check("a", "6.2", "")
 
 
-def test_systemd_boot_boots_each_kernel_once(tmp_path: Path) -> None:
+def test_systemd_boot_boots_each_kernel_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = Path(__file__).parents[2] / "target" / "systemd-boot" / "usr" / "bin"
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{unpacked}")
     if not shutil.which("bootctl"):
         pytest.skip("needs bootctl (Debian: systemd-boot)")
     command = ["unshare", "-m", "sh", "-c", VIEW, "sh", tmp_path, sys.executable, __file__]

@@ -355,8 +355,7 @@ def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path: 
     folder = finished(tmp_path / "b", Stopping("until-decided", blocks=8), 4)
     with pytest.raises(SpecError, match="the plan has at most 8 blocks") as raised:
         extended(folder, 9, None)
-    file = folder.path / "experiment.toml"
-    assert raised.value.hint == f"start a new folder: schedlab run {file} --blocks 9"
+    assert raised.value.hint == f"start a new folder: schedlab run {folder.path} --blocks 9"
 
 
 def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> None:

@@ -121,11 +121,12 @@ CHANGES = {
     "--archive": __file__, "--archive-size": "4k", "--decompressor": "xz", "--program": "ls",
     "--seconds": "9",
 }  # fmt: skip
+OF_OTHER_WORK = {"--explain", "--rehearse", "--timing", "--fit", "--think-limit", "--cgroups"}
 
 
 @pytest.mark.parametrize("option", sorted({*CHANGES} - {"--seconds"}))
 def test_each_option_changes_exactly_the_families_that_it_names(option: str) -> None:
-    assert {*works_with("compare")} == {*CHANGES, "--explain", "--rehearse"}
+    assert {*works_with("compare")} == {*CHANGES, *OF_OTHER_WORK}
     usual, mine = (
         options.load_of(typed("compare", "--tests", "read", *words))
         for words in ((), f"{option} {CHANGES[option]}".split())

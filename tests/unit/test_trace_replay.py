@@ -18,6 +18,7 @@ from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.report import notes, sentences, steps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
+from schedlab.report.workload_names import name_of
 
 MIB = 1 << 20
 
@@ -187,7 +188,11 @@ def test_a_replay_unlike_its_recording_opens_the_answer():
     row = {"metric": "read_latency_ns_mean", "recorded": 1e6, "replayed": 1.5e6}
     for lang in ("en", "ko", "ru"):
         (opening,), details, _ = printed(lang, "bfq", {**row, "is_like": False})
-        assert answers.READER in opening and "bfq" in opening and "+50" in opening
+        assert (
+            name_of(Texts(lang), answers.READER) in opening
+            and "bfq" in opening
+            and "+50" in opening
+        )
         assert any("1.50" in line or "1,50" in line for line in details)
         like = {**row, "replayed": 1.01e6, "is_like": True}
         opening, details, _ = printed(lang, "bfq", like)

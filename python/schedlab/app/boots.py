@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.host import bootloader as loaders
 from schedlab.host import journal
+from schedlab.host.boots_held import Held, give_back, held, held_file
 from schedlab.result import Result
 from schedlab.run.admitted import Permission
 from schedlab.spec import ATTEMPTS_MAX, Experiment, Plan, Record, from_json, to_json
@@ -47,45 +48,6 @@ UNIT = Path("etc/systemd/system/schedlab-boots.service")
 WANTED = Path("etc/systemd/system/multi-user.target.wants/schedlab-boots.service")
 #: Events after which a boot is no fresh one.
 USED = ("init", "measuring", "done", "foreign")
-
-
-@dataclass(frozen=True)
-class Held:
-    """What outlives a reboot: the plan's directory, its boot loader, and files of ours."""
-
-    directory: str
-    command: str = ""
-    root: str = "/"
-    files: tuple[str, ...] = ()
-
-
-def held(state: Path | None = None) -> Held | None:
-    """What a plan of boots has changed on this machine; None where none is under way."""
-    file = _held_file(state)
-    try:
-        return from_json(Held, decode(file.read_bytes().removesuffix(b"\n")), str(file))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise HostError(f"{file}: {error}", "run it as root") from error
-
-
-def _held_file(state: Path | None = None) -> Path:
-    return journal.lasting_directory(state) / PLAN
-
-
-def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
-    """Boot the default again, and remove the unit: what was done (or would be), a line each."""
-    of = held(state)
-    if of is None:
-        return []
-    lines = [f"next boot: the default (boots of {of.directory})", *of.files]
-    if not dry_run:
-        loaders.bootloader(of.command, Path(of.root)).reset()
-        for name in of.files:
-            Path(name).unlink(missing_ok=True)
-        _held_file(state).unlink()
-    return lines
 
 
 def planned(experiment: Experiment, texts: Sequence[str], rounds: int, command: str) -> BootPlan:
@@ -208,7 +170,7 @@ class Boots:
         if Path(known.directory) != self.path:
             raise SpecError(f"boots of {known.directory} are under way", "schedlab boots end")
         names = dict.fromkeys([*known.files, *map(str, files)])
-        file = _held_file()
+        file = held_file()
         make_directory(file.parent)
         write_atomic(file, encode(to_json(replace(known, files=tuple(names)))) + "\n")
 

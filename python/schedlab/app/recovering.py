@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schedlab.app import boots
-from schedlab.host import journal, keeper, recover
+from schedlab.host import boots_held, journal, keeper, recover
 
 
 def recover_all(
@@ -23,7 +22,7 @@ def recover_all(
         if forget_undo and not dry_run:
             recover.forget_commands(directory)
         recovery = recover.restore_all(directory, dry_run)
-    recovery.removed += boots.give_back(dry_run, directory)
+    recovery.removed += boots_held.give_back(dry_run, directory)
     for left in [] if dry_run else keeper.settle_stale(directory):
         recovery.add(left)
     return recovery

@@ -1,0 +1,53 @@
+"""What a plan of boots has changed that outlives a reboot, and how it is undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.errors import HostError
+from schedlab.host import bootloader as loaders
+from schedlab.host import journal
+from schedlab.spec.checked_line import decode
+
+
+@dataclass(frozen=True)
+class Held:
+    """The plan's directory, its boot loader (a command of the user's, or that below `root`), and
+    files of ours."""
+
+    directory: str
+    command: str = ""
+    root: str = "/"
+    files: tuple[str, ...] = ()
+
+
+def held_file(state: Path | None = None) -> Path:
+    """Where that is noted, before it is done."""
+    return journal.lasting_directory(state) / "boots.json"
+
+
+def held(state: Path | None = None) -> Held | None:
+    """What is noted; None where no plan is under way. HostError for a damaged note."""
+    file = held_file(state)
+    try:
+        data = decode(file.read_bytes().removesuffix(b"\n"))
+        return Held(**{**data, "files": tuple(data["files"])})
+    except (FileNotFoundError, PermissionError):  # none, or another user's
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise HostError(f"{file}: {error}", "run it as root") from error
+
+
+def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
+    """Boot the default again, and remove the unit: what was done (or would be), a line each."""
+    of = held(state)
+    if of is None:
+        return []
+    lines = [f"next boot: the default (boots of {of.directory})", *of.files]
+    if not dry_run:
+        loaders.bootloader(of.command, Path(of.root)).reset()
+        for name in of.files:
+            Path(name).unlink(missing_ok=True)
+        held_file(state).unlink()
+    return lines
