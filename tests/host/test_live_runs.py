@@ -187,7 +187,10 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
     mount, devices, writer = two_below
     (cgroup / "cgroup.procs").write_text(str(writer.pid))
     request.addfinalizer(writer.kill)  # before the group goes
-    queues, machine = [knobs.queue_of(each) for each in devices], Path("/proc/sys/vm/dirty_bytes")
+    queues, machine = (
+        [knobs.queue_of(each) for each in devices],
+        Path("/proc/sys/vm/vfs_cache_pressure"),
+    )
     limits = [each for each in cgroup.iterdir()
               if each.name in ("io.max", "blkio.throttle.write_iops_device")]  # fmt: skip
     if not limits:
@@ -201,7 +204,7 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
 
     def is_set():
         limit = limits[0].read_text()
-        return machine.read_text() == "104857600\n" and all(
+        return machine.read_text() == "101\n" and all(
             f"{number} " in limit
             and [knobs.read_value(queue / name) for name in ("scheduler", "read_ahead_kb")]
             == ["bfq", "256"]
@@ -210,9 +213,9 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
 
     before, group = now(), cgroup.name
     settings = ("bfq", "read_ahead_kb=256", f"cgroup.{group}.io.max=wiops=5000",
-                "sysctl.vm.dirty_bytes=100M")  # fmt: skip
+                "sysctl.vm.vfs_cache_pressure=101")  # fmt: skip
     asked = (mount, "--candidate", "a=none", "--candidate", f"b={' '.join(settings)}")
-    beyond = ("--switch", f"cgroup.{group}.io.max,sysctl.vm.dirty_bytes")
+    beyond = ("--switch", f"cgroup.{group}.io.max,sysctl.vm.vfs_cache_pressure")
     unasked = start_live(*asked)
     assert "allow it by its name: --switch" in unasked.communicate()[1]
     owner = start_live(*asked, *beyond)
