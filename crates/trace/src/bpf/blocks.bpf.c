@@ -426,6 +426,7 @@ SEC("tp_btf/block_rq_complete")
 int on_complete(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
+	__u32 status = arguments[1]; // whole, at once: Linux 6.1 refuses a later read of its byte
 	if (!target || (__u64)request->q != target)
 		return 0;
 	if ((__u32)arguments[2] < request->__data_len) {
@@ -445,7 +446,6 @@ int on_complete(__u64 *arguments)
 	if (state)
 		__sync_fetch_and_add(&state->driver, -1);
 	__u32 operation = request->cmd_flags & 0xff, class = place->class;
-	__u8 status = arguments[1];
 	if (operation > OTHER_OPERATION)
 		operation = OTHER_OPERATION;
 	if (status && status != TRY_AGAIN && operation < OTHER_OPERATION)
