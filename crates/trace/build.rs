@@ -12,7 +12,7 @@ fn main() {
     ) else {
         return; // built without the feature `bpf`
     };
-    for header in ["base.h", "switch.h", "blocks.h"] {
+    for header in ["base.h", "switch.h", "wakeups.h", "blocks.h"] {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let out = PathBuf::from(out);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from schedlab.cli import LazyGroup
 from schedlab.cli.apply import root_option
 from schedlab.cli.options import PATH, destroy_option, json_option, out_option, trust_option
 from schedlab.cli.types import Words
+
+if TYPE_CHECKING:
+    from schedlab.app.boots import Boots
 
 BOOTS = {
     "init": ("schedlab.cli.boots:init", "Plan the boots of an experiment file."),
@@ -55,7 +59,6 @@ def init(
     from schedlab.app.files import read_experiment
     from schedlab.app.measure import default_folder
     from schedlab.app.options import permission
-    from schedlab.cli.show import print_json
 
     texts = (*(kernels or ()), *candidates)
     plan = plans.planned(read_experiment(file), texts, typed["boots"], typed["command"])
@@ -65,10 +68,7 @@ def init(
     words = [*(["--trust"] if trust else []), *(["--destroy-data", str(device)] if device else [])]
     if unit:
         made.install_unit(words)
-    if as_json:
-        print_json(made.as_json())
-        return
-    click.echo("\n".join(made.lines(words)))
+    _show(made, as_json, words)
 
 
 @click.command("next")
@@ -90,7 +90,7 @@ def next_(
     from schedlab.app.boots import Boots
     from schedlab.app.boots import reboot as reboot_now
     from schedlab.app.options import permission
-    from schedlab.cli.show import measuring, present, print_json
+    from schedlab.cli.show import measuring, present
 
     plan = Boots(folder)
     if boots:
@@ -100,10 +100,7 @@ def next_(
     if result:
         present(result, as_json)
         return
-    if as_json:
-        print_json(plan.as_json())
-    else:
-        click.echo("\n".join(plan.lines()))
+    _show(plan, as_json)
     if reboot:
         reboot_now()
 
@@ -114,13 +111,18 @@ def next_(
 def status(folder: Path | None, as_json: bool) -> None:
     """Show which boots were measured, which were killed or foreign, and what is next."""
     from schedlab.app.boots import Boots
+
+    _show(Boots(folder), as_json)
+
+
+def _show(plan: Boots, as_json: bool, words: Sequence[str] = ()) -> None:
+    """Print where a plan is; WORDS belong to its next command."""
     from schedlab.cli.show import print_json
 
-    plan = Boots(folder)
     if as_json:
         print_json(plan.as_json())
     else:
-        click.echo("\n".join(plan.lines()))
+        click.echo("\n".join(plan.lines(words)))
 
 
 @click.command()

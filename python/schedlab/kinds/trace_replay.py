@@ -146,7 +146,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         """Latencies and rates of all streams together, and of the main programs."""
         plan, seen = _read(self, target.size_bytes, target.logical_block_bytes)
         streams = seen["streams"]
-        groups = [self._group(target, seed, number) for number in range(len(streams))]
+        groups = [self._group(target, seed, *each) for each in enumerate(streams)]
         result = run_groups(
             groups, self.seconds, self.ramp_seconds, process=True, device=target.device or None,
             replay=plan,
@@ -157,8 +157,9 @@ class TraceReplay(WorkloadKind, frozen=True):
             names.setdefault(stream["command"], []).append(stream["name"])
         metrics: dict[str, float] = {"requests_per_s": 0.0}
         bounds: dict[str, str] = {}
+        shown = ("", *self.commands())
         for one in seen["groups"]:
-            if one["name"] in ("", *self.commands()):
+            if one["name"] in shown:
                 mine = names[one["name"]]
                 figures, known = self._figures(actors, mine, one["name"], one["direction"])
                 metrics["requests_per_s"] += figures.pop("requests_per_s", 0.0)
@@ -186,9 +187,10 @@ class TraceReplay(WorkloadKind, frozen=True):
             {"latency_ns": rows}, bounds, series,
         )  # fmt: skip
 
-    def _group(self, target: ResolvedTarget, seed: int, number: int) -> dict[str, Any]:
+    def _group(
+        self, target: ResolvedTarget, seed: int, number: int, seen: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The engine's group that replays a stream."""
-        seen = _read(self, target.size_bytes, target.logical_block_bytes)[1]["streams"][number]
         depth = min(max(SLOTS_PER_DEPTH[self.timing] * seen["depth"], SLOTS_LEAST), SLOTS_MOST)
         record = seen["record"] or target.logical_block_bytes
         work = {
@@ -276,8 +278,19 @@ def file_of(text: str) -> Path:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a trace."""
+    return _digest(path, _version(path))
+
+
+@lru_cache(maxsize=4)
+def _digest(path: Path, version: tuple[int, int]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _version(path: Path) -> tuple[int, int]:
+    """What changes when a file does: for caches."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _split(text: str) -> tuple[str, str | None]:
@@ -301,8 +314,7 @@ def _read(kind: TraceReplay, size: int = 0, block: int = 0) -> tuple[ReplayPlan,
         "think_limit_ns": round(kind.think_limit_ms * 1e6), "size_bytes": size,
         "block_bytes": block,
     }  # fmt: skip
-    stat = Path(file).stat()
-    return _plan(file, name, json.dumps(options), (stat.st_mtime_ns, stat.st_size))
+    return _plan(file, name, json.dumps(options), _version(Path(file)))
 
 
 @lru_cache(maxsize=4)

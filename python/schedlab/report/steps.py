@@ -40,9 +40,14 @@ def next_step(view: View) -> Step | None:
     return _apply(view) if answer.applies else None
 
 
+def _folder(view: View) -> str:
+    """The result's folder as a word of a command."""
+    return shlex.quote(str(view.folder)) if view.folder else "DIR"
+
+
 def _of_fleet(view: View) -> Step | None:
     """`fleet apply` where machines of some kind have an answer; else what more would bring."""
-    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    folder = _folder(view)
     if any(answer.applies for answer in (view.answer, *(of.answer for of in view.answer.kinds))):
         command = f"schedlab fleet apply {folder} --inventory INVENTORY --dry-run"
         return Step(command, view.texts("next.apply"))
@@ -57,7 +62,7 @@ def _on_own_device(view: View) -> str:
     place = (
         f"--directory . --switch {disks[0]}" if len(disks) == 1 else "--directory DIR --switch sdX"
     )
-    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    folder = _folder(view)
     return f"schedlab run {folder} {place}"
 
 
@@ -74,7 +79,7 @@ def _more(view: View) -> Step | None:
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
     remark = sentences.advice(view) or texts("next.more")
-    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    folder = _folder(view)
     kind, stopping = view.experiment.kind, view.experiment.stopping
     if kind == "import":
         return Step("", remark if answer.advice else texts("next.import_more"))
@@ -108,7 +113,7 @@ def _rest(view: View) -> Step | None:
     left = sum(cell.key not in made for cell in record.plan.cells)
     if not left or experiment.stopping.mode != "fixed" or experiment.kind == "import":
         return None
-    folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
+    folder = _folder(view)
     runs = view.texts.counted("scope.runs", left)
     command = f"schedlab {experiment.resumed_by} --resume {folder}"
     return Step(command, view.texts("next.rest", runs=runs))

@@ -174,19 +174,7 @@ static __always_inline int woken(struct task_struct *who)
 	return 0;
 }
 
-// sched_wakeup(struct task_struct *)
-SEC("tp_btf/sched_wakeup")
-int on_wakeup(__u64 *arguments)
-{
-	return woken((void *)arguments[0]);
-}
-
-// sched_wakeup_new(struct task_struct *)
-SEC("tp_btf/sched_wakeup_new")
-int on_wakeup_new(__u64 *arguments)
-{
-	return woken((void *)arguments[0]);
-}
+#include "wakeups.h"
 
 // sched_process_fork(struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_fork")

@@ -54,19 +54,7 @@ static __always_inline int woken(struct task_struct *who)
 	return 0;
 }
 
-// sched_wakeup(struct task_struct *)
-SEC("tp_btf/sched_wakeup")
-int on_wakeup(__u64 *arguments)
-{
-	return woken((void *)arguments[0]);
-}
-
-// sched_wakeup_new(struct task_struct *)
-SEC("tp_btf/sched_wakeup_new")
-int on_wakeup_new(__u64 *arguments)
-{
-	return woken((void *)arguments[0]);
-}
+#include "wakeups.h"
 
 // sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)
 SEC("tp_btf/sched_switch")
