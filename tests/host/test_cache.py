@@ -26,6 +26,7 @@ from schedlab.spec import Target
 SIZE_BYTES = 3 << 20
 LOOP_SET_DIRECT_IO = 0x4C08  # include/uapi/linux/loop.h
 libc = ctypes.CDLL(None, use_errno=True)
+pytestmark = pytest.mark.alone  # the caches of the machine are dropped by every cold run
 
 
 def cached_share(path: Path) -> float:

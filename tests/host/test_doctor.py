@@ -37,12 +37,18 @@ PROMISED = (
 )
 
 
+def reads_of(name: str) -> int:
+    return int((knobs.SYS_BLOCK / name / "stat").read_text().split()[0])
+
+
 def test_every_promised_fact_has_what_follows(state: Path, loop: str, tmp_path: Path) -> None:
+    before = reads_of(Path(loop).name)
     by_topic = {fact.topic: fact for fact in doctor.examine(tmp_path)}
     assert set(PROMISED) <= set(by_topic)
     assert any(topic.startswith("set by") for topic in by_topic)
     assert all(fact.found and fact.follows for fact in by_topic.values())
     name = Path(loop).name
+    assert reads_of(name) == before, "examining disturbs whoever measures on a loop device"
     line = by_topic[f"scheduler of {name}"]
     assert all(scheduler in line.found for scheduler in knobs.offered(loop))
     assert line.command == f"schedlab io set NAME {name}"

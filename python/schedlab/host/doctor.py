@@ -141,7 +141,10 @@ def _scheduler(name: str, root_disks: Collection[str]) -> Fact:
 def _queue(name: str) -> Iterator[Fact]:
     """What a device reports about itself, and how many requests its driver takes."""
     known = facts.queue_facts(name)
-    if (doubt := facts.rotational_doubt(name)) or known["rotational"] is not None:
+    # A loop device repeats what the disk below it reports: that one is asked, and no work is disturbed.
+    hardware = (knobs.SYS_BLOCK / name / "device").exists()
+    doubt = facts.rotational_doubt(name) if hardware else ""
+    if known["rotational"] is not None:
         follows = doubt or (
             "bfq waits for the next request of a process, because seeks are expensive"
             if known["rotational"]
