@@ -51,8 +51,8 @@ def device(work):
     subprocess.run(["mount", name, mount], check=True)
     fio = subprocess.Popen(
         ["fio", "--name=load", f"--directory={mount}", "--size=16m", "--rw=randwrite", "--bs=4k",
-         "--verify=crc32c", "--verify_backlog=256", "--verify_fatal=1", "--direct=1",
-         "--rate_iops=100", "--time_based", "--runtime=36000", f"--output={report}"],
+         "--verify=crc32c", "--verify_backlog=256", "--verify_fatal=1", "--verify_state_save=0",
+         "--direct=1", "--rate_iops=100", "--time_based", "--runtime=36000", f"--output={report}"],
     )  # fmt: skip
     try:
         yield name
