@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from kernel_load import run_processes, specs_of
+from kernel_load import check_real, run_processes, specs_of
 
 from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
@@ -113,7 +113,7 @@ def own_checks(
     names = tuple(split_schedulers(schedulers)) if schedulers else USUAL
     files = [name.strip() for name in processes.split(",")]
     for file in files:
-        specs_of(file)
+        check_real(file)
     return [
         Check(number, "processes of your own", file, policy, tags, names, device)
         for number, file in enumerate(files, 1)
@@ -332,7 +332,7 @@ def table(check: Check, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         who = row["process"] + (f" ×{row['count']}" if row["count"] > 1 else "")
         lines.append(
-            f"  {row['scheduler']:<18}{who:<15}MB/s {_compared(row, RATE):<29}{row['verdict']}"
+            f"  {row['scheduler']:<18}{who:<15}MB/s {_compared(row, RATE):<31}{row['verdict']}"
         )
         lines.append(f"  {'':<33}ms   {_compared(row, LATENCY)}")
     ranks = ranked(rows)

@@ -197,10 +197,6 @@ def test_a_device_is_a_name_or_a_file(tmp_path: Path) -> None:
     assert disk_device(str(colon)) == {"device": DISK, "path": str(colon)}
     assert disk_device("none") == {"device": "none"}
     assert disk_device("none:such") == {"device": "none:such"}
-    for name in ("x.parv", "x.diskspecs:HP", "x.model"):
-        with pytest.raises(SpecError) as caught:
-            disk_device(str(tmp_path / name))
-        assert "disk-model.md" in caught.value.hint
 
 
 Burst = tuple[float, float, int, int]

@@ -155,6 +155,9 @@ def test_processes_of_your_own_are_cells_of_their_own(tmp_path: Path) -> None:
     file.write_text('[[process]]\nname = "one"\nthink = "3ms"\n')
     with pytest.raises(SpecError, match="think of one is only simulated"):
         own_checks(str(file), "disk7200", 4, "fcfs", None)
+    file.write_text('[[process]]\nname = "mixed"\nread_share = 0.7\n')
+    with pytest.raises(SpecError, match="mixed is only simulated"):
+        own_checks(str(file), "disk7200", 4, "fcfs", None)
     with pytest.raises(SpecError, match="elevator"):
         own_checks("readers3", "disk7200", 4, "fcfs", "elevator")
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_model::{Bytes, Workload};
-use schedlab_sim::disk::{self, disksim, DiskLogged, DiskSpec, LoggedResult, Run};
+use schedlab_sim::disk::{self, DiskLogged, DiskSpec, LoggedResult, Run};
 use schedlab_sim::workload::trace::{Replay, ReplayOptions};
 use schedlab_sim::{SimError, Stop};
 use serde::Deserialize;
@@ -119,15 +119,6 @@ fn packed(log: &[DiskLogged]) -> Vec<u8> {
     out
 }
 
-/// The description of a DiskSim parameter file as TOML, with the key that each line comes from, and
-/// the keys that are ignored.
-#[pyfunction]
-#[pyo3(signature = (path, name=None))]
-pub fn import_disksim(path: PathBuf, name: Option<&str>) -> PyResult<String> {
-    let imported = disksim::import(&path, name).map_err(wrong)?;
-    imported.to_toml().map_err(wrong)
-}
-
 /// Names of the policies with what they are.
 #[pyfunction]
 pub fn disk_policies() -> Vec<(&'static str, &'static str)> {
@@ -138,6 +129,5 @@ pub fn disk_policies() -> Vec<(&'static str, &'static str)> {
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_disk_simulation, module)?)?;
-    module.add_function(wrap_pyfunction!(import_disksim, module)?)?;
     module.add_function(wrap_pyfunction!(disk_policies, module)?)
 }

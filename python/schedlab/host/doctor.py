@@ -141,7 +141,7 @@ def _scheduler(name: str, root_disks: Collection[str]) -> Fact:
 def _queue(name: str) -> Iterator[Fact]:
     """What a device reports about itself, and how many requests its driver takes."""
     known = facts.queue_facts(name)
-    # A loop device repeats what the disk below it reports: that one is asked, and no work is disturbed.
+    # A loop device repeats what the disk below it reports: that one is asked, no work is disturbed.
     hardware = (knobs.SYS_BLOCK / name / "device").exists()
     doubt = facts.rotational_doubt(name) if hardware else ""
     if known["rotational"] is not None:

@@ -39,8 +39,6 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-# Parameter files of DiskSim, which are imported on the way.
-DISKSIM_SUFFIXES = (".parv", ".diskspecs", ".model")
 KINDS = ("read-hit", "read-miss", "write-cached", "write-waited", "write-through")
 # One row of the log, packed, in the order of completion; `kind` is a place in `KINDS`,
 # `measured_ns` the response time that a trace states (2^64 − 1: none).
@@ -62,13 +60,13 @@ NOT_MEASURED = 2**64 - 1
 class DiskSimulation:
     """Everything that fixes a simulation of a disk.
 
-    `device` is a shipped name, or the path of a device file or of a DiskSim parameter file
-    (`FILE[:NAME]`); `device_set` changes keys of it (`{"cache.segments": 4}`). `workload` is a name
-    of `WORKLOADS` or the path of a trace, whose `format` is else detected from its content and
-    which `trace_set` fits to the disk (`Replay`). `record` and `span` (from the start of the disk;
-    0: all of it) are sizes in bytes such as `4k`. Arrivals are Poisson with `rate` per second, or a
-    closed loop with `depth` always outstanding. `requests` defaults to 10,000, of a trace to all. A
-    trace fixes its own sizes and arrivals, and knows no seed.
+    `device` is a shipped name or the path of a device file; `device_set` changes keys of it
+    (`{"cache.segments": 4}`). `workload` is a name of `WORKLOADS` or the path of a trace, whose
+    `format` is else detected from its content and which `trace_set` fits to the disk (`Replay`).
+    `record` and `span` (from the start of the disk; 0: all of it) are sizes in bytes such as `4k`.
+    Arrivals are Poisson with `rate` per second, or a closed loop with `depth` always outstanding.
+    `requests` defaults to 10,000, of a trace to all. A trace fixes its own sizes and arrivals, and
+    knows no seed.
     """
 
     device: str = "disk7200"
@@ -170,23 +168,7 @@ def disk_device(name_or_path: str) -> dict[str, str]:
 
     if name_or_path in dict(sim_names("device")):
         return {"device": name_or_path}
-    path, _, name = name_or_path.rpartition(":")
-    if not path or Path(name_or_path).exists():
-        path, name = name_or_path, ""
-    if Path(path).suffix in DISKSIM_SUFFIXES:
-        return {"device": disksim_toml(Path(path), name or None), "path": path}
     if Path(name_or_path).suffix != ".toml":
         return {"device": name_or_path}
     text = read_text(Path(name_or_path), "name the path of a device file")
     return {"device": text, "path": name_or_path}
-
-
-def disksim_toml(path: Path, name: str | None = None) -> str:
-    """A DiskSim parameter file as TOML, each line with the key that it comes from."""
-    from schedlab._core import import_disksim
-
-    try:
-        return import_disksim(str(path), name)
-    except ValueError as error:
-        hint = "see `DiskSim parameter files` in docs/concepts/disk-model.md"
-        raise SpecError(str(error), hint) from None

@@ -161,7 +161,7 @@ class HostSimulation:
 
 
 def device_text(name_or_path: str) -> dict[str, str]:
-    """TOML and place of a shipped model, a device file or a DiskSim parameter file."""
+    """TOML and place of a shipped model or of a device file."""
     from schedlab._core import sim_names
     from schedlab.sim.disk import disk_device
 

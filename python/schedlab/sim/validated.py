@@ -2,7 +2,7 @@
 
 A simulation is of a kind: a disk or an SSD, its scheduler, whether more requests wait than there
 are tags, and whether bfq idles. `kernel_check.json` has the verdicts of the last run; a kind is
-validated where a row of it passed and none failed. To store another run:
+validated where none of its rows failed and more passed than are undecided. To store another run:
 `python tools/kernel_check.py --json | python -m schedlab.sim.validated`
 """
 
@@ -67,12 +67,14 @@ def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
 
 
 def validated_kinds(rows: Sequence[Mapping[str, Any]]) -> set[Kind]:
-    """The kinds of which a row passed and none failed; the rows are those of kernel-check."""
-    verdicts: dict[Kind, set[str]] = {}
+    """The kinds of which no row failed and more passed than are undecided; rows of kernel-check."""
+    verdicts: dict[Kind, list[str]] = {}
     for row in rows:
-        verdicts.setdefault(Kind(**row["kind"]), set()).add(row["verdict"])
+        verdicts.setdefault(Kind(**row["kind"]), []).append(row["verdict"])
     return {
-        kind for kind, of_kind in verdicts.items() if "pass" in of_kind and "fails" not in of_kind
+        kind
+        for kind, of_kind in verdicts.items()
+        if "fails" not in of_kind and of_kind.count("pass") > len(of_kind) / 2
     }
 
 

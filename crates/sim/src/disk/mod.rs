@@ -29,7 +29,6 @@
 //! ```
 
 mod cache;
-pub mod disksim;
 mod engine;
 mod geometry;
 mod mechanics;

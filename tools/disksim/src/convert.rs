@@ -8,11 +8,11 @@ use schedlab_model::{Bytes, Nanos};
 use super::keys::{nanos, Keys};
 use super::parse::{beside, Block, File, Value};
 use super::Imported;
-use crate::disk::spec::{
+use schedlab_sim::disk::{
     BusSpec, CacheSpec, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec, Serpentine,
     SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
 };
-use crate::SimError;
+use schedlab_sim::SimError;
 
 const SECTOR_BYTES: u64 = 512;
 const QUEUE_DEPTH: usize = 32;

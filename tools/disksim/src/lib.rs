@@ -10,8 +10,8 @@ mod parse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::DiskSpec;
-use crate::SimError;
+use schedlab_sim::disk::DiskSpec;
+use schedlab_sim::SimError;
 
 /// A description with where it comes from.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use schedlab_model::Nanos;
 
 use super::parse::{Block, Value};
-use crate::SimError;
+use schedlab_sim::SimError;
 
 const NUMBERS_MAX: usize = 1_000_000;
 

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::SimError;
+use schedlab_sim::SimError;
 
 const BYTES_MAX: u64 = 16 << 20;
 const SOURCES_DEEP: usize = 8;

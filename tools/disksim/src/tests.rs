@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use schedlab_model::{Bytes, Nanos};
 
 use super::*;
-use crate::disk::{CacheSpec, Geometry, ReadOn, Readable, SeekSpec, SignedNanos, SparePer, Times};
+use schedlab_sim::disk::{
+    CacheSpec, Geometry, ReadOn, Readable, SeekSpec, SignedNanos, SparePer, Times,
+};
 
 const MODEL: &str = "dm_disk MADE_UP {
    Block count = 2400,   # not read
