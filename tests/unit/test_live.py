@@ -190,7 +190,31 @@ def test_a_counter_is_read_at_both_ends_of_a_period(counter, tmp_path, monkeypat
     growing = OwnFigure(f"tps:1/s={counter}~^commits ([0-9]+)!rate", [])
     growing.begin()
     assert growing.end() == ({"tps": 12.5}, [])
-    still = OwnFigure("tps:1/s=stdout~([0-9]+)!rate", ["echo", "5"])
-    monkeypatch.undo()
-    still.begin()
-    assert still.end()[1][0].detail == "tps: its counter did not grow"
+
+
+@pytest.mark.parametrize(
+    ("counts", "metric", "value"),
+    [
+        ((0, 8), "tps:1/s", 2.0),
+        ((5, 5), "tps:1/s", 0.0),
+        ((5, 5), "errors:1/s:lower", 0.25),
+        ((5, 2), "tps:1/s", None),
+    ],
+    ids=["from-zero", "still", "still-and-less-is-better", "back"],
+)
+def test_a_counter_that_stands_still_is_an_outcome_and_one_that_goes_back_is_not(
+    counts, metric, value, tmp_path, monkeypatch
+):
+    """Over 4 s. Where less is better 0 counts as less than one: it has no logarithm."""
+    file, moments = tmp_path / "counter", iter([100.0, 104.0])
+    figure = OwnFigure(f"{metric}=file:{file}~([0-9]+)!rate", [])
+    clock = SimpleNamespace(monotonic=lambda: next(moments))
+    monkeypatch.setattr(sys.modules[OwnFigure.__module__], "time", clock)
+    file.write_text(f"{counts[0]}")
+    figure.begin()
+    file.write_text(f"{counts[1]}")
+    values, gates = figure.end()
+    assert [*values.values()] == ([] if value is None else [value])
+    assert [gate.detail for gate in gates] == (
+        [] if value is not None else ["tps: its counter went back from 5 to 2"]
+    )

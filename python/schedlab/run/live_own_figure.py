@@ -27,8 +27,9 @@ class OwnFigure:
     def __init__(self, specification: str, command: Sequence[str]) -> None:
         metric = parse_output_metric(specification, of_live_load=True)
         self._is_rate = metric.take == RATE
-        self._name = metric.name
-        self._reader = Reader([replace(metric, take="last") if self._is_rate else metric])
+        self._metric = metric
+        read = replace(metric, take="last") if self._is_rate else metric
+        self._reader = Reader([read], zero_is_a_value=self._is_rate)
         self._command = tuple(command)
         self._first: Read = ({}, [])
         self._first_at_s = 0.0
@@ -46,10 +47,14 @@ class OwnFigure:
         earlier, findings = self._first
         if findings:
             return {}, findings
-        growth = values[self._name] - earlier[self._name]
-        if growth <= 0:
-            return {}, [GateFinding("no-value", f"{self._name}: its counter did not grow")]
-        return {self._name: growth / (time.monotonic() - self._first_at_s)}, []
+        name, passed_s = self._metric.name, time.monotonic() - self._first_at_s
+        growth = values[name] - earlier[name]
+        if growth < 0:
+            why = f"{name}: its counter went back from {earlier[name]:g} to {values[name]:g}"
+            return {}, [GateFinding("no-value", why)]
+        if not growth and not self._metric.higher_is_better:
+            growth = 1.0  # less than one: 0 has no logarithm, but is good here
+        return {name: growth / passed_s}, []
 
     def _read(self) -> Read:
         stdout = stderr = b""

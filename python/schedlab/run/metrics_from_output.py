@@ -32,10 +32,11 @@ class Reader:
     """Reads the metrics of one workload from run to run.
 
     A number printed without its unit must be followed by the same word in every run: tools that
-    change their unit with the magnitude would otherwise be misread.
+    change their unit with the magnitude would otherwise be misread. `zero_is_a_value` of counters.
     """
 
     metrics: Sequence[OutputMetric]
+    zero_is_a_value: bool = False
     _following: dict[str, str] = field(default_factory=dict)
 
     def read(
@@ -54,7 +55,7 @@ class Reader:
                 continue
             try:
                 number = taken(self._numbers(metric, text, findings), metric.take)
-                if not math.isfinite(number) or number <= 0:
+                if not math.isfinite(number) or number < 0 or not (number or self.zero_is_a_value):
                     raise Missing(f"its value is {number}, which has no logarithm")
                 values[metric.name] = number
             except Missing as error:
