@@ -264,3 +264,37 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
     assert "its guardian reports" in process.stderr.read()
     with journal.held(scene.state, wait_s=5.0) as got:
         assert got
+
+
+FED = (
+    "import sys, time\n"
+    "from schedlab.host.control import Control\n"
+    "with Control() as control:\n"
+    "    control.set_scheduler(sys.argv[1], 'kyber')\n"
+    "    control.expect_within(0.5)\n"
+    "    for _ in range(8):\n"  # heard of in time, for longer than it would be killed after
+    "        time.sleep(0.1)\n"
+    "        control.expect_within(0.5)\n"
+    "    control.expect_within(0)\n"
+    "    print('free', flush=True)\n"
+    "    time.sleep(1)\n"
+    "    control.expect_within(0.5)\n"
+    "    print('bound', flush=True)\n"
+    "    time.sleep(60)\n"
+)
+
+
+def test_an_owner_that_is_stopped_is_ended_and_its_settings_return(scene: Scene) -> None:
+    """SIGSTOP is Ctrl-Z that cannot be caught; one that only sleeps is as silent."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FED, scene.device], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert [process.stdout.readline() for _ in range(2)] == ["free\n", "bound\n"]
+    assert knobs.read_value(knobs.scheduler_file(scene.device)) == "kyber"
+    process.send_signal(signal.SIGSTOP)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL and "nobody watched its load" in errors
+    wait_for_no_journal(scene.state)
+    scene.assert_as_before(errors)

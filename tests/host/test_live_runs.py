@@ -237,14 +237,21 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
     assert len(runs) >= 3 and all(run.metrics[f"{group}_write_latency_ns_mean"] for run in runs)
 
 
-def test_a_killed_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path, number):
+    """In the pilot. Nobody looks at the guards of one that is stopped, so it is killed."""
     limits = {"none": 200, "bfq": 200, "kyber": 200, "mq-deadline": 200}
+    soon = "from schedlab.run.backends import live as of; of.WATCH_S = of.BETWEEN_S = 5; "
+    program = f"{soon}from schedlab.cli import cli; cli()"
+    longer = ("--every", "6s", "--for", "216s")  # a pilot that announces itself in time, again
+    words = live_command(filled, tmp_path / "result", *longer)[3:]
+    command = [sys.executable, "-c", program, *words]
     with throttled_reader(filled, cgroup, limits):
-        owner = subprocess.Popen(live_command(filled, tmp_path / "result"))
+        owner = subprocess.Popen(command)
         assert wait_until(lambda: scheduler_of(filled) == "bfq", 30)
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
-        assert wait_until(lambda: scheduler_of(filled) == "none", 10)
+        owner.send_signal(number)
+        assert wait_until(lambda: scheduler_of(filled) == "none", 15)
+        assert owner.wait(10) == -signal.SIGKILL
 
 
 def test_a_baseline_that_trips_its_guard_and_an_idle_device_are_refused(filled, cgroup):

@@ -131,6 +131,7 @@ class Control:
         if os.getpid() != self._owner:
             return  # a forked child leaves the block too; the settings are not its own
         with _undisturbed():
+            self.expect_within(0)
             try:
                 while self._held:
                     os.close(self._held.pop())
@@ -153,6 +154,13 @@ class Control:
     def guardian_is_confined(self) -> bool:
         """Whether killing our control group would take the guardian along (see shelter.py)."""
         return self._guardian.is_confined
+
+    def expect_within(self, seconds: float) -> None:
+        """Have this process killed, and all restored, unless this is called again in time.
+
+        0 until the next call, and from the end on: it may be silent.
+        """
+        self._guardian.expect(seconds)
 
     def claim(self, *devices_or_knobs: str | Path) -> None:
         """Have devices and knobs for this session alone until its end.

@@ -4,9 +4,10 @@
 control groups, so that killing those (a container's stop, `cgroup.kill`) does not end it. It
 ignores INT, HUP and TERM. It waits until the owner's end of the pipe is closed or the owner is
 gone, because a child of the owner may keep the pipe open. Then it restores everything in the
-journal and ends. One that never saw its owner alive restores nothing. It shares the lock on the
-owner's journal, so no other session touches what is claimed there before it has finished. It
-imports nothing heavy.
+journal and ends. An owner that announced in the pipe when it will be heard of again, and is not
+(stopped by Ctrl-Z, or hung), is killed first: nobody watches what it set. A guardian that never
+saw its owner alive restores nothing. It shares the lock on the owner's journal, so no other
+session touches what is claimed there before it has finished. It imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import contextlib
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from schedlab.errors import HostError
@@ -28,6 +31,8 @@ READY, CONFINED = b"r", b"c"
 # In the pipe before the guardian starts: it watches its owner, not whatever has that number.
 ALIVE = b"a"
 START_PATIENCE_S = 30.0
+# An announcement: seconds as a float, 0 for none.
+SECONDS = struct.Struct("<f")
 
 
 class Guardian:
@@ -59,6 +64,7 @@ class Guardian:
     def _start(self) -> None:
         watched, self._pipe = descriptors.pipe()
         os.write(self._pipe, ALIVE)
+        os.set_blocking(self._pipe, False)  # the owner never waits for its guardian
         ready, announce = descriptors.pipe()
         passed = [self._log.descriptor, watched, announce]
         try:
@@ -95,6 +101,11 @@ class Guardian:
                 f"read its message above, or try {' '.join(program)}",
             )
 
+    def expect(self, within_s: float) -> None:
+        """Have this process killed unless it calls this again in time; 0: no longer."""
+        with contextlib.suppress(OSError):  # it has died, or is stopped itself
+            os.write(self._pipe, SECONDS.pack(within_s))
+
     def dismiss(self) -> None:
         """End it at once: the owner has restored everything itself, or reported what it could not.
 
@@ -127,11 +138,7 @@ def main(arguments: list[str]) -> int:
         Path("/proc/self/oom_score_adj").write_text("-1000", encoding="ascii")
     os.write(announce, READY if shelter.leave_groups() else CONFINED)
     os.close(announce)
-    poll = select.poll()
-    for each in (watched, owner):
-        if each >= 0:
-            poll.register(each, select.POLLIN)
-    poll.poll()
+    _await_end(watched, owner)
     log = Journal(path, descriptor)
     try:
         return _restore(log)
@@ -140,6 +147,28 @@ def main(arguments: list[str]) -> int:
         return 3
     finally:
         log.release()  # also for other holders of a copy of the descriptor
+
+
+def _await_end(watched: int, owner: int) -> None:
+    """Return when the owner is gone; end it when it is silent for longer than it announced."""
+    poll = select.poll()
+    for each in (watched, owner):
+        if each >= 0:
+            poll.register(each, select.POLLIN)
+    until_s = 0.0
+    while True:
+        left_s = max(until_s - time.monotonic(), 0.0)
+        ready = [each for each, _ in poll.poll(1e3 * left_s if until_s else None)]
+        if not ready:
+            _say("a run was stopped, or hung, so that nobody watched its load: it is ended")
+            until_s = 0.0
+            if owner >= 0:
+                signal.pidfd_send_signal(owner, signal.SIGKILL)
+        elif owner in ready or not (news := os.read(watched, 1024 * SECONDS.size)):
+            return
+        else:
+            (within_s,) = SECONDS.unpack(news[-SECONDS.size :])
+            until_s = time.monotonic() + within_s if within_s else 0.0
 
 
 def _restore(log: Journal) -> int:

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from schedlab._core import BlockCapture
 
 STEP_S = 1.0
+#: Guards that are not looked at for so long do not hold: the guardian puts the settings back.
+WATCH_S = 10.0
+#: A switch waits for the requests in flight, a stored run for its disk, a figure for its command.
+BETWEEN_S = 120.0
 #: What is kept for the moment in which a guard trips.
 KEPT_S = 60
 #: The clocks with and without the time of a suspended machine may differ by this much.
@@ -91,11 +95,12 @@ Watch = Callable[[Second], None]
 class Captured:
     """Captures of several devices that count since they began."""
 
-    def __init__(self, captures: Sequence[BlockCapture]) -> None:
-        self._captures = captures
+    def __init__(self, captures: Sequence[BlockCapture], control: Control) -> None:
+        self._captures, self._control = captures, control
 
     def look(self) -> Look:
         """The counters of this moment; its time is that of the series."""
+        self._control.expect_within(WATCH_S)
         documents = [json.loads(capture.snapshot(over_time=False)) for capture in self._captures]
         return look(documents[0]["elapsed_ns"] / 1e9, documents)
 
@@ -140,7 +145,7 @@ class Devices:
 
     @contextmanager
     def captured(self, seconds: float) -> Iterator[Captured]:
-        """Counts requests from now on, for about so long."""
+        """Counts requests from now on, for about so long, looked at every `WATCH_S` or sooner."""
         from schedlab import _core
 
         common = {
@@ -149,6 +154,7 @@ class Devices:
             "seconds_max": min(seconds + 1, SERIES_S_MOST),
         }
         devices = [str(knobs.device_file(queue)) for queue in self.queues]
+        self.control.expect_within(BETWEEN_S)
         try:
             captures = [_core.BlockCapture(json.dumps({"device": d, **common})) for d in devices]
         except (OSError, RuntimeError) as error:
@@ -156,8 +162,9 @@ class Devices:
                 str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
             ) from error
         try:
-            yield Captured(captures)
+            yield Captured(captures, self.control)
         finally:
+            self.control.expect_within(BETWEEN_S)
             for capture in captures:
                 capture.finish()
 
@@ -254,6 +261,7 @@ class LiveSession:
             if passed_s >= borders[0]:
                 marks[borders[0]] = counted
                 if self.own and len(marks) == 1:
+                    self.devices.control.expect_within(BETWEEN_S)
                     self.own.begin()
             if counted.at_s - last.at_s >= STEP_S / 2:
                 in_wash_out = passed_s <= kind.wash_out_s
