@@ -80,6 +80,34 @@ def test_fidelity_is_that_of_rate_mean_and_p99(tmp_path):
     assert alike(0.89, 1.11, 1.27) == [False, False, False]
 
 
+def test_a_rehearsal_is_beside_the_part_that_it_replays(tmp_path):
+    """Reads in the first of four seconds only: a run of 1.5 s is like the first 1.5 s; one of 7 s
+    would have them twice in 7 s, so it is of 8.
+    """
+    reads = [Recorded(1000 * n, 1000 * n + 200) for n in range(1000)]
+    path = recording(tmp_path / "load.trace", [*reads, Recorded(4e6 - 100, 4e6, operation=WRITE)])
+    short, long = (load(path, seconds=s, ramp_seconds=0.5) for s in (1.0, 6.5))
+    assert [short.rehearsal_s(), long.rehearsal_s()] == pytest.approx([1.5, 8.0])
+    (rate, *_) = short.fidelity({"read_bytes_per_s": 1000 * 4096 / 1.5})
+    assert rate["recorded"] == pytest.approx(1000 * 4096 / 1.5) and rate["is_like"]
+    assert long.figures(long.rehearsal_s())["read_bytes_per_s"] == pytest.approx(1000 * 1024)
+
+
+def test_write_back_counts_in_the_rate_and_not_in_the_latency(tmp_path):
+    """Nobody waits for it: 100 writes of 200 µs, and 100 of the page cache that take 50 ms."""
+    waited = [Recorded(1000 * n, 1000 * n + 200, operation=WRITE) for n in range(100)]
+    back = {"operation": WRITE, "flags": 0, "command": "kworker/u4:1", "thread": 2}
+    written_back = [Recorded(1000 * n, 1000 * n + 50_000, MIB, **back) for n in range(100)]
+    both = load(recording(tmp_path / "both.trace", waited + written_back))
+    period_s = 0.149
+    assert both.figures() == pytest.approx({
+        "write_bytes_per_s": 200 * 4096 / period_s, "write_latency_ns_mean": 2e5,
+    })  # fmt: skip
+    assert [one["requests"] for one in both.summary()["groups"]] == [200, 100, 100]
+    alone = load(recording(tmp_path / "back.trace", written_back))
+    assert list(alone.figures()) == ["write_bytes_per_s"]
+
+
 def test_what_cannot_be_replayed_is_refused_with_a_hint(tmp_path, mixed):
     whole = mixed.read_bytes()
     empty = tmp_path / "empty.trace"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
@@ -243,26 +244,33 @@ class TraceReplay(WorkloadKind, frozen=True):
             text = f"1 % of the requests started {late_ns / 1e6:.3g} ms late or later"
             yield GateFinding("late-requests", text)
 
-    def figures(self) -> dict[str, float]:
-        """The recorded rates, means and p99, as metrics."""
-        seen = self.summary()
+    def rehearsal_s(self) -> float:
+        """How long a rehearsal is: as a run, but whole laps of a shorter recording, of which the
+        beginning would count more than the rest.
+        """
+        period_s, run_s = self.summary()["period_ns"] / 1e9, self.ramp_seconds + self.seconds
+        return run_s if run_s < period_s else period_s * math.ceil(run_s / period_s)
+
+    def figures(self, first_s: float = 0.0) -> dict[str, float]:
+        """The recorded rates, means and p99, as metrics; of the first seconds only, if given."""
+        seen = _read(self, figures_ns=round(first_s * 1e9))[1]
         found: dict[str, float | None] = {}
         for one in seen["groups"]:
             if not one["name"]:
                 prefix = "read_" if one["direction"] == "reads" else "write_"
-                found[f"{prefix}bytes_per_s"] = one["bytes"] / seen["period_ns"] * 1e9
+                found[f"{prefix}bytes_per_s"] = one["bytes"] / seen["figures_ns"] * 1e9
                 found[f"{prefix}latency_ns_mean"] = one["mean_ns"]
                 found[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
         return {name: value for name, value in found.items() if value}
 
     def fidelity(self, replayed: Mapping[str, float]) -> list[dict[str, Any]]:
-        """The figures of a replay beside the recorded ones: rows of `metric`, `recorded`,
-        `replayed` (in the unit of the metric) and `is_like`.
+        """The figures of a rehearsal beside those of the part that it replayed: rows of `metric`,
+        `recorded`, `replayed` (in the unit of the metric) and `is_like`.
         """
         return [
             {"metric": name, "recorded": value, "replayed": replayed[name],
              "is_like": abs(replayed[name] / value - 1) <= _tolerance(name)}
-            for name, value in self.figures().items()
+            for name, value in self.figures(self.rehearsal_s()).items()
             if replayed.get(name)
         ]  # fmt: skip
 
@@ -306,13 +314,15 @@ def _split(text: str) -> tuple[str, str | None]:
     return file, name or None
 
 
-def _read(kind: TraceReplay, size: int = 0, block: int = 0) -> tuple[ReplayPlan, dict[str, Any]]:
+def _read(
+    kind: TraceReplay, size: int = 0, block: int = 0, figures_ns: int = 0
+) -> tuple[ReplayPlan, dict[str, Any]]:
     """The streams, and their description, for a target of that size and unit of addresses."""
     file, name = _split(kind.trace)
     options = {
         "timing": kind.timing, "fit": kind.fit, "reads_only": kind.reads_only,
         "think_limit_ns": round(kind.think_limit_ms * 1e6), "size_bytes": size,
-        "block_bytes": block,
+        "block_bytes": block, "figures_ns": figures_ns,
     }  # fmt: skip
     return _plan(file, name, json.dumps(options), _version(Path(file)))
 

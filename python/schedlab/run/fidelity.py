@@ -37,7 +37,8 @@ def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dic
             under = name or "an unknown scheduler"
             report(f"{workload.label}: recorded under {under}, which cannot be set here")
             continue
-        cell = Cell(-1, 0, workload.label, candidate.label, experiment.seed)
+        seconds = kind.rehearsal_s() - kind.ramp_seconds
+        cell = Cell(-1, 0, workload.label, candidate.label, experiment.seed, seconds)
         try:
             recorded = replace(candidate, settings={"scheduler": name})
             replayed = _figures(session, cell, workload, recorded)

@@ -33,6 +33,8 @@ pub struct ScriptOptions {
     pub fit: Fit,
     pub reads_only: bool,
     pub think_limit_ns: u64,
+    /// The figures are those of so much of its beginning; 0: of all.
+    pub figures_ns: u64,
     /// Size of the target and the unit of its addresses; 0: any.
     pub size_bytes: u64,
     pub block_bytes: u64,
@@ -114,7 +116,12 @@ pub fn scripts(
         .unwrap_or(0)
         .max(PERIOD_NS_MIN);
     let mut groups = Figures::default();
-    records.iter().for_each(|one| groups.record(one));
+    let figures_ns = match options.figures_ns {
+        0 => period_ns,
+        some => period_ns.min(some),
+    };
+    let begun = |one: &&Full| one.arrival_ns < figures_ns;
+    records.iter().filter(begun).for_each(|one| groups.record(one));
     let touched_bytes = units(&records).len() as u64 * UNIT_BYTES;
     let changed = fit(&mut records, touched_bytes, options)?;
     let count = records.len();
@@ -131,7 +138,7 @@ pub fn scripts(
         })
     });
     let summary = json!({
-        "requests": count, "period_ns": period_ns, "scheduler": scheduler(&facts),
+        "requests": count, "period_ns": period_ns, "figures_ns": figures_ns, "scheduler": scheduler(&facts),
         "device": facts.get("device"),
         "touched_bytes": touched_bytes, "discards": discards, "moved": changed.0,
         "widened": changed.1, "ambiguous_share": ambiguous as f64 / count as f64,
@@ -328,9 +335,18 @@ fn step(record: &Full) -> ScriptStep {
     }
 }
 
-/// Latencies and bytes by command and direction; "" are all.
+/// What is known of a command and direction.
 #[derive(Default)]
-struct Figures(BTreeMap<(String, bool), (Histogram, u64)>);
+struct Figure {
+    requests: u64,
+    bytes: u64,
+    /// Of all but write-back, for which nobody waits.
+    latency: Histogram,
+}
+
+/// By command and direction; "" are all.
+#[derive(Default)]
+struct Figures(BTreeMap<(String, bool), Figure>);
 
 impl Figures {
     fn record(&mut self, one: &Full) {
@@ -339,17 +355,20 @@ impl Figures {
         }
         for name in ["", &one.command] {
             let of = self.0.entry((name.to_owned(), one.is_write)).or_default();
-            of.0.record(one.done_ns - one.arrival_ns);
-            of.1 += u64::from(one.bytes);
+            of.requests += 1;
+            of.bytes += u64::from(one.bytes);
+            if !one.is_async {
+                of.latency.record(one.done_ns - one.arrival_ns);
+            }
         }
     }
 
     fn summary(&self) -> Vec<Value> {
-        let shown = self.0.iter().map(|((name, is_write), (latency, bytes))| {
-            let bins: Vec<_> = latency.bins().map(|b| (b.low, b.high, b.count)).collect();
+        let shown = self.0.iter().map(|((name, is_write), of)| {
+            let bins: Vec<_> = of.latency.bins().map(|b| (b.low, b.high, b.count)).collect();
             json!({
                 "name": name, "direction": if *is_write { "writes" } else { "reads" },
-                "requests": latency.count(), "bytes": bytes, "mean_ns": latency.mean(),
+                "requests": of.requests, "bytes": of.bytes, "mean_ns": of.latency.mean(),
                 "bins": bins,
             })
         });
