@@ -53,9 +53,10 @@ def test_one_session_a_side_holds_for_these_two_boots(tmp_path):
     assert bfq["cells"]["w"]["b"]["loss"] == pytest.approx(math.log(1.25), abs=0.02)
     assert data["candidates"]["bfq / none"]["cells"]["w"]["b"]["low"] > 0
     text = run(first, second).stdout
-    assert "bfq: b is " in text and "This session of a against this session of b" in text
+    scope = "This holds for these boots only (a (1 session) and b (1 session))"
+    assert "bfq: b is " in text and scope in text.replace("\u00a0", " ")
     page = (second / "diff.html").read_text()
-    assert "This session of a against" in page and "What changed from a to b" in page
+    assert "This holds for these boots only" in page and "What changed from a to b" in page
     assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page
 
 
@@ -122,6 +123,8 @@ def test_sessions_are_the_units_and_the_level_of_a_session_drops_out(tmp_path):
     assert all(cell["low"] == 0 and cell["up"] > 0 for cell in base.values())
     text = run(first, second).stdout
     assert "bfq / none: b is " in text and "none: No change is proven" in text
+    one = run(first, result(tmp_path / "c", {})).stdout.replace("\u00a0", " ")
+    assert "only (a (3 sessions) and c (1 session)): another may differ" in one
 
 
 def without(path, *labels):

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.app.agreement import Agreement, of_replay
 from schedlab.errors import SpecError
+from schedlab.report import difference_page
 from schedlab.spec import Metric, Record, Samples, to_json
 from schedlab.spec.answer import Answer, Loss
 
@@ -61,7 +63,8 @@ def names_of(first: Path, second: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two folders compared: the answers by candidate, what differs in the machines, the page.
+    """Two folders compared: the answers by candidate, what differs in the machines, the page, and
+    it in words (`shown`).
 
     `is_one_boot`: one of the two has a single session, so runs are the units, not sessions.
     """
@@ -72,6 +75,7 @@ class Difference:
     machines: Mapping[str, tuple[Any, Any]]
     is_one_boot: bool
     page: Path
+    shown: difference_page.Beside
 
     def decided(self, *, better: bool = False) -> list[tuple[str, str, Loss]]:
         """(candidate, row, loss) of what is proven to have become worse, by more than the margin.
@@ -93,6 +97,11 @@ class Difference:
                     )
         return found
 
+    def fails(self, on: str) -> bool:
+        """Whether something is proven `worse`, or `changed`; nothing of it for `never`."""
+        is_worse = on != "never" and bool(self.decided())
+        return is_worse or (on == "changed" and bool(self.decided(better=True)))
+
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types."""
         data = {name: to_json(answer) for name, answer in self.answers.items()}
@@ -104,35 +113,22 @@ class Difference:
         document = {"schema": 2, "differences": self.machines, "units": units, "candidates": data}
         return {**document, "worse": worse, "better": better, "html": str(self.page)}
 
-    def lines(self, width: int = 80) -> list[str]:
-        """A sentence and the values of every candidate, then where the page is."""
-        from schedlab.report.difference_page import lines
-
-        shown = lines(self.record, self.answers, self.names, self.is_one_boot, width)
-        return [*shown, "", f"Report {self.page}"]
-
-    def markdown(self) -> str:
-        """The same for a pull request, in GitHub's Markdown."""
-        from schedlab.report.difference_page import markdown
-
-        return markdown(self.record, self.answers, self.names, self.is_one_boot)
-
     def junit(self) -> bytes:
         """A test case for every candidate on every workload; what became worse has failed."""
-        from schedlab.report.difference_page import junit
-
         worse = {(label, row) for label, row, _ in self.decided()}
-        return junit(self.record, self.answers, self.names, worse)
+        return difference_page.junit(
+            self.names, difference_page.cases(self.record, self.answers, worse)
+        )
 
 
 def difference(
     first: Path, second: Path, despite: bool, page: Path | None, report: Callable[[str], None]
-) -> Difference:
+) -> Difference | Agreement:
     """Compare two folders and write the page; SpecError unless work and machines are the same.
 
-    `despite` allows other machines; `report` gets the differences.
+    Of a live load and a replay: whether they agree. `despite` allows other machines; `report` gets
+    the differences.
     """
-    from schedlab.report.difference_page import render
     from schedlab.result import Result
     from schedlab.store.files import write_atomic
 
@@ -145,15 +141,30 @@ def difference(
         raise SpecError(
             f"the two machines differ in {', '.join(refused)}", "add --despite to compare anyway"
         )
-    require_same_work(before, after)
     names = names_of(first, second)
-    answers, is_one_boot = changes(before, after, names)
-    for label in _common(before, after):
-        if label not in answers:
-            report(f"not compared: {label}, which has no value in one of the two")
+    records = dict(zip(names, (before, after), strict=True))
     page = page or second / "diff.html"
-    write_atomic(page, render(before, answers, names, machines, is_one_boot))
-    return Difference(before, answers, names, machines, is_one_boot, page)
+    found: Difference | Agreement | None = of_replay(records, machines, page, report)
+    if found is None:
+        require_same_work(before, after)
+        found = _changed(before, after, names, machines, page)
+        for label in _common(before, after):
+            if label not in found.answers:
+                report(f"not compared: {label}, which has no value in one of the two")
+    write_atomic(page, found.shown.page())
+    return found
+
+
+def _changed(
+    before: Record, after: Record, names: tuple[str, str],
+    machines: Mapping[str, tuple[Any, Any]], page: Path,
+) -> Difference:  # fmt: skip
+    answers, is_one_boot = changes(before, after, names)
+    sessions = [len({run.session for run in of.analysed_runs}) for of in (before, after)]
+    shown = difference_page.changed(
+        before, answers, names, machines, (sessions[0], sessions[1]) if is_one_boot else None
+    )
+    return Difference(before, answers, names, machines, is_one_boot, page, shown)
 
 
 def _common(first: Record, second: Record) -> list[str]:

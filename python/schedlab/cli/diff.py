@@ -19,7 +19,7 @@ from schedlab.cli.options import PATH, json_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option(
     "--fail-on", type=click.Choice(["worse", "changed", "never"]), default="worse",
-    show_default=True, help="Exit with 1 if a candidate is proven so, beyond the margin.",
+    show_default=True, help="Exit with 1 if a candidate is proven so, or a replay disagrees.",
 )  # fmt: skip
 @json_option
 def diff(
@@ -30,7 +30,9 @@ def diff(
 
     The change itself is told, and the change beside the baseline. Sessions (boots) of the same
     setup differ: with several on both sides they are the units, and with one the answer holds for
-    these two. Measure more with --sessions, or merge.
+    these two. Measure in more boots and merge.
+
+    Of a live load and the replay of its recording: whether both recommend the same candidate.
     """
     from schedlab.app.difference import difference
     from schedlab.cli.show import print_message, terminal
@@ -38,15 +40,14 @@ def diff(
 
     if markdown and as_json:
         raise click.UsageError("--markdown and --json cannot be used together")
-    changes = difference(first, second, despite, html, print_message)
+    found = difference(first, second, despite, html, print_message)
     if junit:
-        write_atomic(junit, changes.junit())
+        write_atomic(junit, found.junit())
     if as_json:
-        click.echo(json.dumps(changes.as_json()))
+        click.echo(json.dumps(found.as_json()))
     elif markdown:
-        click.echo(changes.markdown(), nl=False)
+        click.echo(found.shown.markdown(), nl=False)
     else:
-        click.echo("\n".join(changes.lines(terminal()[0])))
-    has_failed = fail_on != "never" and changes.decided()
-    if has_failed or (fail_on == "changed" and changes.decided(better=True)):
+        click.echo("\n".join([*found.shown.lines(terminal()[0]), "", f"Report {found.page}"]))
+    if found.fails(fail_on):
         raise SystemExit(1)

@@ -1,103 +1,200 @@
-"""What changed between two results: lines for a terminal, and the page in the one style."""
+"""Two results beside each other: what changed, or whether a replay agrees with its live load."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from schedlab.report import frame
 from schedlab.report.exchange import escaped, table_text
 from schedlab.report.markup import drawn_table
+from schedlab.report.replays import doubts
 from schedlab.report.screen import candidate_cell, columns_of
 from schedlab.report.sentences import change
+from schedlab.report.sentences import code as sentence_of
 from schedlab.report.tables import Cell, Column, Row, Table
 from schedlab.report.terminal import tables as printed
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import Record
+from schedlab.spec import Metric, Record
 from schedlab.spec.answer import Answer
 
 Answers = Mapping[str, Answer]
 Names = tuple[str, str]
+Machines = Mapping[str, tuple[Any, Any]]
 
 
-def lines(
-    record: Record, answers: Answers, names: Names, is_one_boot: bool,
-    width: int = 80, lang: str = "en",
-) -> list[str]:  # fmt: skip
-    """The sentences on every candidate, for whom they hold, then the table of both results."""
-    texts = Texts(lang)
-    views = _views(record, answers, texts)
-    table = printed([_differences(views, texts)], width)
-    told = [f"{label}: {change(view)}" for label, view in views.items()]
-    return [*told, _scope(texts, names, is_one_boot), "", table]
+@dataclass(frozen=True)
+class Beside:
+    """Two results beside each other: sentences, for whom they hold, and a table of both.
+
+    `notes` are on the page only; `code` is that of an answer.
+    """
+
+    texts: Texts
+    title: str
+    sentences: list[str]
+    scope: list[str]
+    notes: list[str]
+    table: Table
+    code: str
+
+    def lines(self, width: int = 80) -> list[str]:
+        """As text for a terminal."""
+        return [*self.sentences, *self.scope, "", printed([self.table], width)]
+
+    def markdown(self) -> str:
+        """The same for a pull request, in GitHub's Markdown."""
+        points = "\n".join(f"* {escaped(line)}" for line in self.sentences)
+        parts = [f"## {escaped(self.title)}", points, *map(escaped, self.scope)]
+        return "\n\n".join([*parts, table_text(self.table)]) + "\n"
+
+    def page(self) -> str:
+        """The page."""
+        page = frame.Page(
+            headline=self.sentences,
+            kicker=self.title,
+            lead=[*self.scope, *self.notes],
+            first=drawn_table(self.table, "verdicts first-table"),
+            sections=[],
+            code=self.code,
+        )
+        return frame.render(page, self.texts)
 
 
-def markdown(
-    record: Record, answers: Answers, names: Names, is_one_boot: bool, lang: str = "en"
-) -> str:
-    """The same for a pull request, in GitHub's Markdown."""
-    texts = Texts(lang)
-    views = _views(record, answers, texts)
-    told = "\n".join(f"* {escaped(f'{label}: {change(view)}')}" for label, view in views.items())
-    title = escaped(texts("text.diff", first=names[0], second=names[1]))
-    scope = escaped(_scope(texts, names, is_one_boot))
-    return "\n\n".join([f"## {title}", told, scope, table_text(_differences(views, texts))]) + "\n"
+@dataclass(frozen=True)
+class Recommended:
+    """A result by its name, with its answer on one metric, and what it recommends; where nothing
+    is decided, what may yet be the best.
+    """
+
+    name: str
+    record: Record
+    answer: Answer
+    labels: tuple[str, ...]
+    is_decided: bool
+
+    @property
+    def metric(self) -> Metric:
+        """What decides."""
+        metric = self.answer.rows[0].metric
+        assert metric is not None
+        return metric
 
 
-def junit(record: Record, answers: Answers, names: Names, worse: Set[tuple[str, str]]) -> bytes:
-    """JUnit's XML: a test case for each candidate and row, which failed where it is in `worse`."""
-    views = _views(record, answers, Texts("en"))
-    cases = [(label, view, of) for label, view in views.items() for of in view.answer.rows]
+@dataclass(frozen=True)
+class Case:
+    """A test of JUnit: of whom, its name, what is printed of it, and whether it failed."""
+
+    of: str
+    name: str
+    text: str
+    failed: bool
+
+
+def junit(names: Names, cases: Sequence[Case]) -> bytes:
+    """JUnit's XML."""
     suite = ElementTree.Element(
         "testsuite", name=f"{names[0]} to {names[1]}", tests=str(len(cases)),
-        failures=str(len(worse)),
+        failures=str(sum(case.failed for case in cases)),
     )  # fmt: skip
-    for label, view, of in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=label, name=view.title_of(of))
-        told = change(view)
-        if (label, of.name) in worse:
-            ElementTree.SubElement(case, "failure", message=told)
+    for each in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=each.of, name=each.name)
+        if each.failed:
+            ElementTree.SubElement(case, "failure", message=each.text)
         else:
-            ElementTree.SubElement(case, "system-out").text = told
+            ElementTree.SubElement(case, "system-out").text = each.text
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
 
 
-def _scope(texts: Texts, names: Names, is_one_boot: bool) -> str:
-    """For which boots this holds."""
-    key = "text.diff_one_boot" if is_one_boot else "text.diff_boots"
-    return texts(key, first=names[0], second=names[1])
+def cases(record: Record, answers: Answers, worse: Set[tuple[str, str]]) -> list[Case]:
+    """A case for each candidate and row, which failed where it is in `worse`."""
+    views = _views(record, answers, Texts("en"))
+    return [
+        Case(label, view.title_of(of), change(view), (label, of.name) in worse)
+        for label, view in views.items()
+        for of in view.answer.rows
+    ]
 
 
-def render(
+def changed(
     record: Record,
     answers: Answers,
     names: Names,
-    machines: Mapping[str, tuple[Any, Any]],
-    is_one_boot: bool,
+    machines: Machines,
+    sessions: tuple[int, int] | None = None,
     lang: str = "en",
-) -> str:
-    """The page; `answers` by candidate on the results `names[0]` and `names[1]`.
+) -> Beside:
+    """What changed from the first to the second; `answers` by candidate on the two results.
 
-    `machines` are the facts of the hosts that differ, each as it was and as it is.
+    `machines` are the facts of the hosts that differ, each as it was and as it is. `sessions` of
+    each, where one has so few that they are not the units.
     """
     texts = Texts(lang)
     views = _views(record, answers, texts)
-    facts = [f"{fact}: {was} → {now}" for fact, (was, now) in machines.items()]
-    relative = texts("text.diff_relative", baseline=record.experiment.baseline)
-    scope = _scope(texts, names, is_one_boot)
-    machines_differ = [texts("text.diff_machines", facts="; ".join(facts))] if facts else []
-    page = frame.Page(
-        headline=[f"{label}: {change(view)}" for label, view in views.items()],
-        kicker=texts("text.diff", first=names[0], second=names[1]),
-        lead=[scope, relative, *machines_differ],
-        first=drawn_table(_differences(views, texts), "verdicts first-table"),
-        sections=[],
-        code=next(iter(answers.values())).code if answers else "",
+    return Beside(
+        texts,
+        texts("text.diff", first=names[0], second=names[1]),
+        [f"{label}: {change(view)}" for label, view in views.items()],
+        [_scope(texts, record, names, sessions)],
+        [
+            texts("text.diff_relative", baseline=record.experiment.baseline),
+            *_machines(texts, machines),
+        ],
+        _differences(views, texts),
+        next(iter(answers.values())).code if answers else "",
     )
-    return frame.render(page, texts)
+
+
+def agreed(
+    code: str, live: Recommended, replayed: Recommended, machines: Machines, lang: str = "en"
+) -> Beside:
+    """Whether a replay agrees with its live load, by the code of `analyse.agreement`."""
+    texts = Texts(lang)
+    views = {of.name: View(of.record, of.answer, texts) for of in (live, replayed)}
+    rows = [
+        Row((Cell(label), *(candidate_cell(view, view.answer.rows[0], label)
+                            for view in views.values())))
+        for label in columns_of(views[live.name])
+    ]  # fmt: skip
+    columns = (Column(texts("column.candidate"), text=True), *map(Column, views))
+    sentence = texts(
+        f"answer.replay_{code}",
+        metric=texts.metric(live.metric),
+        names=texts.listed([name for name in live.labels if name in replayed.labels]),
+        undecided=texts.listed([of.name for of in (live, replayed) if not of.is_decided]),
+        live=texts.listed([*live.labels]),
+        replayed=texts.listed([*replayed.labels]),
+    )
+    told = [f"{name}: {sentence_of(view)}" for name, view in views.items()]
+    return Beside(
+        texts,
+        texts("text.agreement", live=live.name, replayed=replayed.name),
+        [sentence, *doubts(views[replayed.name]), *told],
+        [],
+        _machines(texts, machines),
+        Table("agreement", texts("text.agreement_table"), columns, tuple(rows)),
+        live.answer.code,
+    )
+
+
+def _machines(texts: Texts, machines: Machines) -> list[str]:
+    facts = [f"{fact}: {was} → {now}" for fact, (was, now) in machines.items()]
+    return [texts("text.diff_machines", facts="; ".join(facts))] if facts else []
+
+
+def _scope(texts: Texts, record: Record, names: Names, sessions: tuple[int, int] | None) -> str:
+    """For which sessions this holds."""
+    if sessions is None:
+        return texts("text.diff_boots")
+    if record.experiment.kind not in ("io", "cpu"):
+        return texts("text.diff_runs")
+    counts = [texts.counted("measured.sessions", count) for count in sessions]
+    parts = [texts("format.bracket", text=n, inside=c) for n, c in zip(names, counts, strict=True)]
+    return texts("text.diff_one_boot", results=texts.listed(parts))
 
 
 def _views(record: Record, answers: Answers, texts: Texts) -> dict[str, View]:
