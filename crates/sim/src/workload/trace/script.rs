@@ -121,7 +121,10 @@ pub fn scripts(
         some => period_ns.min(some),
     };
     let begun = |one: &&Full| one.arrival_ns < figures_ns;
-    records.iter().filter(begun).for_each(|one| groups.record(one));
+    records
+        .iter()
+        .filter(begun)
+        .for_each(|one| groups.record(one));
     let touched_bytes = units(&records).len() as u64 * UNIT_BYTES;
     let changed = fit(&mut records, touched_bytes, options)?;
     let count = records.len();
@@ -138,8 +141,8 @@ pub fn scripts(
         })
     });
     let summary = json!({
-        "requests": count, "period_ns": period_ns, "figures_ns": figures_ns, "scheduler": scheduler(&facts),
-        "device": facts.get("device"),
+        "requests": count, "period_ns": period_ns, "figures_ns": figures_ns,
+        "scheduler": scheduler(&facts), "device": facts.get("device"),
         "touched_bytes": touched_bytes, "discards": discards, "moved": changed.0,
         "widened": changed.1, "ambiguous_share": ambiguous as f64 / count as f64,
         "groups": groups.summary(), "streams": shown.collect::<Vec<_>>(),
@@ -365,7 +368,11 @@ impl Figures {
 
     fn summary(&self) -> Vec<Value> {
         let shown = self.0.iter().map(|((name, is_write), of)| {
-            let bins: Vec<_> = of.latency.bins().map(|b| (b.low, b.high, b.count)).collect();
+            let bins: Vec<_> = of
+                .latency
+                .bins()
+                .map(|b| (b.low, b.high, b.count))
+                .collect();
             json!({
                 "name": name, "direction": if *is_write { "writes" } else { "reads" },
                 "requests": of.requests, "bytes": of.bytes, "mean_ns": of.latency.mean(),
