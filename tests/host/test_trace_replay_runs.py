@@ -91,7 +91,8 @@ def test_every_kind_of_request_comes_back_as_it_was(root_with_loop, state, tmp_p
     for claimed, seen in zip(run.properties["claimed_bytes"], moved, strict=True):
         # A completion that the kernel does not trace is in no recording.
         assert 0.8 * claimed <= seen <= claimed
-    assert 0 < run.metrics["write_bytes_per_s"] <= claimed / 0.5
+    # The window is cut by some microseconds.
+    assert 0 < run.metrics["write_bytes_per_s"] <= 1.01 * claimed / 0.5
     assert fidelity["scheduler"] == "none" and fidelity["rows"]
 
 
