@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.validated import ONLY_SIMULATED, processes_of
+from schedlab.sim.validated import only_simulated, processes_of
 from schedlab.spec.quantities import parse_quantity
 
 
@@ -82,10 +82,9 @@ def specs_of(processes: str) -> list[dict[str, Any]]:
     """
     specs = [{"name": f"process-{n}", **each} for n, each in enumerate(processes_of(processes), 1)]
     for spec in specs:
-        for key in ONLY_SIMULATED:
-            if spec.get(key):
-                hint = f"omit {key}, or simulate it: schedlab sim run --processes"
-                raise SpecError(f"{processes}: {key} of {spec['name']} is only simulated", hint)
+        if key := only_simulated(spec):
+            hint = f"omit {key}, or simulate it: schedlab sim run --processes"
+            raise SpecError(f"{processes}: {key} of {spec['name']} is only simulated", hint)
     return specs
 
 
@@ -124,12 +123,6 @@ def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dic
     for number, place in enumerate(placed(processes, size_bytes)):
         process = place.spec
         random, share = process.get("pattern", "random") == "random", process.get("read_share", 1)
-        if process.get("pattern") == "reverse" or share not in (0, 1):
-            raise SpecError(
-                f"{processes}: {process['name']} is only simulated: it reads and writes, or "
-                "backwards",
-                "read_share 0 or 1, pattern random or sequential",
-            )
         pattern = {"kind": "random", "replacement": True} if random else {"kind": "sequential"}
         group: dict[str, Any] = {
             "name": f"{process['name']}-{number}",
@@ -149,8 +142,8 @@ def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dic
             },
         }
         if "ioprio" in process:
-            level = int(process["ioprio"].partition(":")[2])
-            group["ioprio"] = {"class": "be", "level": level}
+            name, _, level = process["ioprio"].partition(":")
+            group["ioprio"] = {"class": name, "level": int(level or 0)}
         groups.append(group)
     return groups
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{criterion_group, BatchSize, BenchmarkGroup, Criterion, Throughput};
+use schedlab_formats::{read_bytes, TraceOptions};
 use schedlab_model::Rng;
-use schedlab_sim::workload::trace::{read_bytes, TraceOptions};
 use schedlab_sim::{Config, Report, Stop};
 use serde_json::{json, Value};
 

@@ -1,18 +1,24 @@
-//! Fuzzes the trace parsers: `cargo run --release -p schedlab-fuzz -- FORMAT|all SECONDS [SEED]`.
+//! Fuzzes the trace parsers: `cargo run -p schedlab-fuzz -- FORMAT|scripts|all SECONDS [SEED]`.
 //!
 //! cargo-fuzz needs a nightly compiler; this mutates valid inputs on a stable one. Each input is
-//! read with and without skipping, with detection, and with a small reorder window. Checked: no
-//! panic, arrivals in order, no request above 4 GiB, resident memory within 256 MiB. The input
-//! that broke something is written to `crash-FORMAT-SEED-N` and its seed printed.
+//! read with and without skipping, with detection, and with a small reorder window; of `scripts`
+//! with each timing and fit. Checked: no panic, arrivals in order, no request above 4 GiB, no
+//! request of a script beyond its target, resident memory within 256 MiB. The input that broke
+//! something is written to `crash-FORMAT-SEED-N` and its seed printed.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use schedlab_model::Rng;
-use schedlab_sim::workload::trace::{read_bytes, Event, TraceOptions, TraceStats, FORMATS};
+use schedlab_formats::{
+    read_bytes, scripts, Event, Fit, ScriptOptions, TraceOptions, TraceStats, FORMATS,
+};
+use schedlab_model::{Action, Rng, Timing};
 
 const INPUT_BYTES_MAX: usize = 1 << 16;
 const RESIDENT_BYTES_MAX: u64 = 256 << 20;
+/// The target that is no format: the scripts of a trace of any.
+const SCRIPTS: &str = "scripts";
 
 /// A valid input of every format, to mutate.
 fn example(format: &str) -> Vec<u8> {
@@ -35,9 +41,32 @@ fn example(format: &str) -> Vec<u8> {
         "disksim" => "0.500000 0 8 16 1\n1.25 1 64 8 20000\n",
         "disksim-validate" => "R Miss 8 16 1000.5 200\nW Hit 64 8 10 0\n",
         "fio-log" => "0, 246083, 0, 4096, 61440, 0\n10, 17823, 1, 4096, 774144, 0\n",
+        "schedlab" => return recorded_example(),
         _ => return binary_example(format),
     };
     text.as_bytes().to_vec()
+}
+
+/// Reads and writes of two threads, a flush and a discard, and the counts at the end.
+fn recorded_example() -> Vec<u8> {
+    let mut out = br#"SCHEDLAB TRACE 1 {"queue": {"scheduler": "[none] bfq"}}"#.to_vec();
+    out.push(b'\n');
+    for (i, operation) in (0u64..).zip([0, 1, 0, 2, 3, 1, u16::MAX]) {
+        let at_ns = 1_000_000 * i;
+        let last = operation == u16::MAX;
+        let times = [at_ns, if last { 0 } else { at_ns }, at_ns + 200_000];
+        for word in [times[0], times[1], times[2], 2048 * i, 7, 0, 0] {
+            out.extend(word.to_le_bytes());
+        }
+        for word in [4096, 5, 5 + i as u32 % 2, 0] {
+            out.extend(u32::to_le_bytes(word));
+        }
+        for word in [operation, i as u16 % 2, 0, 0] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(b"reader\0\0\0\0\0\0\0\0\0\0");
+    }
+    out
 }
 
 fn binary_example(format: &str) -> Vec<u8> {
@@ -149,7 +178,73 @@ fn read_once(format: Option<&str>, data: &[u8], options: &TraceOptions) -> bool 
     understood
 }
 
+fn script_file() -> PathBuf {
+    std::env::temp_dir().join(format!("schedlab-fuzz-{}", std::process::id()))
+}
+
+/// Makes the scripts of an input for targets of several sizes; whether one could be made.
+fn try_scripts(data: &[u8]) -> bool {
+    const TIMINGS: [Timing; 3] = [Timing::Dependent, Timing::Open, Timing::Closed];
+    const FITS: [Fit; 4] = [Fit::Refuse, Fit::Wrap, Fit::Compact, Fit::Scale];
+    let path = script_file();
+    if std::fs::write(&path, data).is_err() {
+        return false;
+    }
+    let mut understood = false;
+    for (i, timing) in TIMINGS.into_iter().enumerate() {
+        for (fit, size_bytes) in FITS.into_iter().zip([0, 16 << 20, 3 << 20, 1 << 40]) {
+            let options = ScriptOptions {
+                timing,
+                fit,
+                reads_only: i == 1,
+                think_limit_ns: 1_000_000,
+                size_bytes,
+                block_bytes: 512 << (3 * (i % 2)),
+            };
+            understood |= hold(&path, &options);
+        }
+    }
+    understood
+}
+
+/// Makes the scripts of a file, and checks what a replay relies on.
+fn hold(path: &std::path::Path, options: &ScriptOptions) -> bool {
+    let Ok(made) = scripts(path, None, options) else {
+        return false;
+    };
+    for script in made.streams.iter().map(|stream| &stream.script) {
+        let steps = &script.steps;
+        assert!(steps.windows(2).all(|two| two[0].at_ns <= two[1].at_ns));
+        assert_eq!(
+            (steps.len(), steps.len()),
+            (script.after.len(), script.depths.len())
+        );
+        for step in steps {
+            let end = step.offset + u64::from(step.bytes);
+            let is_flush = step.action == Action::Flush;
+            assert!(step.at_ns <= step.end_ns, "an end before its start");
+            assert!(is_flush || step.bytes > 0, "nothing to move");
+            assert!(
+                is_flush || (step.offset | end) % options.block_bytes == 0,
+                "not aligned"
+            );
+            assert!(
+                is_flush || options.size_bytes == 0 || end <= options.size_bytes,
+                "beyond"
+            );
+            assert!(
+                !options.reads_only || step.action == Action::Read,
+                "not only reads"
+            );
+        }
+    }
+    true
+}
+
 fn try_input(format: &str, data: &[u8]) -> bool {
+    if format == SCRIPTS {
+        return try_scripts(data);
+    }
     let events = [Event::Queue, Event::Dispatch, Event::Complete];
     let mut understood = false;
     for (i, event) in events.into_iter().enumerate() {
@@ -176,8 +271,11 @@ fn resident_bytes() -> u64 {
 /// Fuzzes one format; how many inputs were tried, and how many were understood in part.
 fn fuzz(format: &'static str, time: Duration, seed: u64) -> Result<(u64, u64), String> {
     let mut rng = Rng::new(seed, 0);
-    let mut corpus = vec![example(format)];
-    if !try_input(format, &corpus[0]) {
+    let mut corpus: Vec<Vec<u8>> = match format {
+        SCRIPTS => FORMATS.iter().map(|format| example(format.name)).collect(),
+        _ => vec![example(format)],
+    };
+    if !corpus.iter().any(|data| try_input(format, data)) {
         return Err(format!("{format}: the example itself is not understood"));
     }
     let (mut tried, mut understood) = (0, 0);
@@ -218,15 +316,12 @@ fn main() -> std::process::ExitCode {
     let seconds = arguments.get(1).and_then(|s| s.parse().ok()).unwrap_or(10);
     let seed = arguments.get(2).and_then(|s| s.parse().ok()).unwrap_or(1);
     let mut failed = false;
-    for format in FORMATS
-        .iter()
-        .filter(|f| selection == "all" || f.name == selection)
-    {
-        match fuzz(format.name, Duration::from_secs(seconds), seed) {
+    let targets = FORMATS.iter().map(|format| format.name).chain([SCRIPTS]);
+    for target in targets.filter(|target| selection == "all" || *target == selection) {
+        match fuzz(target, Duration::from_secs(seconds), seed) {
             Ok((tried, understood)) => println!(
-                "{}: {tried} inputs in {seconds} s, {understood} understood in part, no crash, \
-                 resident {} MiB",
-                format.name,
+                "{target}: {tried} inputs in {seconds} s, {understood} understood in part, \
+                 no crash, resident {} MiB",
                 resident_bytes() >> 20
             ),
             Err(why) => {
@@ -235,5 +330,6 @@ fn main() -> std::process::ExitCode {
             }
         }
     }
+    let _ = std::fs::remove_file(script_file());
     std::process::ExitCode::from(u8::from(failed))
 }

@@ -193,7 +193,7 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         shares=experiment.has_shares,
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
-        segments=experiment.kind == "sim",
+        simulated=experiment.kind == "sim",
         **{name: asked[name] for name in ("margin", "seconds_per_block")},
     )
 

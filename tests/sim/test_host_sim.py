@@ -11,6 +11,7 @@ from kernel_check import CHECKS, checks_of
 from kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 
 from schedlab import _core
+from schedlab.app.sweep_result import doubts, ending
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, presets, split_schedulers
@@ -187,6 +188,17 @@ def test_a_sweep_takes_schedulers(tmp_path):
     file.write_text('seeds = 1\n[parameters]\nscheduler = ["none"]\nspeed = [1]\n')
     with pytest.raises(SpecError, match="speed"):
         read_sweep(file)
+
+
+def test_a_sweep_says_which_schedulers_are_not_validated(tmp_path):
+    rows = [
+        {"settings": {"scheduler": "noop", "tags": tags}, "seed": seed}
+        for tags, seed in itertools.product((1, 4), (1, 2))
+    ]
+    (doubt,) = doubts(rows)
+    assert doubt == "random32: noop is not validated against the kernel: no current kernel has noop"
+    assert doubt in ending(rows, tmp_path, tmp_path)
+    assert doubts([{"settings": {"workload": "A"}, "seed": 1}]) == []
 
 
 def test_a_trace_becomes_a_process_for_each_of_its_volumes(tmp_path):

@@ -23,7 +23,7 @@ def record_of(answer: Answer, kind: str = "io", target: str = "scratch") -> Reco
         title="An example", kind=kind, workloads=works, baseline=answer.base, seed=7,
         candidates=tuple(Candidate(name, {"scheduler": name}) for name in answer.candidates),
         target=Target(target, path="/dev/sdb" if target == "device" else "", size_bytes=1 << 30),
-        stopping=Stopping(blocks=answer.blocks), blocked=answer.used not in ("runs", "segments"),
+        stopping=Stopping(blocks=answer.blocks), blocked=answer.used not in ("runs", "seeds"),
     )  # fmt: skip
     runs = [
         Run(block, at, row.workload, name, 7, 1, "ok", f"2026-03-14T09:{26 + block}:00+00:00", 2.0,

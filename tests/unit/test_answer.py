@@ -241,6 +241,8 @@ def test_sessions_are_units_and_hosts_ask_for_more() -> None:
     hosted = of(table(columns, sessions=boots, hosts=boots))
     assert (one.scope, booted.scope, hosted.scope) == ("this-boot", "boots", "hosts")
     assert (booted.used, booted.units, booted.blocks) == ("sessions", 3, 6)
+    model = of(table(columns), simulated=True)
+    assert (model.used, model.scope) == ("seeds", "simulated")
     ups = [max(c.up or 0 for c in r.cells["w0"].values()) for r in (one, booted, hosted)]
     assert ups == sorted(ups)
 

@@ -115,6 +115,16 @@ def test_the_help_of_no_command_imports_what_works():
     assert [name for name in imported if name.startswith(heavy)] == []
 
 
+def test_a_simulation_imports_no_kind_of_real_load():
+    program = (
+        "import sys\nfrom schedlab.cli import cli\n"
+        "cli('sim run --requests 1 --seeds 1'.split(), standalone_mode=False)\nprint(*sys.modules)"
+    )
+    words = [sys.executable, "-c", program]
+    imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert "schedlab.sim.ssd_job" in imported and "schedlab.kinds" not in imported
+
+
 @pytest.mark.parametrize(
     ("words", "code", "first"),
     [

@@ -219,10 +219,25 @@ def test_direct_processes_become_groups_of_the_engine() -> None:
     assert "ioprio" not in reader
 
 
+def test_a_real_process_is_of_the_class_that_its_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("".join(f'[[process]]\nioprio = "{name}"\n' for name in ("rt:2", "idle")))
+    groups = groups_of(str(file), "/dev/x", 6 * MIB, seed=1)
+    assert [tuple(group["ioprio"].values()) for group in groups] == [("rt", 2), ("idle", 0)]
+
+
 @pytest.mark.parametrize(("processes", "key"), [("copy", "background"), ("weights", "weight")])
 def test_processes_of_the_simulator_alone_are_refused(processes: str, key: str) -> None:
     with pytest.raises(SpecError, match=f"{processes}: {key} of .* is only simulated"):
         groups_of(processes, "/dev/x", 6 * MIB, seed=1)
+
+
+@pytest.mark.parametrize(("key", "value"), [("pattern", '"reverse"'), ("read_share", "0.5")])
+def test_what_a_real_process_cannot_do_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f'[[process]]\nname = "one"\n{key} = {value}\n')
+    with pytest.raises(SpecError, match=f"{key} of one is only simulated"):
+        groups_of(str(file), "/dev/x", 6 * MIB, seed=1)
 
 
 @pytest.mark.parametrize("processes", ["readers3", "random32"])

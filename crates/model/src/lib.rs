@@ -22,6 +22,7 @@ mod rng;
 mod schedule;
 mod script;
 mod steps;
+mod stop;
 mod units;
 mod workload;
 
@@ -30,5 +31,6 @@ pub use rng::Rng;
 pub use schedule::Schedule;
 pub use script::{Action, After, Course, Script, ScriptStep, Timing};
 pub use steps::{Step, Steps};
+pub use stop::Stop;
 pub use units::{Bytes, Nanos, UnitError};
 pub use workload::{Arrivals, Direction, Pattern, Request, Workload, WorkloadError};

@@ -77,7 +77,7 @@ pub struct ScriptStep {
     pub bytes: u32,
     /// Its start and its end, since the beginning of the record.
     pub at_ns: u64,
-    /// The end; [`Script::new`] needs it unless the timing is open.
+    /// The end, not before the start; the start itself where it is not known.
     pub end_ns: u64,
     /// How long its program had waited for a CPU until then.
     pub run_delay_ns: u64,
@@ -116,10 +116,8 @@ impl Script {
                 ended += 1;
             }
             // What begins and ends at one time has ended after it began.
-            let before = ends[..ended]
-                .iter()
-                .rev()
-                .find(|end| (end.1 as usize) < number);
+            let earlier = ends.partition_point(|end| *end < (step.at_ns, number as u32));
+            let before = ends[..earlier].last();
             let near = |end: &(u64, u32)| step.at_ns - end.0 <= AMBIGUOUS_NS;
             script.ambiguous += u64::from(ended > 1 && near(&ends[ended - 2]));
             let for_cpu_ns = step.run_delay_ns.saturating_sub(waited_ns);

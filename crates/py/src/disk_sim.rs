@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_model::{Bytes, Workload};
 use schedlab_sim::disk::{self, DiskLogged, DiskSpec, LoggedResult, Run};
-use schedlab_sim::workload::trace::{Replay, ReplayOptions};
+use schedlab_sim::workload::{Replay, ReplayOptions};
 use schedlab_sim::{SimError, Stop};
 use serde::Deserialize;
 use serde_json::Value;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use schedlab_formats::TraceRecord;
 use schedlab_sim::host::{
     run, HostJob, HostLogged, HostResult, HostSettings, Processes, Settings, PRESETS, SCHEDULERS,
     TUNABLES,
 };
 use schedlab_sim::model::{DeviceConfig, Dilated, Model};
-use schedlab_sim::workload::trace::{Replay, ReplayOptions, TraceRecord};
+use schedlab_sim::workload::{Replay, ReplayOptions};
 use schedlab_sim::{SimError, Stepped, Stop};
 use serde::Deserialize;
 

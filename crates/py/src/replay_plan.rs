@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use schedlab_formats::{scripts, ScriptError, ScriptOptions, Scripts};
 use schedlab_model::Script;
-use schedlab_sim::workload::trace::{scripts, ScriptError, ScriptOptions, Scripts};
 
-/// The scripts of a trace; `options_json` as `ScriptOptions` of crates/sim.
+/// The scripts of a trace; `options_json` as `ScriptOptions` of crates/formats.
 #[pyclass(frozen)]
 pub struct ReplayPlan(Scripts);
 

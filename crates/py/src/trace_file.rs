@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use schedlab_sim::workload::trace::{self, TraceError, TraceOptions, TraceStats};
+use schedlab_formats::{convert, open, TraceError, TraceOptions, TraceStats, FORMATS};
 use schedlab_sim::{SimError, Stop};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub fn trace_stats(
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
     stoppable(py, Arc::new(Stop::default()), move |stop| {
-        let mut reader = trace::open(&path, format.as_deref(), &options)?;
+        let mut reader = open(&path, format.as_deref(), &options)?;
         let mut stats = TraceStats::default();
         let mut count = 0u64;
         for record in reader.by_ref() {
@@ -61,9 +61,9 @@ pub fn trace_convert(
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
     stoppable(py, Arc::new(Stop::default()), move |stop| {
-        let mut reader = trace::open(&path, format.as_deref(), &options)?;
+        let mut reader = open(&path, format.as_deref(), &options)?;
         let created = File::create(&out).map_err(TraceError::io(&out, "create"));
-        let counts = trace::convert(&mut reader, &mut created?, &out, &to, stop)?;
+        let counts = convert(&mut reader, &mut created?, &out, &to, stop)?;
         let document = json!({ "format": reader.format().name, "to": to, "done": counts });
         Ok(document.to_string())
     })
@@ -72,7 +72,7 @@ pub fn trace_convert(
 /// The name of the format that the content of a trace has.
 #[pyfunction]
 pub fn trace_format_of(path: PathBuf) -> PyResult<&'static str> {
-    let reader = trace::open(&path, None, &TraceOptions::default());
+    let reader = open(&path, None, &TraceOptions::default());
     let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(reader.format().name)
 }
@@ -80,7 +80,7 @@ pub fn trace_format_of(path: PathBuf) -> PyResult<&'static str> {
 /// (name, what it is, whether it can be written) of every trace format.
 #[pyfunction]
 pub fn trace_formats() -> Vec<(&'static str, &'static str, bool)> {
-    trace::FORMATS
+    FORMATS
         .iter()
         .map(|format| (format.name, format.title, format.is_writable()))
         .collect()

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, Stop};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
-use crate::engine::{Logged, Report, Simulation, Stop, WarmUp, Window};
+use crate::engine::{Logged, Report, Simulation, WarmUp, Window};
 use crate::model::service_of;
 use crate::policy::{Policy, PolicySpec, POLICIES};
-use crate::workload::trace::Replay;
-use crate::workload::{Source, Synthetic, SyntheticSpec};
+use crate::workload::{Replay, Source, Synthetic, SyntheticSpec};
 use crate::SimError;
 
 /// The service model.
@@ -61,7 +60,7 @@ pub struct Config {
     policy: PolicySpec,
     /// `{"name": "A", …}` with any keys of [`SyntheticSpec`] changed, or all its keys, or
     /// `{"trace": path, "format": name}` with keys of
-    /// [`ReplayOptions`](crate::workload::trace::ReplayOptions).
+    /// [`ReplayOptions`](crate::workload::ReplayOptions).
     #[serde(default)]
     workload: BTreeMap<String, Value>,
     #[serde(default)]
@@ -161,10 +160,7 @@ impl Config {
     pub fn device_spec(&self) -> Result<DeviceSpec, SimError> {
         let spec = DeviceSpec::read(&self.device, &self.set).map_err(|error| {
             match (error, &self.path) {
-                (SimError::DeviceFile { detail, .. }, Some(path)) => SimError::DeviceFile {
-                    place: path.clone(),
-                    detail,
-                },
+                (SimError::DeviceFile { detail, .. }, Some(path)) => SimError::file(path, detail),
                 (other, _) => other,
             }
         })?;

@@ -58,6 +58,28 @@ pub enum SimError {
 }
 
 impl SimError {
+    /// A name that is none of `known`.
+    pub(crate) fn unknown<'a>(
+        key: &'static str,
+        name: impl Into<String>,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        SimError::Unknown {
+            key,
+            name: name.into(),
+            known: known.join(", "),
+        }
+    }
+
+    /// A file that is not what it should be.
+    pub fn file(place: impl Into<String>, detail: impl ToString) -> Self {
+        SimError::DeviceFile {
+            place: place.into(),
+            detail: detail.to_string(),
+        }
+    }
+
     /// A value outside its range.
     pub fn range(
         key: impl Into<String>,

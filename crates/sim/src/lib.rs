@@ -32,6 +32,7 @@ mod stepped;
 pub mod workload;
 
 pub use config::{Config, Service};
-pub use engine::{Report, Stop};
+pub use engine::Report;
 pub use error::SimError;
+pub use schedlab_model::Stop;
 pub use stepped::{Completion, Kind, Stepped, Submission};

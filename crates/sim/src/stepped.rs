@@ -1,6 +1,8 @@
 //! A device that is advanced event by event from outside, by a caller with a clock. The batch runs
 //! and this interface use the same model: equal arrivals give equal completions.
 
+use schedlab_model::{Bytes, Nanos, Request};
+
 use crate::SimError;
 
 /// What a request asks for.
@@ -29,6 +31,18 @@ pub struct Submission {
     pub offset_bytes: u64,
     /// Number of bytes; 0 for a flush.
     pub length_bytes: u64,
+}
+
+impl Submission {
+    /// The range that is read or written, as arriving now.
+    pub(crate) fn request(&self) -> Request {
+        Request {
+            arrival: Nanos(self.at_ns),
+            offset: Bytes(self.offset_bytes),
+            length: Bytes(self.length_bytes),
+            is_write: self.kind == Kind::Write,
+        }
+    }
 }
 
 /// A request that is done.

@@ -4,7 +4,6 @@
 use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::disk::{replay_logged, DiskSpec, Pace, SteppedDisk};
 use schedlab_sim::host::{run, HostJob, HostSettings, Processes, Settings, PRESETS};
-use schedlab_sim::workload::trace::TraceRecord;
 use schedlab_sim::workload::Real;
 use schedlab_sim::Stop;
 
@@ -35,14 +34,7 @@ fn without_scheduler_merges_and_limits_the_disk_serves_as_alone() {
             .iter()
             .map(|row| (row.request.offset.0 / 512, row.completed_ns))
             .collect();
-        let trace = requests.iter().map(|request| TraceRecord {
-            request: *request,
-            trim: false,
-            latency: None,
-            device: 0,
-            process: None,
-            is_async: false,
-        });
+        let trace = requests.iter().copied().map(Into::into);
         let job = HostJob {
             settings: HostSettings {
                 tags: 65536,

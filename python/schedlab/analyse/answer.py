@@ -57,7 +57,7 @@ class Question:
     shares: bool
     requires: tuple[Require, ...]
     seconds: float | None
-    segments: bool = False
+    simulated: bool = False
     among: int = 1
 
     @property
@@ -82,7 +82,7 @@ def answer(
     goal: Objective | None = None,
     frozen: bool = False,
     device: str = "",
-    segments: bool = False,
+    simulated: bool = False,
     by_boot: bool = False,
     among: int = 1,
 ) -> Answer:
@@ -94,7 +94,7 @@ def answer(
     the numbers of blocks that were announced before the runs they call for, `None`: this is the
     only look. With `shares` the workloads become one, by their weights. A `goal` chooses the
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
-    it. `segments`: the blocks are parts of a simulated trace. `by_boot`: sessions of one boot (an
+    it. `simulated`: the blocks are seeds of a model. `by_boot`: sessions of one boot (an
     extension) are no units. `among`: the number of such answers whose errors count together.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
@@ -114,7 +114,7 @@ def answer(
         shares=shares,
         requires=tuple(requires),
         seconds=seconds if seconds and math.isfinite(seconds) and seconds > 0 else None,
-        segments=segments,
+        simulated=simulated,
         among=among,
     )
     study = Study.of(
@@ -440,8 +440,8 @@ class Study:
         if any(len(np.unique(row.host)) > 1 for row in rows):
             return "hosts", "hosts"
         several = any(len(np.unique(row.session)) > 1 for row in rows)
-        if self.question.segments:
-            return "sessions" if several else "segments", "trace"
+        if self.question.simulated:
+            return "sessions" if several else "seeds", "simulated"
         boots = len({b for row in rows for b in row.boots})
         return "sessions" if several else "blocks", "boots" if boots > 1 else "this-boot"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.sim.experiments import DISK_METRICS, SSD_SECONDARY
+from schedlab.sim.sweep import Point, host_simulation
+from schedlab.sim.validated import doubt_of
 from schedlab.spec import METRICS
 from schedlab.store.folder import Folder
 from schedlab.store.importers.imported import Options, Reading, assemble
@@ -34,7 +36,7 @@ def write_result(rows: Sequence[Mapping[str, Any]], folder: Path, title: str) ->
         return Folder.open(path).path
     keys = varied(rows)
     readings = [reading for row in rows for reading in readings_of(row, keys)]
-    options = Options(title=title, blocked=True)
+    options = Options(title=title, blocked=True, notes=tuple(doubts(rows)))
     return assemble(readings, options, {"file": str(folder / "results.jsonl")}).save(path).path
 
 
@@ -45,9 +47,20 @@ def ending(rows: Sequence[Mapping[str, Any]], folder: Path, result: Path | None)
         return [points]
     return [
         points,
+        *doubts(rows),
         f"table and intervals: schedlab analyse {result}",
         f"with figures: schedlab report {result}",
     ]
+
+
+def doubts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each of the kernel's schedulers whose figures are not validated."""
+    different = {Point(row["settings"], 0).key: Point(row["settings"], 0) for row in rows}
+    simulations = [
+        host_simulation(point) for point in different.values() if "scheduler" in point.settings
+    ]
+    said = dict.fromkeys(doubt_of(simulation, simulation.scheduler) for simulation in simulations)
+    return list(filter(None, said))
 
 
 def varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:

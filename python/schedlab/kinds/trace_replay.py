@@ -71,7 +71,7 @@ class TraceReplay(WorkloadKind, frozen=True):
     ramp_seconds: Seconds = 2.0
 
     def summary(self) -> dict[str, Any]:
-        """What is recorded, as `Scripts` of crates/sim; SpecError for a file that is no load."""
+        """What is recorded, as `Scripts` of crates/formats; SpecError for what is no load."""
         return _read(self)[1]
 
     def writes(self) -> bool:

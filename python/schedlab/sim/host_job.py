@@ -16,7 +16,7 @@ from schedlab.sim.jobs import Shown, Typed, changes_of, given, replay_from, seed
 from schedlab.sim.judge import fixed_warm_up
 from schedlab.sim.pool import map_threads
 from schedlab.sim.request_log import write_host_log
-from schedlab.sim.validated import Validity, validity_of
+from schedlab.sim.validated import Validity, doubt_of, validity_of
 from schedlab.spec import SCHEMA_VERSION, Experiment
 from schedlab.store.files import made
 
@@ -78,11 +78,11 @@ class HostJob:
             first, self.schedulers, self.processes, len(self.seeds), self.metric
         )
         doubts = [
-            f"{file}: {name} is not validated against the kernel: {validity.reason}"
+            doubt_of(dataclasses.replace(self.first, processes=file), name)
             for file, name in itertools.product(self.processes, self.schedulers)
-            if not (validity := self.validity(file, name)).holds
         ]
-        return dataclasses.replace(experiment, notes=(*experiment.notes, *doubts)), []
+        notes = (*experiment.notes, *filter(None, doubts))
+        return dataclasses.replace(experiment, notes=notes), []
 
     def validity(self, processes: str, scheduler: str) -> Validity:
         """Whether kernel-check has validated such a simulation."""

@@ -20,7 +20,7 @@ BAD_SHARE_MAX = 0.01
 @dataclass(frozen=True)
 class Replay:
     """A trace file with what is done to its requests; the keys of `ReplayOptions` in
-    crates/sim/src/workload/trace/replay.rs.
+    crates/sim/src/workload/replay.rs.
 
     `volumes`: `refuse` several, `region` (a region of its own for each) or `select=ID,…`. `fit` of
     addresses beyond the device: `refuse`, `wrap`, `compact` or `scale`. Times are divided by

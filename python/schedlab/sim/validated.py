@@ -1,8 +1,9 @@
 """Whether a simulated scheduler is within what `tools/kernel_check.py` has validated.
 
 A simulation is of a kind: a disk or an SSD, its scheduler, whether more requests wait than there
-are tags, and whether bfq idles. `kernel_check.json` has the verdicts of the last run; a kind is
-validated where none of its rows failed and more passed than are undecided. To store another run:
+are tags, whether bfq idles, and whether the page cache is between. `kernel_check.json` has the
+verdicts of the last run; a kind is validated where none of its rows failed and more passed than
+are undecided. To store another run:
 `python tools/kernel_check.py --json | python -m schedlab.sim.validated`
 """
 
@@ -25,6 +26,10 @@ CHECKED = ("none", "mq-deadline", "kyber", "bfq")
 MEASURED = Path(__file__).with_name("kernel_check.json")
 # Keys of a process that kernel-check cannot give to a real one.
 ONLY_SIMULATED = ("arrivals", "rate", "think", "start", "offset", "span", "weight", "background")
+# Settings of a simulation that it takes from the real device and load; it changes no other.
+SAME_IN_BOTH = {
+    "page_copy_ns", "start_spread_ns", "max_sectors_kb", "read_ahead_kb", "warm_up_seconds",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,15 @@ def processes_of(processes: str | Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a validation holds for; `contended`: more requests wait than there are tags."""
+    """What a validation holds for; `contended`: more requests wait than there are tags;
+    `buffered`: processes go through the page cache.
+    """
 
     rotational: bool
     scheduler: str
     contended: bool
     idles: bool
+    buffered: bool
 
 
 def kind_of(simulation: HostSimulation, scheduler: str) -> Kind:
@@ -58,12 +66,21 @@ def kind_of(simulation: HostSimulation, scheduler: str) -> Kind:
     processes = processes_of(simulation.processes)
     rotational = bool(simulation.facts()["rotational"])
     does_idle = name == "bfq" and idles(tunables, processes, rotational)
-    return Kind(rotational, name, waiters_of(processes) > simulation.tags, does_idle)
+    buffered = any(process.get("direct") is False for process in processes)
+    return Kind(rotational, name, waiters_of(processes) > simulation.tags, does_idle, buffered)
 
 
 def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
     """Requests that wait at most at the same time."""
     return sum(process.get("depth", 1) for process in processes)
+
+
+def only_simulated(process: Mapping[str, Any]) -> str:
+    """What kernel-check cannot give to a real process, such as `weight`; "" where it can all."""
+    keys = [key for key in ONLY_SIMULATED if process.get(key)]
+    keys += ["pattern"] if process.get("pattern") == "reverse" else []
+    keys += ["read_share"] if process.get("read_share", 1) not in (0, 1) else []
+    return keys[0] if keys else ""
 
 
 def validated_kinds(rows: Sequence[Mapping[str, Any]]) -> set[Kind]:
@@ -95,22 +112,37 @@ def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
     """Whether figures of `simulation` under a scheduler are validated."""
     if simulation.trace is not None:
         return Validity(False, "kernel-check replays no traces")
-    name = scheduler.partition(":")[0]
+    name, _, tunables = scheduler.partition(":")
     if name not in CHECKED:
         return Validity(False, f"no current kernel has {name}")
+    if own := next((part for part in tunables.split(",") if part.startswith("x_")), ""):
+        return Validity(False, f"the kernel's {name} has no {own.partition('=')[0]}")
+    if other := sorted({*simulation.settings} - SAME_IN_BOTH):
+        return Validity(False, f"kernel-check does not change {other[0]}")
     processes = processes_of(simulation.processes)
-    for process in processes:
-        for key in ONLY_SIMULATED:
-            if process.get(key):
-                return Validity(False, f"kernel-check knows no processes with {key}")
+    if key := next(filter(None, map(only_simulated, processes)), ""):
+        return Validity(False, f"kernel-check knows no processes with {key}")
+    waiters, held = waiters_of(processes), simulation.nr_requests or 2 * min(simulation.tags, 128)
+    if name != "none" and waiters > held:
+        return Validity(False, f"{waiters} requests, of which {name} holds at most {held}")
     kind = kind_of(simulation, scheduler)
     if kind in shipped_kinds():
         return Validity(True)
     if kind.idles:
         return Validity(False, "bfq idles between processes")
     device = "a disk" if kind.rotational else "an SSD"
-    place = f"{waiters_of(processes)} requests for {simulation.tags} tags"
-    return Validity(False, f"{name} on {device}, {place}")
+    cache = " through the page cache" if kind.buffered else ""
+    place = f"{waiters} requests for {simulation.tags} tags"
+    return Validity(False, f"{name} on {device}{cache}, {place}")
+
+
+def doubt_of(simulation: HostSimulation, scheduler: str) -> str:
+    """What to say of figures that are not validated; "" of those that are."""
+    validity = validity_of(simulation, scheduler)
+    if validity.holds:
+        return ""
+    load = simulation.trace or simulation.processes
+    return f"{load}: {scheduler} is not validated against the kernel: {validity.reason}"
 
 
 def row_kind(simulation: HostSimulation, scheduler: str) -> dict[str, Any]:

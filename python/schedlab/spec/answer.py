@@ -36,8 +36,8 @@ AnswerCode = Literal[
 Role = Literal["primary", "secondary", "mix", "part"]
 Why = Literal["", "one-candidate", "no-scatter", "not-positive", "control", "other-goal"]
 #: What was repeated, so that an interval can be given: the highest level that was.
-Unit = Literal["blocks", "sessions", "hosts", "runs", "segments"]
-Scope = Literal["this-boot", "boots", "hosts", "runs", "trace"]
+Unit = Literal["blocks", "sessions", "hosts", "runs", "seeds"]
+Scope = Literal["this-boot", "boots", "hosts", "runs", "simulated"]
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,7 @@ pub(super) fn convert(path: &Path, file: &File, name: Option<&str>) -> Result<Im
 
 /// The disk's block, or its model alone.
 fn chosen<'a>(path: &Path, file: &'a File, name: Option<&str>) -> Result<&'a Block, SimError> {
-    let wrong = |detail: String| SimError::DeviceFile {
-        place: path.display().to_string(),
-        detail,
-    };
+    let wrong = |detail: String| SimError::file(path.display().to_string(), detail);
     for kind in ["disksim_simpledisk", "memsdevice", "ssdmodel_ssd"] {
         if file
             .blocks

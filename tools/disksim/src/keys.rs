@@ -39,11 +39,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(super) fn wrong(&self, detail: impl Into<String>) -> SimError {
-        SimError::DeviceFile {
-            place: self.place.clone(),
-            detail: detail.into(),
-        }
+    pub(super) fn wrong(&self, detail: impl ToString) -> SimError {
+        SimError::file(&self.place, detail)
     }
 
     pub(super) fn get(&mut self, key: &str) -> Option<&'a Value> {

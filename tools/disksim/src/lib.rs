@@ -35,10 +35,7 @@ pub fn import(path: &Path, name: Option<&str>) -> Result<Imported, SimError> {
 impl Imported {
     /// The description as TOML, each line with the key that it comes from.
     pub fn to_toml(&self) -> Result<String, SimError> {
-        let text = toml::to_string(&self.spec).map_err(|error| SimError::DeviceFile {
-            place: "import".into(),
-            detail: error.to_string(),
-        })?;
+        let text = toml::to_string(&self.spec).map_err(|error| SimError::file("import", error))?;
         let mut out = String::from("# Imported from a DiskSim parameter file; times in ns.\n");
         if let Some(policy) = self.policy {
             out.push_str(&format!("# its scheduler: --policy {policy}\n"));

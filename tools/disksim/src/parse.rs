@@ -70,13 +70,6 @@ pub(super) fn beside(path: &Path, name: &str) -> Result<String, SimError> {
     reader.text(&file)
 }
 
-fn wrong(place: impl Into<String>, detail: impl Into<String>) -> SimError {
-    SimError::DeviceFile {
-        place: place.into(),
-        detail: detail.into(),
-    }
-}
-
 struct Reader {
     folder: PathBuf,
     open: Vec<PathBuf>,
@@ -86,16 +79,16 @@ struct Reader {
 impl Reader {
     fn text(&mut self, path: &Path) -> Result<String, SimError> {
         let place = path.display().to_string();
-        let size = std::fs::metadata(path).map_err(|error| wrong(&place, error.to_string()))?;
+        let size = std::fs::metadata(path).map_err(|error| SimError::file(&place, error))?;
         self.bytes += size.len();
         if !size.is_file() || self.bytes > BYTES_MAX {
-            return Err(wrong(
+            return Err(SimError::file(
                 place,
                 "expected a file, at most 16 MiB with what it sources",
             ));
         }
-        let bytes = std::fs::read(path).map_err(|error| wrong(&place, error.to_string()))?;
-        String::from_utf8(bytes).map_err(|_| wrong(place, "expected text"))
+        let bytes = std::fs::read(path).map_err(|error| SimError::file(&place, error))?;
+        String::from_utf8(bytes).map_err(|_| SimError::file(place, "expected text"))
     }
 
     fn below(&self, name: &str, place: &str) -> Result<PathBuf, SimError> {
@@ -104,7 +97,7 @@ impl Reader {
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !inside || name.is_empty() {
             let detail = format!("source {name}: expected a file below the folder of this one");
-            return Err(wrong(place, detail));
+            return Err(SimError::file(place, detail));
         }
         Ok(self.folder.join(name))
     }
@@ -112,7 +105,7 @@ impl Reader {
     fn file(&mut self, path: &Path, into: &mut File) -> Result<(), SimError> {
         let place = path.display().to_string();
         if self.open.len() == SOURCES_DEEP || self.open.iter().any(|open| open == path) {
-            return Err(wrong(
+            return Err(SimError::file(
                 place,
                 "expected files that source each other at most 8 deep",
             ));
@@ -120,7 +113,7 @@ impl Reader {
         let text = self.text(path)?;
         if is_version_2(&text) {
             let detail = "this is a file of DiskSim 2 (`key: value`): expected DiskSim 3 or 4";
-            return Err(wrong(place, detail));
+            return Err(SimError::file(place, detail));
         }
         self.open.push(path.to_owned());
         let mut tokens = Tokens::new(&text, place);
@@ -212,7 +205,7 @@ impl Reader {
             let detail = format!("source {name}: expected one block in it");
             return only
                 .map(Value::Block)
-                .ok_or_else(|| wrong(&tokens.place, detail));
+                .ok_or_else(|| SimError::file(&tokens.place, detail));
         }
         Ok(Value::Text(words))
     }
@@ -277,7 +270,7 @@ impl Tokens {
             Some((_, Token::Mark(mark))) => format!("{mark:?}"),
             None => "the end of the file".into(),
         };
-        wrong(
+        SimError::file(
             &self.place,
             format!("line {line}: expected {expected}, found {actual}"),
         )

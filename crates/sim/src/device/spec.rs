@@ -246,23 +246,12 @@ impl DeviceSpec {
             Some((name, text)) => (*name, *text),
             None if is_text => ("device file", name_or_text),
             None => {
-                return Err(SimError::Unknown {
-                    key: "device",
-                    name: name_or_text.into(),
-                    known: super::SHIPPED
-                        .iter()
-                        .map(|(n, _)| *n)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                })
+                let known = super::SHIPPED.iter().map(|(name, _)| *name);
+                return Err(SimError::unknown("device", name_or_text, known));
             }
         };
-        let wrong = |detail: String| SimError::DeviceFile {
-            place: place.into(),
-            detail,
-        };
-        let mut tree: Value = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        crate::config::change(&mut tree, changes).map_err(wrong)?;
+        let mut tree: Value = toml::from_str(text).map_err(|error| SimError::file(place, error))?;
+        crate::config::change(&mut tree, changes).map_err(|error| SimError::file(place, error))?;
         let sections = [
             "flash",
             "buffer",
@@ -277,7 +266,7 @@ impl DeviceSpec {
             let broken = sections
                 .iter()
                 .find(|section| !section_reads(section, &tree));
-            wrong(format!("[{}] {error}", broken.unwrap_or(&"top")))
+            SimError::file(place, format!("[{}] {error}", broken.unwrap_or(&"top")))
         })
     }
 

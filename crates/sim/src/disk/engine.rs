@@ -14,7 +14,7 @@ use super::result::{DiskLogged, DiskResult, WriteCacheUse};
 use super::source::{requests, Pace, Replayed, Source};
 use super::spec::DiskSpec;
 use crate::error::require;
-use crate::workload::trace::Replay;
+use crate::workload::Replay;
 use crate::{SimError, Stop};
 
 /// Commands between two checks of the stop flag.

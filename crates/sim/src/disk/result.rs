@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::model::Kind;
 use crate::engine::{Interval, Stationarity, Steady};
-use crate::workload::trace::ReplaySummary;
+use crate::workload::ReplaySummary;
 
 /// Figures of one run. Times are nanoseconds; means are over requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::steady::{Interval, Stationarity, Steady};
 use super::Command;
 use crate::device::Usage;
-use crate::workload::trace::ReplaySummary;
+use crate::workload::ReplaySummary;
 
 /// Buckets of the queue depth over time; their width doubles when they run out.
 const DEPTH_BUCKETS: usize = 512;

@@ -8,6 +8,6 @@ mod window;
 
 pub use events::EventQueue;
 pub use measure::{Logged, Measures, Report, Response, WarmUp};
-pub use run::{Simulation, SteppedDevice, Stop};
+pub use run::{Simulation, SteppedDevice};
 pub use steady::{Interval, Stationarity, Steady};
 pub use window::{Aging, Command, Window};

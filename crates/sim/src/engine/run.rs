@@ -4,9 +4,8 @@
 mod stepped;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, Stop};
 
 pub use stepped::SteppedDevice;
 
@@ -18,22 +17,6 @@ use crate::SimError;
 
 /// Steps between two checks of the stop flag; well under 1 ms.
 const STEPS_PER_LOOK: u32 = 4096;
-
-/// A flag that ends a running simulation from another thread.
-#[derive(Debug, Default)]
-pub struct Stop(AtomicBool);
-
-impl Stop {
-    /// Asks to stop.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a stop was requested.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// One device with its command window and the host's queue behind it.
 pub struct Simulation<D> {

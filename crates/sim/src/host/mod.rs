@@ -165,6 +165,13 @@ const fn entry(
     }
 }
 
+/// The scheduler of that name.
+fn scheduler_named(name: &str) -> Result<&'static SchedulerEntry, SimError> {
+    let known = SCHEDULERS.iter().map(|entry| entry.name);
+    let entry = SCHEDULERS.iter().find(|entry| entry.name == name);
+    entry.ok_or_else(|| SimError::unknown("scheduler", name, known))
+}
+
 /// All of them, one line each.
 #[rustfmt::skip]
 pub const SCHEDULERS: &[SchedulerEntry] = &[

@@ -203,13 +203,10 @@ pub struct Processes {
 impl Processes {
     /// Checked processes from TOML; `place` is where it comes from, for errors.
     pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
-        let wrong = |detail: String| SimError::DeviceFile {
-            place: place.into(),
-            detail,
-        };
-        let mut read: Processes = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        let mut read: Processes =
+            toml::from_str(text).map_err(|error| SimError::file(place, error))?;
         if read.processes.is_empty() {
-            return Err(wrong("there is no [[process]]".into()));
+            return Err(SimError::file(place, "there is no [[process]]"));
         }
         for (index, process) in read.processes.iter_mut().enumerate() {
             if process.name.is_empty() {

@@ -12,7 +12,7 @@ use super::queue::{Counts, Limits, Queue};
 use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
-use super::{Ctx, Scheduler, Settings, SCHEDULERS};
+use super::{scheduler_named, Ctx, Scheduler, Settings};
 use crate::{Completion, SimError, Stepped, Stop};
 use schedlab_model::Rng;
 
@@ -29,16 +29,7 @@ pub fn run(
     stop: &Stop,
 ) -> Result<HostResult, SimError> {
     job.settings.check()?;
-    let known: Vec<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
-    let entry = SCHEDULERS
-        .iter()
-        .find(|entry| entry.name == scheduler.scheduler);
-    let entry = entry.ok_or_else(|| SimError::Unknown {
-        key: "scheduler",
-        name: scheduler.scheduler.clone(),
-        known: known.join(", "),
-    })?;
-    (entry.run)(scheduler, job, device, stop)
+    (scheduler_named(&scheduler.scheduler)?.run)(scheduler, job, device, stop)
 }
 
 pub(super) fn with<S: Scheduler>(

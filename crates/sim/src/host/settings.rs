@@ -1,11 +1,11 @@
 //! Settings of a whole run, for all processes and schedulers.
 
+use schedlab_formats::TraceRecord;
 use serde::{Deserialize, Serialize};
 
 use super::process::Processes;
 use super::{Facts, Settings};
 use crate::error::{require, within};
-use crate::workload::trace::TraceRecord;
 use crate::workload::Real;
 use crate::SimError;
 

@@ -101,15 +101,7 @@ impl Settings {
     /// `bfq:slice_idle=0,low_latency=0`. Values carry no unit: they are as sysfs shows them.
     pub fn parse(text: &str) -> Result<Self, SimError> {
         let (scheduler, rest) = text.split_once(':').unwrap_or((text, ""));
-        let scheduler = scheduler.trim();
-        let names: Vec<&str> = super::SCHEDULERS.iter().map(|entry| entry.name).collect();
-        if !names.contains(&scheduler) {
-            return Err(SimError::Unknown {
-                key: "scheduler",
-                name: scheduler.into(),
-                known: names.join(", "),
-            });
-        }
+        let scheduler = super::scheduler_named(scheduler.trim())?.name;
         let mut settings = Settings {
             scheduler: scheduler.into(),
             values: BTreeMap::new(),

@@ -141,18 +141,16 @@ pub struct Model {
 impl Model {
     /// Reads, scales and checks.
     pub fn new(config: &DeviceConfig) -> Result<Self, SimError> {
-        let wrong = |detail: String| SimError::DeviceFile {
-            place: config.place.clone(),
-            detail,
-        };
-        let mut tree: Value = toml::from_str(&config.device).map_err(|e| wrong(e.to_string()))?;
-        change(&mut tree, &config.set).map_err(wrong)?;
+        let place = config.place.as_str();
+        let mut tree: Value =
+            toml::from_str(&config.device).map_err(|error| SimError::file(place, error))?;
+        change(&mut tree, &config.set).map_err(|error| SimError::file(place, error))?;
         let kind = tree.get("model").and_then(Value::as_str).unwrap_or("ssd");
         let spec = match kind {
             "disk" => Spec::Disk(Box::new(scaled_disk(tree, config)?)),
             "fixed" => {
                 let mut spec: FixedSpec =
-                    serde_json::from_value(tree).map_err(|e| wrong(e.to_string()))?;
+                    serde_json::from_value(tree).map_err(|error| SimError::file(place, error))?;
                 spec.size = Bytes(config.size_bytes.unwrap_or(spec.size.0));
                 Spec::Fixed(spec)
             }
@@ -250,11 +248,8 @@ fn facts(spec: &Spec, policy: &str) -> Facts {
 /// A disk of the requested size: every zone loses the same share of its cylinders, and the three
 /// seek times hold for what is left, so that a small device still has seeks over the whole stroke.
 fn scaled_disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
-    let wrong = |detail: String| SimError::DeviceFile {
-        place: config.place.clone(),
-        detail,
-    };
-    let mut spec: DiskSpec = serde_json::from_value(tree).map_err(|e| wrong(e.to_string()))?;
+    let wrong = |error| SimError::file(&config.place, error);
+    let mut spec: DiskSpec = serde_json::from_value(tree).map_err(wrong)?;
     if let Some(depth) = config.queue_depth {
         spec.queue_depth = depth as usize;
     }

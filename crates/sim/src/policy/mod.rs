@@ -174,15 +174,8 @@ impl PolicySpec {
         self.check()?;
         let name = self.name.to_ascii_lowercase();
         let entry = registry.iter().find(|(known, _, _)| *known == name);
-        let (_, _, make) = entry.ok_or_else(|| SimError::Unknown {
-            key: "policy",
-            name: self.name.clone(),
-            known: registry
-                .iter()
-                .map(|(known, _, _)| *known)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })?;
+        let known = registry.iter().map(|(known, _, _)| *known);
+        let (_, _, make) = entry.ok_or_else(|| SimError::unknown("policy", &self.name, known))?;
         Ok(make(self))
     }
 }

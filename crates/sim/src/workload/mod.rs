@@ -1,10 +1,11 @@
 //! Where requests come from: generators, traces, arrays.
 
 mod arrays;
+mod replay;
 mod synthetic;
-pub mod trace;
 
 pub use arrays::Arrays;
+pub use replay::{Replay, ReplayOptions, ReplaySummary, VolumeUse};
 pub use synthetic::{Arrival, Order, Synthetic, SyntheticSpec, NAMED};
 
 use schedlab_model::Request;
@@ -50,7 +51,7 @@ pub trait Source {
     }
 
     /// What was replayed so far, of a trace.
-    fn summary(&self) -> Option<trace::ReplaySummary> {
+    fn summary(&self) -> Option<ReplaySummary> {
         None
     }
 }

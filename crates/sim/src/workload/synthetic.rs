@@ -149,15 +149,8 @@ impl SyntheticSpec {
         let entry = NAMED
             .iter()
             .find(|(known, _, _)| known.eq_ignore_ascii_case(name));
-        let (_, _, spec) = entry.ok_or_else(|| SimError::Unknown {
-            key: "workload",
-            name: name.into(),
-            known: NAMED
-                .iter()
-                .map(|(known, _, _)| *known)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })?;
+        let known = NAMED.iter().map(|(known, _, _)| *known);
+        let (_, _, spec) = entry.ok_or_else(|| SimError::unknown("workload", name, known))?;
         if changes.is_empty() {
             return Ok(spec.clone());
         }

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use reads_by_wait::ReadsByWait;
 use schedlab_sim::device::{DeviceSpec, Serial};
-use schedlab_sim::engine::{Simulation, Stop, Window};
+use schedlab_sim::engine::{Simulation, Window};
 use schedlab_sim::policy::{Entry, PolicySpec};
 use schedlab_sim::workload::{Synthetic, SyntheticSpec};
+use schedlab_sim::Stop;
 
 const REGISTRY: &[Entry] = &[(
     "reads-by-wait",

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::device::{Device, DeviceSpec};
-use schedlab_sim::engine::{Aging, Logged, Report, Simulation, Stop, Window};
+use schedlab_sim::engine::{Aging, Logged, Report, Simulation, Window};
 use schedlab_sim::policy::{PolicySpec, POLICIES};
 use schedlab_sim::workload::{Incoming, Real};
+use schedlab_sim::Stop;
 
 /// What a random run is made of.
 #[derive(Clone, Debug)]

@@ -115,14 +115,15 @@ def show(shown: Shown, as_json: bool) -> None:
 
 def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
     """Run what the options mean and print it; with `verdict` or `--out` as an experiment."""
-    from schedlab.cli.show import run_and_present
-    from schedlab.run.admitted import Permission
     from schedlab.sim.jobs import job_of
 
     job = job_of(typed)
     if not (verdict or typed["out"] or typed["dry_run"]):
         show(job.run(), typed["as_json"])
         return
+    from schedlab.cli.show import run_and_present
+    from schedlab.run.admitted import Permission
+
     experiment, notes = job.experiment()
     warn(notes)
     run_and_present(experiment, Permission(), "sim", typed)

@@ -48,15 +48,9 @@ pub const POLICIES: &[Entry] = &[
 
 /// The registered policy of that name.
 pub(super) fn find(name: &str) -> Result<&'static Entry, SimError> {
-    let names = || POLICIES.iter().map(|(name, ..)| *name).collect::<Vec<_>>();
-    POLICIES
-        .iter()
-        .find(|(known, ..)| *known == name)
-        .ok_or_else(|| SimError::Unknown {
-            key: "policy",
-            name: name.into(),
-            known: names().join(", "),
-        })
+    let known = POLICIES.iter().map(|(known, ..)| *known);
+    let entry = POLICIES.iter().find(|(known, ..)| *known == name);
+    entry.ok_or_else(|| SimError::unknown("policy", name, known))
 }
 
 /// What a policy may know about a task. Real schedulers do not know `remaining_ns`; sjf and srtf

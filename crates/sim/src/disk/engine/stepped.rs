@@ -3,8 +3,6 @@
 
 use std::collections::VecDeque;
 
-use schedlab_model::{Bytes, Nanos, Request};
-
 use super::{Disk, DiskSpec, SimError};
 use crate::stepped::{Completion, Kind, Stepped, Submission};
 
@@ -65,13 +63,7 @@ impl Stepped for SteppedDisk {
             }
             Kind::Read | Kind::Write => {}
         }
-        let request = Request {
-            arrival: Nanos(at_ns),
-            offset: Bytes(submission.offset_bytes),
-            length: Bytes(submission.length_bytes),
-            is_write: submission.kind == Kind::Write,
-        };
-        self.disk.submit(tag, request)?;
+        self.disk.submit(tag, submission.request())?;
         self.waiting += 1;
         Ok(())
     }

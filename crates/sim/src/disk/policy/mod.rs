@@ -33,13 +33,9 @@ pub const POLICIES: &[Entry] = &[
 
 /// A new instance of the policy of that name.
 pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
-    let known: Vec<&str> = POLICIES.iter().map(|(known, ..)| *known).collect();
+    let known = POLICIES.iter().map(|(known, ..)| *known);
     let entry = POLICIES.iter().find(|(known, ..)| *known == name);
-    let (.., build) = entry.ok_or_else(|| SimError::Unknown {
-        key: "policy",
-        name: name.into(),
-        known: known.join(", "),
-    })?;
+    let (.., build) = entry.ok_or_else(|| SimError::unknown("policy", name, known))?;
     Ok(build())
 }
 

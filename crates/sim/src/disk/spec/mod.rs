@@ -96,13 +96,9 @@ impl DiskSpec {
 
     /// A shipped description with some keys changed (`cache.segments`, `rpm`, …).
     pub fn shipped_with(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
-        let known: Vec<&str> = SHIPPED.iter().map(|(known, _)| *known).collect();
+        let known = SHIPPED.iter().map(|(known, _)| *known);
         let entry = SHIPPED.iter().find(|(known, _)| *known == name);
-        let (place, text) = entry.ok_or_else(|| SimError::Unknown {
-            key: "device",
-            name: name.into(),
-            known: known.join(", "),
-        })?;
+        let (place, text) = entry.ok_or_else(|| SimError::unknown("device", name, known))?;
         Self::from_toml_with(place, text, changes)
     }
 
@@ -117,17 +113,14 @@ impl DiskSpec {
         text: &str,
         changes: &BTreeMap<String, Value>,
     ) -> Result<Self, SimError> {
-        let wrong = |detail: String| SimError::DeviceFile {
-            place: place.into(),
-            detail,
-        };
         let spec: DiskSpec = if changes.is_empty() {
             // Straight from the text: its errors name the line.
-            toml::from_str(text).map_err(|error| wrong(error.to_string()))?
+            toml::from_str(text).map_err(|error| SimError::file(place, error))?
         } else {
-            let mut tree: Value = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
-            crate::config::change(&mut tree, changes).map_err(wrong)?;
-            serde_json::from_value(tree).map_err(|error| wrong(error.to_string()))?
+            let mut tree: Value =
+                toml::from_str(text).map_err(|error| SimError::file(place, error))?;
+            crate::config::change(&mut tree, changes).map_err(|e| SimError::file(place, e))?;
+            serde_json::from_value(tree).map_err(|error| SimError::file(place, error))?
         };
         spec.check()?;
         Ok(spec)

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use schedlab_model::{Bytes, Nanos, Request};
-
 use super::{Device, Incoming, SimError, Simulation};
 use crate::stepped::{Completion, Kind, Stepped, Submission};
 
@@ -59,15 +57,9 @@ impl<D: Device> Stepped for SteppedDevice<D> {
             self.instant.push_back(Completion { tag, at_ns });
             return Ok(());
         }
-        let request = Request {
-            arrival: Nanos(at_ns),
-            offset: Bytes(submission.offset_bytes),
-            length: Bytes(submission.length_bytes),
-            is_write: submission.kind == Kind::Write,
-        };
         let incoming = Incoming {
             trim: submission.kind == Kind::Trim,
-            ..Incoming::from(request)
+            ..Incoming::from(submission.request())
         };
         self.simulation.check(&incoming)?;
         let command = self.simulation.command(&incoming);

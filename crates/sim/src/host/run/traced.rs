@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use schedlab_formats::TraceRecord;
+
 use super::super::process::ProcessSpec;
 use super::super::request::Op;
 use super::super::Scheduler;
 use super::{Event, Purpose, Running};
 use crate::error::require;
-use crate::workload::trace::TraceRecord;
 use crate::SimError;
 
 /// Each has a histogram and a row of the result.

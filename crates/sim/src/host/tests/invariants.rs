@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
+use schedlab_formats::TraceRecord;
 use schedlab_model::{Bytes, Histogram, Nanos, Request, Rng};
 
 use super::super::bfq::Bfq;
@@ -16,7 +17,6 @@ use super::super::queue::{Limits, Queue};
 use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
 use super::{bio, context, queue, Bench, MS};
 use crate::host::{IoContext, Scheduler, Settings};
-use crate::workload::trace::TraceRecord;
 use crate::workload::Real;
 use crate::{Completion, SimError, Stepped, Stop, Submission};
 
@@ -76,17 +76,16 @@ fn random_trace(seed: u64, count: u64) -> Vec<TraceRecord> {
         // Near each other, so that some are merged.
         let offset = rng.below(4000) * 4096 + rng.below(3) * (1 << 32);
         TraceRecord {
-            request: Request {
+            trim: rng.below(20) == 0,
+            device: rng.below(5) as u32,
+            is_async: rng.below(4) == 0,
+            ..Request {
                 arrival: Nanos(at_ns),
                 offset: Bytes(offset),
                 length: Bytes(4096 * (1 + rng.below(32))),
                 is_write: rng.below(2) == 1,
-            },
-            trim: rng.below(20) == 0,
-            latency: None,
-            device: rng.below(5) as u32,
-            process: None,
-            is_async: rng.below(4) == 0,
+            }
+            .into()
         }
     };
     (0..count).map(&mut record).collect()

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use schedlab_model::Nanos;
 use serde_json::Value;
 
-use super::super::fields::times;
+use super::super::fields::{times, within};
 use super::super::input::{Input, Line};
 use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
 use super::{Binary, SECTOR_BYTES};
-use schedlab_model::Nanos;
 
 const MAGIC: &[u8] = b"SCHEDLAB TRACE 1 ";
 const RECORD_BYTES: usize = 96;
@@ -155,11 +155,13 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
         return Ok(None);
     }
     let size = u32_at(bytes, 56);
+    let offset = times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?;
+    within(offset, size.into())?;
     let name = bytes[80..96].split(|byte| *byte == 0).next();
     Ok(Some(Full {
         arrival_ns: u64_at(bytes, 0),
         done_ns: u64_at(bytes, 16),
-        offset: times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?,
+        offset,
         bytes: size,
         is_write: operation == WRITE,
         is_discard: operation == DISCARD,

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use schedlab_model::Stop;
 use serde::Serialize;
 
 use super::formats::{format_named, FORMATS};
 use super::{Skipped, TraceError, TraceReader};
-use crate::Stop;
 
 const FLUSH_BYTES: usize = 128 << 10;
 const ASK_EVERY: u64 = 1 << 14;

@@ -1,11 +1,12 @@
-//! Block I/O traces, read as a stream: memory does not depend on the length of the trace.
+//! Block I/O traces that other programs wrote, read as a stream: memory does not depend on the
+//! length of the trace. Converted, counted, and as the scripts of a replay on a real device.
 //!
 //! [`open`] gives a [`TraceReader`], an iterator of records in the order of arrival. Plain, gzip,
 //! zstd and bzip2 files are detected by their first bytes, and formats by their first lines
 //! where that is unambiguous. A format is one file in `formats/` and one line in [`FORMATS`].
 //!
 //! ```
-//! use schedlab_sim::workload::trace::{read_bytes, TraceOptions};
+//! use schedlab_formats::{read_bytes, TraceOptions};
 //!
 //! let text = "0,20941264,8192,W,0.551706\n0,20939840,8192,R,0.554041\n";
 //! let reader = read_bytes("x.spc", text.into(), None, &TraceOptions::default()).unwrap();
@@ -14,6 +15,8 @@
 //! // Times are those since the first arrival.
 //! assert_eq!(records[1].request.arrival.0, 2_335_000);
 //! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod convert;
 mod error;
@@ -22,23 +25,21 @@ mod formats;
 mod input;
 mod reader;
 mod reorder;
-mod replay;
 mod script;
 mod stats;
 
 pub use convert::{convert, Converted};
 pub use error::{Mismatch, TraceError};
-pub use formats::{format_named, Format, FORMATS};
+pub use formats::{format_named, per_cpu_files, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};
-pub use replay::{Fit, Replay, ReplayOptions, ReplaySummary, VolumeUse};
 pub use script::{scripts, ScriptError, ScriptOptions, Scripts, Stream};
 pub use stats::{TraceStats, TraceSummary};
 
 use schedlab_model::{Bytes, Nanos, Request};
 use serde::{Deserialize, Serialize};
 
-use super::Incoming;
-use crate::SimError;
+/// What [`Fit::Compact`] moves.
+pub const UNIT_BYTES: u64 = 1 << 20;
 
 /// A request of a trace, with what else the trace knows about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +85,33 @@ pub struct TraceOptions {
     pub event: Event,
 }
 
-impl From<TraceRecord> for Incoming {
-    fn from(record: TraceRecord) -> Self {
-        Incoming {
-            request: record.request,
-            trim: record.trim,
-        }
-    }
+/// What becomes of addresses beyond the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// An error.
+    #[default]
+    Refuse,
+    /// Modulo the target's size. A request over its end is split by a simulation, and moved down
+    /// by a replay on a real device.
+    Wrap,
+    /// Units of [`UNIT_BYTES`] without the gaps between them: distances of reuse stay.
+    Compact,
+    /// Proportionally, from the span of the trace to the target.
+    Scale,
 }
 
-impl From<TraceError> for SimError {
-    fn from(error: TraceError) -> Self {
-        match error {
-            TraceError::Stopped => SimError::Stopped,
-            other => SimError::Source(Box::new(other)),
+/// A request of which no more is known.
+impl From<Request> for TraceRecord {
+    #[inline]
+    fn from(request: Request) -> Self {
+        TraceRecord {
+            request,
+            trim: false,
+            latency: None,
+            device: 0,
+            process: None,
+            is_async: false,
         }
     }
 }
@@ -105,19 +119,12 @@ impl From<TraceError> for SimError {
 /// A record from the parts that every format has.
 #[inline]
 fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRecord {
-    TraceRecord {
-        request: Request {
-            arrival: Nanos(arrival_ns),
-            offset: Bytes(offset),
-            length: Bytes(length),
-            is_write,
-        },
-        trim: false,
-        latency: None,
-        device: 0,
-        process: None,
-        is_async: false,
-    }
+    TraceRecord::from(Request {
+        arrival: Nanos(arrival_ns),
+        offset: Bytes(offset),
+        length: Bytes(length),
+        is_write,
+    })
 }
 
 #[cfg(test)]

@@ -141,6 +141,15 @@ pub fn times(value: u64, factor: u64, expected: &'static str) -> Result<u64, Mis
     value.checked_mul(factor).ok_or(Mismatch(expected))
 }
 
+/// Refuses a range that no file or device has: their addresses are those of lseek(2).
+#[inline]
+pub fn within(offset: u64, length: u64) -> Result<(), Mismatch> {
+    match offset.checked_add(length) {
+        Some(end) if end <= i64::MAX as u64 => Ok(()),
+        _ => Err(Mismatch("an end of the request below 2^63 bytes")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! A trace as the streams of a replay on a real device: one for each task that sent requests, with
 //! addresses that fit the target.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 
 use super::formats::schedlab::{read_whole, Full};
-use super::{open, Event, Fit, TraceError, TraceOptions};
+use super::{open, Event, Fit, TraceError, TraceOptions, UNIT_BYTES};
 
 /// Streams with a process of their own; the requests of all other tasks are in one more.
 const STREAMS_MAX: usize = 255;
 /// Requests that are kept in memory, 64 bytes each.
 const REQUESTS_MAX: usize = 4_000_000;
-/// The page cache and `compact` work on units of these.
+/// The most that one system call moves, read(2): whole pages below 2 GiB.
+const BYTES_MAX: u32 = 0x7fff_f000;
+/// The page cache works on units of it.
 const PAGE_BYTES: u64 = 4096;
-const UNIT_BYTES: u64 = 1 << 20;
 /// A record that lost a larger share is not the load.
 const LOST_SHARE_MAX: f64 = 0.01;
 /// A record is repeated no faster than this.
@@ -108,6 +109,7 @@ pub fn scripts(
     for one in &mut records {
         one.arrival_ns -= begin_ns;
         one.done_ns = one.done_ns.saturating_sub(begin_ns).max(one.arrival_ns);
+        one.bytes = one.bytes.min(BYTES_MAX);
     }
     let period_ns = records
         .iter()
@@ -125,8 +127,9 @@ pub fn scripts(
         .iter()
         .filter(begun)
         .for_each(|one| groups.record(one));
-    let touched_bytes = units(&records).len() as u64 * UNIT_BYTES;
-    let changed = fit(&mut records, touched_bytes, options)?;
+    let touched = Touched::by(&records);
+    let touched_bytes = touched.units * UNIT_BYTES;
+    let changed = fit(&mut records, &touched, options)?;
     let count = records.len();
     let streams = streams(records, period_ns, options.think_limit_ns);
     let ambiguous: u64 = streams.iter().map(|one| one.script.ambiguous).sum();
@@ -177,7 +180,7 @@ fn read(
     let mut reader = open(path, format, &reading)?;
     if reader.format().name == "schedlab" {
         let whole = read_whole(path, REQUESTS_MAX)?;
-        let seen = whole.records.len() as u64 + whole.lost;
+        let seen = whole.lost.saturating_add(whole.records.len() as u64);
         if whole.lost as f64 > LOST_SHARE_MAX * seen as f64 {
             return Err(ScriptError::Unfit {
                 message: format!(
@@ -191,10 +194,16 @@ fn read(
         return Ok((whole.records, whole.facts));
     }
     let mut records = Vec::new();
-    for record in reader.by_ref().take(REQUESTS_MAX) {
+    for record in reader.by_ref() {
         let record = record?;
+        if records.len() == REQUESTS_MAX {
+            return Err(ScriptError::Unfit {
+                message: format!("{}: more than {REQUESTS_MAX} requests", path.display()),
+                hint: "replay a part of it: its first lines in a file of their own",
+            });
+        }
         let (at, request) = (record.request.arrival.0, record.request);
-        let ends = record.latency.map(|latency| at + latency.0);
+        let ends = record.latency.map(|latency| at.saturating_add(latency.0));
         if ends.is_none() && timing != Timing::Open {
             return Err(ScriptError::Unfit {
                 message: format!(
@@ -208,7 +217,7 @@ fn read(
             arrival_ns: at,
             done_ns: ends.unwrap_or(at),
             offset: request.offset.0,
-            bytes: request.length.0.min(u64::from(u32::MAX >> 1)) as u32,
+            bytes: u32::try_from(request.length.0).unwrap_or(u32::MAX),
             is_write: request.is_write,
             is_discard: record.trim,
             is_async: record.is_async,
@@ -224,21 +233,48 @@ fn read(
     Ok((records, Value::Null))
 }
 
-/// Numbers of the 1 MiB units that are touched.
-fn units(records: &[Full]) -> BTreeSet<u64> {
-    let moving = records.iter().filter(|one| one.bytes > 0);
-    let range = |one: &Full| one.offset / UNIT_BYTES..=(end_of(one) - 1) / UNIT_BYTES;
-    moving.flat_map(range).collect()
+/// The units that are touched.
+#[derive(Default)]
+struct Touched {
+    /// First, end, and how many are touched before, of each range without a gap.
+    ranges: Vec<(u64, u64, u64)>,
+    units: u64,
+}
+
+impl Touched {
+    fn by(records: &[Full]) -> Self {
+        let moving = records.iter().filter(|one| one.bytes > 0);
+        let range = |one: &Full| (one.offset / UNIT_BYTES, end_of(one).div_ceil(UNIT_BYTES));
+        let mut each: Vec<(u64, u64)> = moving.map(range).collect();
+        each.sort_unstable();
+        let mut touched = Touched::default();
+        for (first, end) in each {
+            match touched.ranges.last_mut() {
+                Some(last) if first <= last.1 => last.1 = last.1.max(end),
+                _ => touched.ranges.push((first, end, touched.units)),
+            }
+            let last = touched.ranges[touched.ranges.len() - 1];
+            touched.units = last.2 + last.1 - last.0;
+        }
+        touched
+    }
+
+    /// How many are touched before this one, which is.
+    fn place(&self, unit: u64) -> u64 {
+        let range = self.ranges.partition_point(|range| range.0 <= unit) - 1;
+        let (first, _, before) = self.ranges[range];
+        before + unit - first
+    }
 }
 
 fn end_of(record: &Full) -> u64 {
-    record.offset.saturating_add(u64::from(record.bytes))
+    record.offset + u64::from(record.bytes)
 }
 
 /// Makes every address one of the target; how many were moved, and how many were widened.
 fn fit(
     records: &mut [Full],
-    touched_bytes: u64,
+    touched: &Touched,
     options: &ScriptOptions,
 ) -> Result<(u64, u64), ScriptError> {
     let size = options.size_bytes / UNIT_BYTES * UNIT_BYTES;
@@ -247,7 +283,7 @@ fn fit(
     if size > 0 && end > size {
         let longest = records.iter().map(|one| u64::from(one.bytes)).max();
         let needed = match options.fit {
-            Fit::Compact => touched_bytes,
+            Fit::Compact => touched.units * UNIT_BYTES,
             Fit::Wrap => longest.unwrap_or(0),
             Fit::Refuse | Fit::Scale => end,
         };
@@ -261,11 +297,10 @@ fn fit(
                 hint: "a larger target (--scratch SIZE), or addresses modulo its size: --fit wrap",
             });
         }
-        let places: HashMap<u64, u64> = units(records).into_iter().zip(0..).collect();
         for one in records.iter_mut().filter(|one| one.bytes > 0) {
             let from = one.offset;
             one.offset = match options.fit {
-                Fit::Compact => places[&(from / UNIT_BYTES)] * UNIT_BYTES + from % UNIT_BYTES,
+                Fit::Compact => touched.place(from / UNIT_BYTES) * UNIT_BYTES + from % UNIT_BYTES,
                 _ => (from % size).min(size - u64::from(one.bytes)),
             };
             moved += u64::from(one.offset != from);
@@ -380,5 +415,69 @@ impl Figures {
             })
         });
         shown.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offset and length in MiB of each request as scripts have them; nothing where it is refused.
+    fn placed(
+        name: &str,
+        requests: &[(f64, f64)],
+        fit: Fit,
+        size_mib: u64,
+    ) -> Option<Vec<(f64, f64)>> {
+        let mib = |bytes: f64| (bytes * UNIT_BYTES as f64) as u64;
+        let line = |(at, (offset, length)): (usize, &(f64, f64))| {
+            format!("1,R,{},{},{at}\n", mib(*offset), mib(*length))
+        };
+        let text: String = requests.iter().enumerate().map(line).collect();
+        let path =
+            std::env::temp_dir().join(format!("schedlab-script-{name}-{}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let options = ScriptOptions {
+            timing: Timing::Open,
+            fit,
+            reads_only: false,
+            think_limit_ns: 0,
+            size_bytes: size_mib * UNIT_BYTES,
+            block_bytes: 512,
+        };
+        let made = scripts(&path, Some("alibaba"), &options);
+        std::fs::remove_file(&path).unwrap();
+        let steps = made.ok()?.streams[0].script.steps.clone();
+        let part = |bytes: u64| bytes as f64 / UNIT_BYTES as f64;
+        Some(
+            steps
+                .iter()
+                .map(|step| (part(step.offset), part(step.bytes.into())))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn compacting_leaves_out_the_units_that_nobody_touches() {
+        let requests = [
+            (900.5, 0.25),
+            (3.0, 1.0),
+            (4.5, 1.0),
+            (5.0, 0.5),
+            (77.0, 0.5),
+        ];
+        let expected = [(4.5, 0.25), (0.0, 1.0), (1.5, 1.0), (2.0, 0.5), (3.0, 0.5)];
+        assert_eq!(
+            placed("compact", &requests, Fit::Compact, 5).unwrap(),
+            expected
+        );
+        assert_eq!(placed("compact-4", &requests, Fit::Compact, 4), None);
+    }
+
+    #[test]
+    fn wrapping_moves_down_what_would_reach_over_the_end() {
+        let requests = [(9.75, 0.5), (13.0, 1.0)];
+        let placed = placed("wrap", &requests, Fit::Wrap, 10);
+        assert_eq!(placed.unwrap(), [(9.5, 0.5), (3.0, 1.0)]);
     }
 }

@@ -4,33 +4,36 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
+use schedlab_formats::{
+    open, per_cpu_files, Event, Fit, Skipped, TraceError, TraceOptions, TraceReader, TraceRecord,
+    UNIT_BYTES,
+};
 use schedlab_model::{Bytes, Nanos, Request};
 use serde::{Deserialize, Serialize};
 
-use super::reader::{open, Skipped, TraceReader};
-use super::{formats, Event, TraceOptions, TraceRecord};
+use super::{Incoming, Real, Source};
 use crate::error::require;
-use crate::workload::{Incoming, Real, Source};
 use crate::SimError;
 
-/// Regions of volumes begin at multiples of it, and `compact` moves units of it.
-const UNIT_BYTES: u64 = 1 << 20;
 /// Volumes that an error names.
 const NAMED_MAX: usize = 16;
 
-/// What becomes of addresses beyond the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fit {
-    /// An error.
-    #[default]
-    Refuse,
-    /// Modulo the device's size; a request over its end is split.
-    Wrap,
-    /// Units of 1 MiB numbered by first touch: distances of reuse stay.
-    Compact,
-    /// Proportionally, from the span of the trace to the device.
-    Scale,
+impl From<TraceRecord> for Incoming {
+    fn from(record: TraceRecord) -> Self {
+        Incoming {
+            request: record.request,
+            trim: record.trim,
+        }
+    }
+}
+
+impl From<TraceError> for SimError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Stopped => SimError::Stopped,
+            other => SimError::Source(Box::new(other)),
+        }
+    }
 }
 
 /// How a trace is read and replayed.
@@ -212,7 +215,7 @@ impl Replay {
 
     /// Reads the whole trace once: where its volumes end, and how fast requests come.
     fn survey(&mut self, format: Option<&str>, chosen: Option<&[String]>) -> Result<(), SimError> {
-        let is_file = self.path.is_file() || formats::per_cpu_files(&self.path).is_some();
+        let is_file = self.path.is_file() || per_cpu_files(&self.path).is_some();
         if !is_file {
             let detail = format!(
                 "{}: volumes, fit = scale and rate need a file that can be read twice",

@@ -262,7 +262,7 @@ fn known() -> String {
 }
 
 /// The files `path.blktrace.N` that blktrace wrote, one per CPU, when `path` itself is none.
-pub(super) fn per_cpu_files(path: &Path) -> Option<Vec<PathBuf>> {
+pub fn per_cpu_files(path: &Path) -> Option<Vec<PathBuf>> {
     if path.exists() {
         return None;
     }

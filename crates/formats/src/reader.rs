@@ -7,6 +7,7 @@ use schedlab_model::Nanos;
 use serde::Serialize;
 
 use super::error::shown;
+use super::fields::within;
 use super::formats::{self, Binary, Format, Kind, Memory};
 use super::input::{Input, Line};
 use super::reorder::Reorder;
@@ -360,8 +361,6 @@ fn checked(record: Option<TraceRecord>) -> Parsed {
     if request.length.0 > LENGTH_BYTES_MAX && !record.trim {
         return Err(Mismatch("a request of at most 4 GiB"));
     }
-    if request.offset.0.checked_add(request.length.0).is_none() {
-        return Err(Mismatch("an end of the request below 2^64 bytes"));
-    }
+    within(request.offset.0, request.length.0)?;
     Ok((request.length.0 > 0).then_some(record))
 }
