@@ -187,6 +187,8 @@ fn try_scripts(data: &[u8]) -> bool {
     const TIMINGS: [Timing; 3] = [Timing::Dependent, Timing::Open, Timing::Closed];
     const FITS: [Fit; 4] = [Fit::Refuse, Fit::Wrap, Fit::Compact, Fit::Scale];
     let path = script_file();
+    // A new file: what replaces another's content is flushed to the disk.
+    let _ = std::fs::remove_file(&path);
     if std::fs::write(&path, data).is_err() {
         return false;
     }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use schedlab_model::Stop;
+
 use super::*;
 
 pub(super) fn options() -> TraceOptions {
@@ -466,14 +468,7 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
         let mut reader = read_bytes("t", text.to_vec(), Some("mqsim"), &options()).unwrap();
         let mut out = Vec::new();
         let path = std::path::Path::new("out");
-        let counts = convert(
-            &mut reader,
-            &mut out,
-            path,
-            format.name,
-            &crate::Stop::default(),
-        )
-        .unwrap();
+        let counts = convert(&mut reader, &mut out, path, format.name, &Stop::default()).unwrap();
         assert_eq!(counts.requests, 2);
         let after = read(&out, Some(format.name), &options());
         for (a, b) in before.iter().zip(&after) {
@@ -491,7 +486,7 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
 fn converted(text: &[u8], from: &str, to: &str) -> (String, u64) {
     let mut reader = read_bytes("t", text.to_vec(), Some(from), &options()).unwrap();
     let (mut out, path) = (Vec::new(), std::path::Path::new("out"));
-    let counts = convert(&mut reader, &mut out, path, to, &crate::Stop::default()).unwrap();
+    let counts = convert(&mut reader, &mut out, path, to, &Stop::default()).unwrap();
     (String::from_utf8(out).unwrap(), counts.trims_left_out)
 }
 

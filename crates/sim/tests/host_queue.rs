@@ -1,6 +1,7 @@
 //! The host's queue in front of the disk: with nothing to do it changes nothing.
 #![allow(clippy::unwrap_used)]
 
+use schedlab_formats::TraceRecord;
 use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::disk::{replay_logged, DiskSpec, Pace, SteppedDisk};
 use schedlab_sim::host::{run, HostJob, HostSettings, Processes, Settings, PRESETS};
@@ -126,17 +127,15 @@ fn what_is_under_way_at_the_end_is_answered_and_counts_only_as_a_latency() {
 /// A record of a trace that reads the 4 KiB at `place`.
 fn read(at_ms: u64, place: u64, process: u32) -> TraceRecord {
     TraceRecord {
-        request: Request {
+        device: 1,
+        process: Some(process),
+        ..Request {
             arrival: Nanos(at_ms * 1_000_000),
             offset: Bytes(place * 4096),
             length: Bytes(4096),
             is_write: false,
-        },
-        trim: false,
-        latency: None,
-        device: 1,
-        process: Some(process),
-        is_async: false,
+        }
+        .into()
     }
 }
 
