@@ -200,6 +200,7 @@ fn try_scripts(data: &[u8]) -> bool {
                 fit,
                 reads_only: i == 1,
                 think_limit_ns: 1_000_000,
+                figures_ns: 0,
                 size_bytes,
                 block_bytes: 512 << (3 * (i % 2)),
             };

@@ -111,22 +111,16 @@ pub fn scripts(
         one.done_ns = one.done_ns.saturating_sub(begin_ns).max(one.arrival_ns);
         one.bytes = one.bytes.min(BYTES_MAX);
     }
-    let period_ns = records
-        .iter()
-        .map(|one| one.done_ns)
-        .max()
-        .unwrap_or(0)
-        .max(PERIOD_NS_MIN);
+    let last_ns = records.iter().map(|one| one.done_ns).max();
+    let period_ns = last_ns.unwrap_or(0).max(PERIOD_NS_MIN);
     let mut groups = Figures::default();
     let figures_ns = match options.figures_ns {
         0 => period_ns,
         some => period_ns.min(some),
     };
     let begun = |one: &&Full| one.arrival_ns < figures_ns;
-    records
-        .iter()
-        .filter(begun)
-        .for_each(|one| groups.record(one));
+    let counted = records.iter().filter(begun);
+    counted.for_each(|one| groups.record(one));
     let touched = Touched::by(&records);
     let touched_bytes = touched.units * UNIT_BYTES;
     let changed = fit(&mut records, &touched, options)?;
@@ -442,6 +436,7 @@ mod tests {
             fit,
             reads_only: false,
             think_limit_ns: 0,
+            figures_ns: 0,
             size_bytes: size_mib * UNIT_BYTES,
             block_bytes: 512,
         };
