@@ -47,9 +47,10 @@ def inside() -> None:
     assert f"version {new}" in own.read_text() and "\noptions maxcpus=1\n" in own.read_text()
     SystemdBoot().check("a", new, "")  # ours is no entry of a kernel
     SystemdBoot().boot_once("a", new, "")
-    assert oneshot() == f"m-{new}.conf"
+    SystemdBoot().reset(keep=True)
+    assert oneshot() == f"m-{new}.conf" == SystemdBoot().chosen() and not own.exists()
     SystemdBoot().reset()
-    assert oneshot() == "" and not own.exists() and len([*entries.iterdir()]) == 2
+    assert oneshot() == "" == SystemdBoot().chosen() and len([*entries.iterdir()]) == 2
     with pytest.raises(SpecError, match=r"lists no Linux 6\.2"):
         SystemdBoot().check("a", "6.2", "")
 

@@ -14,8 +14,10 @@ from schedlab.app.recovering import recover_all
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, SpecError
-from schedlab.host import bootloader, journal
+from schedlab.host import bootloader, boots_held, doctor, journal
 from schedlab.kinds import Outcome
+from schedlab.spec import to_json
+from schedlab.spec.checked_line import encode
 from schedlab.store.folder import Folder
 
 # In the order of this seed the default kernel comes first.
@@ -170,10 +172,12 @@ def test_recover_restores_the_default_and_removes_the_unit(machine):
     assert '"boots" "next"' in text and text.count('"--trust"') == 1
     shown = recover_all(None, dry_run=True).removed
     assert str(unit) in shown and unit.exists() and plans.held()
+    (fact,) = doctor.boots()
+    assert str(machine.directory / "plan") in fact.found and fact.command == "schedlab boots status"
     assert recover_all(None, dry_run=False).removed == shown
     assert not unit.exists() and not (root / plans.WANTED).is_symlink() and plans.held() is None
     assert (machine.directory / "next").read_text().strip() == ""
-    assert recover_all(None, dry_run=False).removed == []
+    assert recover_all(None, dry_run=False).removed == [] == [*doctor.boots()]
 
 
 def test_one_boot_of_each_is_said_to_be_that_and_more_are_asked_for(machine):
@@ -205,6 +209,11 @@ def test_a_boot_is_told_by_its_kernel_and_its_command_line(tmp_path, line, reaso
     assert reason in is_other(plan, kind, "6.1", line)
     assert bool(is_other(plan, kind, "6.1", line)) == bool(reason)
     assert "Linux 6.2 runs, not 6.1" in is_other(plan, kind, "6.2", line)
+
+
+def test_facts_that_all_boots_share_are_those_of_the_result():
+    tables = [{"cpu": {"model": "x", "MHz": n}, "kernel": n, "HZ": 250} for n in range(2)]
+    assert plans._common(tables) == {"cpu": {"model": "x"}, "HZ": 250}
 
 
 def test_what_needs_no_reboot_is_refused(machine):
@@ -250,6 +259,20 @@ def test_grub_boots_each_kernel_once_and_then_its_default(grub):
     assert "simple" in environment(grub)  # the entry of the menu itself
     grub.reset()
     assert environment(grub) == ""
+
+
+def test_an_entry_that_another_program_chose_meanwhile_stays(grub, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    held = boots_held.Held("plan", root=str(tmp_path), entry=grub.check("a", OLD, ""))
+    for chosen, left in ((held.entry, ""), ("mine", "next_entry=mine\n")):
+        file = boots_held.held_file()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(encode(to_json(held)) + "\n")
+        grub.boot_once("a", OLD, "")
+        assert "the default" in boots_held.give_back(dry_run=True)[0]
+        subprocess.run(["grub-reboot", f"--boot-directory={tmp_path / 'boot'}", chosen], check=True)
+        (line,) = boots_held.give_back()
+        assert ("'mine'" in line) is bool(left) and environment(grub) == left
 
 
 def test_grub_gets_an_entry_of_ours_for_words_of_the_command_line(grub):

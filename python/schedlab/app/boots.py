@@ -20,7 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,25 +154,27 @@ class Boots:
             if due is not None and self._is_here(due, observer):
                 self._measure(due, permission, observer)
             if self.due is None:
-                return self.end()
+                return self.end(observer)
             self._choose(self.due)
             return None
 
-    def end(self) -> Result:
+    def end(self, observer: Observer = SILENT) -> Result:
         """Restore the boot loader, and join the whole rounds. SpecError where there is none."""
         if (of := held()) and Path(of.directory) == self.path:
-            give_back()
+            observer.report(give_back()[0])
         return Result(joined(self))
 
-    def hold(self, *files: Path) -> None:
-        """Note what outlives a reboot before it is done."""
+    def hold(self, *files: Path, entry: str | None = None) -> None:
+        """Note what outlives a reboot before it is done: files, the entry of the next boot."""
         known = held() or Held(str(self.path), self.plan.command, str(self.root))
         if Path(known.directory) != self.path:
             raise SpecError(f"boots of {known.directory} are under way", "schedlab boots end")
         names = dict.fromkeys([*known.files, *map(str, files)])
+        chosen = known.entry if entry is None else entry
         file = held_file()
         make_directory(file.parent)
-        write_atomic(file, encode(to_json(replace(known, files=tuple(names)))) + "\n")
+        noted = replace(known, files=tuple(names), entry=chosen)
+        write_atomic(file, encode(to_json(noted)) + "\n")
 
     def install_unit(self, words: Sequence[str]) -> None:
         """Have systemd go on after every reboot: `schedlab boots next DIR --reboot WORDS`."""
@@ -277,7 +279,7 @@ class Boots:
                 f"the default is booted again; try again: schedlab boots next {self.path}",
             )
         loader = loaders.bootloader(self.plan.command, self.root)
-        self.hold()
+        self.hold(entry=loader.check(kind.label, kind.kernel, kind.cmdline))
         self.append("chosen", number)
         loader.boot_once(kind.label, kind.kernel, kind.cmdline)
 
@@ -370,8 +372,17 @@ def _moved(plan: BootPlan, number: int, record: Record) -> Record:
 
 def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) -> dict[str, Any]:
     """What all boots agree in, and the facts of each kind, from its first boot."""
-    first = records[0].host
     kinds = {plan.kind_of(n).label: dict(records[n].host) for n in reversed(numbers)}
-    common = {key: value for key, value in first.items()
-              if all(record.host.get(key) == value for record in records)}  # fmt: skip
-    return {**common, "boots": kinds}
+    return {**_common([record.host for record in records]), "boots": kinds}
+
+
+def _common(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is the same in all tables, and in the tables inside them."""
+    common: dict[str, Any] = {}
+    for key, value in tables[0].items():
+        others = [table.get(key) for table in tables]
+        if all(isinstance(other, Mapping) for other in others):
+            common[key] = _common(others)  # type: ignore[arg-type]
+        elif all(other == value for other in others):
+            common[key] = value
+    return common

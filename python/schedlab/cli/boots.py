@@ -129,8 +129,13 @@ def _show(plan: Boots, as_json: bool, words: Sequence[str] = ()) -> None:
 @folder_argument
 @json_option
 def end(folder: Path | None, as_json: bool) -> None:
-    """Boot the default again, remove the unit, and show the result of the whole rounds."""
-    from schedlab.app.boots import Boots
-    from schedlab.cli.show import present
+    """Boot the default again, remove the unit, and show the result of the whole rounds.
 
-    present(Boots(folder).end(), as_json)
+    An entry that another program has chosen for the next boot stays.
+    """
+    from schedlab.app.boots import Boots
+    from schedlab.cli.show import measuring, present
+
+    with measuring() as observer:
+        result = Boots(folder).end(observer)
+    present(result, as_json)

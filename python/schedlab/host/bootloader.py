@@ -20,6 +20,8 @@ from schedlab.errors import HostError, SpecError, nearest
 
 TIMEOUT_S = 60.0
 ENTRY = "schedlab-boots"
+_OF_LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"  # of all variables of such boot loaders
+ONESHOT = Path("/sys/firmware/efi/efivars", f"LoaderEntryOneShot-{_OF_LOADER}")
 _BEGIN, _END = f"# {ENTRY} begins\n", f"# {ENTRY} ends\n"
 _OURS = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
 _MENU = re.compile(r"\s*(submenu|menuentry)\s+(['\"])(?P<title>.*?)\2(?P<rest>.*)\{\s*")
@@ -30,14 +32,19 @@ _LINUX = re.compile(r"\s*linux(?:16|efi)?\s+(\S+)(.*)")
 class Bootloader(Protocol):
     """What chooses the next kernel."""
 
-    def check(self, label: str, kernel: str, cmdline: str) -> None:
-        """SpecError or HostError where this kernel, with these words, cannot be booted."""
+    def check(self, label: str, kernel: str, cmdline: str) -> str:
+        """The entry of this kernel with these words ("": it has no name). SpecError or HostError
+        where that cannot be booted.
+        """
 
     def boot_once(self, label: str, kernel: str, cmdline: str) -> None:
         """The next boot, and only that, is this one. HostError with what the program printed."""
 
-    def reset(self) -> None:
-        """The next boot is the default again, and what `boot_once` made is gone."""
+    def chosen(self) -> str:
+        """The entry of the next boot; "" for the default, and where that is not known."""
+
+    def reset(self, keep: bool = False) -> None:
+        """The next boot is the default again, unless `keep`; what `boot_once` made is gone."""
 
 
 def bootloader(command: str = "", root: Path = Path("/")) -> Bootloader:
@@ -64,15 +71,20 @@ class ByCommand:
 
     command: str
 
-    def check(self, label: str, kernel: str, cmdline: str) -> None:
+    def check(self, label: str, kernel: str, cmdline: str) -> str:
         """Any kernel: only the command knows which ones there are."""
+        return ""
 
     def boot_once(self, label: str, kernel: str, cmdline: str) -> None:
         """Run it with the label, kernel and words of the next boot."""
         about = {"SCHEDLAB_BOOT": label, "SCHEDLAB_KERNEL": kernel, "SCHEDLAB_CMDLINE": cmdline}
         _output("sh", "-c", self.command, environment=about)
 
-    def reset(self) -> None:
+    def chosen(self) -> str:
+        """Only the command knows."""
+        return ""
+
+    def reset(self, keep: bool = False) -> None:
         """Run it with empty ones."""
         self.boot_once("", "", "")
 
@@ -84,25 +96,26 @@ class Grub:
         self.directory = directory
         self._custom = directory / "custom.cfg"
 
-    def check(self, label: str, kernel: str, cmdline: str) -> None:
+    def check(self, label: str, kernel: str, cmdline: str) -> str:
         """SpecError unless `grub.cfg` has that kernel, clears the entry, and reads `custom.cfg`."""
         text = (self.directory / "grub.cfg").read_text(errors="replace")
-        _named(text, kernel, self.directory)
+        entry, _ = _named(text, kernel, self.directory)
         for word, use in (("next_entry", "boots an entry once"), ("custom.cfg", "has our entries")):
             if word not in text and (cmdline or word == "next_entry"):
                 raise SpecError(
                     f"{self.directory}/grub.cfg has no {word}, which {use}",
                     "make it by grub-mkconfig with all of /etc/grub.d, or use --with COMMAND",
                 )
+        return ENTRY if cmdline else entry
 
     def boot_once(self, label: str, kernel: str, cmdline: str) -> None:
         """Set the entry; with words one of ours, a copy of the kernel's, in `custom.cfg`."""
-        self.check(label, kernel, cmdline)
+        entry = self.check(label, kernel, cmdline)
         text = (self.directory / "grub.cfg").read_text(errors="replace")
-        entry, lines = _named(text, kernel, self.directory)
+        _, lines = _named(text, kernel, self.directory)
         ours = ""
         if cmdline:
-            entry, kernels_own = ENTRY, _LINUX.fullmatch
+            kernels_own = _LINUX.fullmatch
             body = [f"{line} {cmdline}" if kernels_own(line) else line for line in lines]
             title = f"schedlab: {kernel} {cmdline}".replace("'", "")
             head = f"menuentry '{title}' --id '{ENTRY}' {{"
@@ -110,15 +123,21 @@ class Grub:
         self._write_custom(ours)
         self._run("reboot", f"--boot-directory={self.directory.parent}", entry)
 
-    def reset(self) -> None:
-        """Unset the entry where it is still there, and remove ours."""
+    def chosen(self) -> str:
+        """`next_entry` of the environment block."""
         environment = self.directory / "grubenv"
-        if environment.exists():
-            self._run("editenv", str(environment), "unset", "next_entry")
+        listed = self._run("editenv", str(environment), "list") if environment.exists() else ""
+        values = dict(line.partition("=")[::2] for line in listed.splitlines())
+        return values.get("next_entry", "")
+
+    def reset(self, keep: bool = False) -> None:
+        """Unset the entry where it is still there, and remove ours."""
+        if not keep and self.chosen():
+            self._run("editenv", str(self.directory / "grubenv"), "unset", "next_entry")
         self._write_custom("")
 
-    def _run(self, program: str, *words: str) -> None:
-        _output(f"{self.directory.name}-{program}", *words)
+    def _run(self, program: str, *words: str) -> str:
+        return _output(f"{self.directory.name}-{program}", *words)
 
     def _write_custom(self, ours: str) -> None:
         """`custom.cfg` with our entry in the place of an earlier one; gone when nothing is left."""
@@ -166,24 +185,30 @@ class SystemdBoot:
         lists = (value if isinstance(value, list) else [value] for value in values)
         self._entries = [entry for entries in lists for entry in entries]
 
-    def check(self, label: str, kernel: str, cmdline: str) -> None:
+    def check(self, label: str, kernel: str, cmdline: str) -> str:
         """SpecError unless there is an entry of that kernel, with a file where words are added."""
-        self._named(kernel, bool(cmdline))
+        entry = self._named(kernel, bool(cmdline))
+        return f"{ENTRY}.conf" if cmdline else str(entry["id"])
 
     def boot_once(self, label: str, kernel: str, cmdline: str) -> None:
         """Set the entry; with words one of ours, a copy of the kernel's file."""
-        entry = self._named(kernel, bool(cmdline))
-        name = str(entry["id"])
+        name = self.check(label, kernel, cmdline)
         if cmdline:
-            path = Path(entry["path"])
+            path = Path(self._named(kernel, True)["path"])
             lines = path.read_text().splitlines()
-            name = f"{ENTRY}.conf"
             write_file(path.parent / name, "\n".join([*lines, f"options {cmdline}", ""]))
         _output("bootctl", "set-oneshot", name)
 
-    def reset(self) -> None:
+    def chosen(self) -> str:
+        """The variable, in UTF-16 behind four bytes of attributes."""
+        with contextlib.suppress(OSError):
+            return ONESHOT.read_bytes()[4:].decode("utf-16-le", "replace").partition("\0")[0]
+        return ""
+
+    def reset(self, keep: bool = False) -> None:
         """Clear the entry, and remove ours."""
-        _output("bootctl", "set-oneshot", "")
+        if not keep:
+            _output("bootctl", "set-oneshot", "")
         for each in self._entries:
             if each.get("path"):
                 (Path(each["path"]).parent / f"{ENTRY}.conf").unlink(missing_ok=True)

@@ -13,13 +13,15 @@ from schedlab.spec.checked_line import decode
 
 @dataclass(frozen=True)
 class Held:
-    """The plan's directory, its boot loader (a command of the user's, or that below `root`), and
-    files of ours."""
+    """The plan's directory, its boot loader (a command of the user's, or that below `root`), files
+    of ours, and the `entry` that was chosen last.
+    """
 
     directory: str
     command: str = ""
     root: str = "/"
     files: tuple[str, ...] = ()
+    entry: str = ""
 
 
 def held_file(state: Path | None = None) -> Path:
@@ -40,13 +42,19 @@ def held(state: Path | None = None) -> Held | None:
 
 
 def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
-    """Boot the default again, and remove the unit: what was done (or would be), a line each."""
+    """Boot the default again, and remove the unit: what was done (or would be), a line each. What
+    another program has chosen since stays.
+    """
     of = held(state)
     if of is None:
         return []
-    lines = [f"next boot: the default (boots of {of.directory})", *of.files]
+    loader = loaders.bootloader(of.command, Path(of.root))
+    chosen = loader.chosen()
+    is_foreign = chosen not in ("", of.entry)
+    what = f"{chosen!r}, which another program chose, stays" if is_foreign else "the default"
+    lines = [f"next boot: {what} (boots of {of.directory})", *of.files]
     if not dry_run:
-        loaders.bootloader(of.command, Path(of.root)).reset()
+        loader.reset(keep=is_foreign)
         for name in of.files:
             Path(name).unlink(missing_ok=True)
         held_file(state).unlink()

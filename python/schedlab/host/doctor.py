@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, journal, knobs, leftovers, owned, setters, shelter, udev
+from schedlab.host import (
+    boots_held,
+    devices,
+    facts,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    setters,
+    shelter,
+    udev,
+)
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -393,6 +404,13 @@ def session() -> Iterator[Fact]:
             yield Fact("journal", f"{path} of a session that died", follows, "schedlab recover")
 
 
+def boots() -> Iterator[Fact]:
+    """The plan of boots that is under way."""
+    if of := boots_held.held():
+        follows = "the next boot may be one of its kernels"
+        yield Fact("boots", f"a plan in {of.directory}", follows, "schedlab boots status")
+
+
 def quanta(requested_ms: Sequence[int]) -> Iterator[Fact]:
     """HZ, and what each requested round-robin quantum becomes: a whole number of ticks, up."""
     ticks = knobs.ticks_per_second()
@@ -480,6 +498,7 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "emulated device": emulated_devices,
     "tools": tools,
     "journal": session,
+    "boots": boots,
     "guardian": guardian,
     "left-over files": left_over,
 }
