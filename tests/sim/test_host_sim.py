@@ -14,8 +14,8 @@ from schedlab import _core
 from schedlab.app.sweep_result import doubts, ending
 from schedlab.cli import cli
 from schedlab.errors import SpecError
+from schedlab.sim.experiments import process_names
 from schedlab.sim.host import HostSimulation, presets, split_schedulers
-from schedlab.sim.host_compare import process_names
 from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published, sentences
 from schedlab.sim.sweep import read_sweep, run_point
 

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim import iozone_model as iozone
 from schedlab.sim import read_sweep, run_sweep
+from schedlab.sim.device import device_text
 from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.experiments import (
     disk_experiment,
@@ -37,6 +38,7 @@ from schedlab.spec import Stopping
 
 Rates = dict[tuple[str, str, int], list[float]]
 KIB, MIB = 1 << 10, 1 << 20
+DISK = {"device": device_text("disk7200"), "path": "disk7200"}
 
 
 def rates(value: Callable[[str, str, int], list[float]]) -> Rates:
@@ -272,14 +274,10 @@ def test_an_automatic_warm_up_is_the_longest_of_all_runs() -> None:
     assert counted.report == dataclasses.replace(runs[0], warm_up={"requests": 100}).run().report
 
 
-def ssd(**changes: Any) -> Any:
-    plain: dict[str, Any] = {
-        "device": "ncq2014", "device_set": {}, "service": "serial", "requests": 300,
-        "workloads": ("A", "D"), "seeds": 4, "seed": 5,
-        "candidates": policy_candidates("fcfs,tsb:alpha=0.95"),
-        "metric": "mean_read_ms",
-    }  # fmt: skip
-    return ssd_experiment(**(plain | changes))
+def ssd(workloads: Sequence[str] = "AD", device_set: Any = None, **changes: Any) -> Any:
+    first = Simulation(service="serial", requests=300, device_set=device_set or {})
+    candidates = policy_candidates("fcfs,tsb:alpha=0.95")
+    return ssd_experiment(first, candidates, workloads, range(5, 9), **changes)
 
 
 def test_an_experiment_on_policies_of_an_ssd() -> None:
@@ -303,7 +301,7 @@ def test_an_experiment_on_policies_of_an_ssd() -> None:
         ("ssd", "mean_read_ms", secondary)
     }
     (by_rate, _) = ssd(metric="iops").workloads
-    assert (by_rate.metric, by_rate.secondary) == ("iops", secondary[:-1])
+    assert (by_rate.metric, by_rate.secondary) == ("iops", ("mean_read_ms", *secondary[:-1]))
     with pytest.raises(SpecError, match="--metric speed is not known") as caught:
         ssd(metric="speed")
     assert "mean_read_ms" in caught.value.hint
@@ -354,7 +352,7 @@ def test_policies_in_files_stay_where_they_were_typed() -> None:
 @pytest.mark.parametrize(("rate", "metric"), [(None, "iops"), (40.0, "latency_ns_mean")])
 def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate: float | None, metric: str) -> None:
     first = DiskSimulation(rate=rate, requests=200, seed=3, device_set={"rpm": 5400})
-    one = disk_experiment(first, ["sptf", "fcfs"], 2)
+    one = disk_experiment(first, ["sptf", "fcfs"], range(3, 5))
     (workload,) = one.workloads
     all_ = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
     assert (workload.metric, one.objective) == (metric, "throughput")
@@ -387,10 +385,11 @@ def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(
     policies: list[str], seeds: int, is_allowed: bool
 ) -> None:
     if is_allowed:
-        assert len(disk_experiment(DiskSimulation(), policies, seeds).candidates) == len(policies)
+        one = disk_experiment(DiskSimulation(), policies, range(seeds))
+        assert len(one.candidates) == len(policies)
         return
     with pytest.raises(SpecError, match="two different policies and two seeds"):
-        disk_experiment(DiskSimulation(), policies, seeds)
+        disk_experiment(DiskSimulation(), policies, range(seeds))
 
 
 def overloads(policy: str, seed: int, rate: float) -> bool:
@@ -403,8 +402,9 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     # Two seeds of which only the second one is overloaded.
     start = next(at for at in range(1, 5) if verdicts[at - 1 : at + 1] == [False, True])
     first = DiskSimulation(rate=81.0, requests=1000, seed=start)
-    fine = disk_experiment(dataclasses.replace(first, rate=20.0), ["fcfs", "sptf"], 2)
-    both = disk_experiment(first, ["fcfs", "sptf"], 2)
+    seeds = range(start, start + 2)
+    fine = disk_experiment(dataclasses.replace(first, rate=20.0), ["fcfs", "sptf"], seeds)
+    both = disk_experiment(first, ["fcfs", "sptf"], seeds)
     label = dataclasses.replace(fine.workloads[0], label="slow")
     both = dataclasses.replace(both, workloads=(label, *both.workloads))
     judged, notes = judged_by_rate(both)
@@ -418,12 +418,12 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     assert dataclasses.replace(judged, workloads=both.workloads) == both
     one = dataclasses.replace(both, stopping=Stopping("fixed", 1))
     assert judged_by_rate(one) == (one, [])
-    hopeless = disk_experiment(dataclasses.replace(first, rate=900.0), ["fcfs", "sptf"], 2)
+    hopeless = disk_experiment(dataclasses.replace(first, rate=900.0), ["fcfs", "sptf"], seeds)
     assert "fcfs, sptf overloaded, none stable" in judged_by_rate(hopeless)[1][0]
 
 
 def test_the_job_of_a_disk_holds_what_was_set() -> None:
-    plain = {"device": "disk7200", "set": {}, "policy": "fcfs", "requests": 10_000}
+    plain = {**DISK, "set": {}, "policy": "fcfs", "requests": 10_000}
     described = {
         "pattern": {"kind": "random", "replacement": True}, "direction": {"kind": "read"},
         "record": "4k", "span": 0, "arrivals": {"kind": "closed", "depth": 1}, "seed": 1,
@@ -437,7 +437,7 @@ def test_the_job_of_a_disk_holds_what_was_set() -> None:
     changed = {"direction": mixed, "record": 8192, "span": "1G", "seed": 7}
     arrivals = {"kind": "closed", "depth": 3}
     assert json.loads(one.job()) == {
-        "device": "disk7200", "set": {"rpm": 1}, "policy": "sptf", "requests": 5,
+        **DISK, "set": {"rpm": 1}, "policy": "sptf", "requests": 5,
         "workload": {**described, **changed, "arrivals": arrivals},
     }  # fmt: skip
     assert json.loads(DiskSimulation(requests=1).job())["requests"] == 1
@@ -458,7 +458,7 @@ def test_the_job_of_a_trace_has_no_sizes_and_no_seed() -> None:
     one = DiskSimulation.of_trace(replay, device="disk7200", requests=3)
     trace = {"path": "t.csv", "format": "spc", "options": {"fit": "wrap", "think": True}}
     assert json.loads(one.job()) == {
-        "device": "disk7200", "set": {}, "policy": "fcfs", "requests": 3, "trace": trace
+        **DISK, "set": {}, "policy": "fcfs", "requests": 3, "trace": trace
     }  # fmt: skip
     assert json.loads(dataclasses.replace(one, requests=None).job())["requests"] is None
     for wrong in ({"record": "4k"}, {"span": "1G"}, {"depth": 2}, {"rate": 3.0}):

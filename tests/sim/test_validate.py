@@ -10,7 +10,7 @@ from small_disks import measured_trace, small_disk
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim.disk import DiskSimulation, disk_device
+from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.validate import Comparison, demerit
 
 
@@ -105,7 +105,6 @@ def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
     assert 7_000_000 < run["rotation_ns_mean"] < 9_500_000
     with pytest.raises(SpecError, match="unknown field `colour`"):
         DiskSimulation(device_set={"colour": 1}).run()
-    assert disk_device("disk7200") == {"device": "disk7200"}
 
 
 def test_the_share_of_the_demerit_is_of_the_measured_mean() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from golden import Golden
-from small_disks import DISK, measured_trace, small_disk
+from small_disks import measured_trace, small_disk
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate
-from schedlab.sim.disk import DISK_LOG_DTYPE, NOT_MEASURED, DiskSimulation, disk_device
+from schedlab.sim.disk import DISK_LOG_DTYPE, NOT_MEASURED, DiskSimulation
 from schedlab.sim.validate import (
     Comparison,
     Validation,
@@ -187,16 +187,6 @@ def test_a_stopped_simulation_of_a_disk_is_interrupted() -> None:
     stop.set()
     with pytest.raises(Interrupted):
         DiskSimulation(requests=10_000_000, depth=32, policy="sptf").run(stop)
-
-
-def test_a_device_is_a_name_or_a_file(tmp_path: Path) -> None:
-    path = small_disk(tmp_path)
-    assert disk_device(path) == {"device": DISK, "path": path}
-    colon = tmp_path / "a:b.toml"
-    colon.write_text(DISK)
-    assert disk_device(str(colon)) == {"device": DISK, "path": str(colon)}
-    assert disk_device("none") == {"device": "none"}
-    assert disk_device("none:such") == {"device": "none:such"}
 
 
 Burst = tuple[float, float, int, int]

@@ -22,11 +22,20 @@ DIRECTIONS = tuple(
 LATENCIES = tuple(f"latency_ns_{q}" for q in ("mean", "p50", "p90", "p99", "p99_9", "max"))
 
 
-class SimulatedSsd(WorkloadKind, frozen=True):
+class Simulated(WorkloadKind, frozen=True):
+    """Nothing on the host takes part."""
+
+    family: ClassVar[Kind] = "sim"
+
+    def writes(self) -> bool:
+        """Nothing is written."""
+        return False
+
+
+class SimulatedSsd(Simulated, frozen=True):
     """An SSD with a command queue. A trace is one sample: it has no blocks to compare."""
 
     kind: ClassVar[str] = "ssd"
-    family: ClassVar[Kind] = "sim"
     metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops", "throughput_bytes_per_s")
 
     device: str = "ncq2014"
@@ -37,16 +46,11 @@ class SimulatedSsd(WorkloadKind, frozen=True):
     workload_set: dict[str, Any] = field(default_factory=dict)
     warm_up: str = "none"
 
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False
 
-
-class SimulatedDisk(WorkloadKind, frozen=True):
+class SimulatedDisk(Simulated, frozen=True):
     """A disk with heads: a named `workload` at `depth` (closed loop) or `rate` (Poisson)."""
 
     kind: ClassVar[str] = "disk"
-    family: ClassVar[Kind] = "sim"
     metrics: ClassVar[tuple[str, ...]] = ("iops", *LATENCIES)
 
     device: str = "disk7200"
@@ -58,18 +62,13 @@ class SimulatedDisk(WorkloadKind, frozen=True):
     requests: Annotated[int, Meta(ge=1)] | None = None
     device_set: dict[str, Any] = field(default_factory=dict)
 
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False
 
-
-class SimulatedHost(WorkloadKind, frozen=True):
+class SimulatedHost(Simulated, frozen=True):
     """Processes above a device: candidates are the kernel's I/O schedulers. `processes` is a preset
     or a file, `process` the one whose figures count; empty: all together.
     """
 
     kind: ClassVar[str] = "host-queue"
-    family: ClassVar[Kind] = "sim"
     metrics: ClassVar[tuple[str, ...]] = ("throughput_bytes_per_s", "iops", *LATENCIES)
 
     device: str = "disk7200"
@@ -85,7 +84,3 @@ class SimulatedHost(WorkloadKind, frozen=True):
     warm_up_seconds: Annotated[float, Meta(ge=0)] = 0.0
     device_set: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False

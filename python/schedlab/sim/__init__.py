@@ -7,8 +7,9 @@
 True
 """
 
+from schedlab.sim.device import devices
 from schedlab.sim.results import LOG_DTYPE, SimResult
-from schedlab.sim.runs import Requests, Simulation, devices, policies, run, workloads
+from schedlab.sim.runs import Requests, Simulation, policies, run, workloads
 from schedlab.sim.sweep import Sweep, read_sweep
 from schedlab.sim.sweep_run import run_sweep
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import Interrupted, SpecError
-from schedlab.sim.replay import Replay, as_spec_error
-from schedlab.spec.reading import read_text
+from schedlab.errors import SpecError
+from schedlab.sim.device import device_text
+from schedlab.sim.replay import Replay, compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,8 +37,6 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "seqread": ({"kind": "sequential"}, READ, "128k"),
     "seqwrite": ({"kind": "sequential"}, WRITE, "128k"),
 }
-
-
 KINDS = ("read-hit", "read-miss", "write-cached", "write-waited", "write-through")
 # One row of the log, packed, in the order of completion; `kind` is a place in `KINDS`,
 # `measured_ns` the response time that a trace states (2^64 − 1: none).
@@ -103,12 +101,8 @@ class DiskSimulation:
         from schedlab._core import run_disk_simulation
 
         job = json.dumps({**json.loads(self.job()), "log": log})
-        try:
+        with compiled(HINT):
             text, rows = run_disk_simulation(job, stop)
-        except ValueError as error:
-            raise as_spec_error(error, HINT) from None
-        except RuntimeError as error:
-            raise Interrupted(str(error)) from None
         return json.loads(text), np.frombuffer(rows, dtype=np.dtype(DISK_LOG_DTYPE))
 
     def job(self) -> str:
@@ -116,7 +110,8 @@ class DiskSimulation:
         if self.requests is not None and self.requests < 1:
             raise SpecError(f"requests = {self.requests}: expected at least 1", HINT)
         job: dict[str, Any] = {
-            **disk_device(self.device),
+            "device": device_text(self.device),
+            "path": self.device,
             "set": dict(self.device_set),
             "policy": self.policy,
         }
@@ -160,15 +155,3 @@ class DiskSimulation:
 def _size(text: str) -> int | str:
     """Digits as a number: the simulator reads `4k` as text and `4096` as a number."""
     return int(text) if text.isdigit() else text
-
-
-def disk_device(name_or_path: str) -> dict[str, str]:
-    """A shipped name, or the TOML of a device file with its path."""
-    from schedlab._core import sim_names
-
-    if name_or_path in dict(sim_names("device")):
-        return {"device": name_or_path}
-    if Path(name_or_path).suffix != ".toml":
-        return {"device": name_or_path}
-    text = read_text(Path(name_or_path), "name the path of a device file")
-    return {"device": text, "path": name_or_path}

@@ -50,9 +50,8 @@ class DiskJob:
 
     def experiment(self) -> tuple[Experiment, list[str]]:
         """Policies are candidates, seeds blocks."""
-        first = dataclasses.replace(self.first, seed=self.seeds.start)
         return judged_by_rate(
-            disk_experiment(first, self.policies, len(self.seeds), self.workloads, self.metric)
+            disk_experiment(self.first, self.policies, self.seeds, self.workloads, self.metric)
         )
 
     def run(self) -> Shown:

@@ -1,14 +1,15 @@
-"""Simulated policies as candidates of an experiment, seeds as blocks."""
+"""Simulated policies and schedulers as candidates of an experiment, seeds as blocks."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation
+from schedlab.sim.host import HostSimulation
 from schedlab.sim.judge import fixed_warm_up, verdict_of
 from schedlab.sim.policy_file import is_policy_file, split_policies
 from schedlab.sim.pool import map_threads
@@ -18,54 +19,73 @@ from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Work
 if TYPE_CHECKING:
     from schedlab._core import SimStop
 
-SSD_SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
+# The first one is compared, unless another is asked for.
+SSD_METRICS = (
+    "mean_read_ms", "mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops",
+)  # fmt: skip
+HOST_METRICS = ("throughput_bytes_per_s", "iops", "latency_ns_mean", "latency_ns_p99")
 # An open loop is compared by its response time, a closed loop by its rate.
 DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
+POLICIES_OF = "Command-queue policies on the simulated"
 
 
-def ssd_experiment(
-    *,
-    device: str,
-    device_set: Mapping[str, Any],
-    service: str | None,
-    requests: int | None,
-    workloads: Sequence[str],
+def simulated(
+    kind: str,
+    title: str,
     candidates: Sequence[Candidate],
-    seeds: int,
-    seed: int,
+    workloads: Iterable[tuple[str, Mapping[str, Any]]],
+    metrics: tuple[str, ...],
     metric: str,
-    warm_up: str = "none",
+    seeds: range,
 ) -> Experiment:
-    """Policies of the command queue of an SSD; SpecError names what is impossible."""
+    """Candidates, the first one the baseline, on workloads of a simulated `kind`, by label and
+    parameters; seeds are blocks. SpecError for a metric that is none.
+    """
     if metric not in METRICS:
-        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(METRICS)}")
-    common: dict[str, Any] = {"device": device, "device_set": dict(device_set)}
-    common |= {} if service is None else {"service": service}
-    common |= {} if requests is None else {"requests": requests}
-    if warm_up != "none":
-        fixed_warm_up(warm_up)
-        common["warm_up"] = warm_up
+        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(metrics)}")
+    secondary = tuple(name for name in metrics if name != metric)
     return Experiment(
-        title=f"Command-queue policies on the simulated {device}"
-        + (f", {service}" if service else ""),
+        title=title,
         kind="sim",
         target=Target("none"),
         candidates=tuple(candidates),
         workloads=tuple(
-            Workload(
-                label=name,
-                kind="ssd",
-                metric=metric,
-                parameters={**common, "workload": name},
-                secondary=tuple(each for each in SSD_SECONDARY if each != metric),
-            )
-            for name in workloads
+            Workload(label, kind, metric, parameters, secondary) for label, parameters in workloads
         ),
         baseline=candidates[0].label,
-        seed=seed,
-        stopping=Stopping("fixed", seeds),
+        seed=seeds.start,
+        stopping=Stopping("fixed", len(seeds)),
         aa_arm=False,
     )
+
+
+def parameters_of(simulation: Any, *omitted: str) -> dict[str, Any]:
+    """The fields of a simulation that are set, but those `omitted`."""
+    return {
+        name: value
+        for name, value in dataclasses.asdict(simulation).items()
+        if name not in omitted and value is not None and value != {}
+    }
+
+
+def ssd_experiment(
+    first: Simulation,
+    candidates: Sequence[Candidate],
+    workloads: Sequence[str],
+    seeds: range,
+    metric: str | None = None,
+    warm_up: str = "none",
+) -> Experiment:
+    """Policies of the command queue of an SSD; SpecError names what is impossible."""
+    common = parameters_of(first, "policy", "policy_set", "workload", "seed", "log", "warm_up")
+    common.setdefault("device_set", {})
+    if warm_up != "none":
+        fixed_warm_up(warm_up)
+        common["warm_up"] = warm_up
+    title = f"{POLICIES_OF} {first.device}" + (f", {first.service}" if first.service else "")
+    named = ((name, {**common, "workload": name}) for name in workloads)
+    metric = metric or SSD_METRICS[0]
+    return simulated("ssd", title, candidates, named, SSD_METRICS, metric, seeds)
 
 
 def policy_candidates(text: str) -> tuple[Candidate, ...]:
@@ -93,48 +113,65 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
 
 
 def disk_experiment(
-    simulation: DiskSimulation,
+    first: DiskSimulation,
     policies: Sequence[str],
-    seeds: int,
+    seeds: range,
     workloads: Sequence[str] = (),
     metric: str | None = None,
 ) -> Experiment:
     """Policies of a disk's queue; the first is the baseline."""
-    if isinstance(simulation.workload, Path):
+    if isinstance(first.workload, Path):
         raise SpecError(
             "a trace has no seeds, and a verdict needs blocks", "omit --out, or use --workload"
         )
-    if seeds < 2 or len(set(policies)) < 2 or len(set(policies)) < len(policies):
+    if len(seeds) < 2 or len(set(policies)) < 2 or len(set(policies)) < len(policies):
         hint = "for example --policy fcfs,sptf --seeds 8"
         raise SpecError("a verdict needs at least two different policies and two seeds", hint)
-    parameters = {
-        name: value
-        for name, value in dataclasses.asdict(simulation).items()
-        if name not in {"policy", "seed", "workload"} and value is not None and value != {}
-    }
-    metric = metric or DISK_METRICS[0 if simulation.rate is None else 1]
-    if metric not in METRICS:
-        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(DISK_METRICS)}")
-    return Experiment(
-        title=f"Command-queue policies on the simulated {simulation.device}",
-        kind="sim",
-        target=Target("none"),
-        candidates=tuple(Candidate(name, {"policy": name}) for name in policies),
-        workloads=tuple(
-            Workload(
-                label=workload,
-                kind="disk",
-                metric=metric,
-                parameters={**parameters, "workload": workload},
-                secondary=tuple(name for name in DISK_METRICS if name != metric),
-            )
-            for workload in workloads or (simulation.workload,)
-        ),
-        baseline=policies[0],
-        seed=simulation.seed,
-        stopping=Stopping("fixed", seeds),
-        aa_arm=False,
+    common = parameters_of(first, "policy", "seed", "workload")
+    named = ((name, {**common, "workload": name}) for name in workloads or (first.workload,))
+    candidates = [Candidate(name, {"policy": name}) for name in policies]
+    metric = metric or DISK_METRICS[0 if first.rate is None else 1]
+    title = f"{POLICIES_OF} {first.device}"
+    return simulated("disk", title, candidates, named, DISK_METRICS, metric, seeds)
+
+
+def host_experiment(
+    first: HostSimulation,
+    names: Sequence[str],
+    processes: Sequence[str],
+    seeds: range,
+    metric: str | None = None,
+) -> Experiment:
+    """The kernel's schedulers on one or several files of processes: a workload for each process and
+    one for all of them together. The first scheduler is the baseline.
+    """
+    if len(names) < 2 or len(set(names)) < len(names):
+        hint = "for example --schedulers 'none;mq-deadline;bfq:slice_idle=0'"
+        raise SpecError("a verdict needs at least two different schedulers", hint)
+    common = parameters_of(
+        first, "scheduler", "processes", "seed", "trace", "format", "requests", "trace_set",
+        "dilate",
+    )  # fmt: skip
+    named = []
+    for file in processes:
+        everybody = process_names(file, first)
+        for process in (*everybody, "") if len(everybody) > 1 else ("",):
+            parameters = {**common, "processes": file, "process": process}
+            named.append((f"{file} {process}".strip(), parameters))
+    candidates = [Candidate(name, {"scheduler": name}) for name in names]
+    title = f"I/O schedulers above the simulated {first.device}"
+    metric = metric or HOST_METRICS[0]
+    return simulated("host-queue", title, candidates, named, HOST_METRICS, metric, seeds)
+
+
+def process_names(file: str, first: HostSimulation | None = None) -> list[str]:
+    """Names of the processes of a preset or file, from a result: the first nanosecond of a
+    simulation. SpecError for a file that is none of processes.
+    """
+    moment = dataclasses.replace(
+        first or HostSimulation(), processes=file, seconds=1e-9, warm_up_seconds=0.0
     )
+    return [process["name"] for process in moment.run()["processes"]]
 
 
 def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
@@ -152,6 +189,21 @@ def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simul
 def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
     """The same of a workload of kind `disk`."""
     return DiskSimulation(**{**workload.parameters, **candidate.settings, "seed": seed})
+
+
+def host_run(
+    workload: Workload, candidate: Candidate, seed: int
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A run of a workload of kind `host-queue`, and the figures of the process that it names."""
+    parameters: dict[str, Any] = dict(workload.parameters)
+    wanted = parameters.pop("process", "")
+    scheduler = str(candidate.settings["scheduler"])
+    run = HostSimulation(**parameters, scheduler=scheduler, seed=seed).run()
+    for process in (run["total"], *run["processes"]):
+        if process["name"] == (wanted or "total"):
+            return run, process
+    known = ", ".join(process["name"] for process in run["processes"])
+    raise SpecError(f"process {wanted!r} is not in {parameters['processes']}", f"one of: {known}")
 
 
 def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:

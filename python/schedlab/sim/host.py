@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import Interrupted, SpecError
-from schedlab.sim.replay import as_spec_error
+from schedlab.errors import SpecError
+from schedlab.sim.device import device_text
+from schedlab.sim.replay import compiled
 from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
@@ -92,12 +93,8 @@ class HostSimulation:
     def _simulate(self, stop: SimStop | None, *, log: bool) -> tuple[dict[str, Any], bytes]:
         from schedlab._core import run_host_simulation
 
-        try:
+        with compiled(HINT):
             text, rows = run_host_simulation(json.dumps(self.job(log=log)), stop)
-        except ValueError as error:
-            raise as_spec_error(error, HINT) from None
-        except RuntimeError as error:
-            raise Interrupted(str(error)) from None
         return json.loads(text), rows
 
     def job(self, *, log: bool = False) -> dict[str, Any]:
@@ -134,7 +131,8 @@ class HostSimulation:
         from schedlab.spec.quantities import parse_quantity
 
         return {
-            **device_text(self.device),
+            "device": device_text(self.device),
+            "place": self.device,
             "size_bytes": parse_quantity("size_bytes", self.size) if self.size else None,
             "queue_depth": self.window,
             "policy": self.policy or ("fcfs" if self.window == 1 else None),
@@ -158,21 +156,6 @@ class HostSimulation:
             f"{self.device}: {kind}{service}, window {facts['queue_depth']}, {facts['policy']}; "
             f"{self.tags} tags"
         )
-
-
-def device_text(name_or_path: str) -> dict[str, str]:
-    """TOML and place of a shipped model or of a device file."""
-    from schedlab._core import sim_names
-    from schedlab.sim.disk import disk_device
-
-    shipped = dict(sim_names("device"))
-    if name_or_path in shipped:
-        return {"device": shipped[name_or_path], "place": name_or_path}
-    device = disk_device(name_or_path)
-    if "path" not in device:
-        hint = f"a file.toml, or one of: {', '.join(shipped)}"
-        raise SpecError(f"device {name_or_path!r} is not known", hint)
-    return {"device": device["device"], "place": device["path"]}
 
 
 def process_text(processes: str | Path) -> dict[str, str]:
@@ -201,10 +184,8 @@ def split_schedulers(text: str) -> list[str]:
     from schedlab._core import host_scheduler_text
 
     between = ";" if ";" in text or ":" in text else ","
-    try:
+    with compiled(HINT):
         return [host_scheduler_text(part.strip()) for part in text.split(between) if part.strip()]
-    except ValueError as error:
-        raise as_spec_error(error, HINT) from None
 
 
 def table(

@@ -10,8 +10,8 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.cpu_schedule import parse_time
+from schedlab.sim.experiments import host_experiment
 from schedlab.sim.host import HostSimulation, split_schedulers, table
-from schedlab.sim.host_compare import host_experiment
 from schedlab.sim.jobs import Shown, Typed, changes_of, given, replay_from, seeds_of
 from schedlab.sim.judge import fixed_warm_up
 from schedlab.sim.pool import map_threads
@@ -73,9 +73,8 @@ class HostJob:
         """Schedulers are candidates, seeds blocks; notes say which are not validated."""
         if self.first.trace is not None:
             raise SpecError("a trace has no seeds, and a verdict needs blocks", "omit --out")
-        first = dataclasses.replace(self.first, seed=self.seeds.start)
         experiment = host_experiment(
-            first, self.schedulers, self.processes, len(self.seeds), self.metric
+            self.first, self.schedulers, self.processes, self.seeds, self.metric
         )
         doubts = [
             doubt_of(dataclasses.replace(self.first, processes=file), name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from schedlab.errors import SpecError
+from schedlab.sim.device import device_text
 from schedlab.sim.replay import Replay, replay_of
 from schedlab.sim.settings import device_changes
 from schedlab.spec import Experiment
@@ -91,13 +92,10 @@ def job_of(typed: Typed) -> Job:
 
 def model_of(device: str) -> str:
     """`ssd`, `disk` or `fixed`: the model of a shipped device or of a device file."""
-    from schedlab.sim.host import device_text
-
-    file = device_text(device)
     try:
-        return str(tomllib.loads(file["device"]).get("model", "ssd"))
+        return str(tomllib.loads(device_text(device)).get("model", "ssd"))
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{file['place']}: {error}", "see the shipped device files") from None
+        raise SpecError(f"{device}: {error}", "see the shipped device files") from None
 
 
 def check_options(typed: Typed, model: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SchedlabError, SpecError
+from schedlab.errors import Interrupted, SchedlabError, SpecError
 from schedlab.spec.reading import check_regular
 
 VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
@@ -65,8 +66,18 @@ def replay_of(text: str, **options: Any) -> Replay:
     raise SpecError(f"{text}: no such file", "write FILE or FILE:FORMAT")
 
 
-def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
-    """An error of the compiled part with the hint that fits it, else `hint`."""
+@contextmanager
+def compiled(hint: str) -> Iterator[None]:
+    """Errors of the compiled part as ours, with the hint that fits, else `hint`."""
+    try:
+        yield
+    except ValueError as error:
+        raise _spec_error(error, hint) from None
+    except RuntimeError as error:
+        raise Interrupted(str(error)) from None
+
+
+def _spec_error(error: ValueError, hint: str) -> SchedlabError:
     text = re.sub(r" at line \d+ column \d+$", "", str(error))  # of JSON that no user wrote
     for part, better in (
         ("policy ", "see docs/guides/policy-in-python.md") if ".py:" in text else ("\0", hint),

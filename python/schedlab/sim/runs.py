@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import Interrupted, SpecError
+from schedlab.errors import SpecError
+from schedlab.sim.device import device_text
 from schedlab.sim.policy_file import QUEUE_DTYPE, is_policy_file, load_policy
-from schedlab.sim.replay import as_spec_error
+from schedlab.sim.replay import compiled
 from schedlab.sim.results import SimResult
-from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -87,7 +87,8 @@ class Simulation:
         elif isinstance(self.workload, str):
             workload["name"] = self.workload
         whole = {
-            **device_text(self.device),
+            "device": device_text(self.device),
+            "path": self.device,
             "set": dict(self.device_set),
             "service": self.service,
             "policy": {
@@ -114,13 +115,8 @@ class Simulation:
             import numpy as np
 
             policy = (self.policy, load_policy(self.policy), np.dtype(QUEUE_DTYPE))
-        try:
-            report, log, service = _core.simulate(self.config(), columns, stop, policy)
-        except ValueError as error:
-            raise as_spec_error(error, HINT) from None
-        except RuntimeError as error:
-            raise Interrupted(str(error)) from None
-        return SimResult(report, log, service)
+        with compiled(HINT):
+            return SimResult(*_core.simulate(self.config(), columns, stop, policy))
 
 
 def run(
@@ -155,23 +151,6 @@ def run(
         device_set=changes,
         policy_set={key: value for key, value in options.items() if value is not None},
     ).run()
-
-
-def device_text(name_or_path: str) -> dict[str, str]:
-    """A shipped name unchanged, or the content of a device file with its path."""
-    if name_or_path in devices():
-        return {"device": name_or_path}
-    path = Path(name_or_path)
-    if path.suffix != ".toml" and not path.is_file():
-        known = ", ".join(devices())
-        raise SpecError(f"device = {name_or_path!r} is not known", f"one of: {known}; or a file")
-    text = read_text(path, "name the path of a device file") + "\n"
-    return {"device": text, "path": name_or_path}
-
-
-def devices() -> dict[str, str]:
-    """The shipped device files: TOML text by name."""
-    return _names("device")
 
 
 def policies() -> dict[str, str]:

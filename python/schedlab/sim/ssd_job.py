@@ -80,21 +80,13 @@ class SsdJob:
                 "schedlab sim run --trace FILE prints the figures of each policy",
             )
         aged = {k: v for k, v in self.first.policy_set.items() if v != AGING[k]}
+        candidates = [
+            dataclasses.replace(each, settings={**aged, **each.settings})
+            for each in self.candidates()
+        ]
         return judged_by_rate(
             ssd_experiment(
-                device=self.first.device,
-                device_set=self.first.device_set,
-                service=self.first.service,
-                requests=self.first.requests,
-                workloads=self.workloads,
-                candidates=[
-                    dataclasses.replace(each, settings={**aged, **each.settings})
-                    for each in self.candidates()
-                ],
-                seeds=len(self.seeds),
-                seed=self.seeds.start,
-                metric=self.metric or "mean_read_ms",
-                warm_up=self.warm_up,
+                self.first, candidates, self.workloads, self.seeds, self.metric, self.warm_up
             )
         )
 

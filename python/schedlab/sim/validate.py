@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.disk import KINDS, NOT_MEASURED, DiskSimulation
-from schedlab.sim.replay import as_spec_error, replay_of
+from schedlab.sim.replay import compiled, replay_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -215,7 +215,5 @@ def trace_format(path: Path) -> str:
     """The format that the content of a trace has; SpecError where it fits none or several."""
     from schedlab import _core
 
-    try:
+    with compiled("check the file with `file` and `head`"):
         return _core.trace_format_of(str(path))
-    except ValueError as error:
-        raise as_spec_error(error, "check the file with `file` and `head`") from None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
-from schedlab.sim.experiments import disk_simulation, ssd_simulation
-from schedlab.sim.host_compare import host_run
+from schedlab.sim.experiments import disk_simulation, host_run, ssd_simulation
 from schedlab.sim.judge import verdict_of
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
 
