@@ -21,7 +21,6 @@ from schedlab.spec import (
     Record,
     Run,
     Samples,
-    Workload,
     to_json,
 )
 from schedlab.spec.answer import Answer, OfKind
@@ -329,29 +328,29 @@ def _run_flags(record: Record) -> list[Flag]:
     from schedlab.analyse.run_flags import half_flags, run_flags
 
     flags: list[Flag] = []
+    runs: dict[str, list[Run]] = {}
+    for run in record.analysed_runs:
+        runs.setdefault(run.workload, []).append(run)
     for work in record.experiment.workloads:
-        early = sum(
-            run.workload == work.label and any(gate.gate == "unsettled" for gate in run.gates)
-            for run in record.analysed_runs
-        )
-        if early:
+        own = runs.get(work.label, [])
+        if early := sum(any(gate.gate == "unsettled" for gate in run.gates) for run in own):
             flags.append(Flag("unsettled", work.label, values={"runs": early}))
         # Only a workload with a window of time has a steady state: a newcomer never settles.
         if "seconds" in getattr(KINDS.get(work.kind), "__struct_fields__", ()):
             flags += run_flags(work.label, _bins(record, work.label))
-        if halves := _halves(record, work):
+        if halves := _halves(own, work.metric):
             experiment = record.experiment
             metric, margin = experiment.metric(work), math.log1p(experiment.margin)
             flags += half_flags(work, metric, experiment.baseline, halves, margin)
     return flags
 
 
-def _halves(record: Record, work: Workload) -> dict[str, dict[int, tuple[float, float]]]:
+def _halves(runs: Sequence[Run], metric: str) -> dict[str, dict[int, tuple[float, float]]]:
     """By candidate and block the primary metric in both halves of a run that has it so."""
     halves: dict[str, dict[int, tuple[float, float]]] = {}
-    for run in record.analysed_runs:
-        both = [half.get(work.metric, 0.0) for half in run.properties.get("halves") or ()]
-        if run.workload == work.label and len(both) == 2 and min(both) > 0:
+    for run in runs:
+        both = [half.get(metric, 0.0) for half in run.properties.get("halves") or ()]
+        if len(both) == 2 and min(both) > 0:
             halves.setdefault(run.candidate, {})[run.block] = (both[0], both[1])
     return halves
 

@@ -19,6 +19,7 @@ from schedlab.kinds.cpu_mix import (
     quantile_names,
     quantiles,
 )
+from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
 
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
@@ -65,15 +66,13 @@ class Groups(PeriodicKind, frozen=True):
         shares = [each / sum(used) for each in used]
         requested = [weight / sum(self.weights) for weight in self.weights]
         relative = [share / wanted for share, wanted in zip(shares, requested, strict=True)]
-        # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984, over shares per weight
-        jain = sum(relative) ** 2 / (len(relative) * sum(r * r for r in relative))
         sleepers = [mixed.groups[f"sleepers {n}"] for n in range(len(self.weights))]
         rows = latency.merge(each["response"] for each in sleepers)
         unfinished = sum(each["unfinished"] for each in sleepers)
         response, bounds = quantiles(rows, "response", unfinished)
         error = max(abs(r - 1) for r in relative)
         return Outcome(
-            {**response, "weighted_jain": jain, "share_error": max(error, 1e-6),
+            {**response, "weighted_jain": jain(relative), "share_error": max(error, 1e-6),
              "cpu_s": sum(used) / 1e9},
             {"shares": shares, "asked": requested, "unfinished": unfinished},
             histograms={"latency_ns": rows},

@@ -6,12 +6,13 @@ disk's head in place; serving all in turn is fair.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from schedlab.kinds import latency
-from schedlab.kinds.actors import Actors, actor, outcome, regions, run_actors
+from schedlab.kinds.actors import Actors, actor, load_depth, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -26,19 +27,11 @@ OFFERED = ("throughput_bytes_per_s", "fairness_jain", "latency_ns_p99", "cpu_per
 DECIDING = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}
 
 
-class ReadersTogether(WorkloadKind, frozen=True):
-    """`readers` processes, each with its region, `depth` requests in flight and direct I/O."""
-
-    kind: ClassVar[str] = "readers-together"
-    bypasses_cache: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = METRICS
-    offer: ClassVar[Offer | None] = Offer(
-        "readers", "sequential readers together", OFFERED, DECIDING
-    )
+class Reading(WorkloadKind, frozen=True):
+    """Processes that only read, with `depth` requests of `record_bytes` in flight each."""
 
     seconds: Seconds = 1.0
     ramp_seconds: Seconds = 0.1
-    readers: Annotated[int, Meta(ge=1, le=1024)] = 4
     record_bytes: Positive = 131072
     depth: Annotated[int, Meta(ge=1, le=32767)] = 8
     span_bytes: Annotated[int, Meta(ge=0)] = 0
@@ -51,18 +44,37 @@ class ReadersTogether(WorkloadKind, frozen=True):
         """Ramp and window."""
         return self.seconds + self.ramp_seconds
 
-    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
-        """Throughput of all, Jain's index over the processes, latency, CPU time per request."""
+    def read_equally(
+        self, target: ResolvedTarget, seed: int, pattern: Any, readers: int, **options: Any
+    ) -> Outcome:
+        """One run of equal readers: throughput, Jain's index, latency, CPU time per request."""
         (whole,) = regions(self.used_bytes(target.size_bytes), (1,))
+        depth = load_depth(self.depth, target.tags, readers)
         read = {
-            "pattern": SEQUENTIAL, "direction": READ, "record": self.record_bytes,
-            "arrivals": {"kind": "closed", "depth": self.depth}, "seed": seed,
+            "pattern": pattern, "direction": READ, "record": self.record_bytes,
+            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed,
         }  # fmt: skip
-        load = actor("readers", target, whole, read, workers=self.readers)
-        actors = run_actors(
-            target, [load], self.seconds, self.ramp_seconds, depth=self.depth * self.readers
-        )
+        load = actor("readers", target, whole, read, workers=readers, **options)
+        window = (self.seconds, self.ramp_seconds)
+        actors = run_actors(target, [load], *window, depth=depth * readers)
         return outcome_of_equals(actors, "readers", self.record_bytes)
+
+
+class ReadersTogether(Reading, frozen=True):
+    """`readers` processes, each with its region, `depth` requests in flight and direct I/O."""
+
+    kind: ClassVar[str] = "readers-together"
+    bypasses_cache: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    offer: ClassVar[Offer | None] = Offer(
+        "readers", "sequential readers together", OFFERED, DECIDING
+    )
+
+    readers: Annotated[int, Meta(ge=1, le=1024)] = 4
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Each reads in order."""
+        return self.read_equally(target, seed, SEQUENTIAL, self.readers)
 
 
 def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
@@ -94,7 +106,7 @@ def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
     )  # fmt: skip
 
 
-def jain(shares: list[int]) -> float:
-    """Jain's fairness index: 1 when all got the same, 1/n when one got everything."""
+def jain(shares: Sequence[float]) -> float:
+    """Jain's fairness index (DEC-TR-301, 1984): 1 when all got the same, 1/n when one got all."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -21,8 +21,8 @@ from schedlab.kinds.actors import (
     run_actors,
     served,
 )
-from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.readers_together import Reading
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 
 NAMES = ("favoured", "other")
@@ -34,7 +34,7 @@ PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-class Weights(WorkloadKind, frozen=True):
+class Weights(Reading, frozen=True):
     """Two groups of `readers` processes; `favoured_weight` : `other_weight`, or a `priority`."""
 
     kind: ClassVar[str] = "weights"
@@ -51,11 +51,6 @@ class Weights(WorkloadKind, frozen=True):
     readers: Annotated[int, Meta(ge=1, le=1024)] = 1
     record_bytes: Positive = 65536
     depth: Annotated[int, Meta(ge=0, le=32767)] = 0
-    span_bytes: Annotated[int, Meta(ge=0)] = 0
-
-    def writes(self) -> bool:
-        """Only reads."""
-        return False
 
     def groups(self) -> tuple[IoGroup, ...]:
         """A control group for each weight; none for priorities."""
@@ -72,10 +67,6 @@ class Weights(WorkloadKind, frozen=True):
                 f"other_weight = {self.other_weight}",
                 "favoured_weight = 800, other_weight = 100",
             )
-
-    def estimate_s(self) -> float:
-        """Ramp and window."""
-        return self.seconds + self.ramp_seconds
 
     def asked_share(self) -> float:
         """The share of the throughput that the favoured group asks for."""

@@ -20,6 +20,8 @@ from schedlab.design.plan import arms
 from schedlab.errors import HostError, SpecError, nearest
 from schedlab.kinds import OVERRIDE, WorkloadKind
 from schedlab.kinds.calculation import Calculation
+from schedlab.kinds.latency import merge
+from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
@@ -154,7 +156,7 @@ class RunSession:
             {**_facts(settings, quantum, bursts, rows), **gates.cpu_facts(before, after)},
             findings,
             {
-                "burst_ns": _merged(bursts),
+                "burst_ns": merge(task["histogram"] for task in bursts.tasks),
                 "timeline": _timeline(bursts, pids, began_ns),
             },
         )
@@ -188,12 +190,11 @@ class Flips:
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     counts = [row["count"] for row in rows]
     cpu_s = sum(row["calculation_cpu_ns"] for row in rows) / 1e9
-    squares = sum(count * count for count in counts)
     metrics = {"calculations": float(sum(counts)), "cpu_s": cpu_s}
     if cpu_s:
         metrics["calculations_per_cpu_s"] = sum(counts) / cpu_s
-    if squares:  # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984
-        metrics["fairness_jain"] = sum(counts) ** 2 / (len(counts) * squares)
+    if any(counts):
+        metrics["fairness_jain"] = jain(counts)
     return metrics
 
 
@@ -253,15 +254,6 @@ def _trouble(bursts: Bursts, rows: Sequence[Mapping[str, Any]]) -> Iterator[Gate
             yield GateFinding("bursts", one.sentence(), fatal=False)
     if bursts.lost:
         yield GateFinding("bursts-lost", f"{bursts.lost} records were lost", fatal=False)
-
-
-def _merged(bursts: Bursts) -> list[tuple[int, int, int]]:
-    """One histogram of all workers."""
-    rows: dict[tuple[int, int], int] = {}
-    for task in bursts.tasks:
-        for low, high, count in task["histogram"]:
-            rows[low, high] = rows.get((low, high), 0) + count
-    return [(low, high, count) for (low, high), count in sorted(rows.items())]
 
 
 def _timeline(bursts: Bursts, pids: Sequence[int], began_ns: int) -> list[tuple[int, int, int]]:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from schedlab.kinds.latency import merge
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.sim.experiments import disk_simulation, host_run, ssd_simulation
 from schedlab.sim.judge import verdict_of
+from schedlab.sim.results import DIRECTIONS
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
 
 if TYPE_CHECKING:
@@ -34,11 +36,7 @@ class SimSession:
 def ssd_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
     """Of an SSD."""
     result = ssd_simulation(workload, candidate, seed).run()
-    rows: dict[int, list[int]] = {}
-    for direction in ("read", "write"):
-        for low, high, count in result.histogram(direction).tolist():
-            rows.setdefault(low, [low, high, 0])[2] += count
-    bins = [rows[low] for low in sorted(rows)]
+    bins = merge(result.histogram(direction).tolist() for direction in DIRECTIONS)
     return _outcome(seed, result.metrics, bins, result.report["steady"])
 
 
