@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::scheduling::{errno, Policy};
+use super::scheduling::{errno, set_current, Policy, Refusal};
 
 /// What a process is given. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +38,41 @@ struct Kernel {
 const SIZE: usize = std::mem::size_of::<Kernel>();
 
 impl Attributes {
+    /// The priority that the policy has.
+    fn static_priority(&self) -> u32 {
+        if self.policy.is_real_time() {
+            self.priority
+        } else {
+            0
+        }
+    }
+
+    /// What is set in the parent before the fork and inherited by all workers. The kernel lets no
+    /// DEADLINE task fork: each worker enters by itself.
+    pub(super) fn enter(&self) -> Result<(), Refusal> {
+        if self.policy == Policy::Deadline {
+            return Ok(());
+        }
+        set_current(self.policy.number(), self.static_priority() as i32)
+            .map_err(|e| Refusal::new("policy", e))
+    }
+
+    /// What each worker sets for itself. Makes one system call at most: safe after fork.
+    pub(super) fn enter_worker(&self) -> Result<(), i32> {
+        match self.policy {
+            Policy::Deadline => self.apply(0),
+            Policy::Other | Policy::Batch if self.slice_ns > 0 => self.apply(0),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives them to `pid` (0: the calling thread); errno when refused. One system call.
     pub fn apply(&self, pid: i32) -> Result<(), i32> {
-        let is_real_time = matches!(self.policy, Policy::Fifo | Policy::Rr);
         let attributes = Kernel {
             size: SIZE as u32,
             policy: self.policy.number() as u32,
             nice: self.nice,
-            priority: if is_real_time { self.priority } else { 0 },
+            priority: self.static_priority(),
             runtime_ns: self.slice_ns,
             deadline_ns: self.period_ns,
             period_ns: self.period_ns,

@@ -14,8 +14,9 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
+use super::attributes::Attributes;
 use super::mapping::{Mapping, Zeroed};
-use super::scheduling::{self, allowed_cpus, pin, Policy, Refusal, Scheduling};
+use super::scheduling::{self, allowed_cpus, pin, Policy, Refusal};
 use super::worker::{detach, now_ns};
 
 /// Touches between two yields in the arm with few switches.
@@ -29,7 +30,7 @@ pub struct CostJob {
     /// The CPU of both processes.
     pub cpu: usize,
     /// Real-time priority of both processes; 0: SCHED_OTHER, where a yield need not switch.
-    pub priority: i32,
+    pub priority: u32,
     /// Independent repetitions of everything; intervals come from them.
     pub batches: u32,
     /// Switches per batch.
@@ -104,14 +105,14 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
     let before = scheduling::current();
     let parent = rustix::process::getpid().as_raw_nonzero().get();
     pin(None, &[job.cpu])?;
-    let scheduling = Scheduling {
+    let scheduling = Attributes {
         policy: if real_time {
             Policy::Fifo
         } else {
             Policy::Other
         },
         priority: job.priority,
-        ..Scheduling::default()
+        ..Attributes::default()
     };
     let mut pids = Vec::new();
     let mut result = scheduling.enter();

@@ -7,9 +7,10 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::account::{is_asleep, Account};
+use super::attributes::Attributes;
 use super::kernel::Kernel;
 use super::mapping::{DONE, FAILED, READY};
-use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal, Scheduling};
+use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal};
 use super::shared::{Shared, GO, PREPARE};
 use super::worker::{self, now_ns, open_gate, Orders};
 
@@ -27,7 +28,7 @@ pub struct Job {
     pub kernel: Kernel,
     /// How the workers are scheduled.
     #[serde(default)]
-    pub scheduling: Scheduling,
+    pub scheduling: Attributes,
     /// CPUs that the workers are pinned to; empty: not pinned.
     #[serde(default)]
     pub cpus: Vec<usize>,
@@ -253,9 +254,13 @@ impl WorkerGroup {
 
     /// Gives all workers another EEVDF slice.
     pub fn set_slice(&self, slice_ns: u64) -> Result<(), Refusal> {
-        let pids = self.pids();
-        pids.into_iter()
-            .try_for_each(|pid| self.job.scheduling.set_slice(pid, slice_ns))
+        let scheduling = Attributes {
+            slice_ns,
+            ..self.job.scheduling
+        };
+        let mut pids = self.pids().into_iter();
+        pids.try_for_each(|pid| scheduling.apply(pid))
+            .map_err(|errno| Refusal::new("slice", errno))
     }
 
     /// Waits until all workers have ended, at most `timeout`; reaps; whether all have ended.
@@ -395,7 +400,7 @@ mod tests {
             processes,
             duration_ns: Some(250_000_000),
             kernel: Kernel::Matmul,
-            scheduling: Scheduling::default(),
+            scheduling: Attributes::default(),
             cpus: vec![allowed_cpus()[0]],
             epoch_ns: 100_000_000,
             epoch_grid: true,

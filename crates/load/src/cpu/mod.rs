@@ -27,6 +27,4 @@ pub use cost::{measure_costs, CostJob, Costs};
 pub use crew::{Epoch, Job, Preemption, Totals, WorkerGroup};
 pub use held::{Ended, HeldCommand};
 pub use kernel::{calibrate, Calibration, Kernel};
-pub use scheduling::{
-    allowed_cpus, effective_slice_ns, pin, Policy, Refusal, Scheduling, PRIORITY_DEFAULT,
-};
+pub use scheduling::{allowed_cpus, effective_slice_ns, pin, Policy, Refusal};

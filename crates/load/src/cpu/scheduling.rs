@@ -6,10 +6,7 @@ use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
-use super::attributes::{attributes_of, Attributes};
-
-/// The default static priority of real-time workers.
-pub const PRIORITY_DEFAULT: i32 = 10;
+use super::attributes::attributes_of;
 
 /// A scheduling policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,35 +14,27 @@ pub const PRIORITY_DEFAULT: i32 = 10;
 pub enum Policy {
     /// SCHED_OTHER: EEVDF.
     #[default]
-    Other,
+    Other = 0,
     /// SCHED_BATCH: EEVDF without wake-up preemption.
-    Batch,
+    Batch = 3,
     /// SCHED_IDLE: only what others leave.
-    Idle,
+    Idle = 5,
     /// SCHED_FIFO: runs until it blocks.
-    Fifo,
+    Fifo = 1,
     /// SCHED_RR: FIFO with a global quantum.
-    Rr,
+    Rr = 2,
     /// SCHED_DEADLINE: constant bandwidth server, earliest deadline first.
-    Deadline,
+    Deadline = 6,
     /// SCHED_EXT: a scheduler loaded as BPF.
-    Ext,
+    Ext = 7,
 }
 
 impl Policy {
     pub(super) fn number(self) -> i32 {
-        match self {
-            Policy::Other => 0,
-            Policy::Fifo => 1,
-            Policy::Rr => 2,
-            Policy::Batch => 3,
-            Policy::Idle => 5,
-            Policy::Deadline => 6,
-            Policy::Ext => 7,
-        }
+        self as i32
     }
 
-    fn is_real_time(self) -> bool {
+    pub(super) fn is_real_time(self) -> bool {
         matches!(self, Policy::Fifo | Policy::Rr)
     }
 }
@@ -76,20 +65,6 @@ impl Refusal {
     }
 }
 
-/// How workers are scheduled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Scheduling {
-    /// The policy.
-    pub policy: Policy,
-    /// Static priority for `fifo` and `rr`; 0 for the others.
-    pub priority: i32,
-    /// EEVDF slice of `other` and `batch`; run time per period of `deadline`.
-    pub slice_ns: Option<u64>,
-    /// Period (and relative deadline) of `deadline`.
-    pub period_ns: Option<u64>,
-}
-
 /// The policy (with its flags) and static priority of the calling thread.
 pub(super) fn current() -> (i32, i32) {
     let mut parameters = libc::sched_param { sched_priority: 0 };
@@ -117,51 +92,6 @@ pub(super) fn set_current(policy: i32, priority: i32) -> Result<(), i32> {
 pub(super) fn errno() -> i32 {
     // SAFETY: glibc gives a valid thread-local address.
     unsafe { *libc::__errno_location() }
-}
-
-impl Scheduling {
-    /// What is set in the parent before the fork and inherited by all workers.
-    pub(super) fn enter(&self) -> Result<(), Refusal> {
-        let priority = if self.policy.is_real_time() {
-            self.priority
-        } else {
-            0
-        };
-        if self.policy == Policy::Deadline {
-            return Ok(()); // the kernel lets no DEADLINE task fork: each worker enters by itself
-        }
-        set_current(self.policy.number(), priority).map_err(|e| Refusal::new("policy", e))
-    }
-
-    /// What each worker sets for itself. Makes one system call at most: safe after fork.
-    pub(super) fn enter_worker(&self) -> Result<(), i32> {
-        match (self.policy, self.slice_ns) {
-            (Policy::Deadline, slice) => {
-                let runtime_ns = slice.unwrap_or(10_000_000);
-                let period_ns = self.period_ns.unwrap_or(runtime_ns * 10);
-                set_attributes(0, self.policy, runtime_ns, period_ns)
-            }
-            (Policy::Other | Policy::Batch, Some(slice)) => {
-                set_attributes(0, self.policy, slice, 0)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Gives a running worker another EEVDF slice.
-    pub(super) fn set_slice(&self, pid: i32, slice_ns: u64) -> Result<(), Refusal> {
-        set_attributes(pid, self.policy, slice_ns, 0).map_err(|e| Refusal::new("slice", e))
-    }
-}
-
-fn set_attributes(pid: i32, policy: Policy, slice_ns: u64, period_ns: u64) -> Result<(), i32> {
-    let attributes = Attributes {
-        policy,
-        slice_ns,
-        period_ns,
-        ..Attributes::default()
-    };
-    attributes.apply(pid)
 }
 
 /// The quantum that the kernel really uses for `pid`, or nothing where its policy has none.

@@ -3,16 +3,17 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::attributes::Attributes;
 use super::kernel::{Kernel, Matrices};
 use super::mapping::{DONE, FAILED, READY};
-use super::scheduling::{errno, Scheduling};
+use super::scheduling::errno;
 use super::shared::{Header, Slot, GO, HELD, PREPARE};
 
 /// The parameters of a worker, fixed before the fork.
 #[derive(Clone, Copy)]
 pub(super) struct Orders {
     pub kernel: Kernel,
-    pub scheduling: Scheduling,
+    pub scheduling: Attributes,
     /// 0: until the parent stops it.
     pub duration_ns: u64,
     pub epoch_ns: u64,
