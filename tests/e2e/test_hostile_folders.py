@@ -12,27 +12,22 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
 import traceback
 
-import click
 import openpyxl
 import pytest
 import tomli_w
-from click.testing import CliRunner
+from calls import call
 
-from schedlab.cli import cli
-from schedlab.errors import SchedlabError
 from schedlab.spec import Explanation, Planning
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.printable import is_printable
 from schedlab.store.importers.imported import Options, Reading, assemble
 
 # Of CPU time, since a busy machine makes everything late; and of any time, for what only waits.
-CPU_SECONDS_MAX, SECONDS_MAX = 10, 120
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 FORMULA = '=HYPERLINK("http://x","y")'
 VALUES = [
@@ -129,34 +124,6 @@ def store(path, name, document):
         file.write_text("\n".join([encode(document), *lines[1:]]) + "\n")
 
 
-def call(words):
-    """(exit code, everything printed); an error that is not ours is raised as it is."""
-
-    def late(number, frame):
-        raise AssertionError("hangs")
-
-    before = [signal.signal(number, late) for number in (signal.SIGPROF, signal.SIGALRM)]
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
-    signal.alarm(SECONDS_MAX)
-    try:
-        result = CliRunner().invoke(cli, [str(word) for word in words], standalone_mode=False)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
-        for number, handler in zip((signal.SIGPROF, signal.SIGALRM), before, strict=True):
-            signal.signal(number, handler)
-    error = result.exception
-    if error is None:
-        return result.return_value or 0, result.output
-    if isinstance(error, SystemExit):
-        return error.code, result.output
-    if not isinstance(error, SchedlabError | click.ClickException):
-        raise error
-    hint = getattr(error, "hint", "-")
-    assert hint, error
-    return error.exit_code, f"{result.output}{error}\n{hint}"
-
-
 def check(sound, work, name, document, command):
     """Whether a folder with this document is opened; if so, the command ends with an answer."""
     folder = work / "hostile"
@@ -167,7 +134,7 @@ def check(sound, work, name, document, command):
         store(folder, name, document)
     except (TypeError, ValueError):
         return False  # TOML and JSON lines have no such value
-    code, text = call(COMMANDS[command](folder))
+    code, text = call(*COMMANDS[command](folder))
     # 1 means that the answer is no: nothing to apply.
     assert code in ((0, 1, 2) if command.startswith("apply") else (0, 2)), (code, text)
     assert is_printable(text), ascii(text[:2000])

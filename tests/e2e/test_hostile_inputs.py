@@ -4,21 +4,15 @@ Each is one error with a hint and exit code 2, or is read for what is sound in i
 traceback, a hanging command, or a write outside the folder.
 """
 
-import gc
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
-
-from schedlab.cli import cli
-from schedlab.errors import SchedlabError
+from calls import call
 
 SIM = """
 title = "t"
@@ -38,34 +32,6 @@ kind = "ssd"
 metric = "mean_read_ms"
 parameters = { requests = 100 }
 """
-
-
-def call(*words):
-    """(exit code, message with hint); anything but an error of ours is a traceback and fails."""
-
-    def late(number, frame):
-        raise AssertionError(f"hangs: {words}")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    try:
-        result = CliRunner().invoke(cli, [str(word) for word in words], standalone_mode=False)
-        error = result.exception
-        if error is None:
-            return result.return_value or 0, result.output
-        if isinstance(error, SystemExit):
-            return error.code, result.output
-        if isinstance(error, click.ClickException):
-            return error.exit_code, error.format_message()
-        if not isinstance(error, SchedlabError):
-            raise error
-        assert error.hint, error
-        assert "Traceback" not in result.output
-        return error.exit_code, f"{error}\nhint: {error.hint}"
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-        gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from loops import loop_device
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
@@ -105,11 +107,17 @@ def test_an_interrupted_experiment_goes_on_to_its_end(stopping: Stopping, tmp_pa
     works(command)
 
 
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[str]:
+    with loop_device(tmp_path / "image") as path:
+        yield path
+
+
 @needs_root
 @pytest.mark.parametrize("measured", [4, 99])
-def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, loop_device: str) -> None:
+def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, device: str) -> None:
     load = Workload("w", "live-load", "read_latency_ns_mean", {"seconds": 1.0})
-    target = Target("device", path=loop_device)
+    target = Target("device", path=device)
     of = result(tmp_path, "keep", measured, workloads=(load,), target=target)
     command = printed_command(of)
     assert command.startswith("schedlab live --resume ") and ("--blocks" in command) == (
@@ -162,23 +170,9 @@ def test_imports_name_no_command(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_the_best_of_a_real_device_is_applied(tmp_path: Path, loop_device: str) -> None:
-    target = Target("device", path=loop_device)
+def test_the_best_of_a_real_device_is_applied(tmp_path: Path, device: str) -> None:
+    target = Target("device", path=device)
     of = result(tmp_path, "best", target=target)
     command = printed_command(of)
-    assert command == f"schedlab apply mq-deadline {loop_device}"
+    assert command == f"schedlab apply mq-deadline {device}"
     works(command)
-
-
-@pytest.fixture
-def loop_device(tmp_path: Path):
-    import subprocess
-
-    image = tmp_path / "image"
-    image.write_bytes(b"\0" * (16 << 20))
-    made = subprocess.run(
-        ["/usr/sbin/losetup", "--find", "--show", image], check=True, capture_output=True, text=True
-    )
-    device = made.stdout.strip()
-    yield device
-    subprocess.run(["/usr/sbin/losetup", "--detach", device], check=True)

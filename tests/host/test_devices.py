@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from device_states import (
+    LUKS,
     MBR_ENTRY,
     at,
     claimed,
+    lvm_label,
     md_superblock,
     mounted,
     read_only,
@@ -22,21 +23,6 @@ from device_states import (
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs
 from schedlab.host.consent import consent_to, objections, writable_path
-
-
-def lvm_label() -> bytes:
-    """A physical volume's label in sector 1, with LVM's CRC (lib/misc/crc.c, seed 0xf597a6cf)."""
-    body = struct.pack("<I8s", 32, b"LVM2 001") + b"a" * 32 + struct.pack("<Q", 16 << 20)
-    body = body.ljust(512 - 20, b"\0")
-    crc = 0xF597A6CF
-    for byte in body:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0xEDB88320 if crc & 1 else 0)
-    return struct.pack("<8sQI", b"LABELONE", 1, crc) + body
-
-
-LUKS = struct.pack(">6sH32s32s32s", b"LUKS\xba\xbe", 1, b"aes", b"xts-plain64", b"sha256")
 
 
 @pytest.mark.parametrize(

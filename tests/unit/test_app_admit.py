@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from calls import refused
 from commands import typed as typed_words
 
 from schedlab.app import admit as door
@@ -16,7 +17,6 @@ from schedlab.app.admit import admit, admit_candidates
 from schedlab.app.calls import sweep_experiment
 from schedlab.app.comparison import Load, Place, families_of, labelled, stopping_of, target_of
 from schedlab.design.candidates import parse_candidates
-from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs
 from schedlab.kinds import typed
 from schedlab.run.admitted import Permission
@@ -35,13 +35,6 @@ def experiment(directory: Path, **changes: Any) -> Experiment:
         (Candidate("as-is", {"scheduler": "as-is"}),), (READS, WRITES), "as-is", 1,
     )  # fmt: skip
     return replace(usual, **changes)
-
-
-def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises((SpecError, HostError)) as raised:
-        call(*values, **named)
-    return str(raised.value), raised.value.hint
 
 
 UNIQUE = "give each a unique label"

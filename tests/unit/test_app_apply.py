@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from answers import NOTHING
+from calls import refused
 
 from schedlab.app import applied, apply, apply_machine, apply_tuned, undo
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import Choice, Request, choice_of, choice_of_result, rule_text
 from schedlab.app.set_scheduler import set_scheduler
-from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev
 from schedlab.result import Result
 from schedlab.spec import Candidate, Target
@@ -26,13 +26,6 @@ RECORD = Applied(
     "sdx", "wwid:eui.1", "bfq:low_latency=0,slice_idle=2", "/r", "bfq is best", "2026-01-02",
     "boot", "schedlab apply",
 )  # fmt: skip
-
-
-def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises((SpecError, HostError)) as raised:
-        call(*values, **named)
-    return str(raised.value), raised.value.hint
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from calls import refused
 from commands import typed
 
 from schedlab.app import cpu_comparison, labs, options, own_work, quanta, single_load
@@ -18,20 +19,12 @@ from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.labs import Lab, Wishes, check_options, expanded, lab_experiment, merged, sweep_of
 from schedlab.app.own_work import OwnWork, workload_of
 from schedlab.app.quanta import Sweep, merged_candidates, quantum_experiment
-from schedlab.errors import SpecError
 from schedlab.host import scratch
 from schedlab.spec import Stopping, Target
 
 STUDY = {"title": "A lab", "study": " what \n was  done "}
 TABLE = {"slices_ms": [1, 10], "processes": 4, "seconds": "2s", "repeat": 6, "policy": "rr",
          "priority": 5}  # fmt: skip
-
-
-def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises(SpecError) as raised:
-        call(*values, **named)
-    return str(raised.value), raised.value.hint
 
 
 def lab(**data: Any) -> Lab:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from calls import refused
 
 from schedlab.app import budget, measure
 from schedlab.app.admit import admit
@@ -84,13 +85,6 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Known:
 
 def observer(said: list[str]) -> Observer:
     return Observer(report=said.append)
-
-
-def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises((SpecError, HostError)) as raised:
-        call(*values, **named)
-    return str(raised.value), raised.value.hint
 
 
 def test_a_result_has_its_date_and_a_name_of_its_own(

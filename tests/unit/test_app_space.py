@@ -8,12 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from calls import refused
 from golden import Golden
 
 from schedlab.app import extraction, targets, trace_files, tune_question, tune_space
 from schedlab.app.comparison import Place
 from schedlab.app.tune_question import Options, preview_lines, question_of, typed_question
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.kinds import source_tree
 from schedlab.run.admitted import Permission
@@ -21,13 +22,6 @@ from schedlab.spec import Candidate, Experiment, Target, Workload
 from schedlab.tune.space import SchedulerSpace, Space, Tunable
 
 READS = Workload("reads", "file-test", "iops", {"test": "random-read"})
-
-
-def refused(call: Any, *values: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises((SpecError, HostError)) as raised:
-        call(*values)
-    return str(raised.value), raised.value.hint
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import Clock
 
 pytest.importorskip("optuna")
 
@@ -204,17 +205,6 @@ def test_a_line_about_the_search() -> None:
     assert "trying bfq #1 -22%, 90 s" in tune_view.state_line(endless)
 
 
-class Clock:
-    """A clock that goes on by 0.75 s whenever it is asked."""
-
-    def __init__(self) -> None:
-        self.now_s = 1.0
-
-    def monotonic(self) -> float:
-        self.now_s += 0.75
-        return self.now_s
-
-
 class Known(IoSession):
     """Stands in for a target whose reads are faster the more `workers` there are."""
 
@@ -239,7 +229,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Known:
         yield known
 
     monkeypatch.setattr(measure, "opened", opened)
-    monkeypatch.setattr(tune, "time", Clock())
+    monkeypatch.setattr(tune, "time", Clock(0.75, 1.0))
     monkeypatch.setattr(measure, "explain", lambda *_: None)
     return known
 

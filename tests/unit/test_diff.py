@@ -8,30 +8,22 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from experiments import experiment
 
 import schedlab
 from schedlab.cli.diff import diff
-from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import Experiment, Run, Stopping, Target, Workload
+from schedlab.spec import Run, Stopping, Workload
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
 
 
 def result(path, speed, host=HOST, seed=1, record_bytes=4096):
-    experiment = Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates("none,bfq"),
-        workloads=(Workload("w", "file-test", "iops", {"record_bytes": record_bytes}),),
-        baseline="none",
-        seed=seed,
-        stopping=Stopping(blocks=12),
-    )
-    folder = Folder.create(path, experiment, make_plan(experiment), host)
+    work = Workload("w", "file-test", "iops", {"record_bytes": record_bytes})
+    asked = experiment(workloads=(work,), seed=seed, stopping=Stopping(blocks=12))
+    folder = Folder.create(path, asked, make_plan(asked), host)
     rng = random.Random(seed)
     for cell in folder.plan.cells:
         value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)

@@ -4,8 +4,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from experiments import experiment
 
-from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
@@ -20,10 +20,8 @@ from schedlab.run.executor import (
 from schedlab.spec import (
     Candidate,
     Cell,
-    Experiment,
     GateFinding,
     Stopping,
-    Target,
     Workload,
 )
 from schedlab.store.folder import Folder
@@ -47,17 +45,9 @@ def good(cell, attempt):
 
 @pytest.fixture
 def folder(tmp_path):
-    experiment = Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates("none,bfq"),
-        workloads=(Workload("w", "file-test", "iops"), Workload("v", "file-test", "iops")),
-        baseline="none",
-        seed=1,
-        stopping=Stopping(blocks=4),
-    )
-    return Folder.create(tmp_path / "r", experiment, make_plan(experiment), {})
+    works = tuple(Workload(label, "file-test", "iops") for label in "wv")
+    asked = experiment(workloads=works, stopping=Stopping(blocks=4))
+    return Folder.create(tmp_path / "r", asked, make_plan(asked), {})
 
 
 def executor(folder, stop=lambda blocks: None):

@@ -10,6 +10,7 @@ from typing import Any
 
 import kernel_load
 import pytest
+from experiments import Clock
 from kernel_check import (
     USUAL,
     Check,
@@ -310,21 +311,10 @@ def test_a_preset_is_run_directly_or_through_the_cache(monkeypatch: pytest.Monke
     ]
 
 
-class Clock:
-    """A clock that goes on by one second whenever it is asked."""
-
-    def __init__(self) -> None:
-        self.now_s = 99.0
-
-    def monotonic(self) -> float:
-        self.now_s += 1.0
-        return self.now_s
-
-
 @pytest.fixture
 def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of eight records, the clock above, and what was synced."""
-    monkeypatch.setattr(kernel_load, "time", Clock())
+    monkeypatch.setattr(kernel_load, "time", Clock(1.0, 99.0))
     file = tmp_path / "region"
     file.write_bytes(bytes(8 * 8192))
     return file

@@ -3,35 +3,21 @@
 from dataclasses import replace
 
 import pytest
+from experiments import experiment
 
 from schedlab.app.budget import whole_plan
 from schedlab.app.merge import merge
-from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
 from schedlab.result import Result
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Rules
-from schedlab.spec import Experiment, Planning, Run, Stopping, Target, Workload
+from schedlab.spec import Planning, Run, Stopping, Workload
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
-
-
-def experiment(**changes):
-    usual = Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates("none,bfq"),
-        workloads=(Workload("w", "file-test", "iops"),),
-        baseline="none",
-        seed=1,
-        stopping=Stopping(blocks=3),
-    )
-    return replace(usual, **changes)
 
 
 class Steady:

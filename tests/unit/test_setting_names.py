@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from calls import refused
 
 from schedlab.app import files, setting_checks
 from schedlab.design.candidates import is_one, parse_candidate
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError
 from schedlab.host import control_groups, knobs, settings
 from schedlab.host.kernel_paths import Hierarchy
 from schedlab.host.settings import Place, check, resolve
@@ -54,13 +54,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(settings, "io_hierarchy", lambda: unified)
     monkeypatch.setattr(settings, "cpu_hierarchy", lambda: unified.root)
     return tmp_path
-
-
-def refused(call: Any, *values: Any) -> tuple[str, str]:
-    """The message and the hint of the error that a call ends with."""
-    with pytest.raises((SpecError, HostError)) as raised:
-        call(*values)
-    return str(raised.value), raised.value.hint
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from experiments import experiment
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
@@ -30,17 +31,10 @@ def ram():
 
 @pytest.fixture
 def folder(ram):
-    experiment = Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates("none,bfq:low_latency=0"),
-        workloads=(Workload("w", "file-test", "iops", {"record_bytes": 4096}, ("elapsed_s",)),),
-        baseline="none",
-        seed=1,
-        stopping=Stopping(blocks=3),
-    )
-    return Folder.create(ram / "r", experiment, make_plan(experiment), {"kernel": "x"})
+    work = Workload("w", "file-test", "iops", {"record_bytes": 4096}, ("elapsed_s",))
+    candidates = parse_candidates("none,bfq:low_latency=0")
+    asked = experiment(candidates=candidates, workloads=(work,))
+    return Folder.create(ram / "r", asked, make_plan(asked), {"kernel": "x"})
 
 
 def run_of(cell, value=1.0, status="ok", attempt=1):

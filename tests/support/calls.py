@@ -1,0 +1,57 @@
+"""Calls that end within a time: commands, and functions that refuse."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.errors import HostError, SchedlabError, SpecError
+
+CPU_SECONDS_MAX, SECONDS_MAX = 10, 120
+
+
+def call(*words: object) -> tuple[int, str]:
+    """A command's exit code and all that it prints, with message and hint of an error of ours; any
+    other error is raised as it is.
+    """
+
+    def late(number: int, frame: object) -> None:
+        raise AssertionError(f"hangs: {words}")
+
+    before = [signal.signal(number, late) for number in (signal.SIGPROF, signal.SIGALRM)]
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
+    signal.alarm(SECONDS_MAX)
+    try:
+        result = CliRunner().invoke(cli, [str(word) for word in words], standalone_mode=False)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+        for number, handler in zip((signal.SIGPROF, signal.SIGALRM), before, strict=True):
+            signal.signal(number, handler)
+        gc.collect()
+    error = result.exception
+    if error is None:
+        return result.return_value or 0, result.output
+    if isinstance(error, SystemExit):
+        return int(error.code or 0), result.output
+    if isinstance(error, click.ClickException) and not isinstance(error, SchedlabError):
+        return error.exit_code, f"{result.output}{error.format_message()}"
+    if not isinstance(error, SchedlabError):
+        raise error
+    assert error.hint, error
+    assert "Traceback" not in result.output
+    return error.exit_code, f"{result.output}{error}\nhint: {error.hint}"
+
+
+def refused(function: Callable[..., Any], *values: Any, **named: Any) -> tuple[str, str]:
+    """The message and the hint of the error that a call ends with."""
+    with pytest.raises((SpecError, HostError)) as raised:
+        function(*values, **named)
+    return str(raised.value), raised.value.hint
