@@ -13,7 +13,6 @@ from schedlab.analyse.change_points import change_points, trend
 from schedlab.analyse.flags import gates_p
 from schedlab.analyse.limits import limits
 from schedlab.analyse.residuals import aging, carry_over, two_modes
-from schedlab.analyse.sessions import components
 from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Samples
 
@@ -277,28 +276,6 @@ def test_an_arm_that_is_off_by_a_constant_does_not_wander():
     far, near = (e + np.array([0, 0, errors * error]) for errors in (6.1, 5.9))
     assert float(rule.autocorrelation(far)) == pytest.approx(plain)
     assert float(rule.autocorrelation(near)) > plain + 0.1
-
-
-def test_components_tell_sessions_from_blocks():
-    rng = np.random.default_rng(9)
-    parts = [rng.normal(rng.normal(0, 1), 0.5, 40) for _ in range(40)]
-    estimate = components(parts)
-    assert estimate.within == pytest.approx(0.5, rel=0.1)
-    assert estimate.between == pytest.approx(1.0, rel=0.3)
-
-
-def test_variance_components_by_hand():
-    parts = [np.array([1.0, 3.0]), np.array([5.0, 9.0, 7.0])]
-    estimate = components(parts)
-    within = (2 + 8) / 3
-    size = 2 / (1 / 2 + 1 / 3)
-    assert estimate.within == pytest.approx(math.sqrt(within))
-    assert estimate.between == pytest.approx(math.sqrt(25 / 2 - within / size))
-    assert estimate.error(4, 6) == pytest.approx(
-        math.sqrt((25 / 2 - within / size + within / 6) / 4)
-    )
-    assert components(parts[:1]) is None and components([parts[0], parts[1][:1]]) is None
-    assert components([parts[0], parts[0]]).between == 0
 
 
 def test_a_step_is_a_change_point_and_splits_but_a_slope_is_a_drift():

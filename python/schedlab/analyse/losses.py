@@ -60,7 +60,7 @@ class Pairs:
     """All pairs of candidates of one row on one kind of unit; arrays are k × k.
 
     `mean[i, j]`: how far j is ahead of i. `pooled`, `own`: standard errors with their degrees of
-    freedom. `n`: the units that both have. `inflation` V ≥ 1 of differences that wander.
+    freedom. `n`: the units that both have.
     """
 
     mean: Floats
@@ -69,7 +69,6 @@ class Pairs:
     pooled_freedom: float | Floats
     own: Floats
     own_freedom: Floats
-    inflation: float = 1.0
 
     def half_width(self, levels: Levels) -> Floats:
         """Half-widths (k × k) at one-sided levels."""
@@ -129,7 +128,6 @@ def of_blocks(row: RowData) -> Pairs:
         pooled_freedom=freedom / inflation,
         own=own / (1 - share) * wider,
         own_freedom=number - 1 if inflation == 1 else np.maximum(number / inflation, 2) - 1,
-        inflation=inflation,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Table:
     where there is one (`has_aa`); missing cells are filled, `observed` (n × a) says which are not.
     `bounds` (n × a) are runs that starved. `position` (n × a) is the place of a run in its block
     (−1: missing), `session` (n) numbers the sessions, `blocks` (n) names the rows.
-    For unblocked data `arms` is empty and `aa_runs` holds the runs of the A/A arm.
+    For unblocked data `arms` is empty.
     `left_out` are candidates with too few runs to compare; `zero` those with a value that has no
     logarithm; `steps` (k) is the resolution as a share of the candidates' values.
     """
@@ -46,7 +46,6 @@ class Table:
     baseline: int | None
     has_aa: bool
     steps: Floats
-    aa_runs: Floats = field(default_factory=lambda: np.empty(0))
     left_out: tuple[str, ...] = ()
     zero: tuple[str, ...] = ()
     starved: tuple[int, ...] = ()
@@ -145,7 +144,6 @@ def arrange(
         baseline=baseline,
         has_aa=has_aa,
         steps=_steps(rows, candidates),
-        aa_runs=rows.logs[rows.positive & of[aa_label]] if aa_label else np.empty(0),
         left_out=left_out,
         zero=zero,
         starved=tuple(int((rows.bound & of[c]).sum()) for c in candidates),

@@ -28,7 +28,6 @@ __all__ = [
     "printed",
     "reproduce_script",
     "setting_of",
-    "tables_markdown",
     "tables_text",
     "text",
     "write_html",
@@ -114,13 +113,6 @@ def tables_text(record: Record, answer: Answer, lang: str | None = "en", width: 
     from schedlab.report.terminal import tables as render
 
     return render(study_tables(View(record, answer, Texts(lang))), width)
-
-
-def tables_markdown(record: Record, answer: Answer, lang: str | None = "en") -> str:
-    """The tables of the study as a part of a Markdown page."""
-    from schedlab.report.exchange import tables_text
-
-    return tables_text(View(record, answer, Texts(lang)))
 
 
 def printed(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, Any]:

@@ -236,15 +236,5 @@ def _write_csv(path: Path, tables: Mapping[str, Mapping[Key, Sequence[float]]]) 
                     writer.writerow([name, *key, number, f"{rate:.2f}"])
 
 
-def findings(path: Path) -> list[str]:
-    """The sentences on the tables of an earlier run, from its CSV."""
-    tables: dict[str, dict[Key, list[float]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            rates = tables.setdefault(row["table"], {}).setdefault(_key(row), [])
-            rates.append(float(row["kib_per_s"]))
-    return sentences(tables["1 process"], tables["4 processes"], published())
-
-
 def _size(record: int) -> str:
     return f"{record >> 20}M" if record >= 1 << 20 else f"{record >> 10}k"
