@@ -183,7 +183,7 @@ def test_a_sweep_takes_schedulers(tmp_path):
     )
     points = read_sweep(file).points
     assert len(points) == 4
-    row = json.loads(run_point(points[0].settings, points[0].seed))
+    row = run_point(points[0].settings, points[0].seed)
     assert row["metrics"]["total"]["requests"] > 0
     file.write_text('seeds = 1\n[parameters]\nscheduler = ["none"]\nspeed = [1]\n')
     with pytest.raises(SpecError, match="speed"):

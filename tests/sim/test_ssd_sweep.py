@@ -149,10 +149,9 @@ def test_a_kill_at_any_byte_loses_at_most_the_line_in_progress(tmp_path: Path) -
         file.write_bytes(text[:cut])
         seen: list[int] = []
         run_sweep(sweep, tmp_path / "out", lambda count, _total, seen=seen: seen.append(count))
-        # A line that only lacks its end is whole.
-        complete = text[:cut].count(b"\n") + (text[cut : cut + 1] == b"\n")
-        assert seen[0] == complete
-        assert file.read_bytes().startswith(text[:cut])
+        whole_lines = text[: text[:cut].rfind(b"\n") + 1]
+        assert seen[0] == whole_lines.count(b"\n")
+        assert file.read_bytes().startswith(whole_lines)
         assert (tmp_path / "out" / "results.jsonl").read_bytes() == whole
 
 

@@ -501,16 +501,13 @@ def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path: Path)
         (policy, seed) for policy in ("fcfs", "s") for seed in (1, 2, 3)
     ]
     file = out / "done.jsonl"
-    done = file.read_text().splitlines()
-    assert sorted(done) == sorted((out / "results.jsonl").read_text().splitlines())
-    # A crash of the machine may leave zeros; what is written then has lines of its own.
+    # A crash of the machine may leave zeros behind the last whole line.
     file.write_bytes(file.read_bytes()[:-600] + bytes(3))
     (out / "results.jsonl").unlink()
     assert run_sweep(read_sweep(path), out) == rows
-    assert len(file.read_bytes().splitlines()) == 6 + 1
-    file.write_bytes(b"{")
-    run_sweep(read_sweep(path), out)
-    assert len(file.read_bytes().splitlines()) == 6 + 1
+    assert file.read_bytes().count(b"\n") == 6
+    lines = (out / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == rows
 
 
 @pytest.mark.parametrize(("columns", "width"), [(40, 60), (61, 61), (160, 160), (200, 160)])

@@ -140,8 +140,10 @@ def host_simulation(point: Point) -> HostSimulation:
     return HostSimulation(**point.settings, seed=point.seed)
 
 
-def run_point(settings: Mapping[str, Any], seed: int, stop: SimStop | None = None) -> str:
-    """Simulate one point and give its result as a JSON line; the same bytes wherever it ran."""
+def run_point(
+    settings: Mapping[str, Any], seed: int, stop: SimStop | None = None
+) -> dict[str, Any]:
+    """Simulate one point: `settings`, `seed`, `metrics`, the same wherever it ran."""
     point = Point(settings, seed)
     if "scheduler" in settings:
         run = host_simulation(point).run(stop)
@@ -150,5 +152,4 @@ def run_point(settings: Mapping[str, Any], seed: int, stop: SimStop | None = Non
             metrics[process["name"]] = {k: v for k, v in process.items() if k != "latency_bins"}
     else:
         metrics = to_json(point.simulation().run(stop).metrics)
-    row = {"settings": settings, "seed": seed, "metrics": metrics}
-    return json.dumps(row, sort_keys=True)
+    return {"settings": dict(settings), "seed": seed, "metrics": metrics}
