@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use schedlab_trace::{BlockError, BlockResult};
 
-use crate::cpu_crew::bad_json;
+use crate::wrong;
 
 /// A capture in progress; see `schedlab_trace::BlockCapture`.
 #[pyclass]
@@ -20,14 +20,14 @@ fn ended() -> PyErr {
 }
 
 fn json(result: Result<BlockResult, BlockError>) -> PyResult<String> {
-    serde_json::to_string(&result.map_err(unavailable)?).map_err(bad_json)
+    serde_json::to_string(&result.map_err(unavailable)?).map_err(wrong)
 }
 
 #[pymethods]
 impl BlockCapture {
     #[new]
     fn start(py: Python<'_>, options_json: &str) -> PyResult<Self> {
-        let options = serde_json::from_str(options_json).map_err(bad_json)?;
+        let options = serde_json::from_str(options_json).map_err(wrong)?;
         let capture = py.detach(|| schedlab_trace::BlockCapture::start(options));
         capture.map(|c| BlockCapture(Some(c))).map_err(unavailable)
     }

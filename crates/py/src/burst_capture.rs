@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use schedlab_trace::{Capture, Method, Options, TraceError};
 
-use crate::cpu_crew::bad_json;
+use crate::wrong;
 
 /// (cpu, woken_ns, policy, nice, slice_ns)
 type Scheduling = (u16, u64, u8, i8, u32);
@@ -23,7 +23,7 @@ pub(crate) struct BurstCapture(Option<Capture>);
 impl BurstCapture {
     #[new]
     fn start(py: Python<'_>, pids: Vec<i32>, options_json: &str) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options_json).map_err(bad_json)?;
+        let options: Options = serde_json::from_str(options_json).map_err(wrong)?;
         let capture = py.detach(|| Capture::start(&pids, &options));
         capture.map(|c| BurstCapture(Some(c))).map_err(unavailable)
     }
@@ -45,7 +45,7 @@ impl BurstCapture {
             )
         });
         let records = records.collect();
-        Ok((serde_json::to_string(&bursts).map_err(bad_json)?, records))
+        Ok((serde_json::to_string(&bursts).map_err(wrong)?, records))
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::cpu_crew::{bad_json, refused};
+use crate::cpu_crew::refused;
+use crate::wrong;
 
 /// A forked child that will execute a command; see `schedlab_load::cpu::HeldCommand`.
 #[pyclass]
@@ -38,6 +39,6 @@ impl HeldCommand {
         ended
             .map(|e| serde_json::to_string(&e))
             .transpose()
-            .map_err(bad_json)
+            .map_err(wrong)
     }
 }

@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use pyo3::prelude::*;
 use schedlab_load::cpu::{measure_costs, CostJob};
 
-use crate::cpu_crew::{bad_json, refused};
+use crate::cpu_crew::refused;
+use crate::wrong;
 
 /// Measures switch costs; Ctrl-C is checked between two measurements.
 #[pyfunction]
 pub(crate) fn measure_cpu_costs(py: Python<'_>, job_json: &str) -> PyResult<String> {
-    let job: CostJob = serde_json::from_str(job_json).map_err(bad_json)?;
+    let job: CostJob = serde_json::from_str(job_json).map_err(wrong)?;
     let (costs, interrupt) = py.detach(|| {
         let interrupt = RefCell::new(None);
         let costs = measure_costs(&job, || {
@@ -21,5 +22,5 @@ pub(crate) fn measure_cpu_costs(py: Python<'_>, job_json: &str) -> PyResult<Stri
         (costs, interrupt.into_inner())
     });
     interrupt.map_or(Ok(()), Err)?;
-    serde_json::to_string(&costs.map_err(refused)?).map_err(bad_json)
+    serde_json::to_string(&costs.map_err(refused)?).map_err(wrong)
 }

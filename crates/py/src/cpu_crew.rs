@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use schedlab_load::cpu::{self, Job, Kernel, Refusal, WorkerGroup};
+
+use crate::wrong;
 
 pub(crate) fn refused(refusal: Refusal) -> PyErr {
     let errno = refusal.source.raw_os_error().unwrap_or(0);
     PyOSError::new_err((errno, refusal.source.to_string(), refusal.step))
-}
-
-pub(crate) fn bad_json(error: serde_json::Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 /// Forked workers; see `schedlab_load::cpu::WorkerGroup`.
@@ -23,7 +21,7 @@ pub(crate) struct CpuCrew(WorkerGroup);
 impl CpuCrew {
     #[new]
     fn launch(py: Python<'_>, job_json: &str) -> PyResult<Self> {
-        let job: Job = serde_json::from_str(job_json).map_err(bad_json)?;
+        let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
         py.detach(|| WorkerGroup::launch(job))
             .map(CpuCrew)
             .map_err(refused)
@@ -88,7 +86,7 @@ impl CpuCrew {
     }
 
     fn totals(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.totals()).map_err(bad_json)
+        serde_json::to_string(&self.0.totals()).map_err(wrong)
     }
 }
 
@@ -99,7 +97,7 @@ pub(crate) fn calibrate_cpu_kernel(
     kernel: &str,
     repetitions: usize,
 ) -> PyResult<String> {
-    let kernel: Kernel = serde_json::from_value(kernel.into()).map_err(bad_json)?;
+    let kernel: Kernel = serde_json::from_value(kernel.into()).map_err(wrong)?;
     let calibration = py.detach(|| cpu::calibrate(kernel, repetitions));
-    serde_json::to_string(&calibration).map_err(bad_json)
+    serde_json::to_string(&calibration).map_err(wrong)
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use schedlab_load::cpu::mix::{self, Job};
 
-use crate::cpu_crew::{bad_json, refused};
+use crate::cpu_crew::refused;
+use crate::wrong;
 
 /// Forked tasks in groups; see `schedlab_load::cpu::mix::Mix`.
 #[pyclass]
@@ -15,7 +16,7 @@ pub(crate) struct CpuMix(mix::Mix);
 impl CpuMix {
     #[new]
     fn launch(py: Python<'_>, job_json: &str) -> PyResult<Self> {
-        let job: Job = serde_json::from_str(job_json).map_err(bad_json)?;
+        let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
         py.detach(|| mix::Mix::launch(job))
             .map(CpuMix)
             .map_err(refused)
@@ -36,7 +37,7 @@ impl CpuMix {
 
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         let result = py.detach(|| self.0.finish());
-        serde_json::to_string(&result).map_err(bad_json)
+        serde_json::to_string(&result).map_err(wrong)
     }
 }
 

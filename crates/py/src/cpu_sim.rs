@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schedlab_model::Nanos;
 use schedlab_sim::cpu::{self, Settings, Task};
 use serde::Deserialize;
 
 use crate::stoppable::stoppable;
+use crate::wrong;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Job {
     tasks: Vec<Task>,
     settings: Settings,
-}
-
-fn wrong(error: impl ToString) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 /// Simulates `{"tasks": […], "settings": {…}}` and gives the schedule as JSON.

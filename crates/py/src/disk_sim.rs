@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_model::{Bytes, Workload};
@@ -16,6 +15,7 @@ use serde_json::Value;
 
 use crate::sim_run::SimStop;
 use crate::stoppable::stoppable;
+use crate::wrong;
 
 /// `device` is a shipped name, or the text of a TOML file that came from `path`; `set` changes keys
 /// of it. Requests come from `trace`, all where `requests` is missing, or from `workload`, where a
@@ -42,10 +42,6 @@ struct Trace {
     format: Option<String>,
     #[serde(default)]
     options: ReplayOptions,
-}
-
-fn wrong(error: impl ToString) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 impl Job {

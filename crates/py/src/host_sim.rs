@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_formats::TraceRecord;
@@ -18,6 +17,7 @@ use serde::Deserialize;
 
 use crate::sim_run::SimStop;
 use crate::stoppable::stoppable;
+use crate::wrong;
 
 /// `processes` is the text of a TOML file from `place`, or the name of a preset.
 #[derive(Deserialize)]
@@ -43,10 +43,6 @@ struct Trace {
     requests: Option<u64>,
     #[serde(default)]
     options: ReplayOptions,
-}
-
-fn wrong(error: impl ToString) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 impl Job {

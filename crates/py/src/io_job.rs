@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use schedlab_load::io::{self, nop, timings, Decision, IoError, Job, ReadyGroup};
 
 use crate::replay_plan::ReplayPlan;
+use crate::wrong;
 
 /// Runs a job and returns its result as JSON.
 ///
@@ -116,7 +117,7 @@ impl CancelPoll {
             _ => {}
         }
         let result = outcome.map_err(|error| raise(py, &error))?;
-        serde_json::to_string(&result).map_err(|error| PyValueError::new_err(error.to_string()))
+        serde_json::to_string(&result).map_err(wrong)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schedlab_load::cpu::attributes_of;
 use schedlab_load::launch::{self, Order};
 
-use crate::cpu_crew::{bad_json, refused};
+use crate::cpu_crew::refused;
+use crate::wrong;
 
 /// See `schedlab_load::launch::Launched`.
 #[pyclass]
@@ -17,7 +17,7 @@ pub(crate) struct Launched(launch::Launched);
 impl Launched {
     #[new]
     fn start(py: Python<'_>, order_json: &str) -> PyResult<Self> {
-        let order: Order = serde_json::from_str(order_json).map_err(bad_json)?;
+        let order: Order = serde_json::from_str(order_json).map_err(wrong)?;
         py.detach(|| launch::Launched::start(&order))
             .map(Launched)
             .map_err(refused)
@@ -31,7 +31,7 @@ impl Launched {
     fn wait(&mut self, py: Python<'_>, timeout_s: f64) -> PyResult<Option<String>> {
         let ending = py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s)));
         let text = ending.map(|e| serde_json::to_string(&e));
-        text.transpose().map_err(bad_json)
+        text.transpose().map_err(wrong)
     }
 }
 
@@ -48,7 +48,6 @@ pub(crate) fn match_output(
     pattern: &str,
     text: &[u8],
 ) -> PyResult<Vec<(String, Option<String>, String)>> {
-    let wrong = |e: regex::Error| PyValueError::new_err(e.to_string());
     let pattern = regex::bytes::RegexBuilder::new(pattern)
         .multi_line(true)
         .unicode(false)
@@ -72,7 +71,7 @@ pub(crate) fn pattern_groups(pattern: &str) -> PyResult<(usize, bool)> {
     let compiled = regex::bytes::RegexBuilder::new(pattern)
         .unicode(false)
         .build();
-    let compiled = compiled.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let compiled = compiled.map_err(wrong)?;
     let has_value = compiled.capture_names().any(|name| name == Some("value"));
     Ok((compiled.captures_len() - 1, has_value))
 }

@@ -1,6 +1,7 @@
 //! `schedlab._core`: one file per exposed thing, no logic.
 //! Its typed face is `python/schedlab/_core.pyi`.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 mod block_capture;
@@ -23,6 +24,11 @@ mod sim_policy;
 mod sim_run;
 mod stoppable;
 mod trace_file;
+
+/// An input that is refused.
+fn wrong(error: impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
 
 /// Everything that Python can reach, one line per file.
 #[pymodule]

@@ -4,7 +4,7 @@
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::cpu_crew::bad_json;
+use crate::wrong;
 
 /// A recording in progress; see `schedlab_trace::RecordCapture`.
 #[pyclass]
@@ -14,7 +14,7 @@ pub(crate) struct RecordCapture(Option<schedlab_trace::RecordCapture>);
 impl RecordCapture {
     #[new]
     fn start(py: Python<'_>, options_json: &str) -> PyResult<Self> {
-        let options = serde_json::from_str(options_json).map_err(bad_json)?;
+        let options = serde_json::from_str(options_json).map_err(wrong)?;
         let capture = py.detach(|| schedlab_trace::RecordCapture::start(&options));
         capture
             .map(|running| RecordCapture(Some(running)))
@@ -27,6 +27,6 @@ impl RecordCapture {
         let capture = capture.ok_or_else(|| PyRuntimeError::new_err("already finished"))?;
         let result = py.detach(|| capture.finish());
         let result = result.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        serde_json::to_string(&result).map_err(bad_json)
+        serde_json::to_string(&result).map_err(wrong)
     }
 }

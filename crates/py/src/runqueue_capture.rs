@@ -4,7 +4,7 @@
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::cpu_crew::bad_json;
+use crate::wrong;
 
 /// A capture in progress; see `schedlab_trace::RunQueueCapture`.
 #[pyclass]
@@ -24,6 +24,6 @@ impl RunQueueCapture {
         let capture = self.0.take();
         let capture = capture.ok_or_else(|| PyRuntimeError::new_err("already finished"))?;
         let result = py.detach(|| capture.finish()).map_err(PyOSError::new_err)?;
-        serde_json::to_string(&result).map_err(bad_json)
+        serde_json::to_string(&result).map_err(wrong)
     }
 }

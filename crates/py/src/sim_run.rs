@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -13,6 +13,7 @@ use schedlab_sim::{Config, Report, SimError, Stop};
 
 use crate::sim_policy::PythonPolicy;
 use crate::stoppable::stoppable;
+use crate::wrong;
 
 /// A flag that ends running simulations from another thread.
 #[pyclass(frozen)]
@@ -50,8 +51,7 @@ pub fn simulate<'py>(
     stop: Option<&SimStop>,
     policy: Option<(String, Bound<'py, PyAny>, Py<PyAny>)>,
 ) -> PyResult<(String, Bound<'py, PyBytes>, &'static str)> {
-    let config: Config =
-        serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let config: Config = serde_json::from_str(config).map_err(wrong)?;
     let columns = requests.map(|(arrival, offset, length, operation)| {
         (
             words(&arrival),

@@ -4,9 +4,11 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use schedlab_sim::{SimError, Stop};
+
+use crate::wrong;
 
 /// How long Ctrl-C may go unnoticed.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
@@ -42,6 +44,6 @@ pub fn stoppable<T: Send + 'static>(
     };
     outcome.map_err(|error| match error {
         SimError::Stopped => PyRuntimeError::new_err(error.to_string()),
-        other => PyValueError::new_err(other.to_string()),
+        other => wrong(other),
     })
 }

@@ -1,8 +1,8 @@
 """Carrying out a sweep: each result stored as it comes, so that a sweep can be resumed.
 
-A sweep folder holds `sweep.toml` (frozen), `done.jsonl` (a line of `store/lines.py` for each point, in
-the order of completion) and, once all is done, `results.jsonl` (in the order of the points: the same
-bytes however and wherever the points ran).
+A sweep folder holds `sweep.toml` (frozen), `done.jsonl` (a line of `store/lines.py` for each point,
+in the order of completion) and, once all is done, `results.jsonl` (in the order of the points: the
+same bytes however and wherever the points ran).
 """
 
 from __future__ import annotations
