@@ -24,7 +24,6 @@ LOAD_PER_TAG = 2
 TAGS_USUAL = 128
 # A load of more requests than this shows nothing more, and its end must be awaited.
 LOAD_MAX = 2048
-CLOSED_ONE: dict[str, Any] = {"kind": "closed", "depth": 1}
 RANDOM_ENDLESS: dict[str, Any] = {"kind": "random", "replacement": True}
 
 Region = tuple[int, int]

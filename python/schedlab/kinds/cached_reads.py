@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.readers_together import METRICS, outcome_of_equals
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -40,10 +41,7 @@ class CachedReads(WorkloadKind, frozen=True):
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Throughput from memory; a gate fails when the device was asked all the same."""
-        read = {
-            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
-            "arrivals": {"kind": "closed", "depth": 1}, "seed": seed,
-        }  # fmt: skip
+        read = work(RANDOM_ENDLESS, READ, self.record_bytes, seed)
         region = (0, self.used_bytes(target.size_bytes))
         load = actor("readers", target, region, read, engine="psync", direct=False, prime="read")
         actors = run_actors(target, [load], self.seconds)

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from schedlab.errors import SpecError
 from schedlab.kinds.base import WorkloadKind
-from schedlab.kinds.engine import group, run_job
-from schedlab.kinds.file_test import Positive
+from schedlab.kinds.engine import group, run_job, work
+from schedlab.kinds.file_test import SEQUENTIAL, Positive
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # mode -> options of the engine's group; a write is on the device when the call returns only in
@@ -88,19 +88,9 @@ class Calls(WorkloadKind, frozen=True):
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Seconds per call and in all."""
         calls = self.count()
-        job = group(
-            "calls",
-            target,
-            {
-                "pattern": {"kind": "sequential"},
-                "direction": {"kind": self.direction},
-                "record": self.block_bytes,
-                "span": calls * self.block_bytes,
-                "arrivals": {"kind": "closed", "depth": 1},
-                "seed": seed,
-            },
-            **MODES[self.mode],
-        )
+        direction, span = {"kind": self.direction}, calls * self.block_bytes
+        blocks = work(SEQUENTIAL, direction, self.block_bytes, seed, span=span)
+        job = group("calls", target, blocks, **MODES[self.mode])
         result = run_job([job], None)["calls"]
         elapsed_s = result["elapsed_ns"] / 1e9
         cpu_s = (result["cpu_user_ns"] + result["cpu_system_ns"]) / 1e9

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds.actors import CLOSED_ONE, RANDOM_ENDLESS, actor, outcome, regions, run_actors
+from schedlab.kinds.actors import RANDOM_ENDLESS, actor, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, SEQUENTIAL, WRITE, Positive, Seconds
 from schedlab.kinds.newcomer import METRICS, first_requests
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -47,22 +48,15 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Response times of the first requests, and the copy's throughput until then."""
         own, source, copy = regions(self.used_bytes(target.size_bytes), (2, 5, 1))
-        desktop = {
-            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
-            "arrivals": CLOSED_ONE, "seed": seed,
-        }  # fmt: skip
-        copied = {
-            "pattern": SEQUENTIAL, "record": self.copy_record_bytes, "arrivals": CLOSED_ONE,
-            "seed": seed + 1,
-        }  # fmt: skip
+        desktop = work(RANDOM_ENDLESS, READ, self.record_bytes, seed)
+        copied = work(SEQUENTIAL, READ, self.copy_record_bytes, seed + 1)
         buffered = {"engine": "psync", "direct": False}
         groups = [
             actor(
                 "newcomer", target, own, desktop, ends_job=True, requests=self.requests,
                 start_after_ms=round(self.lead_seconds * 1e3),
             ),
-            actor("source", target, source, {**copied, "direction": READ}, at_end="drop",
-                  cold=True, **buffered),
+            actor("source", target, source, copied, at_end="drop", cold=True, **buffered),
             actor("copy", target, copy, {**copied, "direction": WRITE}, at_end="drop", **buffered),
         ]  # fmt: skip
         actors = run_actors(target, groups, self.lead_seconds + self.limit_seconds)

@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from schedlab.kinds import latency
 from schedlab.kinds.actors import (
-    CLOSED_ONE,
     RANDOM_ENDLESS,
     actor,
     outcome,
@@ -21,6 +20,7 @@ from schedlab.kinds.actors import (
     served,
 )
 from schedlab.kinds.base import Offer, WorkloadKind
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -63,10 +63,7 @@ class Database(WorkloadKind, frozen=True):
             log |= {"path": str(target.path), "offset": log_offset, "span": log_span}
         else:
             log["path"] = str(target.directory / LOG_NAME)
-        read = {
-            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.page_bytes,
-            "arrivals": CLOSED_ONE, "seed": seed,
-        }  # fmt: skip
+        read = work(RANDOM_ENDLESS, READ, self.page_bytes, seed)
         clients = actor(
             "clients", target, pages, read, workers=self.clients, engine="psync", layout="shared",
             log=log,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from schedlab.kinds.base import WorkloadKind
-from schedlab.kinds.engine import claimed_bytes, group, run_job
+from schedlab.kinds.engine import claimed_bytes, group, run_job, work
 from schedlab.kinds.file_test import LATENCIES, READ, SEQUENTIAL, Seconds, outcome_of
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -41,21 +41,10 @@ class DeviceTimings(WorkloadKind, frozen=True):
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Throughput of one timing; `cached` is a negative control."""
-        job = group(
-            label,
-            target,
-            {
-                "pattern": TIMINGS[self.timing][0],
-                "direction": READ,
-                "record": RECORD_BYTES,
-                "span": target.raw_size_bytes,
-                "arrivals": {"kind": "closed", "depth": 1},
-                "seed": seed,
-            },
-            engine="psync",
-            direct=self.direct,
-            **({"at_end": "stop", "cold": not self.direct} if self.timing == "buffered" else {}),
-        )
+        order, span = TIMINGS[self.timing][0], target.raw_size_bytes
+        reads = work(order, READ, RECORD_BYTES, seed, span=span)
+        more = {"at_end": "stop", "cold": not self.direct} if self.timing == "buffered" else {}
+        job = group(label, target, reads, engine="psync", direct=self.direct, **more)
         job["path"] = str(target.raw_path)
         groups = run_job([job], self.estimate_s())
         cold = self.timing == "buffered" and not self.direct

@@ -51,6 +51,16 @@ def group(
     return {"name": name, "path": str(target.path), "workload": dict(workload), **options}
 
 
+def work(
+    pattern: Mapping[str, Any], direction: Mapping[str, Any], record: int, seed: int,
+    depth: int = 1, **more: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The requests of a group: a closed loop of `depth`, unless `more` has other `arrivals`."""
+    arrivals = {"kind": "closed", "depth": depth}
+    about = {"pattern": pattern, "direction": direction, "record": record, "seed": seed}
+    return {**about, "arrivals": arrivals, **more}
+
+
 def run_job(
     groups: Sequence[Mapping[str, Any]],
     seconds: float | None,

@@ -16,7 +16,7 @@ from msgspec import Meta
 from schedlab.errors import SpecError
 from schedlab.kinds import latency
 from schedlab.kinds.base import WorkloadKind
-from schedlab.kinds.engine import claimed_bytes, group, run_job
+from schedlab.kinds.engine import claimed_bytes, group, run_job, work
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 SEQUENTIAL: dict[str, Any] = {"kind": "sequential"}
@@ -152,16 +152,9 @@ class FileTest(WorkloadKind, frozen=True):
     ) -> dict[str, Any]:
         """The engine's group of this test."""
         order, direction, _ = TESTS[self.test]
-        work = {
-            "pattern": order,
-            "direction": direction,
-            "record": self.record_bytes,
-            "span": span,
-            "arrivals": {"kind": "closed", "depth": self.depth},
-            "seed": seed,
-        }
+        requests = work(order, direction, self.record_bytes, seed, self.depth, span=span)
         usual = {"workers": self.workers, "engine": self.engine, "direct": self.direct}
-        return group(name, target, work, **{**usual, "sync": self.sync, **options})
+        return group(name, target, requests, **{**usual, "sync": self.sync, **options})
 
 
 def outcome_of(

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from schedlab.kinds import latency
 from schedlab.kinds.actors import (
-    CLOSED_ONE,
     RANDOM_ENDLESS,
     Actors,
+    Region,
     actor,
     load_depth,
     outcome,
@@ -24,6 +24,7 @@ from schedlab.kinds.actors import (
     run_actors,
 )
 from schedlab.kinds.base import Offer, WorkloadKind
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -33,7 +34,29 @@ QUANTILES = ("p50", "p90")
 METRICS = ("newcomer_latency_ns_mean", *(f"newcomer_latency_ns_{q}" for q in QUANTILES))
 
 
-class Newcomer(WorkloadKind, frozen=True):
+class BesideWriters(WorkloadKind, frozen=True):
+    """A process that reads small records beside `writers`, which keep the device busy."""
+
+    record_bytes: Positive = 4096
+    writers: Annotated[int, Meta(ge=0, le=1024)] = 2
+    writer_record_bytes: Positive = 65536
+    writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
+    shared_region: bool = False
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def regions_and_writers(
+        self, target: ResolvedTarget, seed: int
+    ) -> tuple[Region, list[dict[str, Any]], int]:
+        """The region of the process, the group of writers, and their requests in flight."""
+        span, parts = self.used_bytes(target.size_bytes), (1, max(1, self.writers))
+        own, others = regions(span, parts, self.shared_region)
+        depth = load_depth(self.writer_depth, target.tags, self.writers)
+        write = work(RANDOM, WRITE, self.writer_record_bytes, seed + 1, depth)
+        writers = [actor("writers", target, others, write, workers=self.writers)]
+        return own, writers if self.writers else [], depth * self.writers
+
+
+class Newcomer(BesideWriters, frozen=True):
     """The first `requests` of a new process beside `writers`, which start `lead_seconds` earlier.
 
     The process has `limit_seconds` for them; `writer_depth` 0 is a load of twice the driver's
@@ -49,14 +72,8 @@ class Newcomer(WorkloadKind, frozen=True):
     actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 
     requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 50
-    record_bytes: Positive = 4096
-    writers: Annotated[int, Meta(ge=0, le=1024)] = 2
-    writer_record_bytes: Positive = 65536
-    writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
     lead_seconds: Seconds = 0.25
     limit_seconds: Annotated[float, Meta(gt=0, le=3600)] = 2.5
-    shared_region: bool = False
-    span_bytes: Annotated[int, Meta(ge=0)] = 0
 
     def estimate_s(self) -> float:
         """The writers' lead, and the time of the requests where each waits its turn."""
@@ -64,28 +81,14 @@ class Newcomer(WorkloadKind, frozen=True):
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Response times of the first requests, and the writers' throughput until then."""
-        span = self.used_bytes(target.size_bytes)
-        parts = (1, max(1, self.writers))
-        own, others = regions(span, parts, self.shared_region)
-        depth = load_depth(self.writer_depth, target.tags, self.writers)
-        read = {
-            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
-            "arrivals": CLOSED_ONE, "seed": seed,
-        }  # fmt: skip
-        write = {
-            "pattern": RANDOM, "direction": WRITE, "record": self.writer_record_bytes,
-            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + 1,
-        }  # fmt: skip
-        groups = [
-            actor(
-                "newcomer", target, own, read, ends_job=True, requests=self.requests,
-                start_after_ms=round(self.lead_seconds * 1e3),
-            )
-        ]  # fmt: skip
-        if self.writers:
-            groups.append(actor("writers", target, others, write, workers=self.writers))
+        own, writers, in_flight = self.regions_and_writers(target, seed)
+        read = work(RANDOM_ENDLESS, READ, self.record_bytes, seed)
+        newcomer = actor(
+            "newcomer", target, own, read, ends_job=True, requests=self.requests,
+            start_after_ms=round(self.lead_seconds * 1e3),
+        )  # fmt: skip
         longest_s = self.lead_seconds + self.limit_seconds
-        actors = run_actors(target, groups, longest_s, depth=depth * self.writers)
+        actors = run_actors(target, [newcomer, *writers], longest_s, depth=in_flight)
         metrics, bounds = first_requests(actors, self.requests)
         if self.writers:
             metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")

@@ -17,15 +17,15 @@ from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     RANDOM_ENDLESS,
     actor,
-    load_depth,
     outcome,
     rate_bound,
-    regions,
     run_actors,
     served,
 )
-from schedlab.kinds.base import Offer, WorkloadKind
-from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
+from schedlab.kinds.base import Offer
+from schedlab.kinds.engine import work
+from schedlab.kinds.file_test import READ, Seconds
+from schedlab.kinds.newcomer import BesideWriters
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # A primed reader works on so many bytes at most: enough to be new to no scheduler (bfq lets a
@@ -33,7 +33,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 PRIMED_BYTES_MOST = 128 << 20
 
 
-class ReaderBesideWriters(WorkloadKind, frozen=True):
+class ReaderBesideWriters(BesideWriters, frozen=True):
     """A reader at `rate_per_s` beside `writers`; the window begins after `ramp_seconds` of both.
 
     `writer_depth` 0 is a load of twice the driver's tags. With `shared_region` the reader reads
@@ -60,13 +60,7 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
     # then waits behind them: with 0.3 s, 2 of 7 runs took 80 and 200 ms, the others 6 to 7.
     ramp_seconds: Seconds = 1.0
     rate_per_s: Annotated[float, Meta(gt=0, le=1e7)] = 200.0
-    record_bytes: Positive = 4096
-    writers: Annotated[int, Meta(ge=0, le=1024)] = 2
-    writer_record_bytes: Positive = 65536
-    writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
     primed: bool = True
-    shared_region: bool = False
-    span_bytes: Annotated[int, Meta(ge=0)] = 0
 
     def estimate_s(self) -> float:
         """Ramp and window, and reading the region once."""
@@ -74,23 +68,14 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """The reader's latency from the planned arrivals, and the writers' throughput."""
-        span = self.used_bytes(target.size_bytes)
-        own, others = regions(span, (1, max(1, self.writers)), self.shared_region)
+        own, writers, in_flight = self.regions_and_writers(target, seed)
         if self.primed:
             own = (own[0], min(own[1], PRIMED_BYTES_MOST))
-        depth = load_depth(self.writer_depth, target.tags, self.writers)
-        read = {
-            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
-            "arrivals": {"kind": "poisson", "rate_per_s": self.rate_per_s}, "seed": seed,
-        }  # fmt: skip
-        write = {
-            "pattern": RANDOM, "direction": WRITE, "record": self.writer_record_bytes,
-            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + 1,
-        }  # fmt: skip
-        groups = [actor("reader", target, own, read, prime="read" if self.primed else "none")]
-        if self.writers:
-            groups.append(actor("writers", target, others, write, workers=self.writers))
-        actors = run_actors(target, groups, self.seconds, self.ramp_seconds, depth * self.writers)
+        arrivals = {"kind": "poisson", "rate_per_s": self.rate_per_s}
+        read = work(RANDOM_ENDLESS, READ, self.record_bytes, seed, arrivals=arrivals)
+        reader = actor("reader", target, own, read, prime="read" if self.primed else "none")
+        groups = [reader, *writers]
+        actors = run_actors(target, groups, self.seconds, self.ramp_seconds, in_flight)
         metrics, bounds = served(actors, "reader", "reads", "reader_")
         operations = actors.side("reader", "reads")["operations"]
         rate, rate_bounds = rate_bound(

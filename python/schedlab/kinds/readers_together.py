@@ -14,6 +14,7 @@ from msgspec import Meta
 from schedlab.kinds import latency
 from schedlab.kinds.actors import Actors, actor, load_depth, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
@@ -50,10 +51,7 @@ class Reading(WorkloadKind, frozen=True):
         """One run of equal readers: throughput, Jain's index, latency, CPU time per request."""
         (whole,) = regions(self.used_bytes(target.size_bytes), (1,))
         depth = load_depth(self.depth, target.tags, readers)
-        read = {
-            "pattern": pattern, "direction": READ, "record": self.record_bytes,
-            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed,
-        }  # fmt: skip
+        read = work(pattern, READ, self.record_bytes, seed, depth)
         load = actor("readers", target, whole, read, workers=readers, **options)
         window = (self.seconds, self.ramp_seconds)
         actors = run_actors(target, [load], *window, depth=depth * readers)

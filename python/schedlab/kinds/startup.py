@@ -23,8 +23,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.base import WorkloadKind
-from schedlab.kinds.engine import group, run_job
+from schedlab.kinds.engine import group, run_job, work
 from schedlab.kinds.file_test import READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import GateFinding
@@ -140,14 +141,10 @@ class Startup(WorkloadKind, frozen=True):
         groups = []
         sides = (("readers", self.readers, READ), ("writers", self.writers, WRITE))
         for number, (name, workers, direction) in enumerate(sides):
-            load = {
-                "pattern": {"kind": "random", "replacement": True},
-                "direction": direction,
-                "record": self.background_record_bytes,
-                "span": self.used_bytes(target.size_bytes),
-                "arrivals": {"kind": "closed", "depth": self.background_depth},
-                "seed": seed + number,
-            }
+            load = work(
+                RANDOM_ENDLESS, direction, self.background_record_bytes, seed + number,
+                self.background_depth, span=self.used_bytes(target.size_bytes),
+            )  # fmt: skip
             if workers:
                 options = {"workers": workers, "engine": "io_uring", "direct": True}
                 groups.append(group(name, target, load, **options))

@@ -21,6 +21,7 @@ from schedlab.kinds.actors import (
     run_actors,
     served,
 )
+from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.readers_together import Reading
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
@@ -80,10 +81,7 @@ class Weights(Reading, frozen=True):
         depth = load_depth(self.depth, target.tags, 2 * self.readers)
         groups = []
         for number, (name, home) in enumerate(zip(NAMES, homes, strict=True)):
-            read = {
-                "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
-                "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + number,
-            }  # fmt: skip
+            read = work(RANDOM_ENDLESS, READ, self.record_bytes, seed + number, depth)
             settings: dict[str, Any] = {"cgroup": target.groups.get(name)}
             if self.priority:
                 settings = {"ioprio": PRIORITIES[self.priority][number]}
