@@ -34,7 +34,7 @@ from schedlab.host.emulated_calibration import calibrate
 from schedlab.host.emulated_facts import findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
 from schedlab.host.journal import Journal
-from schedlab.host.scratch import Scratch, require_root
+from schedlab.host.scratch import Scratch, new_loop, require_root
 from schedlab.host.write_back import WriteBack
 from schedlab.spec import GateFinding
 from schedlab.spec.reading import read_text
@@ -359,7 +359,8 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
         raise HostError(f"cannot make {directory}: {error.strerror}") from error
     server = Server(directory, emulation, preallocate)
     backing = directory / "fuse" / "disk"
-    path, direct_io = _attach(journal, backing)
+    index = new_loop(journal, str(backing))
+    path, direct_io = f"/dev/loop{index}", owned.attach_loop(index, backing)
     queue = owned.SYS_BLOCK / Path(path).name / "queue"
     _set_queue(queue, facts)
     server.ask("watch", inflight=str(queue.parent / "inflight"))
@@ -415,19 +416,6 @@ def _mount_fuse(where: Path, descriptor: int) -> None:
             f"cannot mount FUSE on {where}: {os.strerror(code)}",
             "run as root; in a container with CAP_SYS_ADMIN",
         )
-
-
-def _attach(journal: Journal, backing: Path) -> tuple[str, bool]:
-    """A new loop device on the file: path, and whether it does direct I/O."""
-    for index in range(1 << 16):
-        if (owned.SYS_BLOCK / f"loop{index}").exists():
-            continue
-        path = f"/dev/loop{index}"
-        journal.append("own", what="loop", path=path, index=index, backing=str(backing))
-        if owned.add_loop(index):
-            return path, owned.attach_loop(index, backing)
-        journal.append("disown", path=path)
-    raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
 def dilated(queue: Path, dilate: float) -> dict[str, int]:

@@ -108,19 +108,15 @@ def remove_loop(index: int, backing: str) -> bool:
                 if error.errno != errno.ENXIO:
                     raise
 
-    def removed() -> bool:
-        try:
-            with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+    def remove() -> None:
+        with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+            try:
                 fcntl.ioctl(control, LOOP_CTL_REMOVE, index)
-        except OSError as error:
-            if error.errno == errno.EBUSY:
-                return False
-            if error.errno != errno.ENODEV:
-                raise
-        return True
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
 
-    if not wait_until(removed, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process still has it open")
+    _once_free(remove, "a process still has it open")
     return True
 
 
@@ -154,17 +150,10 @@ def remove_mount(path: str) -> bool:
     if not Path(path).is_mount():
         return False
 
-    def unmounted() -> bool:
-        try:
-            libc_call("umount2", os.fsencode(path), 0)
-        except OSError as error:
-            if error.errno == errno.EBUSY:
-                return False
-            raise
-        return True
-
-    if not wait_until(unmounted, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process still uses it as its directory")
+    _once_free(
+        lambda: libc_call("umount2", os.fsencode(path), 0),
+        "a process still uses it as its directory",
+    )
     return True
 
 
@@ -191,7 +180,7 @@ def remove_cgroup(path: str) -> bool:
 
 
 def _remove_one_cgroup(group: Path) -> None:
-    def emptied() -> bool:
+    def empty() -> None:
         with contextlib.suppress(OSError):
             for process in map(int, (group / "cgroup.procs").read_text().split()):
                 if process == os.getpid():
@@ -199,16 +188,25 @@ def _remove_one_cgroup(group: Path) -> None:
                 else:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
+        group.rmdir()
+
+    _once_free(empty, "a process in it does not exit")
+
+
+def _once_free(action: Callable[[], object], reason: str) -> None:
+    """Do it as soon as nothing is busy with the thing; OSError with the reason after a while."""
+
+    def is_done() -> bool:
         try:
-            group.rmdir()
+            action()
         except OSError as error:
             if error.errno == errno.EBUSY:
                 return False
             raise
         return True
 
-    if not wait_until(emptied, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process in it does not exit")
+    if not wait_until(is_done, PATIENCE_S):
+        raise OSError(errno.EBUSY, reason)
 
 
 def wait_until(is_done: Callable[[], bool], patience_s: float) -> bool:

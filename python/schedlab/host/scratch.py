@@ -60,7 +60,7 @@ def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = Fals
     descriptor, named = _new_file(log, directory.resolve())
     try:
         _fill(descriptor, size_bytes, directory)
-        index = _new_loop(log, owned.name_of(descriptor))
+        index = new_loop(log, owned.name_of(descriptor))
         direct_io = owned.attach_loop(index, descriptor)
         backing = owned.name_of(descriptor)
         if named:  # the loop device holds it from now on
@@ -96,7 +96,7 @@ def _unnamed(directory: Path) -> int | None:
     return None
 
 
-def _new_loop(log: Journal, backing: str) -> int:
+def new_loop(log: Journal, backing: str) -> int:
     """The number of a new, idle loop device, in the journal before it exists."""
     for index in range(_HIGHEST_LOOP):
         if (owned.SYS_BLOCK / f"loop{index}").exists():
