@@ -7,6 +7,7 @@ from pathlib import Path
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, to_json
 from schedlab.store.files import write_atomic
+from schedlab.store.folder import without_none
 
 TEMPLATE = """\
 # An experiment of schedlab. `schedlab run {name} --dry-run` shows what it would do,
@@ -65,19 +66,8 @@ def as_file(experiment: Experiment, name: str) -> str:
     kept.pop("schema", None)
     kept.pop("seed", None)  # a new one each time
     head = f"# Run it with `schedlab run {name}`. Every key: docs/reference/experiment.md.\n\n"
-    return head + tomli_w.dumps(_without_none(kept))
+    return head + tomli_w.dumps(without_none(kept))
 
 
 def _without_defaults(table: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in table.items() if k in ("kind", "size_bytes") or v}
-
-
-def _without_none(value: object) -> dict[str, object]:
-    def clean(item: object) -> object:
-        if isinstance(item, dict):
-            return {k: clean(v) for k, v in item.items() if v is not None}
-        return [clean(v) for v in item] if isinstance(item, list) else item
-
-    table = clean(value)
-    assert isinstance(table, dict)
-    return table

@@ -153,7 +153,7 @@ class Folder:
         """Freeze the experiment, or replace it as a whole when it is extended."""
         import tomli_w
 
-        text = tomli_w.dumps(_without_none(to_json(experiment)))
+        text = tomli_w.dumps(without_none(to_json(experiment)))
         write_atomic(self.path / EXPERIMENT, seal(text))
 
     @property
@@ -384,12 +384,12 @@ def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int
     return counts
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
     """TOML has no null: keys without a value are omitted."""
     if isinstance(value, dict):
-        return {k: _without_none(v) for k, v in value.items() if v is not None}
+        return {k: without_none(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
-        return [_without_none(v) for v in value]
+        return [without_none(v) for v in value]
     return value
 
 
