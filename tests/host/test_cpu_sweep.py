@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app.quanta import merged_candidates
-from schedlab.app.switch_cost import beside_measured, interval, loss, swept
+from schedlab.app.switch_cost import beside_measured, swept
 from schedlab.cpu.settings import RR_KNOB
-from schedlab.report.bursts import draw
 from schedlab.run.backends.cpu_flip import Slices
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
@@ -33,13 +31,6 @@ def run(*arguments, code=0):
     )
     assert result.returncode == code, result.stderr
     return result
-
-
-def test_requests_with_one_effective_quantum_are_merged_with_a_warning():
-    candidates, notes = merged_candidates("rr", {1.0: 4.0, 3.0: 4.0, 10.0: 12.0, 100.0: 100.0})
-    assert [c.label for c in candidates] == ["1 ms (is 4 ms)", "10 ms (is 12 ms)", "100 ms"]
-    assert [c.settings["effective_ms"] for c in candidates] == [4, 12, 100]
-    assert notes == ["1 ms and 3 ms both become 4 ms: measured once, as 1"]
 
 
 def in_turn(timeline, workers):
@@ -163,19 +154,6 @@ def test_costs_are_measured_with_intervals():
     assert data["predicted_loss"]["1.0"] == pytest.approx(
         data["switch_ns"] / (1e6 + data["switch_ns"])
     )
-
-
-def test_an_interval_is_students():
-    mean, half = interval([1.0, 2.0, 3.0])
-    assert (mean, half) == (2.0, pytest.approx(4.302653 / 3**0.5, rel=1e-6))
-    assert loss(2000.0, 4.0) == pytest.approx(0.0004998, rel=1e-3)
-
-
-def test_charts_are_valid_svg_without_and_with_bursts():
-    for timeline, bins in [([], []), ([(0, 0, 4), (1, 4, 4)], [(4, 4, 2)])]:
-        root = ElementTree.fromstring(draw("4 ms & more", timeline, bins))
-        rectangles = [e for e in root.iter() if e.tag.endswith("rect") and e.find("*") is not None]
-        assert len([r for r in rectangles if "process" in r.find("*").text]) == len(timeline)
 
 
 @needs_root

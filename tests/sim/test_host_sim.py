@@ -16,7 +16,7 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names
 from schedlab.sim.host import HostSimulation, presets, split_schedulers
-from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published, sentences
+from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published
 from schedlab.sim.sweep import read_sweep, run_point
 
 ALL = [name for name, _, _ in _core.host_schedulers()]
@@ -250,37 +250,6 @@ def test_the_studys_table_is_whole():
     assert set(study) == {(s, t, r) for s in SCHEDULERS for t in TESTS for r in RECORDS}
     assert all(len(rates) == 5 for rates in study.values())
     assert len(margins(study)) == 63
-
-
-def test_sentences_of_the_iozone_model_follow_its_tables():
-    """Each statement, and its opposite."""
-
-    def rates(rate=1000.0, **of_a_scheduler):
-        cells = itertools.product(SCHEDULERS, TESTS, RECORDS)
-        own = {key: of_a_scheduler.get(key[0], rate) for key in cells}
-        return {key: [0.99 * mean, mean, 1.01 * mean] for key, mean in own.items()}
-
-    tied = " ".join(sentences(rates(), rates(), rates(900.0)))
-    assert "within 1 % of each other in 63 of 63 cells." in tied
-    assert "differ by more than that in 0 of 63 cells." in tied
-    assert "elsewhere" not in tied
-    assert "all of the study's" not in tied
-    assert "more than 5 % in 0 of 63 cells" in tied
-
-    untied = rates()
-    for record in (RECORDS[-1], RECORDS[0]):
-        untied["cfq", "Read", record] = [1100.0] * 3
-    study = rates(5000.0, cfq=6000.0)
-    other = " ".join(sentences(untied, rates(cfq=2000.0), study))
-    assert "in 61 of 63 cells. The others: Read 8k (10.0%), Read 16M (10.0%)." in other
-    assert "several requests" not in other  # one of the two is one request
-    assert "differ by more than that in 63 of 63 cells. In 49 of these" in other
-    assert "In 63 of 63 cells all of the study's rates" in other
-    assert "more than 5 % in 63 of 63 cells" in other
-
-    untied["cfq", "Read", RECORDS[0]] = [1000.0] * 3
-    cut = " ".join(sentences(untied, rates(), rates()))
-    assert "The others: Read 16M (10.0%). Their records are longer" in cut
 
 
 # The longest time, in s, in which a process that always has requests may get none: what is queued

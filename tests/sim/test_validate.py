@@ -11,16 +11,7 @@ from small_disks import measured_trace, small_disk
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation
-from schedlab.sim.validate import Comparison, demerit
-
-
-def test_the_demerit_of_a_sample_with_itself_is_0_and_a_shift_is_itself() -> None:
-    sample = np.random.default_rng(1).exponential(5, 1000)
-    assert demerit(sample, sample[::-1]) == 0
-    assert demerit(sample + 1, sample) == pytest.approx(1)
-    assert demerit([1, 3], [2, 2]) == pytest.approx(1)
-    # Different counts: quantile functions at the places of the larger one.
-    assert demerit([1, 1, 2, 2], [1, 2]) == pytest.approx(np.sqrt((0.25**2) * 2 / 4))
+from schedlab.sim.validate import Comparison
 
 
 def validated(*arguments: str) -> dict:

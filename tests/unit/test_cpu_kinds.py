@@ -349,31 +349,6 @@ def test_nothing_is_faster_than_a_nanosecond() -> None:
     assert quantiles([[1, 2, 1]], "x")[0]["x_ns_mean"] == 1.5
 
 
-@pytest.mark.parametrize(("q", "least"), [(0.5, 20), (0.9, 100), (0.99, 1000), (0.999, 10_000)])
-def test_ten_requests_beyond_support_a_quantile(q: float, least: int) -> None:
-    assert latency.quantile([[10, 21, least]], q) == 15.5
-    assert latency.quantile([[10, 21, least - 1]], q) is None
-    # The last of the ten lies in the first bin, then not.
-    assert latency.quantile([[10, 20, least - 10], [30, 50, 10]], q) == 15.0
-    assert latency.quantile([[10, 20, least - 11], [30, 50, 11]], q) == 40.0
-
-
-def test_quantiles_that_are_supported_are_metrics() -> None:
-    rows = [[10, 20, 50_000], [30, 50, 50_000]]
-    every = {"p50": 15.0, "p90": 40.0, "p99": 40.0, "p99_9": 40.0, "p99_99": 40.0}
-    assert latency.metrics(rows) == named("latency", every)
-    assert latency.metrics([[10, 20, 100]], "reader_") == {
-        "reader_latency_ns_p50": 15.0, "reader_latency_ns_p90": 15.0,
-    }  # fmt: skip
-    assert latency.metrics([[10, 20, 19]]) == {}
-
-
-def test_bins_of_several_groups_are_added_in_order() -> None:
-    merged = latency.merge([[[30, 50, 2], [10, 20, 3]], [[30, 50, 4], [10, 25, 5]], []])
-    assert merged == [[10, 20, 3], [10, 25, 5], [30, 50, 6]]
-    assert latency.merge([]) == []
-
-
 # By scipy.stats.binom: the true quantile is above this rank with 95 %, with 60 %.
 RANKS = {
     (0.5, 7): (1, 3), (0.5, 19): (6, 9), (0.9, 60): (50, 54), (0.99, 300): (294, 297),
@@ -387,15 +362,3 @@ def test_the_bound_is_the_rank_that_the_binomial_law_gives(q: float, count: int)
     bounds = tuple(latency.bound(rows, q, confidence) for confidence in (0.95, 0.6))
     assert bounds == tuple(1000.0 * rank for rank in RANKS[q, count])
     assert latency.bound(rows, q) == bounds[0]
-
-
-def test_bins_with_many_requests_count_all_of_them() -> None:
-    # Of 60, the true p50 is above the 24th with 95 %, the true p90 above the 50th.
-    rows = [[10, 11, 23], [20, 21, 27], [30, 31, 10]]
-    assert (latency.bound(rows, 0.5), latency.bound(rows, 0.9)) == (20.0, 20.0)
-    assert latency.bound([[10, 11, 24], [20, 21, 36]], 0.5) == 10.0
-    assert latency.bound([], 0.5) is None
-    # P(Binomial(2, 0.5) >= 2) is 0.25, and of a single request nothing is sure: the least value.
-    pair = [[10, 11, 1], [20, 21, 1]]
-    assert (latency.bound(pair, 0.5, 0.25), latency.bound(pair, 0.5, 0.26)) == (20.0, 10.0)
-    assert latency.bound([[10, 20, 1]], 0.5) == 10.0
