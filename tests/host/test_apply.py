@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from schedlab.app import applied, apply_machine
 from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
 from schedlab.app.undo import status, undo
-from schedlab.cli import cli
 from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, knobs, setters, settings, udev
 from schedlab.spec import Candidate
@@ -416,15 +414,6 @@ def test_a_conflicting_rule_is_found_and_named(root, device):
     )
 
 
-def test_what_is_typed_is_understood_or_named():
-    assert choice_of("bfq:low_latency=0", ["nr_requests=64"]).candidate.settings == {
-        "scheduler": "bfq", "low_latency": 0, "nr_requests": "64",
-    }  # fmt: skip
-    for what, changes in (("none,bfq", []), ("bfq", ["x"]), ("../x", [])):
-        with pytest.raises(SpecError):
-            choice_of(what, changes)
-
-
 @needs_root
 def test_a_tuned_profile_keeps_it_and_goes_without_a_trace(root, device, lasting, tmp_path):
     (root / "etc/tuned/profiles").mkdir(parents=True)
@@ -575,8 +564,3 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
             apply(choice_of(wrong, []), Request((), root=root), quiet)
     with pytest.raises(SpecError, match="low_latency is no setting of the machine"):
         apply(choice_of("base_slice_ns=1", ["low_latency=0"]), Request((), root=root), quiet)
-
-
-def test_status_of_nothing(root):
-    result = CliRunner().invoke(cli, ["status"])
-    assert result.output == "nothing is applied\n"

@@ -20,7 +20,6 @@ from schedlab.host.control import Control
 from schedlab.run.backends.cpu_policy import (
     parse_policies,
     policy_of,
-    refuse_ext,
 )
 from schedlab.run.backends.cpu_settings import CpuSettings
 from schedlab.spec import Stopping
@@ -258,14 +257,6 @@ def test_refusals_say_why(tmp_path):
 def test_deadline_tasks_are_admitted_and_served(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["mixed"], seconds=1.5), "other,deadline:slice=3ms", blocks=1)
     assert all(run.status == "ok" for run in runs), [run.gates for run in runs]
-
-
-def test_a_loaded_sched_ext_scheduler_is_left_alone(tmp_path):
-    (tmp_path / "state").write_text("enabled\n")
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "ops").write_text("lavd\n")
-    with pytest.raises(HostError, match="scheduler lavd is loaded"):
-        refuse_ext(tmp_path)
 
 
 @pytest.mark.machine

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from schedlab.app import labs as app_labs
 from schedlab.app.comparison import Place
-from schedlab.app.labs import SCALES, Wishes, expanded, lab_experiment, lab_named, labs
+from schedlab.app.labs import SCALES, Wishes, lab_experiment, lab_named, labs
 from schedlab.app.tune import setting_text
 from schedlab.cli import cli
 from schedlab.errors import SpecError
@@ -107,21 +107,6 @@ def test_a_lab_runs_where_the_user_wants(tmp_path):
     assert experiment("bfq-tunables", schedulers="none").candidates[0].label == "none"
     turned = experiment("interference", place=Place(rotational="1"))
     assert (turned.target.rotational, turned.target.size_bytes) == ("1", 512 << 20)
-
-
-def test_a_grid_is_every_combination():
-    grid = {"test": ["read", "write"], "record_bytes": ["4k", "1M"]}
-    work = {"label": "{test} {record_bytes}", "kind": "file-test", "grid": grid}
-    workloads = expanded({**work, "parameters": {"seconds": 1}})
-    labels = ["read 4 KiB", "read 1 MiB", "write 4 KiB", "write 1 MiB"]
-    assert [each["label"] for each in workloads] == labels
-    assert workloads[3]["parameters"] == {"seconds": 1, "test": "write", "record_bytes": "1M"}
-
-
-def test_an_unknown_lab_is_named_with_the_nearest():
-    with pytest.raises(SpecError) as error:
-        lab_named("block-sise")
-    assert "block-size" in error.value.hint
 
 
 @pytest.mark.parametrize(
