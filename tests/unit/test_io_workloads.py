@@ -1,7 +1,6 @@
 """Workloads of block I/O that need no device: command lines, figures of workers, bounds, loads."""
 
 import dataclasses
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -15,10 +14,8 @@ from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, latency, typed
 from schedlab.kinds.actors import Actors, load_depth, regions, served
 from schedlab.kinds.command import Command
-from schedlab.kinds.newcomer import first_requests
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
-from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded
@@ -53,31 +50,6 @@ def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
     fed = Actors({"groups": [group(bins=[[1000, 1001, 2000]])]})
     metrics, bounds = served(fed, "reader", "reads", "reader_")
     assert (metrics["reader_latency_ns_mean"], bounds) == (1000.5, {})
-
-
-@pytest.mark.parametrize(
-    "answered, pending_ns, mean_ns, is_bound",
-    [(4, 0, 1e6, False), (3, 997_000_000, 250e6, True), (0, 1_900_000_000, 2e9, True)],
-)
-def test_the_first_requests_of_a_newcomer(answered, pending_ns, mean_ns, is_bound):
-    """Cut short, the waiting request counts with its age and everything is a lower bound."""
-    responses = [[n, 1_000_000] for n in range(answered)]
-    actors = Actors({"groups": [group("newcomer", responses=responses, pending_ns=pending_ns)]})
-    metrics, bounds = first_requests(actors, 4)
-    assert metrics["newcomer_latency_ns_mean"] == pytest.approx(mean_ns)
-    assert set(bounds) == (set(metrics) if is_bound else set())
-
-
-def test_quantiles_are_those_of_the_ranks_that_ten_requests_lie_beyond():
-    rows = [[n * 1000, n * 1000 + 999, 1] for n in range(1, 1001)]
-    expected = {
-        "latency_ns_p50": 500_499.5,
-        "latency_ns_p90": 900_499.5,
-        "latency_ns_p99": 990_499.5,
-    }
-    assert latency.metrics(rows) == expected
-    assert "latency_ns_p99" not in latency.metrics(rows[1:])
-    assert latency.merge([rows[:2], rows[1:3]]) == [rows[0], [*rows[1][:2], 2], rows[2]]
 
 
 def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
@@ -255,46 +227,12 @@ GROUP = {
 }
 
 
-def test_children_and_parent_see_what_iozone_would_say():
-    assert worker_lines(GROUP) == {
-        "children_kib_per_s": 1024 + 1536,
-        "parent_kib_per_s": 2048,
-        "min_kib_per_s": 1024,
-        "max_kib_per_s": 1536,
-        "avg_kib_per_s": 1280,
-        "min_xfer_kib": 1024,
-    }
-
-
 def test_the_lines_are_read_by_the_importer_of_iozone(tmp_path):
     text = as_iozone(worker_lines(GROUP), "random-read", 2)
     file = tmp_path / "iozone.txt"
     file.write_text(f"\tRecord Size 8 kB\n{text}\niozone test complete.\n")
     (run,) = iozone.read([("bfq", file)], Options()).runs
     assert run.metrics["throughput_bytes_per_s"] == 2560 * 1024
-
-
-def python(code, limit_s=60.0):
-    return Program([sys.executable, "-c", code], {}, limit_s).run()
-
-
-def test_a_program_is_timed_until_it_ends():
-    result = python("import time; time.sleep(0.05)")
-    assert result.status == 0
-    assert result.elapsed_s >= 0.05
-    assert python("raise SystemExit('broken')").message == "broken"
-
-
-def test_a_program_that_does_not_end_is_killed_at_its_limit():
-    result = python("import time; time.sleep(600)", limit_s=0.2)
-    assert result.status is None
-    assert 0.2 <= result.elapsed_s < 60
-
-
-def test_a_missing_program_is_an_error():
-    result = Program(["/nowhere/program"], {}, 1.0).run()
-    assert result.status
-    assert "/nowhere/program" in result.message
 
 
 def test_an_extra_run_far_from_the_scored_ones_explains_nothing() -> None:

@@ -308,14 +308,6 @@ def folder(io_case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_command_writes_page_and_workbook_beside_the_measurements(folder: Path) -> None:
-    result = CliRunner().invoke(command, [str(folder)])
-    assert result.exit_code == 0, result.output
-    assert (folder / "report.html").read_text("utf-8").startswith("<!doctype html>")
-    assert (folder / "report.xlsx").stat().st_size > 10_000
-    assert result.stdout == ""
-
-
 def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
     def printed(*options: str) -> str:
         result = CliRunner().invoke(command, [str(folder), *options])
