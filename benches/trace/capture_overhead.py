@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from schedlab._core import BurstCapture, HeldCommand
+from schedlab._core import BurstCapture, Launched
 
 HAND_OVERS = 1_000_000
 CPU = max(os.sched_getaffinity(0))
@@ -46,7 +46,10 @@ def captured(method):
     def arm(folder):
         out = f"{folder}/out"
         environment = [f"{name}={value}" for name, value in os.environ.items()]
-        held = HeldCommand(shutil.which("sh"), ["sh", "-c", bench_command(out)], environment)
+        argv = ["sh", "-c", bench_command(out)]
+        order = {"program": shutil.which("sh"), "argv": argv, "environment": environment,
+                 "directory": ".", "held": True, "same_session": True}  # fmt: skip
+        held = Launched(json.dumps(order))
         options = {"method": method, "ring_bytes": 64 << 20, "records_max": RECORDS_KEPT}
         capture = BurstCapture([held.pid()], json.dumps(options))
         held.release()

@@ -13,6 +13,8 @@ use std::os::fd::RawFd;
 
 use serde::Deserialize;
 
+use crate::child::errno;
+
 /// Read-only attributes of `mount_setattr` and of its relatives (include/uapi/linux/mount.h).
 const RDONLY: u64 = 1;
 const NODEV: u64 = 4;
@@ -390,8 +392,7 @@ fn check(result: libc::c_int) -> Done {
     if result >= 0 {
         Ok(())
     } else {
-        // SAFETY: glibc gives a valid thread-local address.
-        Err(unsafe { *libc::__errno_location() })
+        Err(errno())
     }
 }
 

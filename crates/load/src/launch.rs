@@ -15,8 +15,11 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, reap};
+use crate::clock::{self, Cpu};
 use crate::confine::{Confinement, Wall};
-use crate::cpu::{Attributes, Refusal};
+use crate::cpu::account::Account;
+use crate::cpu::{pin, Attributes, Refusal};
 
 /// Steps of the child; what comes back through the pipe is an index of these, or
 /// `STARTS`.
@@ -64,8 +67,12 @@ pub struct Order {
     pub environment: Vec<String>,
     /// Where it works.
     pub directory: String,
-    /// Descriptors that become its standard streams.
-    pub streams: [RawFd; 3],
+    /// Descriptors that become its standard streams, and the only ones; none: it has the caller's.
+    #[serde(default)]
+    pub streams: Vec<RawFd>,
+    /// It waits for [`Launched::release`].
+    #[serde(default)]
+    pub held: bool,
     /// Files `cgroup.procs` of the cgroups that it joins.
     #[serde(default)]
     pub cgroups: Vec<String>,
@@ -99,13 +106,15 @@ pub struct Ending {
     pub user_ns: u64,
     /// System time.
     pub system_ns: u64,
+    /// Both since its release.
+    pub cpu_ns: u64,
     /// Largest resident set of any of its processes.
     pub rss_bytes: u64,
     /// Page faults that needed I/O.
     pub major_faults: u64,
-    /// Times that it gave up a CPU.
+    /// Times that it gave up a CPU since its release.
     pub voluntary_switches: u64,
-    /// Times that a CPU was taken from it.
+    /// Times that a CPU was taken from it since its release.
     pub involuntary_switches: u64,
     /// Bytes that it read from block devices.
     pub read_bytes: u64,
@@ -117,6 +126,9 @@ pub struct Ending {
 pub struct Launched {
     pid: i32,
     hold: OwnedFd,
+    words: OwnedFd,
+    gate: Option<OwnedFd>,
+    before: Account,
     started_ns: u64,
     ending: Option<Ending>,
 }
@@ -127,11 +139,13 @@ struct Prepared {
     argv: Vec<CString>,
     environment: Vec<CString>,
     directory: CString,
-    streams: [RawFd; 3],
+    streams: Vec<RawFd>,
+    /// Both ends of what is written to at the release.
+    gate: Option<(OwnedFd, OwnedFd)>,
     cgroups: Vec<OwnedFd>,
     user: Option<User>,
     scheduling: Option<Attributes>,
-    cpus: Option<libc::cpu_set_t>,
+    cpus: Vec<usize>,
     same_session: bool,
     wall: Option<Wall>,
 }
@@ -142,13 +156,11 @@ impl Launched {
         let prepared = prepare(order)?;
         let argv = pointers(&prepared.argv);
         let environment = pointers(&prepared.environment);
-        let (reading, writing) =
-            pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))?;
-        let pipe = writing.as_raw_fd();
+        let (words, writing) = pipe()?;
         // SAFETY: see the module's description; the child never returns.
         let pid = match unsafe { libc::fork() } {
             -1 => return Err(Refusal::last("fork")),
-            0 => become_program(&prepared, &argv, &environment, pipe),
+            0 => become_program(&prepared, &argv, &environment, writing.as_raw_fd()),
             pid => pid,
         };
         drop(writing);
@@ -159,18 +171,39 @@ impl Launched {
         let mut launched = Launched {
             pid,
             hold,
+            words,
+            gate: prepared.gate.map(|(_, writing)| writing),
+            before: Account::default(),
             started_ns: 0,
             ending: None,
         };
-        while let Some(word) = Word::read(&reading) {
-            if word.step == STARTS {
-                launched.started_ns = word.at_ns;
-                continue;
-            }
-            launched.wait(Duration::from_secs(10));
-            return Err(Refusal::new(STEPS[word.step as usize], word.errno));
+        if launched.gate.is_none() {
+            launched.hear()?;
         }
         Ok(launched)
+    }
+
+    /// Lets one that is held execute its program; what it used until now is not counted.
+    pub fn release(&mut self) -> Result<(), Refusal> {
+        self.before = Account::of(self.pid);
+        if let Some(gate) = self.gate.take() {
+            // One that has ended has left its reason.
+            let _ = rustix::io::write(&gate, b"g");
+        }
+        self.hear()
+    }
+
+    /// Listens until the program has begun.
+    fn hear(&mut self) -> Result<(), Refusal> {
+        while let Some(word) = Word::read(&self.words) {
+            if word.step == STARTS {
+                self.started_ns = word.at_ns;
+                continue;
+            }
+            self.wait(Duration::from_secs(10));
+            return Err(Refusal::new(STEPS[word.step as usize], word.errno));
+        }
+        Ok(())
     }
 
     /// Its process id.
@@ -189,7 +222,7 @@ impl Launched {
             // SAFETY: one valid pollfd; the caller repeats an interrupted call.
             let ready = unsafe { libc::poll(&raw mut polled, 1, timeout.as_millis() as i32) };
             if ready > 0 {
-                self.ending = self.reap();
+                self.ending = self.ended();
             }
         }
         self.ending
@@ -203,27 +236,22 @@ impl Launched {
         }
     }
 
-    fn reap(&self) -> Option<Ending> {
-        let elapsed_ns = now_ns() - self.started_ns;
-        let mut status = 0;
-        // SAFETY: rusage is plain numbers, for which all zeros is a value.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: both places live through the call and have the types that the kernel writes.
-        if unsafe { libc::wait4(self.pid, &mut status, 0, &mut usage) } != self.pid {
-            return None;
-        }
-        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    fn ended(&self) -> Option<Ending> {
+        let elapsed_ns = clock::now() - self.started_ns;
+        let (status, usage) = reap(self.pid, 0)?;
+        let cpu = Cpu::of(&usage);
         let signalled = libc::WIFSIGNALED(status);
         Some(Ending {
             elapsed_ns,
             status: (!signalled).then(|| libc::WEXITSTATUS(status)),
             signal: signalled.then(|| libc::WTERMSIG(status)),
-            user_ns: ns(usage.ru_utime),
-            system_ns: ns(usage.ru_stime),
+            user_ns: cpu.user,
+            system_ns: cpu.system,
+            cpu_ns: cpu.total().saturating_sub(self.before.cpu_ns),
             rss_bytes: usage.ru_maxrss as u64 * 1024,
             major_faults: usage.ru_majflt as u64,
-            voluntary_switches: usage.ru_nvcsw as u64,
-            involuntary_switches: usage.ru_nivcsw as u64,
+            voluntary_switches: (usage.ru_nvcsw as u64).saturating_sub(self.before.voluntary),
+            involuntary_switches: (usage.ru_nivcsw as u64).saturating_sub(self.before.involuntary),
             read_bytes: usage.ru_inblock as u64 * 512,
             dirtied_bytes: usage.ru_oublock as u64 * 512,
         })
@@ -265,40 +293,28 @@ impl Drop for Launched {
     }
 }
 
+fn pipe() -> Result<(OwnedFd, OwnedFd), Refusal> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))
+}
+
 fn prepare(order: &Order) -> Result<Prepared, Refusal> {
     let text = |s: &String| CString::new(s.as_str()).map_err(|_| Refusal::new("program", 22));
     let all = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();
-    let cgroups = order.cgroups.iter().map(|path| {
-        std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map(OwnedFd::from)
-            .map_err(|e| Refusal::new("cgroup", e.raw_os_error().unwrap_or(libc::EIO)))
-    });
     Ok(Prepared {
         program: text(&order.program)?,
         argv: all(&order.argv)?,
         environment: all(&order.environment)?,
         directory: text(&order.directory)?,
-        streams: order.streams,
-        cgroups: cgroups.collect::<Result<_, _>>()?,
+        streams: order.streams.clone(),
+        gate: order.held.then(pipe).transpose()?,
+        cgroups: open_cgroups(&order.cgroups)?,
         user: order.user.clone(),
         scheduling: order.scheduling,
-        cpus: (!order.cpus.is_empty()).then(|| cpu_set(&order.cpus)),
+        cpus: order.cpus.clone(),
         same_session: order.same_session,
         wall: (order.confinement.as_ref().map(Wall::of).transpose())
             .map_err(|errno| Refusal::new("confinement", errno))?,
     })
-}
-
-fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
-    // SAFETY: a cpu_set_t is an array of bits, for which all zeros is a value; CPU_SET checks the
-    // index against its length.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
-        set
-    }
 }
 
 fn pointers(list: &[CString]) -> Vec<*const libc::c_char> {
@@ -319,7 +335,7 @@ fn become_program(
             let starts = Word {
                 step: STARTS,
                 errno: 0,
-                at_ns: now_ns(),
+                at_ns: clock::now(),
             };
             starts.write(pipe);
             // SAFETY: null-terminated arrays made before the fork.
@@ -346,32 +362,23 @@ fn become_program(
 /// All steps before exec; the index of the one that failed, and its errno.
 fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
     let failed = |step: u32| (step, errno());
-    for group in &prepared.cgroups {
-        // SAFETY: writes one byte to an open file; "0" means the writing process.
-        if unsafe { libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
-            return Err(failed(0));
-        }
-    }
+    enter_cgroups(&prepared.cgroups).map_err(|errno| (0, errno))?;
     // SAFETY: system calls on the child's own state.
     unsafe {
         if !prepared.same_session {
             libc::setsid();
         }
-        for signal in 1..32 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+    if prepared.gate.is_none() {
+        // One that is held is the user's own: what the user ignores (`nohup`) it ignores.
+        default_signals();
     }
     if let Some(attributes) = &prepared.scheduling {
         attributes.apply(0).map_err(|errno| (1, errno))?;
     }
-    if let Some(set) = &prepared.cpus {
-        // SAFETY: a valid set with its size.
-        if unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(set), set) } != 0 {
-            return Err(failed(2));
-        }
+    if !prepared.cpus.is_empty() {
+        pin(None, &prepared.cpus).map_err(|refusal| (2, refusal.errno()))?;
     }
     if let Some(wall) = &prepared.wall {
         wall.build().map_err(|errno| (6, errno))?;
@@ -398,19 +405,19 @@ fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
             }
         }
         const CLOEXEC: libc::c_uint = 4;
-        libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
+        if !prepared.streams.is_empty() {
+            libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
+        }
+        if let Some((reading, writing)) = &prepared.gate {
+            // The parent's end alone keeps it open: one whose parent is gone does not run.
+            libc::close(writing.as_raw_fd());
+            let mut byte = 0u8;
+            if libc::read(reading.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
+                libc::_exit(127);
+            }
+        }
     }
     Ok(())
-}
-
-fn errno() -> i32 {
-    // SAFETY: glibc gives a valid thread-local address.
-    unsafe { *libc::__errno_location() }
-}
-
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -423,7 +430,8 @@ mod tests {
             argv: argv.iter().map(|s| s.to_string()).collect(),
             environment: vec!["PATH=/usr/bin:/bin".into()],
             directory: "/".into(),
-            streams: [0, 1, 2],
+            streams: vec![0, 1, 2],
+            held: false,
             cgroups: vec![],
             user: None,
             scheduling: None,

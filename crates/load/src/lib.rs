@@ -3,6 +3,8 @@
 //! and `confine` is what holds it.
 #![warn(missing_docs)]
 
+mod child;
+mod clock;
 pub mod confine;
 pub mod cpu;
 pub mod io;

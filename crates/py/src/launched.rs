@@ -27,6 +27,11 @@ impl Launched {
         self.0.pid()
     }
 
+    /// Lets one that is held begin.
+    fn release(&mut self) -> PyResult<()> {
+        self.0.release().map_err(refused)
+    }
+
     /// How it ended, as JSON, or None while it runs.
     fn wait(&mut self, py: Python<'_>, timeout_s: f64) -> PyResult<Option<String>> {
         let ending = py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s)));

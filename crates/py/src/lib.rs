@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 
 mod block_capture;
 mod burst_capture;
-mod cpu_command;
 mod cpu_cost;
 mod cpu_crew;
 mod cpu_mix;
@@ -42,7 +41,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         burst_capture::probe_burst_sources,
         module
     )?)?;
-    module.add_class::<cpu_command::HeldCommand>()?;
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_class::<cpu_mix::CpuMix>()?;
     module.add_class::<runqueue_capture::RunQueueCapture>()?;

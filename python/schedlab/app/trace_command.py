@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab._core import HeldCommand
+from schedlab._core import Launched
 from schedlab.cpu.bursts import Bursts, Capture, Check, check
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.sim.cpu_bursts import as_csv
 from schedlab.store.files import write_atomic
 
@@ -30,23 +30,34 @@ class Traced:
 
 
 def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:
-    """Run a command to its end under capture; SpecError when there is no such program."""
+    """Run a command to its end under capture; SpecError when there is no such program, HostError
+    when the kernel does not execute it."""
     program = shutil.which(command[0])
     if program is None:
         raise SpecError(f"{command[0]}: no such command", "name a program in PATH, or its path")
     if ring_bytes < RING_BYTES_MIN:
         raise SpecError(f"a ring of {ring_bytes} bytes", f"choose at least {RING_BYTES_MIN}")
-    environment = [f"{name}={value}" for name, value in os.environ.items()]
-    held = HeldCommand(program, list(command), environment)
+    order = {
+        "program": program, "argv": list(command), "directory": ".", "held": True,
+        "environment": [f"{name}={value}" for name, value in os.environ.items()],
+        "same_session": True,
+    }  # fmt: skip
+    held = Launched(json.dumps(order))
     capture = Capture([held.pid()], method, ring_bytes)
-    held.release()
+    try:
+        held.release()
+    except OSError as error:
+        raise HostError(f"cannot execute {program}: {error.strerror}", f"file {program}") from error
     ended = None
     while ended is None:
         try:
             ended = held.wait(0.05)
         except KeyboardInterrupt:
             continue  # the terminal interrupted the command as well; its end is awaited
-    account = json.loads(ended)
+    ending = json.loads(ended)
+    names = ("cpu_ns", "voluntary_switches", "involuntary_switches")
+    status = ending["status"] if ending["signal"] is None else 128 + ending["signal"]
+    account = {"exit_status": status} | {name: ending[name] for name in names}
     bursts = capture.finish()
     switches = account["voluntary_switches"] + account["involuntary_switches"]
     return Traced(bursts, check(bursts, account["cpu_ns"], switches), account)

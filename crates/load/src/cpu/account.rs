@@ -2,7 +2,7 @@
 
 /// CPU time and switches since the process was born. A zombie still answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     pub cpu_ns: u64,
     pub voluntary: u64,
     pub involuntary: u64,

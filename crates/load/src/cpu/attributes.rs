@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::scheduling::{errno, set_current, Policy, Refusal};
+use super::scheduling::{set_current, Policy, Refusal};
+use crate::child::errno;
 
 /// What a process is given. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

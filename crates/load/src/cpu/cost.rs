@@ -15,9 +15,9 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
 use super::attributes::Attributes;
-use super::mapping::{Mapping, Zeroed};
 use super::scheduling::{self, allowed_cpus, pin, Policy, Refusal};
-use super::worker::{detach, now_ns};
+use crate::child::{detach, futex_wait, futex_wake, kill, own_memory, reap, Mapping, Zeroed};
+use crate::clock;
 
 /// Touches between two yields in the arm with few switches.
 const FEW: u32 = 8;
@@ -137,10 +137,7 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
     while !pids.is_empty() {
         if result.is_err() {
             // Each waits for the other, which may be gone.
-            for pid in &pids {
-                // SAFETY: a child of ours that was not reaped.
-                unsafe { libc::kill(*pid, libc::SIGKILL) };
-            }
+            pids.iter().for_each(|pid| kill(*pid));
         }
         let (ended, status) = wait_for_either(&pids);
         pids.retain(|pid| *pid != ended);
@@ -165,9 +162,7 @@ fn wait_for_either(pids: &[i32]) -> (i32, i32) {
     };
     loop {
         for pid in pids {
-            let mut status = 0;
-            // SAFETY: asks for a child of ours.
-            if unsafe { libc::waitpid(*pid, &mut status, libc::WNOHANG) } == *pid {
+            if let Some((status, _)) = reap(*pid, libc::WNOHANG) {
                 return (*pid, status);
             }
         }
@@ -204,14 +199,14 @@ fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
         // The first round finds both processes awake and its code in the cache.
         for round in 0..=rounds {
             if number == 0 && round == 1 {
-                board.header().first_ns.store(now_ns(), Relaxed);
+                board.header().first_ns.store(clock::now(), Relaxed);
             }
             if !(first() && second()) {
                 return false;
             }
         }
         if number == 0 {
-            board.header().last_ns.store(now_ns(), Release);
+            board.header().last_ns.store(clock::now(), Release);
         }
         true
     })?;
@@ -221,8 +216,7 @@ fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
 /// Gives the turn to the other process and wakes it.
 fn give_turn(turn: &AtomicU32, number: u32) -> bool {
     turn.store(1 - number, Release);
-    // SAFETY: wakes waiters on a mapped word.
-    unsafe { libc::syscall(libc::SYS_futex, turn.as_ptr(), libc::FUTEX_WAKE, 1) >= 0 }
+    futex_wake(turn, 1)
 }
 
 /// Sleeps until it is this process's turn. Turn 0 is process 0's, who gives it away first.
@@ -232,17 +226,7 @@ fn await_turn(turn: &AtomicU32, number: u32) -> bool {
         if owner == number {
             return true;
         }
-        let null = std::ptr::null::<libc::timespec>();
-        // SAFETY: a shared futex on a mapped word; a null timeout waits.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                turn.as_ptr(),
-                libc::FUTEX_WAIT,
-                owner,
-                null,
-            )
-        };
+        futex_wait(turn, owner, None);
     }
 }
 
@@ -273,7 +257,7 @@ fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusa
             rustix::thread::sched_yield();
         }
         if number == 0 {
-            board.header().first_ns.store(now_ns(), Relaxed);
+            board.header().first_ns.store(clock::now(), Relaxed);
         }
         for _ in 0..turns {
             for _ in 0..touches {
@@ -281,7 +265,7 @@ fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusa
             }
             rustix::thread::sched_yield();
         }
-        board.header().last_ns.fetch_max(now_ns(), AcqRel);
+        board.header().last_ns.fetch_max(clock::now(), AcqRel);
         true
     })?;
     Ok(elapsed(board.header()) / (2.0 * f64::from(turns) * f64::from(touches)))
@@ -298,26 +282,6 @@ fn elapsed(board: &Board) -> f64 {
 fn touch(memory: &mut [u8]) {
     for at in (0..memory.len()).step_by(LINE) {
         memory[at] = std::hint::black_box(memory[at].wrapping_add(1));
-    }
-}
-
-/// A private zeroed mapping of the calling process, for its life.
-fn own_memory(bytes: usize) -> Option<&'static mut [u8]> {
-    if bytes == 0 {
-        return Some(&mut []);
-    }
-    // SAFETY: a fresh private mapping that lives until exit.
-    unsafe {
-        let memory = libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-            -1,
-            0,
-        );
-        (memory != libc::MAP_FAILED)
-            .then(|| std::slice::from_raw_parts_mut(memory.cast::<u8>(), bytes))
     }
 }
 
@@ -378,9 +342,9 @@ mod tests {
             working_sets: Vec::new(),
         };
         let share = |measure: &dyn Fn() -> Result<f64, Refusal>, touches: u32| {
-            let start = now_ns();
+            let start = clock::now();
             let ns = measure().unwrap() * f64::from(job.switches) * f64::from(touches);
-            ns / (now_ns() - start) as f64
+            ns / (clock::now() - start) as f64
         };
         let fits = |measure: &dyn Fn() -> Result<f64, Refusal>, touches: u32| {
             // A neighbour may hold up the forks, but not each time.

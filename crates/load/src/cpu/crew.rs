@@ -3,16 +3,16 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::account::{is_asleep, Account};
 use super::attributes::Attributes;
 use super::kernel::Kernel;
-use super::mapping::{DONE, FAILED, READY};
 use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal};
 use super::shared::{Shared, GO, PREPARE};
-use super::worker::{self, now_ns, open_gate, Orders};
+use super::worker::{self, open_gate, Orders};
+use crate::child::{errno, kill, DONE, FAILED, READY};
+use crate::clock;
 
 /// What a crew shall do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ pub struct Totals {
 }
 
 struct Member {
-    pid: Pid,
+    pid: i32,
     before: Account,
     after: Option<Account>,
     reaped: bool,
@@ -177,7 +177,6 @@ impl WorkerGroup {
             -1 => Err(Refusal::last("fork")),
             0 => worker::run(&orders, self.shared.header(), &self.shared.parts()[number]),
             pid => {
-                let pid = Pid::from_raw(pid).ok_or(Refusal::new("fork", libc::EAGAIN))?;
                 self.members.push(Member {
                     pid,
                     before: Account::default(),
@@ -193,10 +192,7 @@ impl WorkerGroup {
 
     /// Process ids in the order of the workers' numbers.
     pub fn pids(&self) -> Vec<i32> {
-        self.members
-            .iter()
-            .map(|m| m.pid.as_raw_nonzero().get())
-            .collect()
+        self.members.iter().map(|m| m.pid).collect()
     }
 
     /// Lets the workers take their own settings; returns when all sleep, ready to start.
@@ -204,7 +200,6 @@ impl WorkerGroup {
         open_gate(self.shared.header(), PREPARE);
         let deadline = Instant::now() + patience;
         for (member, slot) in self.members.iter_mut().zip(self.shared.parts()) {
-            let pid = member.pid.as_raw_nonzero().get();
             loop {
                 let state = slot.state.load(Acquire);
                 if state == FAILED {
@@ -214,7 +209,7 @@ impl WorkerGroup {
                     };
                     return Err(Refusal::new(step, slot.errno.load(Relaxed)));
                 }
-                if state == READY && is_asleep(pid) {
+                if state == READY && is_asleep(member.pid) {
                     break;
                 }
                 if Instant::now() > deadline {
@@ -222,7 +217,7 @@ impl WorkerGroup {
                 }
                 std::thread::sleep(Duration::from_micros(200));
             }
-            member.before = Account::of(pid);
+            member.before = Account::of(member.pid);
         }
         Ok(())
     }
@@ -230,13 +225,13 @@ impl WorkerGroup {
     /// The quantum that the kernel uses for the workers.
     pub fn effective_slice_ns(&self) -> Option<u64> {
         let first = self.members.first()?;
-        effective_slice_ns(self.job.scheduling.policy, first.pid.as_raw_nonzero().get())
+        effective_slice_ns(self.job.scheduling.policy, first.pid)
     }
 
     /// Opens the barrier: the time of all workers runs from now.
     pub fn start(&mut self) {
         let header = self.shared.header();
-        header.start_ns.store(now_ns(), Relaxed);
+        header.start_ns.store(clock::now(), Relaxed);
         open_gate(header, GO);
     }
 
@@ -247,9 +242,8 @@ impl WorkerGroup {
 
     /// Kills the workers that have not ended.
     pub fn kill(&self) {
-        for member in self.members.iter().filter(|m| !m.reaped) {
-            let _ = rustix::process::kill_process(member.pid, Signal::KILL);
-        }
+        let left = self.members.iter().filter(|m| !m.reaped);
+        left.for_each(|member| kill(member.pid));
     }
 
     /// Gives all workers another EEVDF slice.
@@ -330,12 +324,10 @@ impl WorkerGroup {
             .iter()
             .zip(slots)
             .map(|(member, slot)| {
-                let after = member
-                    .after
-                    .unwrap_or_else(|| Account::of(member.pid.as_raw_nonzero().get()));
+                let after = member.after.unwrap_or_else(|| Account::of(member.pid));
                 let before = member.before;
                 Totals {
-                    pid: member.pid.as_raw_nonzero().get(),
+                    pid: member.pid,
                     count: slot.count.load(Relaxed),
                     elapsed_ns: slot.elapsed_ns.load(Relaxed),
                     calculation_cpu_ns: slot.cpu_ns.load(Relaxed),
@@ -367,14 +359,13 @@ fn tick_ns() -> u64 {
 impl Member {
     /// Reaps the process if it has ended, reading the kernel's account first.
     fn try_reap(&mut self) {
-        let pid = self.pid.as_raw_nonzero().get();
-        if self.reaped || !has_ended(pid, libc::WNOWAIT) {
+        if self.reaped || !has_ended(self.pid, libc::WNOWAIT) {
             return;
         }
         // A zombie shows its state a moment before its last switch is counted.
         std::thread::sleep(Duration::from_millis(1));
-        self.after = Some(Account::of(pid));
-        self.reaped = has_ended(pid, 0);
+        self.after = Some(Account::of(self.pid));
+        self.reaped = has_ended(self.pid, 0);
     }
 }
 
@@ -386,7 +377,7 @@ fn has_ended(pid: i32, flags: i32) -> bool {
         let options = libc::WEXITED | libc::WNOHANG | flags;
         match libc::waitid(libc::P_PID, pid as u32, &mut info, options) {
             0 => info.si_pid() == pid,
-            _ => scheduling::errno() == libc::ECHILD,
+            _ => errno() == libc::ECHILD,
         }
     }
 }

@@ -10,13 +10,11 @@
 //! it makes system calls and calculates, allocates nothing and takes no lock, which is what makes
 //! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`).
 
-mod account;
+pub(crate) mod account;
 mod attributes;
 mod cost;
 mod crew;
-mod held;
 mod kernel;
-mod mapping;
 pub mod mix;
 mod scheduling;
 mod shared;
@@ -25,6 +23,5 @@ mod worker;
 pub use attributes::{attributes_of, Attributes};
 pub use cost::{measure_costs, CostJob, Costs};
 pub use crew::{Epoch, Job, Preemption, Totals, WorkerGroup};
-pub use held::{Ended, HeldCommand};
 pub use kernel::{calibrate, Calibration, Kernel};
 pub use scheduling::{allowed_cpus, effective_slice_ns, pin, Policy, Refusal};

@@ -7,6 +7,7 @@ use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::attributes_of;
+use crate::child::errno;
 
 /// A scheduling policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +58,11 @@ impl Refusal {
         }
     }
 
+    /// Its number.
+    pub(crate) fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(libc::EIO)
+    }
+
     pub(crate) fn last(step: &'static str) -> Self {
         Refusal {
             step,
@@ -86,12 +92,6 @@ pub(super) fn set_current(policy: i32, priority: i32) -> Result<(), i32> {
         0 => Ok(()),
         _ => Err(errno()),
     }
-}
-
-/// errno of the last failed call of this thread; async-signal-safe.
-pub(super) fn errno() -> i32 {
-    // SAFETY: glibc gives a valid thread-local address.
-    unsafe { *libc::__errno_location() }
 }
 
 /// The quantum that the kernel really uses for `pid`, or nothing where its policy has none.

@@ -5,7 +5,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::mapping::{Mapping, Zeroed};
+use crate::child::{Mapping, Zeroed};
 
 /// Entries of an event ring: 100 s of epochs of 100 ms, some seconds of slices of 4 ms.
 const RING: usize = 1024;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::attributes::Attributes;
 use super::kernel::{Kernel, Matrices};
-use super::mapping::{DONE, FAILED, READY};
-use super::scheduling::errno;
 use super::shared::{Header, Slot, GO, HELD, PREPARE};
+use crate::child::{detach, errno, futex_wait, futex_wake, own_memory, DONE, FAILED, READY};
+use crate::clock;
 
 /// The parameters of a worker, fixed before the fork.
 #[derive(Clone, Copy)]
@@ -23,26 +23,6 @@ pub(super) struct Orders {
     /// Period of the scheduler's tick where every slice is reported; 0: none is.
     pub tick_ns: u64,
     pub parent: i32,
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes to a valid timespec.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Monotonic time in nanoseconds.
-pub(super) fn now_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-/// CPU time of the calling thread in nanoseconds.
-pub(super) fn cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 fn preemptions() -> i64 {
@@ -61,69 +41,21 @@ fn wait_for(header: &Header, value: u32) {
         if current >= value {
             return;
         }
-        // SAFETY: a shared futex on a mapped word; a null timeout waits.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                header.gate.as_ptr(),
-                libc::FUTEX_WAIT,
-                current,
-                std::ptr::null::<libc::timespec>(),
-            )
-        };
+        futex_wait(&header.gate, current, None);
     }
 }
 
 /// Lets every worker look at the gate again.
 pub(super) fn open_gate(header: &Header, value: u32) {
     header.gate.store(value, Release);
-    // SAFETY: wakes waiters on a mapped word.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            header.gate.as_ptr(),
-            libc::FUTEX_WAKE,
-            i32::MAX,
-        )
-    };
-}
-
-/// Ties the forked child to its parent: it dies with it, ignores the terminal's
-/// Ctrl-C (the parent decides); `closing` all files lets a guardian's pipe see its owner die.
-pub(super) fn detach(parent: i32, closing: bool) {
-    // SAFETY: system calls on the child's own state, all allowed after fork.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent {
-            libc::_exit(1);
-        }
-        for signal in 1..32 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-        if closing {
-            libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        }
-    }
+    futex_wake(&header.gate, i32::MAX);
 }
 
 /// A fresh zeroed working set, or nothing when memory is short.
 fn own_matrices() -> Option<&'static mut Matrices> {
-    // SAFETY: a fresh private mapping; zero bytes are a valid value; it lives until exit.
-    unsafe {
-        let memory = libc::mmap(
-            std::ptr::null_mut(),
-            std::mem::size_of::<Matrices>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        (memory != libc::MAP_FAILED).then(|| &mut *memory.cast::<Matrices>())
-    }
+    let memory = own_memory(std::mem::size_of::<Matrices>())?;
+    // SAFETY: so many bytes of a page of their own; zero bytes are a valid value.
+    Some(unsafe { &mut *memory.as_mut_ptr().cast::<Matrices>() })
 }
 
 /// The life of a worker, from fork to exit.
@@ -146,9 +78,9 @@ pub(super) fn run(orders: &Orders, header: &Header, slot: &Slot) -> ! {
     }
     slot.state.store(READY, Release);
     wait_for(header, GO);
-    let cpu_before = cpu_ns();
+    let cpu_before = clock::thread_ns();
     calculate(orders, header, slot, matrices);
-    slot.cpu_ns.store(cpu_ns() - cpu_before, Relaxed);
+    slot.cpu_ns.store(clock::thread_ns() - cpu_before, Relaxed);
     slot.checksum.store(matrices.checksum(), Relaxed);
     slot.state.store(DONE, Release);
     // SAFETY: ends the process without running anything else.
@@ -162,7 +94,7 @@ fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matri
     let mut next_epoch = start + orders.epoch_ns;
     let mut count = 0u64;
     loop {
-        let now = now_ns();
+        let now = clock::now();
         if now >= next_epoch {
             let mut epochs = 0;
             if orders.epoch_grid {
@@ -229,7 +161,7 @@ impl SliceMeter {
             slot.slices.push([
                 self.seen_ns,
                 count,
-                cpu_ns(),
+                clock::thread_ns(),
                 self.plain_count,
                 self.plain_cpu_ns,
             ]);
@@ -237,10 +169,10 @@ impl SliceMeter {
             let phase = now_ns.saturating_sub(self.began_ns) % self.tick_ns;
             let is_plain = phase >= self.tick_ns / 16 * 6 && phase < self.tick_ns / 16 * 13;
             match self.plain_since {
-                None if is_plain => self.plain_since = Some((count, cpu_ns())),
+                None if is_plain => self.plain_since = Some((count, clock::thread_ns())),
                 Some((count_before, cpu_before)) if !is_plain => {
                     self.plain_count += count - count_before;
-                    self.plain_cpu_ns += cpu_ns() - cpu_before;
+                    self.plain_cpu_ns += clock::thread_ns() - cpu_before;
                     self.plain_since = None;
                 }
                 _ => {}

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::clock;
 use super::result::Inflight;
 use super::series::BIN_NS;
+use crate::clock;
 
 const INTERVAL_NS: u64 = 10_000_000;
 

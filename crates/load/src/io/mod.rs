@@ -25,7 +25,6 @@
 
 mod buffer;
 mod check;
-mod clock;
 mod engine;
 pub mod error;
 mod inflight;

@@ -9,7 +9,6 @@ use io_uring::opcode;
 use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Steps, Workload};
 use serde::Serialize;
 
-use super::clock;
 use super::engine::ring::{self, errno_of, RingOptions};
 use super::engine::uring::Uring;
 use super::error::IoError;
@@ -17,6 +16,7 @@ use super::job::{EngineKind, Group, Job};
 use super::shared::Control;
 use super::tally::Tally;
 use super::worker::Worker;
+use crate::clock;
 
 const ROUNDS: usize = 31;
 const ROUND_SECONDS: f64 = 0.005;
@@ -65,10 +65,7 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
     };
     job.check()?;
     let group = Arc::new(job.groups[0].clone());
-    let control = Arc::new(Control::new(-1).map_err(|errno| IoError::Ring {
-        operation: "share memory",
-        errno,
-    })?);
+    let control = Arc::new(Control::new(-1)?);
     let (mut rounds, mut bare) = (Vec::new(), Vec::new());
     let (mut user, mut system, mut operations) = (0, 0, 0);
     let mut flags = String::new();

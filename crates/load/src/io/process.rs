@@ -15,9 +15,10 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-use super::clock::Cpu;
 use super::error::IoError;
 use super::run::{Message, Report, Voice, WorkerSetup};
+use crate::child::{self, errno};
+use crate::clock::Cpu;
 
 /// What goes through the pipe.
 #[derive(Serialize, Deserialize)]
@@ -40,7 +41,7 @@ pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<Owned
     let (group, parent) = (setup.index, std::process::id());
     // SAFETY: see the module's description; the child never returns.
     let pid = match unsafe { libc::fork() } {
-        -1 => return Err(failed("fork", last_errno())),
+        -1 => return Err(failed("fork", Errno::from_raw_os_error(errno()))),
         0 => live(setup, writing, parent),
         pid => pid,
     };
@@ -51,8 +52,7 @@ pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<Owned
     let hold = match hold {
         Ok(hold) => hold,
         Err(errno) => {
-            // SAFETY: a signal to a child of ours that is not yet reaped.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            child::kill(pid);
             let _ = reap(pid);
             return Err(failed("pidfd_open", errno));
         }
@@ -114,18 +114,14 @@ fn listen(mut pipe: File, pid: u32, group: usize, sender: &Sender<Message>) -> O
 
 /// Awaits the end of a child; gives its CPU time, or how it came to die.
 fn reap(pid: i32) -> Result<Cpu, String> {
-    let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which all zeros is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both places live through the call and have the types the kernel writes.
-        if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } == pid {
-            break;
+    let (status, usage) = loop {
+        if let Some(ended) = child::reap(pid, 0) {
+            break ended;
         }
-        if last_errno() != Errno::INTR {
+        if errno() != libc::EINTR {
             return Err("was reaped by another process".into());
         }
-    }
+    };
     if libc::WIFSIGNALED(status) {
         return Err(format!("was killed by signal {}", libc::WTERMSIG(status)));
     }
@@ -206,8 +202,4 @@ pub(crate) fn say(mut pipe: &File, message: Message) {
         let _ = pipe.write_all(&(text.len() as u64).to_ne_bytes());
         let _ = pipe.write_all(&text);
     }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

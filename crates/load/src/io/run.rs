@@ -14,7 +14,6 @@ use rustix::thread::UnshareFlags;
 use schedlab_model::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::clock::{self, Cpu};
 use super::engine::{ring, Engine};
 use super::error::{describe, IoError};
 use super::inflight::Sampler;
@@ -28,6 +27,7 @@ use super::tally::{Stop, Tally};
 use super::target::Target;
 use super::verify::Findings;
 use super::worker::{Usage, Worker};
+use crate::clock::{self, Cpu};
 
 /// How often the main thread asks its caller, and so how fast Ctrl-C is.
 const POLL: Duration = Duration::from_millis(20);
@@ -195,10 +195,7 @@ struct Workers {
 impl Workers {
     fn start(job: &Arc<Job>, wake: OwnedFd) -> Result<Workers, IoError> {
         let (sender, messages) = channel();
-        let control = Control::new(wake.as_raw_fd()).map_err(|errno| IoError::Ring {
-            operation: "share memory",
-            errno,
-        })?;
+        let control = Control::new(wake.as_raw_fd())?;
         let ready_group = |group: &Group| ReadyGroup {
             name: group.name.clone(),
             ids: Vec::new(),

@@ -1,19 +1,18 @@
 //! What the main thread and the workers share, also across processes: one mapping with the gate,
 //! the caller's wish and the ends of logs.
 
-use std::mem::size_of;
 use std::os::fd::RawFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 use rustix::io::Errno;
-use rustix::mm::{mmap_anonymous, munmap, MapFlags, ProtFlags};
 
-use super::clock;
+use super::error::IoError;
 use super::tally::Stop;
+use crate::child::{futex_wait, futex_wake, Mapping, Zeroed};
+use crate::clock;
 
 const RUN: u32 = 0;
 const TIME_OVER: u32 = 1;
@@ -33,40 +32,31 @@ struct Words {
     logged: [AtomicU64; GROUPS_MAX],
 }
 
+// SAFETY: atomics only, aligned to 8 bytes.
+unsafe impl Zeroed for Words {}
+
 /// The most groups of a job.
 pub(crate) const GROUPS_MAX: usize = 256;
 
 /// The gate, which is closed until all workers are ready, and the main thread's messages to them.
 pub(crate) struct Control {
-    words: NonNull<Words>,
+    words: Mapping<Words, ()>,
     /// An eventfd that becomes readable when the wish changes.
     pub wake: RawFd,
 }
 
-// SAFETY: everything behind the pointer is atomic.
-unsafe impl Send for Control {}
-// SAFETY: as above.
-unsafe impl Sync for Control {}
-
 impl Control {
-    pub(crate) fn new(wake: RawFd) -> Result<Control, Errno> {
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let words = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                size_of::<Words>(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )
-        }?;
-        let words = NonNull::new(words.cast()).ok_or(Errno::NOMEM)?;
+    pub(crate) fn new(wake: RawFd) -> Result<Control, IoError> {
+        let words = Mapping::new(0, false).map_err(|refusal| IoError::Ring {
+            operation: "share memory",
+            errno: Errno::from_raw_os_error(refusal.errno()),
+        })?;
         Ok(Control { words, wake })
     }
 
     #[inline]
     fn words(&self) -> &Words {
-        // SAFETY: the mapping of `new`, zero bytes of which are valid atomics.
-        unsafe { self.words.as_ref() }
+        self.words.header()
     }
 
     /// The window is over, also for workers whose requests do not come back.
@@ -104,7 +94,7 @@ impl Control {
     fn turn_gate(&self, to: u32) {
         let gate = &self.words().gate;
         if gate.compare_exchange(CLOSED, to, Release, Relaxed).is_ok() {
-            futex(gate, libc::FUTEX_WAKE, i32::MAX as u32);
+            futex_wake(gate, i32::MAX);
         }
     }
 
@@ -115,7 +105,7 @@ impl Control {
             match words.gate.load(Acquire) {
                 OPEN => return Some(words.start_ns.load(Relaxed)),
                 GIVEN_UP => return None,
-                _ => futex(&words.gate, libc::FUTEX_WAIT, CLOSED),
+                _ => futex_wait(&words.gate, CLOSED, None),
             }
         }
     }
@@ -124,24 +114,4 @@ impl Control {
     pub(crate) fn append(&self, group: usize, bytes: u64) -> u64 {
         self.words().logged[group].fetch_add(bytes, Relaxed)
     }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `new`; no reference outlives `self`.
-        let _ = unsafe { munmap(self.words.as_ptr().cast(), size_of::<Words>()) };
-    }
-}
-
-fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
-    // SAFETY: a futex on a mapped word that lives through the call; a null timeout waits.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            operation,
-            value,
-            std::ptr::null::<libc::timespec>(),
-        )
-    };
 }

@@ -18,10 +18,10 @@ use rustix::io::pread;
 use serde::Serialize;
 
 use super::buffer::Region;
-use super::clock;
 use super::error::IoError;
 use super::prepare::drop_cache_of;
 use super::run::Decision;
+use crate::clock;
 
 const BLOCK: usize = 2 << 20;
 const CACHED_NS: u64 = 2_000_000_000;

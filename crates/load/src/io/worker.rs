@@ -13,7 +13,6 @@ use std::sync::Arc;
 use schedlab_model::{Schedule, Step, Steps};
 use serde::{Deserialize, Serialize};
 
-use super::clock::{self, Cpu};
 use super::error::IoError;
 use super::job::{AtEnd, Group, Job};
 use super::prepare;
@@ -22,6 +21,7 @@ use super::shared::Control;
 use super::tally::{Stop, Tally};
 use super::target::{LogTarget, Target};
 use super::verify::Payload;
+use crate::clock::{self, Cpu};
 
 /// CPU use and clock at one moment.
 #[derive(Clone, Copy, Default)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use schedlab_model::{histogram_bin, histogram_bin_range, HISTOGRAM_BINS};
 
-use super::super::mapping::{Mapping, Zeroed};
+use crate::child::{Mapping, Zeroed};
 
 /// Written by the parent, read by all tasks. The times are monotonic.
 #[repr(C, align(128))]
@@ -75,40 +75,8 @@ unsafe impl Zeroed for Desk {}
 /// The memory of a mix: its parts are the desks.
 pub(super) type Board = Mapping<Header, Desk>;
 
-/// Sleeps while the word holds `expected`, at most 100 ms; wakes early at random, so callers look.
-pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
-    let limit = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 100_000_000,
-    };
-    // SAFETY: a shared futex on a mapped word with a valid timeout.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            &raw const limit,
-        )
-    };
-}
-
-/// Wakes up to `tasks` sleepers.
-pub(super) fn futex_wake(word: &AtomicU32, tasks: i32) {
-    // SAFETY: wakes sleepers on a mapped word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, tasks) };
-}
-
-/// Sleeps to an absolute monotonic time; an interrupted sleep continues.
-pub(super) fn sleep_until(time_ns: u64) {
-    let until = libc::timespec {
-        tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: a valid timespec; nothing is written back for an absolute sleep.
-    while unsafe {
-        let (clock, absolute) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
-        libc::clock_nanosleep(clock, absolute, &until, std::ptr::null_mut())
-    } == libc::EINTR
-    {}
-}
+/// How long a task sleeps on a word before it looks again.
+pub(super) const A_WHILE: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};

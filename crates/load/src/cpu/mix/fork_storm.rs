@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::scheduling::errno;
 use super::board::{Desk, Header};
 use super::spin::spin;
+use crate::child::errno;
 
 /// Forks and awaits `children` children; whether all were born and ended well. With `program` each
 /// executes it after its work.

@@ -1,19 +1,21 @@
 //! The life of a mix: fork all tasks, wait until each is settled, start, await, add up.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use super::super::attributes_of;
-use super::super::mapping::{DONE, FAILED, READY};
-use super::super::scheduling::{errno, pin, Refusal};
-use super::super::worker::{detach, now_ns};
-use super::board::{futex_wait, futex_wake, Board, Desk, Header};
+use super::super::scheduling::{pin, Refusal};
+use super::board::{Board, Desk, Header, A_WHILE};
 use super::job::{Group, GroupResult, Job, JobResult, Role};
 use super::messaging::{self, Channel};
 use super::wakeup::{record_unfinished, Schedule};
 use super::{fork_storm, steady, wakeup};
+use crate::child::{
+    detach, enter_cgroups, futex_wait, futex_wake, kill, open_cgroups, reap, DONE, FAILED, READY,
+};
+use crate::clock::{self, Cpu};
 
 /// Time that tasks have to end after the window.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -86,7 +88,7 @@ impl Mix {
     /// Starts all tasks at once.
     pub fn start(&self) {
         let header = self.board.header();
-        let from = now_ns() + self.job.ramp_ns;
+        let from = clock::now() + self.job.ramp_ns;
         header.count_from_ns.store(from, Relaxed);
         let end = from + self.job.window_ns;
         header.close_ns.store(end + SERVED_LATE_NS, Relaxed);
@@ -111,7 +113,7 @@ impl Mix {
 
     /// Ends all tasks and gives what they did.
     pub fn finish(&mut self) -> JobResult {
-        let ended = now_ns();
+        let ended = clock::now();
         self.board.header().stop.store(1, Release);
         self.board.parts().iter().for_each(|desk| {
             futex_wake(&desk.posted, 1);
@@ -188,7 +190,7 @@ impl Mix {
     }
 
     fn is_over(&self) -> bool {
-        let (header, now) = (self.board.header(), now_ns());
+        let (header, now) = (self.board.header(), clock::now());
         let wakes = |g: &usize| matches!(self.job.groups[*g].role, Role::Wakeup { .. });
         let mut waking = (0..self.job.groups.len()).filter(wakes);
         now >= header.close_ns.load(Acquire)
@@ -217,8 +219,7 @@ impl Mix {
 
     fn kill(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.cpu_ns.is_none()) {
-            // SAFETY: a signal to a child that is not yet reaped.
-            unsafe { libc::kill(task.pid, libc::SIGKILL) };
+            kill(task.pid);
             task.cpu_ns = try_reap(task.pid, 0).or(Some(0));
         }
     }
@@ -292,13 +293,7 @@ fn merged(all: impl Iterator<Item = Vec<(u64, u64, u64)>>) -> Vec<(u64, u64, u64
 
 /// CPU time of a child that has ended, with the children that it awaited.
 fn try_reap(pid: i32, options: i32) -> Option<u64> {
-    let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which all zeros is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both places live through the call and have the types that the kernel writes.
-    let reaped = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
-    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
-    (reaped == pid).then(|| ns(usage.ru_utime) + ns(usage.ru_stime))
+    reap(pid, options).map(|(_, usage)| Cpu::of(&usage).total())
 }
 
 fn schedule(job: &Job, group: usize, number: usize, rate: f64, start: u64) -> Schedule {
@@ -328,13 +323,6 @@ struct Setting {
 
 impl Setting {
     fn of(job: &Job, group: &Group, index: usize) -> Result<Self, Refusal> {
-        let opened = group.cgroups.iter().map(|path| {
-            std::fs::OpenOptions::new()
-                .write(true)
-                .open(path)
-                .map(OwnedFd::from)
-                .map_err(|e| Refusal::new("cgroup", e.raw_os_error().unwrap_or(libc::EIO)))
-        });
         let (count, sockets) = match group.role {
             Role::Messaging { sockets, .. } => (group.tasks as usize, sockets),
             Role::Pipe { .. } => (2, false),
@@ -346,7 +334,7 @@ impl Setting {
         };
         let program = program.map(CString::new).transpose();
         Ok(Setting {
-            cgroups: opened.collect::<Result<_, _>>()?,
+            cgroups: open_cgroups(&group.cgroups)?,
             channels: (0..count)
                 .map(|_| Channel::new(sockets))
                 .collect::<Result<_, _>>()?,
@@ -380,18 +368,15 @@ fn live(
         // SAFETY: ends the process without running anything else.
         unsafe { libc::_exit(1) }
     };
-    for group in &setting.cgroups {
-        // SAFETY: writes one byte to an open file; "0" means the writing process.
-        if unsafe { libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
-            fail(0, errno());
-        }
+    if let Err(errno) = enter_cgroups(&setting.cgroups) {
+        fail(0, errno);
     }
     if setting.group.own_sessions {
         // SAFETY: no memory is involved; each task is its own session.
         unsafe { libc::setsid() };
     }
-    if !setting.job.cpus.is_empty() && pin(None, &setting.job.cpus).is_err() {
-        fail(2, errno());
+    if !setting.job.cpus.is_empty() {
+        pin(None, &setting.job.cpus).unwrap_or_else(|refusal| fail(2, refusal.errno()));
     }
     let mut schedules = schedules(setting, number);
     if let Err(errno) = setting.group.scheduling.apply(0) {
@@ -399,10 +384,10 @@ fn live(
     }
     desk.state.store(READY, Release);
     while header.gate.load(Acquire) == 0 {
-        futex_wait(&header.gate, 0);
+        futex_wait(&header.gate, 0, Some(&A_WHILE));
     }
     let is_done = work(setting, header, desks, desk, number, &mut schedules);
-    desk.done_ns.store(now_ns(), Relaxed);
+    desk.done_ns.store(clock::now(), Relaxed);
     desk.state
         .store(if is_done { DONE } else { FAILED }, Release);
     // SAFETY: ends the process without running anything else.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::super::worker::now_ns;
+use crate::clock;
 
 const STEPS: u64 = 200_000;
 const TRIES: usize = 60;
@@ -23,9 +23,9 @@ pub(super) fn spin(steps: u64) {
 /// Nanoseconds of a thousand steps: the fastest of many tries, which nothing interrupted.
 pub fn spin_ns_per_1000() -> f64 {
     let times = (0..TRIES).map(|_| {
-        let began = now_ns();
+        let began = clock::now();
         spin(STEPS);
-        now_ns() - began
+        clock::now() - began
     });
     times.min().unwrap_or(1).max(1) as f64 / (STEPS / 1000) as f64
 }

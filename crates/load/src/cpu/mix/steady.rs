@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::super::worker::now_ns;
-use super::board::{sleep_until, Desk, Header};
+use super::board::{Desk, Header};
 use super::spin::spin;
+use crate::clock;
 
 /// Works without a pause and counts the pieces.
 pub(super) fn hog(header: &Header, desk: &Desk, steps: u64) {
@@ -15,7 +15,7 @@ pub(super) fn hog(header: &Header, desk: &Desk, steps: u64) {
     let close = header.close_ns.load(Acquire);
     loop {
         spin(steps);
-        let now = now_ns();
+        let now = clock::now();
         if now >= close || header.stop.load(Relaxed) != 0 {
             return;
         }
@@ -37,15 +37,15 @@ pub(super) fn periodic(header: &Header, desk: &Desk, start_ns: u64, period_ns: u
     );
     let mut planned = start_ns + period_ns;
     while planned < end && header.stop.load(Relaxed) == 0 {
-        let before = now_ns();
+        let before = clock::now();
         if planned > before {
-            sleep_until(planned);
+            while clock::sleep_until(planned) {}
         }
-        let woken = now_ns();
+        let woken = clock::now();
         spin(steps);
         if planned >= from {
             desk.wakeup.record(woken.saturating_sub(planned));
-            desk.response.record(now_ns().saturating_sub(planned));
+            desk.response.record(clock::now().saturating_sub(planned));
             desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
         }
         let finished = desk.finished.load(Relaxed);

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use schedlab_model::Rng;
 
-use super::super::worker::now_ns;
-use super::board::{futex_wait, futex_wake, sleep_until, Desk, Header};
+use super::board::{Desk, Header, A_WHILE};
 use super::spin::spin;
+use crate::child::{futex_wait, futex_wake};
+use crate::clock;
 
 /// The planned times of one worker's requests.
 pub(super) struct Schedule {
@@ -57,12 +58,12 @@ pub(super) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Sch
         if at >= end || header.stop.load(Relaxed) != 0 {
             return;
         }
-        if at > now_ns() {
-            sleep_until(at);
+        if at > clock::now() {
+            while clock::sleep_until(at) {}
         }
         let (desk, posted) = (&workers[worker], workers[worker].posted.load(Relaxed));
         if desk.finished.load(Acquire) == posted {
-            desk.woken_ns.store(now_ns(), Release); // it sleeps: this request wakes it
+            desk.woken_ns.store(clock::now(), Release); // it sleeps: this request wakes it
         }
         desk.posted.store(posted.wrapping_add(1), Release);
         futex_wake(&desk.posted, 1);
@@ -86,13 +87,13 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
             return; // everything was served
         }
         while desk.posted.load(Acquire) == finished {
-            if header.stop.load(Relaxed) != 0 || now_ns() >= close {
+            if header.stop.load(Relaxed) != 0 || clock::now() >= close {
                 return;
             }
-            futex_wait(&desk.posted, finished);
+            futex_wait(&desk.posted, finished, Some(&A_WHILE));
             slept = true;
         }
-        let began_ns = now_ns();
+        let began_ns = clock::now();
         // A worker that finished just before this request was posted may have slept, too: then
         // there is no time of a wake-up, and that of an earlier one must not be taken for it.
         let woken_ns = desk.woken_ns.swap(0, AcqRel);
@@ -101,12 +102,12 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
         }
         spin(steps);
         if planned >= from {
-            desk.response.record(now_ns().saturating_sub(planned));
+            desk.response.record(clock::now().saturating_sub(planned));
             desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
         }
         finished = finished.wrapping_add(1);
         desk.finished.store(finished, Release);
-        if header.stop.load(Relaxed) != 0 || now_ns() >= close {
+        if header.stop.load(Relaxed) != 0 || clock::now() >= close {
             return;
         }
     }
@@ -165,7 +166,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 if posted == 1 {
-                    desk.woken_ns.store(now_ns(), Release);
+                    desk.woken_ns.store(clock::now(), Release);
                 }
                 desk.posted.store(posted, Release);
                 futex_wake(&desk.posted, 1);

@@ -11,8 +11,8 @@ use schedlab_model::{Direction, Step};
 
 use super::psync::one_at_a_time;
 use super::sigbus::Guard;
+use crate::clock;
 use crate::io::buffer::Region;
-use crate::io::clock;
 use crate::io::error::IoError;
 use crate::io::job::Sync;
 use crate::io::tally::Stop;

@@ -4,8 +4,8 @@
 use rustix::io::{pread, pwrite};
 use schedlab_model::Step;
 
+use crate::clock;
 use crate::io::buffer::Region;
-use crate::io::clock;
 use crate::io::error::IoError;
 use crate::io::tally::Stop;
 use crate::io::worker::Worker;

@@ -19,8 +19,8 @@ use schedlab_model::Step;
 
 use super::ring::{self, errno_of, RingOptions};
 use super::{uring_open, uring_replay};
+use crate::clock;
 use crate::io::buffer::Region;
-use crate::io::clock;
 use crate::io::error::IoError;
 use crate::io::job::{Clock, Group};
 use crate::io::result::RingFacts;

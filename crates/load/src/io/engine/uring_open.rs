@@ -2,7 +2,7 @@
 //! latency counts from that time.
 
 use super::uring::Queue;
-use crate::io::clock;
+use crate::clock;
 use crate::io::error::IoError;
 use crate::io::tally::Stop;
 use crate::io::worker::Worker;

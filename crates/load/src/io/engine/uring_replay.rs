@@ -11,7 +11,7 @@ use io_uring::{opcode, squeue, types};
 use schedlab_model::{Action, Course, ScriptStep, Step, Timing};
 
 use super::uring::{Queue, Slot};
-use crate::io::clock;
+use crate::clock;
 use crate::io::error::IoError;
 use crate::io::job::{Group, Replay};
 use crate::io::tally::Stop;

@@ -1,5 +1,6 @@
 //! Time and CPU time as the engine reads them: nanoseconds, no allocation.
 
+use rustix::io::Errno;
 use rustix::thread::{clock_nanosleep_absolute, ClockId as SleepClock};
 use rustix::time::{clock_gettime, ClockId, Timespec};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,11 @@ impl Cpu {
         }
     }
 
+    /// User and system time.
+    pub(crate) fn total(self) -> u64 {
+        self.user + self.system
+    }
+
     /// The CPU times of a report of the kernel.
     pub(crate) fn of(usage: &libc::rusage) -> Cpu {
         let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
@@ -41,18 +47,27 @@ impl Cpu {
 /// Monotonic time; read through the vDSO, so no system call.
 #[inline]
 pub(crate) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
+    read(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread, finer than `thread_cpu`.
+pub(crate) fn thread_ns() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps to an absolute monotonic time.
-pub(crate) fn sleep_until(time_ns: u64) {
+/// Sleeps to an absolute monotonic time; whether a signal interrupted it before.
+pub(crate) fn sleep_until(time_ns: u64) -> bool {
     let until = Timespec {
         tv_sec: (time_ns / 1_000_000_000) as i64,
         tv_nsec: (time_ns % 1_000_000_000) as i64,
     };
-    // An interrupted sleep returns early; every caller checks the clock again.
-    let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &until);
+    clock_nanosleep_absolute(SleepClock::Monotonic, &until) == Err(Errno::INTR)
 }
 
 /// CPU time of the calling thread.
