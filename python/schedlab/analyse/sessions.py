@@ -14,6 +14,8 @@ import numpy as np
 
 from schedlab.spec import Samples
 
+FEWEST_SESSIONS = 2
+
 
 def session_means(
     values: Sequence[float], sessions: Sequence[str], blocks: Sequence[int]
