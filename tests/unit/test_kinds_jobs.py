@@ -183,7 +183,8 @@ OF_READERS = {
         (
             ThrottledReads(seconds=0.5, ramp_seconds=0.25, record_bytes=512, depth=5,
                            span_bytes=5 * MIB),
-            process("readers", 0, work(ENDLESS, READ, 512, 5 * MIB, 5, 5), cgroup="/g/limited"),
+            process("readers", 0, work(ENDLESS, READ, 512, 5 * MIB, 5, 5), workers=1,
+                        cgroup="/g/limited"),
             (0.5, 0.25, True, "sdx"), 5,
         ),
         (
