@@ -214,7 +214,7 @@ def test_a_trace_takes_the_place_of_the_processes() -> None:
 def test_devices_and_processes_are_names_or_files(tmp_path: Path) -> None:
     shipped = device_text("disk7200")
     assert "rpm = 7200" in shipped and tomllib.loads(device_text("ncq2014"))
-    for name in ("mine.toml", "a:b.toml", "mine"):
+    for name in ("mine", "a:b.toml", "mine.toml"):
         file = tmp_path / name
         file.write_text(shipped)
         assert device_text(str(file)).strip() == shipped.strip()

@@ -211,7 +211,7 @@ def test_every_key_of_a_sweep_changes_its_figures_or_is_refused(key: str, traces
             fixed = "\n".join(f"{json.dumps(k)} = {inline(v)}" for k, v in settings.items())
             file.write_text(f"seeds = 1\n[fixed]\n{fixed}\n")
             (point,) = read_sweep(file).points
-            return json.loads(run_point(point.settings, 1))["metrics"]
+            return run_point(point.settings, 1)["metrics"]
 
         before = rows(base | places)
         try:

@@ -34,7 +34,7 @@ from schedlab.sim import Requests, Simulation
             "inter_arrival_ms = 0: expected above",
         ),
         ({"workload": "A", "workload_set": {"first_file": "1TiB"}}, "offset = .*the device's end"),
-        ({"device": "ncq3000"}, "device = 'ncq3000' is not known"),
+        ({"device": "ncq3000"}, "device 'ncq3000' is not known"),
         (
             {"service": "parallel", "device_set": {"ftl.over_provisioning": 0.0001}},
             "ftl.over_provisioning = 0.0001: expected at least",
