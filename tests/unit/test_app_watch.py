@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schedlab.app import watch
-from schedlab.host import knobs, settings, writers
+from schedlab.host import knobs, processes, settings, writers
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_suspects_are_the_newest_programs_that_set_schedulers(
         (tmp_path / number / "comm").write_text(name + "\n")
         (tmp_path / number / "cmdline").write_bytes(words)
     (tmp_path / "50").mkdir()  # it has ended
-    monkeypatch.setattr(watch, "PROC", tmp_path)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
     monkeypatch.setattr(writers, "PROC", tmp_path)
     found = ("python3 a� (41)", "tuned (12)", "bash -c x (5)")
     assert watch.running_suspects() == found

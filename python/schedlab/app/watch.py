@@ -19,11 +19,10 @@ from pathlib import Path
 
 from schedlab.app import apply_machine
 from schedlab.app.applied import goes_with_scheduler
-from schedlab.host import knobs, settings
+from schedlab.host import knobs, processes, settings
 from schedlab.host.writers import Writer, Writers, command_of
 from schedlab.spec import to_json
 
-PROC = Path("/proc")
 SUSPECTS = ("udev", "tuned", "tlp", "systemd", "sh", "bash", "tee", "python", "schedlab")
 Values = Mapping[Path, str]
 
@@ -149,7 +148,7 @@ def running_suspects(most: int = 5) -> tuple[str, ...]:
     """
     own = _ancestors()
     suspects = []
-    for directory in PROC.iterdir():
+    for directory in processes.PROC.iterdir():
         if not directory.name.isdigit() or int(directory.name) in own:
             continue
         with contextlib.suppress(OSError):
@@ -165,9 +164,5 @@ def _ancestors() -> set[int]:
     own, process_id = set[int](), os.getpid()
     while process_id > 0 and process_id not in own:
         own.add(process_id)
-        try:
-            stat = (PROC / str(process_id) / "stat").read_text(errors="replace")
-        except OSError:
-            break
-        process_id = int(stat.rpartition(")")[2].split()[1])
+        process_id = int((processes.stat_fields(process_id) or "00")[1])
     return own

@@ -23,6 +23,7 @@ from typing import final
 
 from schedlab.errors import HostError
 from schedlab.host import content, devices, journal, knobs
+from schedlab.spec.reading import opened
 
 _MADE_HERE = object()
 LOCK_WAIT_S = 2.0
@@ -241,12 +242,8 @@ def _content(descriptor: int, allow_unknown_data: bool, in_use: bool) -> list[st
 
 
 def _named_content(path: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return content.signatures(descriptor, os.lseek(descriptor, 0, os.SEEK_END))
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(OSError), opened(path) as descriptor:
+        return content.signatures(descriptor, os.lseek(descriptor, 0, os.SEEK_END))
     return []
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 from schedlab.errors import HostError
 from schedlab.host import content, kernel_paths, knobs
 from schedlab.host.kernel_paths import Mount, shown
+from schedlab.spec.reading import opened
 
 T = TypeVar("T")
 _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
@@ -171,13 +172,9 @@ def _of_backing_device(entry: Path) -> list[str]:
     reasons = [
         each for each in reasons_in_use(below) if not each.startswith(f"it is below {loop} ")
     ]
-    with contextlib.suppress(OSError):
-        descriptor = os.open(knobs.device_file(name), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.lseek(descriptor, 0, os.SEEK_END)
-            reasons += [f"it holds {each}" for each in content.signatures(descriptor, size)]
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(OSError), opened(knobs.device_file(name)) as descriptor:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        reasons += [f"it holds {each}" for each in content.signatures(descriptor, size)]
     return [f"it is on {name}, and {each}" for each in reasons]
 
 
@@ -235,11 +232,8 @@ def _loops_beside(numbers: dict[str, str]) -> list[str]:
 def _backing_of(loop: str) -> tuple[str, str]:
     """(what identifies the file behind a loop device, its device number if it is a device)."""
     try:
-        descriptor = os.open(f"/dev/{loop}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with opened(f"/dev/{loop}") as descriptor:
             status = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_LOOP_INFO_BYTES))
-        finally:
-            os.close(descriptor)
     except OSError:
         return kernel_paths.backing_file(knobs.SYS_BLOCK / loop), ""
     device, inode, number = struct.unpack_from("<3Q", status)

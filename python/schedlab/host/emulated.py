@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import owned
+from schedlab.host import owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
 from schedlab.host.emulated_facts import findings
-from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
+from schedlab.host.emulated_removal import KIND, SERVER_MODULE
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, new_loop, require_root
 from schedlab.host.write_back import WriteBack
@@ -277,6 +277,9 @@ class Server:
         """Whether the process runs."""
         return self._process.poll() is None
 
+    def _is_stopped(self) -> bool:
+        return processes.stat_fields(self.process_id)[:1] in (["T"], ["t"])
+
     def ask(self, command: str, **content: Any) -> dict[str, Any]:
         """Send a command, return the answer. HostError when the server does not answer."""
         line = json.dumps({"command": command, **content}) + "\n"
@@ -320,7 +323,7 @@ class Server:
         """End a server that is stopped: what waits for it then fails instead of hanging."""
         since: float | None = None
         while not self._closed.wait(1.0) and self.is_alive():
-            if process_state(self.process_id) not in ("T", "t"):
+            if not self._is_stopped():
                 since = None
                 continue
             since = since or time.monotonic()
@@ -330,7 +333,7 @@ class Server:
     def close(self) -> None:
         """Let everything still in the device be answered at once; the end is near."""
         self._closed.set()
-        if self.is_alive() and process_state(self.process_id) not in ("T", "t"):
+        if self.is_alive() and not self._is_stopped():
             with contextlib.suppress(HostError):
                 self.ask("bypass", on=True)
         self._socket.close()

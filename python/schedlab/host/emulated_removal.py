@@ -99,12 +99,3 @@ def end_servers(directory: str | Path) -> None:
             pass
         finally:
             os.close(descriptor)
-
-
-def process_state(process: int) -> str:
-    """The letter of /proc/PID/stat; empty when it is gone."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[0]

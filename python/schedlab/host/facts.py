@@ -18,6 +18,7 @@ from typing import Any
 import schedlab
 from schedlab.errors import HostError
 from schedlab.host import devices, journal, kernel_paths, knobs
+from schedlab.spec.reading import opened
 
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
@@ -275,15 +276,12 @@ def random_read_ms(device: str | Path, reads: int = 16) -> float:
     buffer = mmap.mmap(-1, _READ_BYTES)  # aligned to a page
     times_ms = []
     try:
-        descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-        try:
+        with opened(device, os.O_RDONLY | os.O_DIRECT) as descriptor:
             blocks = os.lseek(descriptor, 0, os.SEEK_END) // _READ_BYTES
             for _ in range(reads if blocks else 0):
                 began = time.perf_counter()
                 os.preadv(descriptor, [buffer], random.randrange(blocks) * _READ_BYTES)
                 times_ms.append((time.perf_counter() - began) * 1e3)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise HostError(f"cannot read {device}: {error.strerror}", "run it as root") from error
     if not times_ms:

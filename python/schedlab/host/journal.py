@@ -34,6 +34,7 @@ from typing import Any
 
 from schedlab.errors import HostError, RestoreError
 from schedlab.host.descriptors import above_standard
+from schedlab.host.processes import stat_fields
 from schedlab.spec import checked_line
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
@@ -325,14 +326,8 @@ def is_alive(process: str) -> bool:
 
     A process that ends has closed its files, and so seems gone to others, before it is a zombie.
     """
-    if not process.isdigit():
-        return False
-    try:
-        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    fields = status.rpartition(")")[2].split()
-    return fields[0] not in ("Z", "X") and not int(fields[6]) & _EXITING
+    fields = stat_fields(process) if process.isdigit() else []
+    return bool(fields) and fields[0] not in ("Z", "X") and not int(fields[6]) & _EXITING
 
 
 class _Busy(HostError):

@@ -28,6 +28,7 @@ from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import descriptors, journal, recover
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.host.emulated_facts import describe
+from schedlab.spec.reading import opened
 
 DEVICES = "devices"
 START_PATIENCE_S = 60.0
@@ -195,11 +196,8 @@ def _wait_for_end(process: int) -> None:
 
 @contextlib.contextmanager
 def _short_path(directory: Path) -> Iterator[str]:
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(directory, os.O_PATH | os.O_DIRECTORY) as descriptor:
         yield f"/proc/self/fd/{descriptor}/{_SOCKET}"
-    finally:
-        os.close(descriptor)
 
 
 def _ask(directory: Path, command: str) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from schedlab.host import knobs
 from schedlab.spec.printable import printable
+from schedlab.spec.reading import opened
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
@@ -71,11 +72,8 @@ def mounts_of_loop(index: int) -> list[Mount]:
 
 def is_on_top(mount: Mount) -> bool:
     """Whether its path leads to it, and not to another one above it. OSError as is."""
-    descriptor = os.open(mount.target, os.O_PATH | os.O_CLOEXEC)
-    try:
+    with opened(mount.target, os.O_PATH) as descriptor:
         return f"mnt_id:\t{mount.identity}" in _texts(f"/proc/self/fdinfo/{descriptor}")
-    finally:
-        os.close(descriptor)
 
 
 def swap_areas() -> list[Path]:

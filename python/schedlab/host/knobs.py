@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from schedlab.errors import HostError
+from schedlab.spec.reading import opened
 
 SYS_BLOCK = Path("/sys/block")
 CLASS_BLOCK = Path("/sys/class/block")
@@ -56,11 +57,8 @@ def read_value(path: str | Path) -> str:
 def write_value(path: str | Path, value: str) -> None:
     """Hand `value` to the kernel in one write. OSError as is; nothing is read back here."""
     file, key = keyed(path)
-    descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    try:
+    with opened(file, os.O_WRONLY | os.O_TRUNC) as descriptor:
         os.write(descriptor, f"{key} {value}".strip().encode())
-    finally:
-        os.close(descriptor)
 
 
 def keyed(path: str | Path) -> tuple[Path, str]:

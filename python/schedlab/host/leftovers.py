@@ -17,7 +17,7 @@ from typing import Any
 from schedlab.errors import HostError, SpecError
 from schedlab.host import journal
 from schedlab.spec import checked_line
-from schedlab.spec.reading import read_text
+from schedlab.spec.reading import opened, read_text
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,8 @@ def _note(state: Path, session: Path, what: str, path: str) -> None:
             written.flush()
             os.fsync(written.fileno())
         temporary.replace(file)
-        directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with opened(file.parent, os.O_RDONLY | os.O_DIRECTORY) as directory:
             os.fsync(directory)
-        finally:
-            os.close(directory)
     except OSError as error:
         raise HostError(
             f"cannot write {file}: {error.strerror}; nothing was changed",

@@ -18,11 +18,12 @@ import shutil
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from schedlab.errors import HostError
 from schedlab.host import kernel_paths
+from schedlab.spec.reading import opened
 
 PREFIX, FILES = "schedlab-", "files"
 PATIENCE_S = 10.0
@@ -46,7 +47,7 @@ def holds_files(directory: Path) -> bool:
 def add_loop(index: int) -> bool:
     """Add /dev/loopINDEX; False when that number is taken. HostError when loop is not to be had."""
     try:
-        with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+        with opened(LOOP_CONTROL, os.O_RDWR) as control:
             fcntl.ioctl(control, LOOP_CTL_ADD, index)
     except OSError as error:
         if error.errno == errno.EEXIST:
@@ -68,10 +69,10 @@ def attach_loop(index: int, backing: Path | int) -> bool:
     wait_until(device.exists, PATIENCE_S)
     with contextlib.ExitStack() as stack:
         try:
-            loop = stack.enter_context(_opened(device, os.O_RDWR))
+            loop = stack.enter_context(opened(device, os.O_RDWR))
             file = backing
             if isinstance(file, Path):
-                file = stack.enter_context(_opened(file, os.O_RDWR))
+                file = stack.enter_context(opened(file, os.O_RDWR))
             name = os.fsencode(name_of(file))[-63:]
             info = struct.pack("<5Q4I", 0, 0, 0, 0, 0, 0, 0, 0, LO_FLAGS_DIRECT_IO)
             info += struct.pack("<64s64s32s2Q", name, b"", b"", 0, 0)
@@ -101,7 +102,7 @@ def remove_loop(index: int, backing: str) -> bool:
     if attached and attached != backing:
         return False  # another program's by now
     if attached:
-        with _opened(Path(f"/dev/loop{index}"), os.O_RDONLY) as loop:
+        with opened(Path(f"/dev/loop{index}"), os.O_RDONLY) as loop:
             try:
                 fcntl.ioctl(loop, LOOP_CLR_FD)
             except OSError as error:
@@ -109,7 +110,7 @@ def remove_loop(index: int, backing: str) -> bool:
                     raise
 
     def remove() -> None:
-        with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+        with opened(LOOP_CONTROL, os.O_RDWR) as control:
             try:
                 fcntl.ioctl(control, LOOP_CTL_REMOVE, index)
             except OSError as error:
@@ -231,12 +232,3 @@ def libc_call(name: str, *arguments: object) -> None:
     if getattr(libc, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-
-
-@contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

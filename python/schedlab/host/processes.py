@@ -21,6 +21,15 @@ def of(name: str) -> list[int]:
     return found
 
 
+def stat_fields(process: int | str) -> list[str]:
+    """The fields of /proc/PID/stat from the third, the state, on; none when it is gone."""
+    try:
+        text = (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
 def below(group: Path) -> list[int]:
     """The process ids in a control group and in those inside it."""
     found: list[int] = []

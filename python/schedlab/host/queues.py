@@ -23,6 +23,7 @@ from pathlib import Path
 from schedlab.errors import HostError
 from schedlab.host import devices, kernel_paths, knobs
 from schedlab.host.kernel_paths import Mount, shown
+from schedlab.spec.reading import opened
 
 SYS_BTRFS = Path("/sys/fs/btrfs")
 _DEPTH_MAX = 16
@@ -187,11 +188,8 @@ def _external(mount: Mount, name: str, below: bool) -> Iterator[Node]:
 
 def _ext4_journal(device: Path) -> str:
     """The device of an external journal; nothing where it is an inode of the file system."""
-    descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(device) as descriptor:
         data = os.pread(descriptor, 8, _EXT4_SUPERBLOCK + _EXT4_JOURNAL)
-    finally:
-        os.close(descriptor)
     inode, number = struct.unpack("<II", data)
     link = Path(f"/sys/dev/block/{number >> 8 & 0xFFF}:{number & 0xFF | number >> 12 & 0xFFF00}")
     return link.resolve().name if inode == 0 and number and link.exists() else ""

@@ -34,7 +34,7 @@ from schedlab.host import (
     write_ahead,
 )
 from schedlab.host.journal import Entry, Journal
-from schedlab.spec.reading import open_regular
+from schedlab.spec.reading import open_regular, opened
 
 PASSES = 3
 FORGET = "schedlab recover --forget-undo"
@@ -375,14 +375,11 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
         link = Path("/sys/dev/block") / entry["number"]
         if devices.text_of(link / "diskseq") != entry["sequence"]:
             return  # gone, or another medium by now
-        descriptor = os.open(knobs.device_file(link.resolve().name), os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with opened(knobs.device_file(link.resolve().name)) as descriptor:
             number = os.fstat(descriptor).st_rdev
             if f"{os.major(number)}:{os.minor(number)}" == entry["number"]:
                 notes = journal.lasting_directory(state)
                 content.remember(notes, entry["key"], descriptor, entry["size_bytes"])
-        finally:
-            os.close(descriptor)
     except (OSError, KeyError, TypeError) as error:
         recovery.notices.append(f"the record of a write to a device could not be stored: {error}")
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from schedlab.host import kernel_paths
 from schedlab.host.kernel_paths import Mount, shown
 from schedlab.host.owned import libc_call
+from schedlab.spec.reading import opened
 
 MNT_FORCE, MNT_DETACH = 1, 2
 _BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
@@ -100,20 +101,14 @@ def _sync(mount: Mount) -> None:
     """Write back a file system, unless another one hides it: flushing the device does it, too."""
     if not kernel_paths.is_on_top(mount):
         return
-    descriptor = os.open(mount.target, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(mount.target) as descriptor:
         libc_call("syncfs", descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _flush(device: str) -> None:
-    descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(device) as descriptor:
         fcntl.ioctl(descriptor, _BLKFLSBUF)  # writes file systems on it as well, without errors
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from schedlab.kinds import source_tree
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import GateFinding
+from schedlab.spec.reading import opened
 
 # strerror(ENOSPC), as tar prints it.
 NO_SPACE = os.strerror(errno.ENOSPC)
@@ -130,11 +131,8 @@ def timed(command: list[str], written: Path) -> tuple[float, float, float, int, 
         child.wait()
         raise
     child.returncode = os.waitstatus_to_exitcode(status)
-    handle = os.open(written, os.O_RDONLY)
-    try:
+    with opened(written) as handle:
         _sync_filesystem(handle)
-    finally:
-        os.close(handle)
     real_s = time.monotonic() - began
     return real_s, usage.ru_utime, usage.ru_stime, child.returncode, message
 

@@ -25,12 +25,18 @@ def quantile(rows: Rows, q: float) -> float | None:
     total = sum(count for _, _, count in rows)
     if total * (1 - q) < REQUESTS_BEYOND_MIN - 1e-9:
         return None
+    low, high = bin_of(rows, q * total)
+    return (low + high) / 2
+
+
+def bin_of(rows: Rows, rank: float) -> tuple[int, int]:
+    """The bin of the value of that rank, from 1; (0, 0) without such a value."""
     seen = 0
     for low, high, count in rows:
         seen += count
-        if seen >= q * total:
-            return (low + high) / 2
-    return None
+        if seen >= rank:
+            return low, high
+    return 0, 0
 
 
 def metrics(rows: Rows, prefix: str = "") -> dict[str, float]:
@@ -55,9 +61,4 @@ def bound(rows: Rows, q: float, confidence: float = 0.95) -> float | None:
         k -= 1
         tail += probability
         probability *= (1 - q) / q * k / (total - k + 1)
-    seen = 0
-    for low, _, count in rows:
-        seen += count
-        if seen >= k:
-            return float(low)
-    return None
+    return float(bin_of(rows, k)[0])

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from schedlab.host import owned
 from schedlab.kinds.startup import shared_libraries
-from schedlab.run.drain import syncfs
+from schedlab.run.drain import flush
+from schedlab.spec.reading import opened
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -55,16 +56,13 @@ def set_device_cache(cache: Cache, control: Control, device: Path) -> str:
         return "dropped"
     if cache == "as-is":
         return "as-is"
-    handle = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(device) as handle:
         if cache == "cold":
             fcntl.ioctl(handle, BLKFLSBUF)
             return "emptied"
         left = _memory_bytes() // 2
         while left > 0 and (chunk := os.read(handle, _CHUNK_BYTES)):
             left -= len(chunk)
-    finally:
-        os.close(handle)
     return "warm"
 
 
@@ -83,41 +81,29 @@ def unmount(directory: Path, device: str) -> None:
     A confined program has mounts of its own: while it lives, the file system does too, and so does
     its cache. The kernel takes these mounts down a moment after the last process has ended.
     """
-    _libc_umount(directory)
+    owned.libc_call("umount2", os.fsencode(directory), 0)
     if not owned.wait_until(lambda: _is_unused(device), UNMOUNTED_S):
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), device)
 
 
 def _is_unused(device: str) -> bool:
     try:
-        os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        with opened(device, os.O_EXCL):
+            return True
     except OSError as error:
         if error.errno == errno.EBUSY:
             return False
         raise
-    return True
-
-
-def _libc_umount(directory: Path) -> None:
-    import ctypes
-
-    if ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(directory), 0):
-        code = ctypes.get_errno()
-        raise OSError(code or errno.EIO, os.strerror(code), str(directory))
 
 
 def evict(directory: Path) -> int:
     """Drop the cached pages of every file below a directory; how many files. Needs no root."""
-    syncfs(directory)
+    flush(directory)
     count = 0
     for path in _files(directory):
-        with contextlib.suppress(OSError):
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-                count += 1
-            finally:
-                os.close(handle)
+        with contextlib.suppress(OSError), opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as handle:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            count += 1
     return count
 
 

@@ -3,39 +3,27 @@ dirty pages."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.errors import GateError, HostError
+from schedlab.host.owned import libc_call
 
 QUIET_S = 0.3
 POLL_S = 0.02
 
 
-def syncfs(directory: Path) -> None:
-    """Write back the dirty pages of one file system (syncfs(2)), without waiting for others."""
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(handle):
-            error = ctypes.get_errno()
-            raise HostError(f"syncfs {directory}: {os.strerror(error)}", "see `dmesg`")
-    finally:
-        os.close(handle)
-
-
 def flush(target: Path) -> None:
-    """Write back the dirty pages of a directory's file system, or of a block device."""
-    if not target.is_block_device():
-        syncfs(target)
-        return
+    """Write back the dirty pages of a directory's file system, without waiting for others, or of a
+    block device."""
+    call = "fsync" if target.is_block_device() else "syncfs"
     handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        libc_call(call, handle)
     except OSError as error:
-        raise HostError(f"fsync {target}: {error.strerror}", "see `dmesg`") from error
+        raise HostError(f"{call} {target}: {error.strerror}", "see `dmesg`") from error
     finally:
         os.close(handle)
 

@@ -430,9 +430,5 @@ def _pids() -> Iterator[int]:
 
 
 def _session(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return -1
-    state, _, _, session = stat.rpartition(")")[2].split()[:4]
-    return -1 if state == "Z" else int(session)
+    fields = processes.stat_fields(pid)
+    return int(fields[3]) if fields and fields[0] != "Z" else -1

@@ -90,18 +90,20 @@ class Study:
             )
             self.metrics.setdefault(key, []).append(row["metrics"])
 
-    def mean(
+    def runs(
         self,
-        metric: str,
         workload: str,
         policy: str,
         buffer_mib: int,
         alpha: float = USUAL_ALPHA,
         service: str = "serial",
-    ) -> float:
-        """Mean over the seeds."""
-        runs = self.metrics[workload, policy, buffer_mib, alpha, service]
-        return math.fsum(run[metric] for run in runs) / len(runs)
+    ) -> list[Mapping[str, float]]:
+        """The figures of a cell, one run per seed."""
+        return self.metrics[workload, policy, buffer_mib, alpha, service]
+
+    def mean(self, metric: str, *cell: Any, **more: Any) -> float:
+        """Mean over the seeds of a cell, given as to `runs`."""
+        return _mean([run[metric] for run in self.runs(*cell, **more)])
 
     def ratio(
         self,
@@ -113,7 +115,7 @@ class Study:
         service: str = "serial",
     ) -> float:
         """The mean over the seeds, as a share of that of FCFS."""
-        reference = self.mean(metric, workload, "fcfs", buffer_mib, USUAL_ALPHA, service)
+        reference = self.mean(metric, workload, "fcfs", buffer_mib, service=service)
         own = self.mean(metric, workload, policy, buffer_mib, alpha, service)
         # Both are zero where everything fits into the buffer of a parallel device.
         return 1.0 if own == reference else own / reference
@@ -122,15 +124,13 @@ class Study:
         self, workload: str, policy: str, buffer_mib: int, service: str = "serial"
     ) -> bool:
         """Whether some seed of a cell is."""
-        runs = self.metrics[workload, policy, buffer_mib, USUAL_ALPHA, service]
-        return any(run["overloaded"] for run in runs)
+        return any(
+            r["overloaded"] for r in self.runs(workload, policy, buffer_mib, service=service)
+        )
 
     def gains(self, metric: str, workload: str, buffer_mib: int, relative: bool) -> list[float]:
         """What TSB gains over FCFS at each seed: as a share, or in ms."""
-        fcfs, tsb = (
-            self.metrics[workload, policy, buffer_mib, USUAL_ALPHA, "serial"]
-            for policy in ("fcfs", "tsb")
-        )
+        fcfs, tsb = (self.runs(workload, policy, buffer_mib) for policy in ("fcfs", "tsb"))
         return [
             (one[metric] - other[metric]) / (one[metric] if relative else 1.0)
             for one, other in zip(fcfs, tsb, strict=True)

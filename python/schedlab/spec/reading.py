@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from schedlab.errors import SpecError
 
 SIZE_MAX = 1 << 20
+
+
+@contextlib.contextmanager
+def opened(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> Iterator[int]:
+    """A descriptor of whatever `path` is, closed at the end and on exec. OSError as is."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def check_regular(path: Path, hint: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.spec.reading import opened
 
 FILE_BYTES_MAX = 256 << 20
 DEPTH_MAX = 4
@@ -80,11 +81,8 @@ def append_line(path: Path, line: str, within: Path | None = None) -> None:
 def made(path: Path) -> Path:
     """A file that is there, empty where it is new, for a writer that opens it. OSError as is."""
     if not path.exists():
-        above = os.open(path.parent, _DIRECTORY)
-        try:
+        with opened(path.parent, _DIRECTORY) as above:
             os.close(_opened_or_made(path.name, os.O_WRONLY | os.O_CLOEXEC, above))
-        finally:
-            os.close(above)
     return path
 
 
@@ -153,20 +151,14 @@ def make_directory(path: Path) -> None:
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
-        above = os.open(each.parent, _DIRECTORY)
-        try:
+        with opened(each.parent, _DIRECTORY) as above:
             _give_directory(each.name, above)
-        finally:
-            os.close(above)
 
 
 def _give_directory(name: str, above: int) -> None:
     """A new directory to the user who called sudo, if the one above is that user's."""
-    handle = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    try:
+    with opened(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above) as handle:
         _give_to_user(handle, above)
-    finally:
-        os.close(handle)
 
 
 def _give_to_user(handle: int, directory: int) -> None:
@@ -189,12 +181,8 @@ def _opened_or_made(name: str, flags: int, directory: int) -> int:
 
 def sync_directory(path: Path) -> None:
     """Make the names inside a directory durable. HostError when the disk does not."""
-    with _explained(path, "sync"):
-        handle = os.open(path, _DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with _explained(path, "sync"), opened(path, _DIRECTORY) as handle:
+        os.fsync(handle)
 
 
 def _parts(name: str, path: Path) -> tuple[str, ...]:

@@ -26,11 +26,7 @@ class NumberOrCommand(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(
-    cls=NumberOrCommand,
-    commands_by_name=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=NumberOrCommand, commands_by_name=COMMANDS)
 def cpu() -> None:
     """Count calculations of N processes under a CPU scheduler, for TIME.
 

@@ -17,10 +17,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    commands_by_name=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=LazyGroup, commands_by_name=COMMANDS)
 def sim() -> None:
     """Simulate schedulers of CPUs and of storage devices."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlab.kinds.latency import bin_of
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -62,17 +64,9 @@ def waiting_of(classes: Sequence[Mapping[str, Any]]) -> list[Waiting]:
             waits = of[key]
             if waits["waits"]:
                 mean = waits["sum_ns"] / waits["waits"]
-                p99 = upper_quantile(waits["histogram"], 0.99)
+                octaves = waits["histogram"]
+                total = sum(count for *_, count in octaves)
+                p99 = float(bin_of(octaves, 0.99 * total)[1])  # the upper end of its octave
                 rows.append(Waiting(side, after, waits["waits"], mean, min(p99, waits["max_ns"]),
                                      waits["max_ns"]))  # fmt: skip
     return rows
-
-
-def upper_quantile(rows: Sequence[Sequence[int]], q: float) -> float:
-    """The upper end of the octave that holds the q-quantile."""
-    total, seen = sum(n for _, _, n in rows), 0
-    for _, high, count in rows:
-        seen += count
-        if seen >= q * total:
-            return float(high)
-    return 0.0

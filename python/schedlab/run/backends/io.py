@@ -25,7 +25,7 @@ from schedlab.run import fidelity, gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.candidate_settings import AS_IS, CandidateSettings, groups_of_work
-from schedlab.run.drain import syncfs
+from schedlab.run.drain import flush
 from schedlab.run.io_groups import IoGroups
 from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
@@ -79,7 +79,7 @@ class IoSession:
                     kind = self.admitted.kind(workload, candidate)
                     kind.prepare(self._with_groups(kind), workload.label)
             if self.emulated and self.target.directory:
-                syncfs(self.target.directory)
+                flush(self.target.directory)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are checked before and after, independent of the outcome."""
@@ -341,7 +341,7 @@ def resolve(
             resolved = dataclasses.replace(bare, counts_alone=False, directory=mounted)
             if not all(kind.brings_files for kind in admitted.kinds.values()):
                 resolved = _with_files(bare, mounted)
-            syncfs(mounted)
+            flush(mounted)
             return resolved, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
