@@ -9,14 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from loops import needs_root
 
 import schedlab as schedlab_package
 
 ROOT = Path(__file__).parents[2]
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 SMALL = [
     "--scratch",
     "32M",

@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from loops import needs_root
 
 ROOT = Path(__file__).parents[2]
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from device_states import EXT4, STATES, over_a_mounted_device, written
-from loops import loop_device
+from loops import loop_device, needs_root
 from test_one_door import CONSENTING, call, experiment_on, own_state
 
 from schedlab.kinds import fio_reading
@@ -27,10 +27,7 @@ FOREIGN = {
     "over a mounted device": over_a_mounted_device,
 }
 pytestmark = [
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-        reason="needs root and loop devices",
-    ),
+    needs_root,
     pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio"),
 ]
 

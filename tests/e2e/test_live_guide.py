@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from loops import needs_root
 
 from schedlab.host import knobs
 from schedlab.host.owned import wait_until
@@ -30,9 +30,8 @@ def device_of(image):
     return subprocess.run(listing, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@needs_root
 def test_the_example_gives_an_answer_and_restores_the_device(tmp_path):
-    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("needs root and loop devices")
     shutil.copy(ROOT / "docs" / "guides" / "examples" / "sqlite_commits.py", tmp_path)
     environment = {
         **os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from loops import loop_device
+from loops import loop_device, needs_root
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
@@ -23,10 +22,6 @@ from schedlab.result import Result
 from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Run, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 # What is measured of each candidate, and the noise, so that each code comes up.
 OF_CODE = {
     "best": ({"none": 1.0, "mq-deadline": 2.0}, 0.01, 6),

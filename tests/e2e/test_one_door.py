@@ -5,12 +5,11 @@ Doors × states of a device × reading and writing workloads: without consent no
 
 import gc
 import os
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from device_states import STATES, digest
-from loops import loop_device
+from loops import loop_device, needs_root
 
 import schedlab
 from schedlab.app.admit import admit
@@ -22,10 +21,6 @@ from schedlab.errors import SchedlabError, SpecError
 from schedlab.run.admitted import Permission
 from schedlab.store.folder import Folder
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 MIB = 1 << 20
 
 

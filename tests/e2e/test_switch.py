@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 from device_states import partition_mounted
-from loops import loop_device
+from loops import loop_device, needs_root
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
+pytestmark = needs_root
 
 
 @pytest.fixture

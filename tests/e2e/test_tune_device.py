@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from loops import needs_root
 
 from schedlab.cli import cli
 from schedlab.errors import SchedlabError
@@ -22,10 +23,6 @@ from schedlab.errors import SchedlabError
 pytest.importorskip("optuna")
 ROOT = Path(__file__).parents[2]
 WAIT_S = 400
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 
 
 @pytest.fixture

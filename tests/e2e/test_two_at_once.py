@@ -7,17 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from loops import loop_device
+from loops import loop_device, needs_root
 
 ROOT = Path(__file__).parents[2]
 RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 WAIT_S = 120
 LONG = ("--tests", "read", "--records", "64k", "--seconds", "50ms", "--blocks", "400")
 SHORT = ("--tests", "read", "--records", "64k", "--seconds", "30ms", "--blocks", "1")
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
+pytestmark = needs_root
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from cgroups import remove_group
 from loops import loop_device
 
 from schedlab.errors import HostError
-from schedlab.host import journalled, owned
+from schedlab.host import emulated, journalled, owned
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,15 @@ def root_with_loop() -> None:
         pytest.skip("needs root: loop devices and schedulers are the kernel's")
     if not owned.LOOP_CONTROL.exists():
         pytest.skip("needs the loop driver (/dev/loop-control)")
+
+
+@pytest.fixture
+def needs_fuse() -> None:
+    """Skip, with the reason, where no device can be emulated."""
+    try:
+        emulated.require_fuse()
+    except HostError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -58,6 +68,17 @@ def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str
                 pytest.skip(f"needs loop devices: {error}")
 
         yield make
+
+
+@pytest.fixture
+def mounted_loop(new_loop: Callable[..., str], tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A loop device of 64 MiB with ext4, and the directory that it is mounted on."""
+    device, where = new_loop(64 << 20), tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    yield device, where
+    subprocess.run(["umount", where], check=True)
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import configparser
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from loops import needs_root
 
 from schedlab.app import applied, apply_machine
 from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
@@ -15,10 +15,6 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, knobs, setters, settings, udev
 from schedlab.spec import Candidate
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root and loop devices",
-)
 SLICE = settings.SYSCTL / "kernel" / apply_machine.SLICE
 SUSE = """\
 # set optimal I/O scheduler

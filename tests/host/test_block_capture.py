@@ -24,7 +24,6 @@ from loops import attached
 
 from schedlab import _core
 from schedlab.errors import HostError
-from schedlab.host import emulated
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 from schedlab.kinds.engine import run_groups
@@ -118,12 +117,10 @@ def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -
 
 
 @pytest.fixture
-def slow_device(root_with_loop: None, state: Path, tmp_path: Path) -> Iterator[str]:
+def slow_device(
+    root_with_loop: None, needs_fuse: None, state: Path, tmp_path: Path
+) -> Iterator[str]:
     """A device whose every request takes 4 ms, one after the other."""
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
     model = tmp_path / "fixed.toml"
     model.write_text("model = 'fixed'\nservice = '4ms'\nservers = 1\nsize = '64m'\n")
     with Control() as control:

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from calls import document, run
 
-from schedlab.cli import cli
 from schedlab.host import knobs
 
 
@@ -16,18 +15,6 @@ def device(state, new_loop):
     name = Path(new_loop()).name
     knobs.write_value(knobs.scheduler_file(name), "none")
     return name
-
-
-def run(*words, code=0):
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
-
-
-def document(*words):
-    found = json.loads(run(*words, "--json").stdout)
-    assert found.pop("schema") == 1
-    return found
 
 
 def scheduler(device):

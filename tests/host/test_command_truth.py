@@ -206,11 +206,8 @@ def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
 
 
 @pytest.mark.machine
-def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
-    device, where = new_loop(64 << 20), tmp_path / "mounted"
-    where.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", device], check=True)
-    subprocess.run(["mount", device, where], check=True)
+def test_reads_of_another_program_are_noticed(tmp_path, mounted_loop):
+    device, where = mounted_loop
     # The command says when others may read, so that the disk is quiet before it starts.
     stop, flag = threading.Event(), tmp_path / "flag"
 
@@ -235,17 +232,13 @@ def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
         stop.set()
         if reader.ident:
             reader.join()
-        subprocess.run(["umount", where], check=True)
     found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (quiet, disturbed)]
     assert ["foreign-io" in names for names in found_in] == [False, True]
 
 
-def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, new_loop):
+def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, mounted_loop):
     """Its work is done by a child of its own that ends within the run, as that of a database."""
-    device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"
-    where.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", device], check=True)
-    subprocess.run(["mount", device, where], check=True)
+    (device, where), flag = mounted_loop, tmp_path / "flag"
     program = tmp_path / "pageserver"
     program.write_text(
         f"#!/bin/sh\nwhile sleep 0.01; do [ -e {flag} ] || continue\n"
@@ -261,7 +254,6 @@ def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, ne
     finally:
         server.kill()
         server.wait()
-        subprocess.run(["umount", where], check=True)
     found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (unnamed, named)]
     assert ["foreign-io" in names for names in found_in] == [True, False]
     with pytest.raises(SpecError, match="no process of the server 'pageserver' runs"):
@@ -269,11 +261,8 @@ def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, ne
 
 
 @pytest.mark.machine
-def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_loop):
-    device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"
-    where.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", device], check=True)
-    subprocess.run(["mount", device, where], check=True)
+def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, mounted_loop):
+    (device, where), flag = mounted_loop, tmp_path / "flag"
     stop = threading.Event()
 
     def read() -> None:
@@ -299,7 +288,6 @@ def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_
     finally:
         stop.set()
         reader.join()
-        subprocess.run(["umount", where], check=True)
     assert runs and all("foreign-io" in {gate.gate for gate in each.gates} for each in runs)
 
 

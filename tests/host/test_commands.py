@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -441,38 +440,32 @@ def test_a_fio_job_that_would_do_more_than_its_work_is_refused(tmp_path, line, w
         )
 
 
-def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new_loop):
-    device, where = new_loop(), tmp_path / "mounted"
-    where.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", device], check=True)
-    subprocess.run(["mount", device, where], check=True)
+def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, mounted_loop):
+    device, where = mounted_loop
     queue = Path(f"/sys/block/{Path(device).name}/queue/scheduler")
-    try:
-        before = queue.read_text()
-        (where / "mine").write_text("kept")
-        line = f"cat {queue} >> seen; dd if=/dev/zero of=f bs=64k count=64 2>/dev/null"
-        asked = comparison_of(
-            Place(directory=str(where), switch=(Path(device).name,)),
-            OwnWork([line], True),
-            schedulers="none,bfq",
-            stopping=Stopping(blocks=1),
-            aa_arm=False,
-        )
-        result = run(asked, tmp_path / "out")
-        assert all(each.status == "ok" for each in result.folder.runs())
-        seen = (where / "seen").read_text()
-        assert "[bfq]" in seen
-        assert "[none]" in seen
-        assert queue.read_text() == before
-        assert (where / "mine").read_text() == "kept"
-        with pytest.raises(SpecError, match="no request queue is named"):
-            admit(
-                comparison_of(Place(directory=str(where)), OwnWork(["true"]),
-                              schedulers="none,bfq"),
-                Permission(),
-            )  # fmt: skip
-    finally:
-        subprocess.run(["umount", where], check=True)
+    before = queue.read_text()
+    (where / "mine").write_text("kept")
+    line = f"cat {queue} >> seen; dd if=/dev/zero of=f bs=64k count=64 2>/dev/null"
+    asked = comparison_of(
+        Place(directory=str(where), switch=(Path(device).name,)),
+        OwnWork([line], True),
+        schedulers="none,bfq",
+        stopping=Stopping(blocks=1),
+        aa_arm=False,
+    )
+    result = run(asked, tmp_path / "out")
+    assert all(each.status == "ok" for each in result.folder.runs())
+    seen = (where / "seen").read_text()
+    assert "[bfq]" in seen
+    assert "[none]" in seen
+    assert queue.read_text() == before
+    assert (where / "mine").read_text() == "kept"
+    with pytest.raises(SpecError, match="no request queue is named"):
+        admit(
+            comparison_of(Place(directory=str(where)), OwnWork(["true"]),
+                          schedulers="none,bfq"),
+            Permission(),
+        )  # fmt: skip
 
 
 def test_a_command_beside_a_workload_of_ours_on_a_bare_device(tmp_path):

@@ -30,11 +30,7 @@ FIXED = "model = 'fixed'\nservice = '{service}'\nservers = {servers}\nsize = '64
 
 
 @pytest.fixture
-def control(root_with_loop: None, state: Path) -> Iterator[Control]:
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
+def control(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[Control]:
     with Control() as control:
         yield control
     assert [line for line in _mountinfo() if str(state) in line] == []

@@ -13,18 +13,14 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import emulated, journal, keeper, owned
+from schedlab.host import journal, keeper, owned
 from schedlab.host.emulated import Emulation
 
 MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(root_with_loop: None, state: Path) -> Iterator[None]:
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
+def nothing_is_left(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[None]:
     yield
     for each in keeper.kept(state):
         keeper.down(each.name, state)

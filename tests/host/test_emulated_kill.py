@@ -19,20 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.errors import HostError
-from schedlab.host import emulated, emulated_removal, journal, owned, recover
+from schedlab.host import emulated_removal, journal, owned, recover
 
 OWNER = Path(__file__).with_name("doomed_emulation.py")
 KILLS = int(os.environ.get("KILLS", "1"))
 SEED = int(os.environ.get("SEED", str(random.randrange(1 << 30))))
 
 
-@pytest.fixture(autouse=True)
-def needs(root_with_loop: None) -> None:
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("root_with_loop", "needs_fuse")
 
 
 def with_argument(part: str) -> list[int]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from schedlab.errors import HostError, SpecError
-from schedlab.host import emulated, emulated_removal
+from schedlab.errors import SpecError
+from schedlab.host import emulated_removal
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 
@@ -29,11 +29,7 @@ FIXED = "model = 'fixed'\nservice = '{service}'\nservers = 1\nsize = '64m'\n"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(root_with_loop: None, state: Path) -> Iterator[None]:
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
+def nothing_is_left(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[None]:
     yield
     assert str(state) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     assert emulated_removal.servers(state) == []

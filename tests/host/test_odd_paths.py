@@ -7,9 +7,6 @@ import os
 import pytest
 from odd_names import NAMES, in_namespace
 
-from schedlab.errors import HostError
-from schedlab.host import emulated
-
 pytestmark = pytest.mark.usefixtures("root_with_loop")
 MOUNTED = """
 import json, os, subprocess, sys
@@ -96,14 +93,6 @@ files = [(place / f"file {number}").read_bytes() for number in range(len(sys.arg
 subprocess.run([*run, "down", "odd"], check=True)
 assert files == [bytes([number + 1]) * 100_000 for number in range(len(files))]
 """
-
-
-@pytest.fixture
-def needs_fuse():
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
 
 
 def test_files_of_an_emulated_device_are_kept_wherever_it_was_mounted(tmp_path, state, needs_fuse):

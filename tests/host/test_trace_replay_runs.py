@@ -17,7 +17,6 @@ from schedlab.app.admit import admit
 from schedlab.app.comparison import Place
 from schedlab.app.own_work import comparison_of
 from schedlab.app.trace_io import record_device
-from schedlab.errors import HostError
 from schedlab.host import emulated
 from schedlab.host.control import Control
 from schedlab.run.backends.io import open_session
@@ -97,12 +96,8 @@ def test_every_kind_of_request_comes_back_as_it_was(root_with_loop, state, tmp_p
 
 
 @pytest.fixture
-def slow_model(root_with_loop, state, tmp_path):
+def slow_model(root_with_loop, needs_fuse, state, tmp_path):
     """A device on which every request takes 4 ms, eight at a time."""
-    try:
-        emulated.require_fuse()
-    except HostError as error:
-        pytest.skip(str(error))
     model = tmp_path / "fixed.toml"
     service = f"service = '{SERVICE_MS}ms'\nservers = 8\nsize = '64m'\n"
     model.write_text(f"model = 'fixed'\n{service}")

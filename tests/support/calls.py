@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import signal
 from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from schedlab.cli import cli
 from schedlab.errors import HostError, SchedlabError, SpecError
@@ -48,6 +49,20 @@ def call(*words: object) -> tuple[int, str]:
     assert error.hint, error
     assert "Traceback" not in result.output
     return error.exit_code, f"{result.output}{error}\nhint: {error.hint}"
+
+
+def run(*words: object, code: int = 0) -> Result:
+    """The outcome of a command that exits with `code`."""
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def document(*words: object, code: int = 0) -> Any:
+    """What it prints as JSON, of the schema that the reference describes."""
+    found = json.loads(run(*words, "--json", code=code).stdout)
+    assert found.pop("schema") == 1
+    return found
 
 
 def refused(function: Callable[..., Any], *values: Any, **named: Any) -> tuple[str, str]:

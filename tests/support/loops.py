@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from schedlab.host import owned
 
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not owned.LOOP_CONTROL.exists(), reason="needs root and loop devices"
+)
 WALL_S = 90.0  # how long programs of other tests may run
 
 

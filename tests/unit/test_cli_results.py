@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from calls import run
 from click.testing import CliRunner
 
 from schedlab.cli import cli
@@ -15,13 +16,6 @@ from schedlab.store.folder import Folder
 
 COMPARE = ["sim", "compare", "--workloads", "A", "--policies", "fcfs,s", "--requests", "300"]
 REPORTS = {"report.html", "report.xlsx", "verdict.json"}
-
-
-def run(*words, code=0):
-    """Outcome of the command line."""
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
 
 
 def refused(*words):

@@ -7,34 +7,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from calls import document, run
 from click.testing import CliRunner
+from loops import needs_root
 
 from schedlab.cli import cli
 from schedlab.host.devices import with_queues
-
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
-    reason="needs root: a temporary loop device is planned",
-)
 
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-
-
-def run(*words, code=0):
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    assert done.exit_code == code, (done.output, done.exception)
-    return done
-
-
-def document(*words, code=0):
-    """What is printed as JSON, of the schema that the reference describes."""
-    found = json.loads(run(*words, "--json", code=code).stdout)
-    assert found.pop("schema") == 1
-    return found
 
 
 def load(test, *words, code=0):

@@ -4,26 +4,21 @@ import itertools
 import random
 from collections import Counter
 
+import experiments
 import pytest
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.orders import Orders, williams_square
 from schedlab.design.plan import arms, blocks_of, cell_seed, make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec import Candidate, Stopping, Workload
 
 
 def experiment(names="none,bfq,kyber", workloads=2, blocks=6, **changes):
-    return Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates(names),
-        workloads=tuple(Workload(f"w{i}", "file-test", "iops") for i in range(workloads)),
-        baseline=changes.pop("baseline", "none"),
-        seed=changes.pop("seed", 1),
-        stopping=Stopping(blocks=blocks),
-        **changes,
+    works = tuple(Workload(f"w{i}", "file-test", "iops") for i in range(workloads))
+    stopping = Stopping(blocks=blocks)
+    return experiments.experiment(
+        candidates=parse_candidates(names), workloads=works, stopping=stopping, **changes
     )
 
 

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import experiments
 import pytest
 from experiments import experiment
 
@@ -12,7 +13,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
 from schedlab.result import Result
-from schedlab.spec import Cell, Experiment, GateFinding, Record, Run, Stopping, Target, Workload
+from schedlab.spec import Cell, GateFinding, Record, Run, Stopping, Workload
 from schedlab.spec.checked_line import encode
 from schedlab.spec.names import check_name, safe_name, safe_names
 from schedlab.store.files import write_atomic
@@ -274,23 +275,18 @@ def test_exported_files_stay_below_the_folder_that_was_named(tmp_path):
     labels = ("..", "../../up", "/abs", ".")
     parameters = {"record_bytes": 4096, "depth": "../../deep", "numjobs": "..", "test": "write"}
     workload = Workload("w", "file-test", "iops", parameters)
-    experiment = Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
+    asked = experiments.experiment(
         candidates=tuple(dataclasses.replace(c, label=n) for c, n in zip(
             parse_candidates("none,bfq,kyber,mq-deadline"), labels, strict=True)),
         workloads=(workload, dataclasses.replace(workload, label="../w")),
-        baseline="..",
-        seed=1,
-        stopping=Stopping(blocks=2),
+        baseline="..", stopping=Stopping(blocks=2),
     )  # fmt: skip
-    plan = make_plan(experiment)
+    plan = make_plan(asked)
     runs = tuple(
         dataclasses.replace(run_of(cell), metrics={"iops": 1.0, "throughput_bytes_per_s": 1e6})
         for cell in plan.cells
     )
-    record = Record(experiment, plan, runs)
+    record = Record(asked, plan, runs)
     before = set(tmp_path.rglob("*"))
     out = tmp_path / "deep" / "out"
     written = fio.write(record, out) + iozone.write(record, out)

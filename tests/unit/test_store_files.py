@@ -10,18 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from experiments import experiment
 
-from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
 from schedlab.spec import (
-    Experiment,
     Explanation,
     Planning,
     Record,
     Run,
     Stopping,
-    Target,
     Workload,
 )
 from schedlab.spec.checked_line import encode
@@ -43,17 +41,8 @@ def experiment_of(**stopping):
         Workload(name, "file-test", "iops", {"record_bytes": 4096}, ("elapsed_s",))
         for name in ("w", "v")
     )
-    return Experiment(
-        title="t",
-        kind="io",
-        target=Target("scratch", size_bytes=1 << 20),
-        candidates=parse_candidates("none,bfq"),
-        workloads=works,
-        baseline="none",
-        seed=1,
-        stopping=Stopping(**{"blocks": 2, **stopping}),
-        aa_arm=False,
-    )
+    stop = Stopping(**{"blocks": 2, **stopping})
+    return experiment(workloads=works, stopping=stop, aa_arm=False)
 
 
 def folder_of(path, **stopping):
@@ -108,7 +97,7 @@ def test_a_new_folder_names_its_experiment_last_and_durably(tmp_path):
     """A kill before it leaves no folder that looks complete."""
     calls = system_calls(
         tmp_path,
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import sys; sys.path[:0] = {[path for path in sys.path if '/tests/' in path]!r}\n"
         "from pathlib import Path; from test_store_files import folder_of\n"
         "folder_of(Path('out'))",
     )
