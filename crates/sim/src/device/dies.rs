@@ -4,8 +4,10 @@
 //!
 //! Garbage collection moves one page after the other: it is read into the register, goes to the
 //! controller and back over the channel, and is programmed. Reads of the host go before all that
-//! waits, unless a plane is nearly out of free blocks. Programs of the host are paced: before each
-//! of them the die makes so many moves that the blocks are collected before the free pages run out.
+//! waits, unless a plane is nearly out of free blocks, or they have gone before a program for as
+//! long as two take: who reads on and on would stop all writes. Programs of the host are paced:
+//! before each of them the die makes so many moves that the blocks are collected before the free
+//! pages run out.
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,9 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// With so few free blocks in a plane, collection goes before reads.
 const CRITICAL_BLOCKS: i64 = 1;
+/// Reads in a row go before a program for as long as so many take; with less they would often wait
+/// behind one that came to a queue of theirs.
+const PROGRAMS_PASSED: u64 = 2;
 
 /// Lanes of events: those of one kind are in order, as each of them takes equally long.
 const TRANSFER: usize = 0;
@@ -78,6 +83,8 @@ struct Die {
     is_suspending: bool,
     /// Events of the cells of an earlier generation are void: their operation was suspended.
     generation: u32,
+    /// What reads in a row took of the cells while a program waited.
+    passed_ns: u64,
     /// The plane whose page is being moved.
     moving: Option<(u32, Moving)>,
     /// Moves and erasures since the last program of the host.
@@ -258,11 +265,15 @@ impl Dies {
                 return;
             }
         }
-        if self.read(now_ns, die) {
+        let at = &self.dies[die as usize];
+        let is_overdue =
+            at.passed_ns >= PROGRAMS_PASSED * self.flash.page_write.0 && !at.is_loading;
+        if !is_overdue && self.read(now_ns, die) {
             return;
         }
         let at = &mut self.dies[die as usize];
         if let Some(suspended) = at.suspended.take() {
+            at.passed_ns = 0;
             let time_ns = self.suspend.resume.0 + suspended.time_ns;
             at.served = Some(Served {
                 time_ns: now_ns + time_ns,
@@ -345,6 +356,9 @@ impl Dies {
         let Some(read) = at.reads.remove(first) else {
             return false;
         };
+        if at.suspended.is_some() || at.loaded.is_some() || !at.programs.is_empty() {
+            at.passed_ns += self.flash.page_read.0;
+        }
         self.planes[read.plane as usize].is_taken = true;
         self.serve(now_ns, die, read);
         true
@@ -435,6 +449,9 @@ impl Dies {
         };
         let time_ns = self.cells_ns(operation.kind);
         let at = &mut self.dies[die as usize];
+        if operation.kind == Kind::Program {
+            at.passed_ns = 0;
+        }
         at.busy_ns += time_ns;
         at.served = Some(Served {
             operation,

@@ -107,3 +107,17 @@ fn a_suspended_program_by_hand() {
     assert_eq!(dies.suspensions(), Some(1));
     assert_eq!(dies.die_busy_ns(), [100 + 3 * 10 + 5 + 7]);
 }
+
+/// Reads of 10, one after the other, and a program that came at 1: twenty of them start before it,
+/// which is as long as two of it take, so that it runs from 210 to 310.
+#[test]
+fn reads_in_a_row_pass_a_program_for_as_long_as_two_take() {
+    let mut dies = die(|spec| spec.flash.page_transfer = Nanos(0));
+    let reads = (0..30).map(|n| (5 + 10 * n, 0, false));
+    let operations: Vec<_> = [(0, 0, false), (1, 0, true)]
+        .into_iter()
+        .chain(reads)
+        .collect();
+    let (done, last) = run(&mut dies, &operations);
+    assert_eq!((done[1], done[21], done[22], last), (310, 210, 320, 410));
+}
