@@ -73,6 +73,7 @@ class Flash:
     since: int = 0
     waiting: dict[bool, list[int]] = field(default_factory=lambda: {False: [], True: []})
     held: bool = False
+    passed: int = 0
 
     def steps(self) -> int:
         return sum(moves + 1 for moves, _ in self.victims)
@@ -99,10 +100,11 @@ class Flash:
         """Time of what is served next, and the request that it is."""
         if self.steps() and self.free - self.owed <= 1:
             return self.step(), None
-        if self.waiting[False]:
+        if self.waiting[False] and self.passed < 2 * PROGRAM:
+            self.passed += READ if self.waiting[True] else 0
             return READ + TRANSFER, self.waiting[False].pop(0)
         if self.waiting[True] and not self.owes():
-            self.since = 0
+            self.since = self.passed = 0
             return TRANSFER + PROGRAM, self.waiting[True].pop(0)
         return self.step(), None
 
