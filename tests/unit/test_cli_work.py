@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from calls import document, run
+from calls import document, refused, run
 from click.testing import CliRunner
 from loops import needs_root
 
+from schedlab.app.trace_command import trace_command
 from schedlab.cli import cli
 from schedlab.host.devices import with_queues
 
@@ -139,6 +140,11 @@ def test_a_trace_of_a_command_ends_with_its_status_and_writes_its_bursts():
     assert Path("b.csv").read_text().startswith("end_ns,duration_ns,task,preempted\n")
     found = json.loads(run(*words, "--json", "true").stdout)
     assert found["method"] == "schedstat"
+    run(*words, "sh", "-c", "kill -9 $$", code=137)
+    Path("odd").write_bytes(b"\0")
+    Path("odd").chmod(0o755)
+    message, hint = refused(trace_command, ["./odd"], "schedstat", 1 << 20)
+    assert message.startswith("cannot execute ./odd: Exec format error") and hint == "file ./odd"
 
 
 def test_a_switch_costs_what_is_predicted_for_the_quanta_that_are_asked():
