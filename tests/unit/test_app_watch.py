@@ -109,7 +109,7 @@ def test_suspects_are_the_newest_programs_that_set_schedulers(
     found = ("python3 a� (41)", "tuned (12)", "bash -c x (5)")
     assert watch.running_suspects() == found
     assert watch.running_suspects(2) == found[:2]
-    (tmp_path / "41" / "stat").write_text(f"41 (python3) S 12 {0}")
+    (tmp_path / "41" / "stat").write_text("41 (py) thon3) S 12 0")
     (tmp_path / "12" / "stat").write_text("12 (tuned) S 0 0")
     monkeypatch.setattr(os, "getpid", lambda: 41)  # neither this program nor what started it
     assert watch.running_suspects() == found[2:]
