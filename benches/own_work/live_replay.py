@@ -71,6 +71,9 @@ LOADS = {
     "sqlite beside a backup": lambda dev, mnt: sqlite(mnt),
 }  # fmt: skip
 
+# What decides; else the mean latency of what a load does most.
+METRICS = {"reader beside writers": "read_latency_ns_mean"}
+
 
 def cgroup():
     """A group with limits of I/O, which goes with the bench."""
@@ -146,6 +149,7 @@ def main(period_s, names):
             work = Path(directory)
             os.environ["SCHEDLAB_STATE_DIR"] = str(work / "state")
             live, replay, trace = work / "live", work / "replay", work / "load.trace"
+            metric = METRICS.get(name)
             needs_files = name in ("sync writer", "sqlite beside a backup")
             with device(work, needs_files) as (dev, mount), LOADS[name](dev, mount):
                 subprocess.run(["sleep", "3"], check=True)  # it fills what it needs
@@ -153,11 +157,12 @@ def main(period_s, names):
                 schedlab(
                     "live", dev, "--schedulers", "none,bfq", "--every", f"{period_s}s",
                     "--for", f"{36 * period_s}s", "--wash-out", f"{100 * period_s:.0f}ms",
-                    "--yes", "--out", live,
+                    "--yes", "--out", live, *(("--deciding", metric) if metric else ()),
                 )  # fmt: skip
             schedlab(
                 "compare", "--trace", trace, "--scratch", "256M", "--schedulers", "none,bfq",
                 "--blocks", "12", "--seconds", "1", "--out", replay,
+                *(("--metric", metric) if metric else ()),
             )  # fmt: skip
             found = json.loads(schedlab("diff", live, replay, "--json", "--fail-on", "never"))
             lines = schedlab("diff", live, replay, "--fail-on", "never").splitlines()
