@@ -194,7 +194,7 @@ fn try_scripts(data: &[u8]) -> bool {
     }
     let mut understood = false;
     for (i, timing) in TIMINGS.into_iter().enumerate() {
-        for (fit, size_bytes) in FITS.into_iter().zip([0, 16 << 20, 3 << 20, 1 << 40]) {
+        for (fit, size_bytes) in FITS.into_iter().zip([0, 1 << 20, 3 << 20, 1 << 40]) {
             let options = ScriptOptions {
                 timing,
                 fit,
