@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -216,3 +217,13 @@ def test_the_help_of_a_command_with_many_options_is_one_screen(name, golden):
 def test_a_misspelt_command_is_answered_with_the_nearest(typed, meant):
     shown = CliRunner().invoke(cli, typed)
     assert (shown.exit_code, f"Did you mean {meant}" in shown.output) == (2, True)
+
+
+def test_a_caller_that_ignores_the_end_of_children_gets_the_status_of_a_command():
+    """As some daemons do: the kernel then reaps a child before it can be waited for."""
+    words = [*SCHEDLAB, "trace", "cpu", "--method", "schedstat", "--", "false"]
+    ended = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stderr

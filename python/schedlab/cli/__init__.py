@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 
 import click
@@ -105,6 +106,8 @@ def main(command: click.Command | None = None) -> None:
     from schedlab.host.descriptors import open_standard
 
     open_standard()
+    # A caller that ignores the end of its children would have us wait for ours for ever.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         if sys.argv[-1:] == ["--"]:
             raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
