@@ -59,7 +59,7 @@ LOADS = {
     "random readers": lambda dev, mnt: fio(dev, "--rw=randread --bs=4k --iodepth=4 --numjobs=2"),
     "reader beside writers": lambda dev, mnt: fio(
         dev, "--rw=randread --bs=4k --iodepth=1",
-        "--rw=randwrite --bs=64k --iodepth=16 --numjobs=2",
+        "--rw=write --bs=64k --iodepth=64 --numjobs=2",
     ),
     "sync writer": lambda dev, mnt: fio(mnt, "--rw=write --bs=4k --ioengine=psync --fsync=1"),
     "sequential beside random reader": lambda dev, mnt: fio(

@@ -271,10 +271,10 @@ FED = (
     "from schedlab.host.control import Control\n"
     "with Control() as control:\n"
     "    control.set_scheduler(sys.argv[1], 'kyber')\n"
-    "    control.expect_within(0.5)\n"
-    "    for _ in range(8):\n"  # heard of in time, for longer than it would be killed after
+    "    control.expect_within(1)\n"
+    "    for _ in range(20):\n"  # heard of in time, for longer than it would be killed after
     "        time.sleep(0.1)\n"
-    "        control.expect_within(0.5)\n"
+    "        control.expect_within(1)\n"
     "    control.expect_within(0)\n"
     "    print('free', flush=True)\n"
     "    time.sleep(1)\n"
