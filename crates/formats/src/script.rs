@@ -221,7 +221,6 @@ fn read(
             command: "task".into(),
             ioprio: 0,
             cgroup: 0,
-            run_delay_ns: 0,
         });
     }
     Ok((records, Value::Null))
@@ -363,7 +362,6 @@ fn step(record: &Full) -> ScriptStep {
         bytes: record.bytes,
         at_ns: record.arrival_ns,
         end_ns: record.done_ns,
-        run_delay_ns: record.run_delay_ns,
     }
 }
 

@@ -79,8 +79,6 @@ pub struct ScriptStep {
     pub at_ns: u64,
     /// The end, not before the start; the start itself where it is not known.
     pub end_ns: u64,
-    /// How long its program had waited for a CPU until then.
-    pub run_delay_ns: u64,
 }
 
 /// The requests of one stream in the order of their arrival, with their dependencies.
@@ -110,7 +108,7 @@ impl Script {
             think_limit_ns,
             ..Script::default()
         };
-        let (mut ended, mut waited_ns) = (0, 0);
+        let mut ended = 0;
         for (number, step) in steps.iter().enumerate() {
             while ended < ends.len() && ends[ended].0 <= step.at_ns {
                 ended += 1;
@@ -120,13 +118,10 @@ impl Script {
             let before = ends[..earlier].last();
             let near = |end: &(u64, u32)| step.at_ns - end.0 <= AMBIGUOUS_NS;
             script.ambiguous += u64::from(ended > 1 && near(&ends[ended - 2]));
-            let for_cpu_ns = step.run_delay_ns.saturating_sub(waited_ns);
-            waited_ns = step.run_delay_ns;
             let after = match before {
                 Some((end_ns, trigger)) if step.at_ns - end_ns <= think_limit_ns => {
-                    // Waiting for a CPU is not thinking.
-                    let think_ns = (step.at_ns - end_ns).saturating_sub(for_cpu_ns);
-                    (After::End(*trigger), think_ns)
+                    // What its program waited for a CPU counts: the replay has nobody to wait for.
+                    (After::End(*trigger), step.at_ns - end_ns)
                 }
                 _ if number == 0 => (After::Begin, step.at_ns),
                 _ => (
@@ -324,7 +319,6 @@ mod tests {
             bytes: 4096,
             at_ns: at * US,
             end_ns: end * US,
-            run_delay_ns: 0,
         };
         Arc::new(Script::new(RECORD.map(step).to_vec(), 3000 * US, 500 * US))
     }
@@ -464,18 +458,5 @@ mod tests {
         let script = Script::new(steps.collect(), 40_000 * US, 1000 * US);
         assert_eq!(script.after[5], (After::End(4), 0));
         assert_eq!(script.after[10], (After::End(9), 470 * US));
-    }
-
-    #[test]
-    fn waiting_for_a_cpu_is_not_thinking() {
-        let mut steps = script().steps.clone();
-        for (number, step) in steps.iter_mut().enumerate() {
-            step.run_delay_ns = number as u64 * 15 * US;
-        }
-        let script = Script::new(steps, 3000 * US, 500 * US);
-        assert_eq!(script.after[3], (After::End(1), 0));
-        assert_eq!(script.after[6], (After::End(5), 15 * US));
-        // A timer runs on while the program waits for a CPU.
-        assert_eq!(script.after[5], (After::Start(4), 1680 * US));
     }
 }

@@ -96,7 +96,6 @@ pub(in super::super) struct Full {
     pub command: String,
     pub ioprio: u16,
     pub cgroup: u64,
-    pub run_delay_ns: u64,
 }
 
 /// A whole file.
@@ -176,7 +175,6 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
         },
         ioprio: u16_at(bytes, 76),
         cgroup: u64_at(bytes, 32),
-        run_delay_ns: u64_at(bytes, 48),
     }))
 }
 
