@@ -9,17 +9,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from schedlab.app import live
 from schedlab.app.live_screen import SECONDS_SHOWN, Screen
+from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
+from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.run.backends.live import Second
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.live_pilot import settling_bins
+from schedlab.spec import Experiment, Run, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.store.folder import Folder
 
 FAST, SLOW = (1000, 1249), (8000, 9999)
 
@@ -218,3 +223,20 @@ def test_a_counter_that_stands_still_is_an_outcome_and_one_that_goes_back_is_not
     assert [gate.detail for gate in gates] == (
         [] if value is not None else ["tps: its counter went back from 5 to 2"]
     )
+
+
+@pytest.mark.parametrize(("settled_s", "is_told"), [(2.0, True), (0.5, False)])
+def test_a_wash_out_that_the_pilot_found_too_short_is_told(tmp_path, settled_s, is_told):
+    """bfq raises the weights of processes that are new to it: for a second after each switch."""
+    parameters = {"seconds": 9.0, "wash_out_s": 1.0, "settled_s": settled_s}
+    work = Workload("live load", "live-load", "read_latency_ns_mean", parameters)
+    target = Target("device", "/dev/sdb", 1 << 30)
+    candidates, stopping = parse_candidates("none,bfq"), Stopping(blocks=3)
+    asked = Experiment("t", "io", target, candidates, (work,), "none", 1, stopping)
+    folder = Folder.create(tmp_path / "live", asked, make_plan(asked), {})
+    for cell in folder.plan.cells:
+        about = (cell.block, cell.position, work.label, cell.candidate, cell.seed, 1, "ok", "", 1.0)
+        folder.append(Run(*about, {work.metric: 1e6}, properties={"switch_s": 0.03}))
+    shown = CliRunner().invoke(cli, ["analyse", str(tmp_path / "live")]).output
+    assert "A switch held requests for 30 ms" in shown
+    assert ("The wash-out of 1.0 s is short" in shown) == is_told

@@ -160,6 +160,7 @@ def _experiment(
     kind = LiveLoad(
         seconds=question.every_s - washed_s,
         wash_out_s=washed_s,
+        settled_s=max(one.settled_s for one in seen),
         processes=() if question.groups else live_pilot.main_groups(seen),
         control_groups=question.groups,
         metric=question.metric,

@@ -32,7 +32,8 @@ class LiveLoad(WorkloadKind, frozen=True):
     `processes` are names of processes whose latencies are metrics of their own
     (`NAME_read_latency_ns_mean`); so are `control_groups`, each under the last part of its
     name. `metric` is a figure of the user's, read after the period: in what `command` prints, in a
-    file, or on a page of this machine. `guards` end the experiment.
+    file, or on a page of this machine. `guards` end the experiment. The load needed
+    `settled_s` to settle after the slowest switch of the pilot; a shorter wash-out is told.
     """
 
     kind: ClassVar[str] = "live-load"
@@ -41,6 +42,7 @@ class LiveLoad(WorkloadKind, frozen=True):
 
     seconds: Seconds = 55.0
     wash_out_s: Annotated[float, Meta(ge=0)] = 5.0
+    settled_s: Annotated[float, Meta(ge=0)] = 0.0
     processes: tuple[str, ...] = ()
     control_groups: tuple[str, ...] = ()
     metric: str = ""

@@ -267,10 +267,18 @@ def _title(view: View, row: str) -> str:
 
 
 def switches(view: View) -> list[str]:
-    """How long the switches of a live load held its requests; nothing for other work."""
+    """How long the switches of a live load held its requests, and whether what a switch does is in
+    its figures; nothing for other work.
+    """
     texts = view.texts
     held = [s for run in view.record.runs if (s := run.properties.get("switch_s")) is not None]
     if not held:
         return []
     median, most = (texts.quantity(s, "s", 2) for s in (statistics.median(held), max(held)))
-    return [texts("text.design_switches", median=median, most=most)]
+    given = view.record.experiment.workloads[0].parameters
+    settled, washed = (given.get(name, 0.0) for name in ("settled_s", "wash_out_s"))
+    times = {"settled": texts.quantity(settled, "s", 2), "washed": texts.quantity(washed, "s", 2)}
+    return [
+        texts("text.design_switches", median=median, most=most),
+        *([texts("text.design_unsettled", **times)] if washed < settled else []),
+    ]
