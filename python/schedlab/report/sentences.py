@@ -271,12 +271,12 @@ def switches(view: View) -> list[str]:
     its figures; nothing for other work.
     """
     texts = view.texts
-    held = [s for run in view.record.runs if (s := run.properties.get("switch_s")) is not None]
-    if not held:
+    periods = [run.properties for run in view.record.runs if "switch_s" in run.properties]
+    if not periods:
         return []
+    held = [period["switch_s"] for period in periods]
     median, most = (texts.quantity(s, "s", 2) for s in (statistics.median(held), max(held)))
-    given = view.record.experiment.workloads[0].parameters
-    settled, washed = (given.get(name, 0.0) for name in ("settled_s", "wash_out_s"))
+    settled, washed = (periods[0].get(name, 0.0) for name in ("settled_s", "wash_out_s"))
     times = {"settled": texts.quantity(settled, "s", 2), "washed": texts.quantity(washed, "s", 2)}
     return [
         texts("text.design_switches", median=median, most=most),

@@ -216,6 +216,7 @@ class LiveSession:
             properties={
                 **device_facts(self.devices.queues[0]),
                 "effective": effective, "switch_s": switch_s, "halves": halves,
+                "wash_out_s": kind.wash_out_s, "settled_s": kind.settled_s,
                 "lost": figures.lost, "measured_from_s": switched.at_s + kind.wash_out_s,
             },
             gates=tuple(findings),
