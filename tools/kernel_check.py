@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from kernel_load import check_real, run_processes, specs_of
+from kernel_load import buffered_of, is_buffered, run_processes, specs_of
 
 from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
@@ -113,7 +113,8 @@ def own_checks(
     names = tuple(split_schedulers(schedulers)) if schedulers else USUAL
     files = [name.strip() for name in processes.split(",")]
     for file in files:
-        check_real(file)
+        if is_buffered(file):
+            buffered_of(file, SIZE_BYTES)
     return [
         Check(number, "processes of your own", file, policy, tags, names, device)
         for number, file in enumerate(files, 1)

@@ -109,14 +109,6 @@ def buffered_of(processes: str, size_bytes: int) -> list[BufferedProcess]:
     return rows
 
 
-def check_real(processes: str) -> None:
-    """SpecError for processes that can only be simulated, before anything is measured."""
-    if is_buffered(processes):
-        buffered_of(processes, 1 << 40)
-    else:
-        groups_of(processes, "", 1 << 40, 0)
-
-
 def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
     """The processes of a preset as groups of an I/O job, each in its own region."""
     groups = []
