@@ -32,7 +32,7 @@ TABLES: Mapping[str, type[Any]] = {
     "[[candidates]]": Candidate,
     "[[workloads]]": Workload,
 }
-# What people may omit although the experiment has it; see app/files.py.
+# What people may omit although the experiment has it; see app/measure/files.py.
 FILLED_IN: Mapping[tuple[type[Any], str], str] = {
     (Experiment, "title"): "the file's name",
     (Experiment, "kind"): '`"io"`',

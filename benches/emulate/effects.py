@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import schedlab
-from schedlab.app.files import experiment_of
-from schedlab.app.labs import Wishes, lab_experiment, lab_named
+from schedlab.app.measure.files import experiment_of
+from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
 from schedlab.spec import Experiment
 
 SIZE_BYTES, BLOCKS = 512 << 20, 3

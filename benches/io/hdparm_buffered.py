@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from schedlab import _core
-from schedlab.app.single_load import device_timings
+from schedlab.app.measure.single_load import device_timings
 from schedlab.host.facts import free_pages_reported
 
 MIB = 1 << 20

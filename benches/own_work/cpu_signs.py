@@ -11,8 +11,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
-from schedlab.app.measure import run
+from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
+from schedlab.app.measure.measure import run
 from schedlab.spec import Stopping
 
 # policies, on whose side, load, metric that decides, the candidate that must be better

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 
 from live_load import throttled_reader
 
-from schedlab.app import measure
 from schedlab.app.admit import admit
+from schedlab.app.measure import measure
 from schedlab.host import knobs
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Permission

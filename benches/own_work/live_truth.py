@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 
 from live_load import throttled_reader
 
-from schedlab.app import live, measure
 from schedlab.app.admit import admit
+from schedlab.app.live import live
+from schedlab.app.measure import measure
 from schedlab.design.candidates import parse_candidates
 from schedlab.run.admitted import Permission
 

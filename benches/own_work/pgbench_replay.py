@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Place
-from schedlab.app.own_work import comparison_of
+from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.own_work import comparison_of
 from schedlab.host.control import Control
 from schedlab.run.backends.io import open_session
 from schedlab.spec import Stopping, Workload

@@ -30,9 +30,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schedlab.app import tune, tune_view
-from schedlab.app.comparison import Place, comparison
-from schedlab.app.tune_question import Options, question_of
+from schedlab.app.compare.comparison import Place, comparison
+from schedlab.app.tune import tune
+from schedlab.app.tune import view as tune_view
+from schedlab.app.tune.question import Options, question_of
 from schedlab.design.io_families import Load
 from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Workload

@@ -34,7 +34,7 @@ def run(
     *,
     permission: Permission | None = None,
 ) -> Result:
-    """Measure an experiment, or the file of one, in a new result folder; see `app.measure.run`.
+    """Measure an experiment, or the file of one, in a new result folder; see `app/measure`.
 
     >>> import schedlab
     >>> from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
@@ -45,7 +45,7 @@ def run(
     ...     stopping=Stopping(blocks=6), aa_arm=False,
     ... ), out="results/two-policies")  # doctest: +SKIP
     """
-    from schedlab.app.measure import run as measure_experiment
+    from schedlab.app.measure.measure import run as measure_experiment
 
     return measure_experiment(experiment, out, permission=permission)
 

@@ -23,9 +23,9 @@ def compare_as_typed(
     command: tuple[str, ...], options: Mapping[str, object], out: Path | None
 ) -> Result:
     """Measure what `schedlab compare` would measure with these options; SpecError as there."""
-    from schedlab.app import measure
     from schedlab.app import options as read
     from schedlab.app.admit import admit
+    from schedlab.app.measure import measure
     from schedlab.cli import cli
     from schedlab.cli.compare import compare
     from schedlab.cli.options import typed_options

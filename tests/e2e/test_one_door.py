@@ -13,8 +13,8 @@ from loops import loop_device, needs_root
 
 import schedlab
 from schedlab.app.admit import admit
-from schedlab.app.files import experiment_of, read_experiment
-from schedlab.app.measure import create
+from schedlab.app.measure.files import experiment_of, read_experiment
+from schedlab.app.measure.measure import create
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
 from schedlab.errors import SchedlabError, SpecError

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from loops import needs_root
 
-from schedlab.app import applied, apply_machine
-from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
-from schedlab.app.undo import status, undo
+from schedlab.app.apply import applied
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
+from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, knobs, setters, settings, udev
 from schedlab.spec import Candidate
@@ -47,7 +48,7 @@ def device(new_loop):
 @pytest.fixture
 def lasting(monkeypatch):
     """Loop devices get no lasting rule; here they represent disks."""
-    monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
+    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", ())
 
 
 def tree(root):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app import applied
-from schedlab.app.applied import goes_with_scheduler
-from schedlab.app.apply import Choice, Request, apply
-from schedlab.app.undo import undo
+from schedlab.app.apply import applied
+from schedlab.app.apply.applied import goes_with_scheduler
+from schedlab.app.apply.apply import Choice, Request, apply
+from schedlab.app.apply.undo import undo
 from schedlab.host import knobs, owned, settings
 from schedlab.spec import Candidate
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app import applied
-from schedlab.app.undo import status, undo
+from schedlab.app.apply import applied
+from schedlab.app.apply.undo import status, undo
 from schedlab.host import journal, knobs, recover
 
 CALLS = ("write", "fsync", "renameat", "unlink", "unlinkat", "mkdir", "rmdir", "ftruncate")
@@ -24,9 +24,9 @@ EVERY = os.environ.get("KILLS") == "all"
 PROGRAM = """
 import sys
 from pathlib import Path
-from schedlab.app import apply as applying
-from schedlab.app.apply import Choice, Request, apply
-from schedlab.app.undo import undo
+from schedlab.app.apply import apply as applying
+from schedlab.app.apply.apply import Choice, Request, apply
+from schedlab.app.apply.undo import undo
 from schedlab.spec import Candidate
 applying.UNLASTING = ()  # the loop device stands for a disk
 what, device, root = sys.argv[1:]

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from test_apply import choice, needs_root, quiet, tree
 
-from schedlab.app import applied, apply_machine
-from schedlab.app.apply import Request, apply, choice_of
-from schedlab.app.undo import status, undo
+from schedlab.app.apply import applied
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply.apply import Request, apply, choice_of
+from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError
 from schedlab.host import settings, udev_service
 
@@ -23,7 +24,7 @@ def root(tmp_path, monkeypatch):
 @pytest.fixture
 def device(new_loop, monkeypatch):
     """A loop device that represents a disk: it gets a lasting rule."""
-    monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
+    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", ())
     return Path(new_loop()).name
 
 

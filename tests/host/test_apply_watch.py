@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from test_apply import choice, needs_root, quiet
 
-from schedlab.app import applied
-from schedlab.app.apply import Request, apply
-from schedlab.app.undo import status, undo
+from schedlab.app.apply import applied
+from schedlab.app.apply.apply import Request, apply
+from schedlab.app.apply.undo import status, undo
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.host import knobs, owned

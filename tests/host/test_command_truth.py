@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Place
-from schedlab.app.measure import run
-from schedlab.app.own_work import OwnWork, comparison_of
+from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.own_work import OwnWork, comparison_of
+from schedlab.app.measure.measure import run
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
 from schedlab.run.admitted import Permission

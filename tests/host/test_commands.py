@@ -18,9 +18,9 @@ import tomli_w
 from cgroups import remove_group
 
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Load, Place, comparison
-from schedlab.app.measure import Observer, run
-from schedlab.app.own_work import OwnWork, comparison_of, rehearse
+from schedlab.app.compare.comparison import Load, Place, comparison
+from schedlab.app.compare.own_work import OwnWork, comparison_of, rehearse
+from schedlab.app.measure.measure import Observer, run
 from schedlab.app.preview import preview
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
 from schedlab.host import owned

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from schedlab.app.admit import admit
-from schedlab.app.measure import SILENT, opened
+from schedlab.app.measure.measure import SILENT, opened
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Cell, Experiment, Stopping, Target, Workload

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from schedlab import _core
-from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
-from schedlab.app.measure import run
-from schedlab.app.own_work import OwnWork
+from schedlab.app.compare.cpu_comparison import CpuLoad, explain, policy_comparison
+from schedlab.app.compare.own_work import OwnWork
+from schedlab.app.measure.measure import run
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import owned, settings
 from schedlab.host.control import Control

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app.switch_cost import beside_measured, swept
+from schedlab.app.measure.switch_cost import beside_measured, swept
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.run.backends.cpu_flip import Slices
 

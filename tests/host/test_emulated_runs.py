@@ -169,8 +169,8 @@ def runs_of_so_far(folder: Path) -> bool:
 
 
 def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
-    from schedlab.app.comparison import Place, target_of
-    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+    from schedlab.app.compare.comparison import Place, target_of
+    from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
 
     for place in (Place(queue_depth=4), Place(dilate=2.0)):
         with pytest.raises(SpecError, match="emulated device"):
@@ -193,8 +193,8 @@ def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
     "name", ["iozone-schedulers", "device-timings", "bfq-tunables", "interference", "ncq-depth"]
 )
 def test_labs_accept_a_model_its_depth_and_its_dilation(name: str) -> None:
-    from schedlab.app.comparison import Place
-    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+    from schedlab.app.compare.comparison import Place
+    from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
 
     place = Place(model="disk5400", queue_depth=4, dilate=2.0)
     lab = lab_named(name)

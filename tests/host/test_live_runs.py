@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from live_load import throttled_reader
 
-from schedlab.app import live, measure
 from schedlab.app.admit import admit
+from schedlab.app.live import live
+from schedlab.app.measure import measure
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from test_devices import mounted, run
 
-from schedlab.app import apply, targets
+from schedlab.app import targets
+from schedlab.app.apply import apply
 from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, queues
 from schedlab.host.queues import queues_below

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab import _core
-from schedlab.app.trace_io import record_device
+from schedlab.app.trace.block_io import record_device
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 

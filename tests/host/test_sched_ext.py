@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
-from schedlab.app.measure import run
-from schedlab.app.own_work import OwnWork
+from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
+from schedlab.app.compare.own_work import OwnWork
+from schedlab.app.measure.measure import run
 from schedlab.errors import HostError, SpecError
 from schedlab.run.backends import cpu_ext, cpu_policy
 from schedlab.spec import Stopping

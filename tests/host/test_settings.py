@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.app import tune_space
-from schedlab.app.apply import Choice, Request, apply
-from schedlab.app.comparison import Place
-from schedlab.app.measure import run
-from schedlab.app.own_work import OwnWork, comparison_of
-from schedlab.app.recovering import recover_all
-from schedlab.app.undo import undo
+from schedlab.app.apply.apply import Choice, Request, apply
+from schedlab.app.apply.recovering import recover_all
+from schedlab.app.apply.undo import undo
+from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.own_work import OwnWork, comparison_of
+from schedlab.app.measure.measure import run
+from schedlab.app.tune import space as tune_space
 from schedlab.errors import HostError
 from schedlab.host import control_groups, journal, knobs, recover, settings
 from schedlab.host.control import Control

@@ -14,9 +14,9 @@ from test_records import decoded, facts_of
 
 from schedlab import _core
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Place
-from schedlab.app.own_work import comparison_of
-from schedlab.app.trace_io import record_device
+from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.own_work import comparison_of
+from schedlab.app.trace.block_io import record_device
 from schedlab.host import emulated
 from schedlab.host.control import Control
 from schedlab.run.backends.io import open_session

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from schedlab.app import measure
 from schedlab.app.admit import admit
+from schedlab.app.measure import measure
 from schedlab.host.control import Control
 from schedlab.kinds import Outcome
 from schedlab.kinds.engine import run_groups

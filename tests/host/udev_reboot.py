@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from schedlab.app import apply as applying
-from schedlab.app.apply import Choice, Request, apply, warnings
-from schedlab.app.undo import status, undo
+from schedlab.app.apply import apply as applying
+from schedlab.app.apply.apply import Choice, Request, apply, warnings
+from schedlab.app.apply.undo import status, undo
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
 

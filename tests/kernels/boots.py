@@ -24,7 +24,7 @@ from pathlib import Path
 
 from boot import COMMON, KERNELS, PACKAGES, PROJECT, fetched, guest, initramfs, machine, make_disk
 
-from schedlab.app.boots import Boots
+from schedlab.app.fleet.boots import Boots
 from schedlab.result import Result
 
 BOOTS_MAX, BOOT_S, ROUNDS = 14, 600, 2

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from real_devices import NULL_BLOCKS, scsi_disk  # noqa: F401
 
-from schedlab.app.comparison import Load, Place, comparison
-from schedlab.app.measure import run
+from schedlab.app.compare.comparison import Load, Place, comparison
+from schedlab.app.measure.measure import run
 from schedlab.design.candidates import parse_candidate
 from schedlab.errors import HostError
 from schedlab.host import knobs, settings

@@ -11,7 +11,7 @@ from kernel_check import CHECKS, checks_of
 from kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 
 from schedlab import _core
-from schedlab.app.sweep_result import doubts, ending
+from schedlab.app.compare.sweep_result import doubts, ending
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names

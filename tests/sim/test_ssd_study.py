@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from schedlab.app.labs import lab_named
+from schedlab.app.measure.labs import lab_named
 from schedlab.cli.sim.ncq_study import ncq_study
 
 

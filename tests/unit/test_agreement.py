@@ -101,7 +101,7 @@ def test_only_common_candidates_and_a_common_metric_are_compared(tmp_path):
 
 
 def test_every_language_has_the_sentence(tmp_path):
-    from schedlab.app.difference import difference
+    from schedlab.app.compare.difference import difference
 
     paths = (result(tmp_path / "live", LIVE, BFQ), result(tmp_path / "replay", REPLAY, NONE))
     found = difference(*paths, False, None, lambda line: None)

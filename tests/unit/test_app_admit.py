@@ -12,10 +12,19 @@ from calls import refused
 from commands import typed as typed_words
 
 from schedlab.app import admit as door
-from schedlab.app import budget, comparison, options, targets
+from schedlab.app import options, targets
 from schedlab.app.admit import admit, admit_candidates
-from schedlab.app.calls import sweep_experiment
-from schedlab.app.comparison import Load, Place, families_of, labelled, stopping_of, target_of
+from schedlab.app.compare import comparison
+from schedlab.app.compare.calls import sweep_experiment
+from schedlab.app.compare.comparison import (
+    Load,
+    Place,
+    families_of,
+    labelled,
+    stopping_of,
+    target_of,
+)
+from schedlab.app.measure import budget
 from schedlab.design.candidates import parse_candidates
 from schedlab.host import devices, knobs
 from schedlab.kinds import typed

@@ -14,10 +14,12 @@ import pytest
 from answers import NOTHING
 from calls import refused
 
-from schedlab.app import applied, apply, apply_machine, apply_tuned, undo
-from schedlab.app.applied import HEADER, Applied
-from schedlab.app.apply import Choice, Request, choice_of, choice_of_result, rule_text
-from schedlab.app.set_scheduler import set_scheduler
+from schedlab.app.apply import applied, apply, undo
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply import tuned as apply_tuned
+from schedlab.app.apply.applied import HEADER, Applied
+from schedlab.app.apply.apply import Choice, Request, choice_of, choice_of_result, rule_text
+from schedlab.app.apply.set_scheduler import set_scheduler
 from schedlab.host import knobs, setters, settings, udev
 from schedlab.result import Result
 from schedlab.spec import Candidate, Target

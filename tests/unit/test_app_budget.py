@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from schedlab.app import budget, options
-from schedlab.app.budget import (
+from schedlab.app import options
+from schedlab.app.measure import budget
+from schedlab.app.measure.budget import (
     extend,
     extended,
     fitting,
@@ -24,7 +25,7 @@ from schedlab.app.budget import (
     usual_seconds,
     whole_plan,
 )
-from schedlab.app.measure import planned_lines
+from schedlab.app.measure.measure import planned_lines
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError

@@ -14,12 +14,15 @@ from answers import DELTA, behind
 from golden import Golden
 
 from schedlab import _core
-from schedlab.app import count, documents, single_load, trace_command, trace_io
-from schedlab.app.contradict import contradictions
-from schedlab.app.emulated_devices import emulation_of, kept_lines, model_lines
-from schedlab.app.load_lines import load_lines
-from schedlab.app.switch_cost import Costs, beside_measured, costs_of, interval, loss
-from schedlab.app.worker_lines import as_iozone, worker_lines
+from schedlab.app import documents
+from schedlab.app.apply.emulated_devices import emulation_of, kept_lines, model_lines
+from schedlab.app.compare.contradict import contradictions
+from schedlab.app.measure import count, single_load
+from schedlab.app.measure.load_lines import load_lines
+from schedlab.app.measure.switch_cost import Costs, beside_measured, costs_of, interval, loss
+from schedlab.app.measure.worker_lines import as_iozone, worker_lines
+from schedlab.app.trace import block_io as trace_io
+from schedlab.app.trace import command as trace_command
 from schedlab.cpu.bursts import Bursts
 from schedlab.cpu.settings import PRIORITY_DEFAULT
 from schedlab.errors import HostError, SpecError
@@ -396,7 +399,7 @@ def test_timings_of_a_device_look_like_hdparms(
 
 
 def test_emulated_devices_that_are_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from schedlab.app import emulated_devices
+    from schedlab.app.apply import emulated_devices
 
     monkeypatch.setattr(emulated_devices, "time", SimpleNamespace(time=lambda: 1300.0))
     account = {"reads": 5, "writes": 7, "late_share": 0.0625, "depth_max": 32}

@@ -13,12 +13,22 @@ import pytest
 from calls import refused
 from commands import typed
 
-from schedlab.app import cpu_comparison, labs, options, own_work, quanta, single_load
-from schedlab.app.comparison import Place
-from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
-from schedlab.app.labs import Lab, Wishes, check_options, expanded, lab_experiment, merged, sweep_of
-from schedlab.app.own_work import OwnWork, workload_of
-from schedlab.app.quanta import Sweep, merged_candidates, quantum_experiment
+from schedlab.app import options
+from schedlab.app.compare import cpu_comparison, own_work, quanta
+from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
+from schedlab.app.compare.own_work import OwnWork, workload_of
+from schedlab.app.compare.quanta import Sweep, merged_candidates, quantum_experiment
+from schedlab.app.measure import labs, single_load
+from schedlab.app.measure.labs import (
+    Lab,
+    Wishes,
+    check_options,
+    expanded,
+    lab_experiment,
+    merged,
+    sweep_of,
+)
 from schedlab.host import scratch
 from schedlab.spec import Stopping, Target
 

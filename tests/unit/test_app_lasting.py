@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from test_app_apply import RECORD, refused
 
-from schedlab.app import applied, apply, apply_machine, apply_tuned, undo
-from schedlab.app.apply import Request
+from schedlab.app.apply import applied, apply, undo
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply import tuned as apply_tuned
+from schedlab.app.apply.apply import Request
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
 

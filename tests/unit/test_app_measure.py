@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from calls import refused
 
-from schedlab.app import budget, measure
 from schedlab.app.admit import admit
-from schedlab.app.budget import Extended
-from schedlab.app.files import experiment_of, stopped_by
-from schedlab.app.measure import Observer
+from schedlab.app.measure import budget, measure
+from schedlab.app.measure.budget import Extended
+from schedlab.app.measure.files import experiment_of, stopped_by
+from schedlab.app.measure.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.errors import GateError, HostError, Interrupted, SpecError

@@ -11,9 +11,13 @@ import pytest
 from calls import refused
 from golden import Golden
 
-from schedlab.app import extraction, targets, trace_files, tune_question, tune_space
-from schedlab.app.comparison import Place
-from schedlab.app.tune_question import Options, preview_lines, question_of, typed_question
+from schedlab.app import targets
+from schedlab.app.compare.comparison import Place
+from schedlab.app.measure import extraction
+from schedlab.app.trace import files as trace_files
+from schedlab.app.tune import question as tune_question
+from schedlab.app.tune import space as tune_space
+from schedlab.app.tune.question import Options, preview_lines, question_of, typed_question
 from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.kinds import source_tree

@@ -15,8 +15,10 @@ from experiments import Clock
 
 pytest.importorskip("optuna")
 
-from schedlab.app import measure, tune, tune_view
-from schedlab.app.tune import Question, State, Tuning, Watcher, entry_label, setting_text
+from schedlab.app.measure import measure
+from schedlab.app.tune import tune
+from schedlab.app.tune import view as tune_view
+from schedlab.app.tune.tune import Question, State, Tuning, Watcher, entry_label, setting_text
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import Outcome

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedlab.app import watch
+from schedlab.app.apply import watch
 from schedlab.host import knobs, processes, settings, writers
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner
 
-from schedlab.app import boots as plans
-from schedlab.app import measure
-from schedlab.app.files import read_experiment
-from schedlab.app.recovering import recover_all
+from schedlab.app.apply.recovering import recover_all
+from schedlab.app.fleet import boots as plans
+from schedlab.app.measure import measure
+from schedlab.app.measure.files import read_experiment
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, SpecError

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from schedlab.app.tune import State
+from schedlab.app.tune.tune import State
 from schedlab.cli import show, tune
 from schedlab.cli.sim import sweep
 from schedlab.run.executor import Progress

@@ -11,7 +11,7 @@ from calls import document, refused, run
 from click.testing import CliRunner
 from loops import needs_root
 
-from schedlab.app.trace_command import trace_command
+from schedlab.app.trace.command import trace_command
 from schedlab.cli import cli
 from schedlab.host.devices import with_queues
 

@@ -19,9 +19,9 @@ from readback import agrees, losses
 
 from schedlab import report
 from schedlab.analyse.answer_check import check
-from schedlab.app.budget import extend, extended
-from schedlab.app.difference import difference
-from schedlab.app.merge import merge
+from schedlab.app.compare.difference import difference
+from schedlab.app.fleet.merge import merge
+from schedlab.app.measure.budget import extend, extended
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
 from schedlab.report import sentences, steps

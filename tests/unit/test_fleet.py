@@ -8,7 +8,7 @@ from test_merge import Steady, measured
 
 from schedlab import report
 from schedlab.analyse.fleet import fleet
-from schedlab.app.merge import merge
+from schedlab.app.fleet.merge import merge
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome

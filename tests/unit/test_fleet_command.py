@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from test_fleet import fleet_of
 
-from schedlab.app import fleet
-from schedlab.app.merge import merge
+from schedlab.app.fleet import fleet
+from schedlab.app.fleet.merge import merge
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.spec import Stopping, Target

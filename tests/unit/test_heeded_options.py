@@ -140,7 +140,9 @@ def test_each_option_changes_exactly_the_families_that_it_names(option: str) -> 
 
 
 def test_a_search_rehearses_its_command_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlab.app import own_work, tune, tune_question
+    from schedlab.app.compare import own_work
+    from schedlab.app.tune import question as tune_question
+    from schedlab.app.tune import tune
 
     rehearsed: list[Any] = []
     base = object()

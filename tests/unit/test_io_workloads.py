@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from answers import behind, primary, secondary
 
-from schedlab.app.worker_lines import as_iozone, worker_lines
+from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, latency, typed

@@ -7,10 +7,10 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from schedlab.app import labs as app_labs
-from schedlab.app.comparison import Place
-from schedlab.app.labs import SCALES, Wishes, lab_experiment, lab_named, labs
-from schedlab.app.tune import setting_text
+from schedlab.app.compare.comparison import Place
+from schedlab.app.measure import labs as app_labs
+from schedlab.app.measure.labs import SCALES, Wishes, lab_experiment, lab_named, labs
+from schedlab.app.tune.tune import setting_text
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from schedlab.app import live
-from schedlab.app.live_screen import SECONDS_SHOWN, Screen
+from schedlab.app.live import live
+from schedlab.app.live.screen import SECONDS_SHOWN, Screen
 from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedlab.app.live import LABEL
+from schedlab.app.live.live import LABEL
 from schedlab.design.plan import make_plan
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.result import answer_of

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from experiments import experiment
 
-from schedlab.app.budget import whole_plan
-from schedlab.app.merge import merge
+from schedlab.app.fleet.merge import merge
+from schedlab.app.measure.budget import whole_plan
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
@@ -82,7 +82,7 @@ def test_one_folder_twice_is_one_session(tmp_path):
 def test_an_experiment_of_several_sessions_opens_its_target_for_each(tmp_path, monkeypatch):
     from contextlib import contextmanager
 
-    from schedlab.app import measure
+    from schedlab.app.measure import measure
 
     asked = experiment(stopping=Stopping(blocks=6, sessions=3))
     folder = Folder.create(tmp_path / "r", asked, make_plan(asked), HOST)

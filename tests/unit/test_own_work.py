@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedlab.app.own_work import OwnWork, metrics_of, workload_of
+from schedlab.app.compare.own_work import OwnWork, metrics_of, workload_of
 from schedlab.errors import HostError, SpecError
 from schedlab.host import settings
 from schedlab.kinds import declared, typed

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlab.app.budget import ramps
+from schedlab.app.measure.budget import ramps
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.run.backends.io import with_times
 from schedlab.spec import Candidate, Cell, Experiment, Plan, RateSeries, Record, Target, Workload

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from schedlab.app.recommend import Observed, Queue, lines
+from schedlab.app.live.recommend import Observed, Queue, lines
 from schedlab.run.live_figures import Flow, Look
 
 

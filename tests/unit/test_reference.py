@@ -9,8 +9,8 @@ import pytest
 from reference import FILES
 
 from schedlab.app.admit import admit
-from schedlab.app.files import read_experiment, stopped_by
-from schedlab.app.initial import as_file, write_initial
+from schedlab.app.measure.files import read_experiment, stopped_by
+from schedlab.app.measure.initial import as_file, write_initial
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
 from schedlab.run.admitted import Permission

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from calls import refused
 
-from schedlab.app import files, setting_checks
+from schedlab.app import setting_checks
+from schedlab.app.measure import files
 from schedlab.design.candidates import is_one, parse_candidate
 from schedlab.errors import HostError
 from schedlab.host import control_groups, knobs, settings

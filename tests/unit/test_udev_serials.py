@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app.applied import Applied
-from schedlab.app.apply import rule_text
+from schedlab.app.apply.applied import Applied
+from schedlab.app.apply.apply import rule_text
 from schedlab.host import udev
 
 RECORD = Applied("sdx", "wwid:eui.1", "none", "/r", "it is best", "2026-01-02", "boot", "apply")

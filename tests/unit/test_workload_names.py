@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import answers, reports
 
-from schedlab.app.comparison import Load
+from schedlab.app.compare.comparison import Load
 from schedlab.design.io_families import FAMILIES
 from schedlab.kinds import KINDS
 from schedlab.kinds.file_test import TESTS

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from schedlab.app import comparison as io_comparison
-from schedlab.app import cpu_comparison, own_work, recorded_work
-from schedlab.app.comparison import Load, Place, families_of, stopping_of
-from schedlab.app.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
-from schedlab.app.own_work import OwnWork, usual_user
+from schedlab.app.compare import comparison as io_comparison
+from schedlab.app.compare import cpu_comparison, own_work, recorded_work
+from schedlab.app.compare.comparison import Load, Place, families_of, stopping_of
+from schedlab.app.compare.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
+from schedlab.app.compare.own_work import OwnWork, usual_user
+from schedlab.app.compare.wishes import with_requirements, with_shares
 from schedlab.app.setting_checks import check_switch
-from schedlab.app.wishes import with_requirements, with_shares
 from schedlab.design.io_families import FAMILIES
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to

@@ -34,8 +34,8 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 
     `schedlab undo` restores the old settings byte by byte; `schedlab status` shows what is applied.
     """
-    from schedlab.app.apply import Request, choice_of
-    from schedlab.app.apply import apply as apply_choice
+    from schedlab.app.apply.apply import Request, choice_of
+    from schedlab.app.apply.apply import apply as apply_choice
     from schedlab.cli.show import print_json, print_message
     from schedlab.spec import to_json
 
@@ -58,7 +58,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 @json_option
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Restore what was set before `schedlab apply` on DEVICES (if only one is applied: there)."""
-    from schedlab.app.undo import undo as undo_applied
+    from schedlab.app.apply.undo import undo as undo_applied
     from schedlab.cli.show import print_json, print_message
     from schedlab.errors import SpecError
 
@@ -77,8 +77,8 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @json_option
 def status(root: Path, as_json: bool) -> None:
     """Show what is applied, since when, by which result; exit with 1 unless all is still set."""
-    from schedlab.app.undo import status as status_of
-    from schedlab.app.undo import status_lines
+    from schedlab.app.apply.undo import status as status_of
+    from schedlab.app.apply.undo import status_lines
     from schedlab.cli.show import print_json
     from schedlab.spec import to_json
 
@@ -100,7 +100,7 @@ def watch(device: str, seconds: float, as_json: bool) -> None:
 
     --json prints one line of JSON for each.
     """
-    from schedlab.app.watch import watch as changes_of
+    from schedlab.app.apply.watch import watch as changes_of
     from schedlab.cli.show import print_message
 
     try:

@@ -14,7 +14,7 @@ from schedlab.cli.options import PATH, destroy_option, json_option, out_option, 
 from schedlab.cli.types import Words
 
 if TYPE_CHECKING:
-    from schedlab.app.boots import Boots
+    from schedlab.app.fleet.boots import Boots
 
 BOOTS = {
     "init": ("schedlab.cli.boots:init", "Plan the boots of an experiment file."),
@@ -55,9 +55,9 @@ def init(
 
     COMMAND finds $SCHEDLAB_BOOT, $SCHEDLAB_KERNEL and $SCHEDLAB_CMDLINE, empty for the default.
     """
-    from schedlab.app import boots as plans
-    from schedlab.app.files import read_experiment
-    from schedlab.app.measure import default_folder
+    from schedlab.app.fleet import boots as plans
+    from schedlab.app.measure.files import read_experiment
+    from schedlab.app.measure.measure import default_folder
     from schedlab.app.options import permission
 
     texts = (*(kernels or ()), *candidates)
@@ -87,8 +87,8 @@ def next_(
     FOLDER is that of `boots init` (default: the plan under way). After the last boot the default
     is booted again, and the result is shown.
     """
-    from schedlab.app.boots import Boots
-    from schedlab.app.boots import reboot as reboot_now
+    from schedlab.app.fleet.boots import Boots
+    from schedlab.app.fleet.boots import reboot as reboot_now
     from schedlab.app.options import permission
     from schedlab.cli.show import measuring, present
 
@@ -110,7 +110,7 @@ def next_(
 @json_option
 def status(folder: Path | None, as_json: bool) -> None:
     """Show which boots were measured, which were killed or foreign, and what is next."""
-    from schedlab.app.boots import Boots
+    from schedlab.app.fleet.boots import Boots
 
     _show(Boots(folder), as_json)
 
@@ -133,7 +133,7 @@ def end(folder: Path | None, as_json: bool) -> None:
 
     An entry that another program has chosen for the next boot stays.
     """
-    from schedlab.app.boots import Boots
+    from schedlab.app.fleet.boots import Boots
     from schedlab.cli.show import measuring, present
 
     with measuring() as observer:

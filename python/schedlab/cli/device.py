@@ -47,7 +47,7 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
 
     `schedlab device models` lists the shipped ones.
     """
-    from schedlab.app.emulated_devices import emulation_of
+    from schedlab.app.apply.emulated_devices import emulation_of
     from schedlab.cli.show import print_json
     from schedlab.host import keeper
 
@@ -63,7 +63,7 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
 @state_option
 def list_(as_json: bool, state_directory: str | None) -> None:
     """Show the emulated devices that are up, and how many requests they served."""
-    from schedlab.app.emulated_devices import kept_lines
+    from schedlab.app.apply.emulated_devices import kept_lines
     from schedlab.cli.show import print_json
     from schedlab.host import keeper
 
@@ -91,6 +91,6 @@ def down(name: str | None, everything: bool, state_directory: str | None) -> Non
 @device.command()
 def models() -> None:
     """List the shipped models."""
-    from schedlab.app.emulated_devices import model_lines
+    from schedlab.app.apply.emulated_devices import model_lines
 
     click.echo("\n".join(model_lines()))

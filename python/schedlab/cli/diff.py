@@ -34,7 +34,7 @@ def diff(
 
     Of a live load and the replay of its recording: whether both recommend the same candidate.
     """
-    from schedlab.app.difference import difference
+    from schedlab.app.compare.difference import difference
     from schedlab.cli.show import print_message, terminal
     from schedlab.store.files import write_atomic
 

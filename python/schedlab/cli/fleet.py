@@ -15,7 +15,7 @@ from schedlab.cli.options import PATH, json_option, out_option, trust_option
 from schedlab.cli.sections import together
 
 if TYPE_CHECKING:
-    from schedlab.app.fleet import HostState
+    from schedlab.app.fleet.fleet import HostState
 
 inventory_options = together(
     click.option(
@@ -46,7 +46,7 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
 
     The same command with --out of the last time measures what is missing.
     """
-    from schedlab.app.fleet import Ask, joined, measure
+    from schedlab.app.fleet.fleet import Ask, joined, measure
     from schedlab.cli.show import present, print_message
     from schedlab.errors import HostError
 
@@ -83,7 +83,7 @@ def apply(what: str, persist: bool, dry_run: bool, as_json: bool, **typed: Any) 
     RESULT is `answer` of `fleet run`, or of `merge --hosts`. A machine on which the opposite is
     proven is left alone. A SCHEDULER[:TUNABLE=VALUE,…] is set on all.
     """
-    from schedlab.app.fleet import settings
+    from schedlab.app.fleet.fleet import settings
     from schedlab.cli.show import print_message
 
     flags = [*(["--persist"] if persist else []), *(["--dry-run"] if dry_run else [])]
@@ -117,7 +117,7 @@ def status(as_json: bool, **typed: Any) -> None:
 
 def _play(playbook: str, typed: dict[str, Any], as_json: bool, variables: dict[str, Any]) -> None:
     """Run a playbook, and print what its command printed on each machine."""
-    from schedlab.app.fleet import Ask, play
+    from schedlab.app.fleet.fleet import Ask, play
     from schedlab.cli.show import print_json
 
     states: dict[str, HostState] = play(playbook, Ask(**typed, variables=variables), _silent)

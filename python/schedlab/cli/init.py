@@ -16,11 +16,11 @@ from schedlab.cli.options import PATH
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)
 def init(file: Path, lab: str | None, scale: Literal["small", "full"]) -> None:
     """Write a commented experiment to FILE. Edit it, then measure it with `schedlab run`."""
-    from schedlab.app.initial import write_initial
+    from schedlab.app.measure.initial import write_initial
 
     experiment = None
     if lab:
-        from schedlab.app.labs import lab_experiment, lab_named
+        from schedlab.app.measure.labs import lab_experiment, lab_named
 
         experiment = lab_experiment(lab_named(lab), scale)
     write_initial(file, experiment)

@@ -45,8 +45,8 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
     requests are counted. The setting from before returns at the end, after Ctrl-C and kill -9, and
     at once when a guard trips. Ctrl-C keeps a valid result; --resume DIR continues it.
     """
-    from schedlab.app import live as app
-    from schedlab.app.measure import default_folder
+    from schedlab.app.live import live as app
+    from schedlab.app.measure.measure import default_folder
     from schedlab.app.options import permission
     from schedlab.cli.live_screen import watching
     from schedlab.cli.show import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schedlab.cli.show import measuring, print_message
 
 if TYPE_CHECKING:
-    from schedlab.app.measure import Observer
+    from schedlab.app.measure.measure import Observer
     from schedlab.run.backends.live import Second
     from schedlab.run.executor import Progress
 
@@ -26,7 +26,7 @@ def watching() -> Iterator[Observer]:
         from rich.console import Console
         from rich.live import Live
 
-        from schedlab.app.live_screen import Screen
+        from schedlab.app.live.screen import Screen
 
         screen = Screen()
         with Live(console=Console(stderr=True), auto_refresh=False) as drawn:
@@ -42,6 +42,6 @@ def _print_period(now: Progress) -> None:
     if now.repeated:
         print_message(now.repeated)
     elif now.last is not None:
-        from schedlab.app.live_screen import figures_of
+        from schedlab.app.live.screen import figures_of
 
         print_message(f"{now.text}: {now.last.candidate}: {figures_of(now.last)}")

@@ -16,8 +16,8 @@ from schedlab.cli.options import PATH, json_option, out_option
 @json_option
 def merge(folders: tuple[Path, ...], hosts: bool, out: Path | None, as_json: bool) -> None:
     """Join result FOLDERS that differ only in the seed; each becomes a session of one result."""
-    from schedlab.app.measure import default_folder
-    from schedlab.app.merge import merge as join
+    from schedlab.app.fleet.merge import merge as join
+    from schedlab.app.measure.measure import default_folder
     from schedlab.cli.show import present
     from schedlab.result import Result
 

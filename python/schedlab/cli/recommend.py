@@ -20,7 +20,7 @@ def recommend(path: Path, seconds: float, as_json: bool) -> None:
     Shows who sends how many requests, how many are in flight, whether a scheduler has anything to
     decide, and the command that would prove which one is better.
     """
-    from schedlab.app import recommend as app
+    from schedlab.app.live import recommend as app
     from schedlab.cli.show import print_json, print_lines
 
     observed = app.observe(path, seconds)

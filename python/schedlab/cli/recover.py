@@ -20,7 +20,7 @@ def recover(dry_run: bool, forget_undo: bool, as_json: bool, state_directory: st
     """
     import dataclasses
 
-    from schedlab.app.recovering import recover_all
+    from schedlab.app.apply.recovering import recover_all
     from schedlab.cli.show import print_json
 
     recovery = recover_all(state_directory, dry_run, forget_undo)

@@ -23,8 +23,8 @@ def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: An
 
     Exits 0 when no pair of candidates contradicts the first result, 1 when one does.
     """  # fmt: skip
-    from schedlab.app.contradict import contradictions
-    from schedlab.app.measure import reproduce as measure_again
+    from schedlab.app.compare.contradict import contradictions
+    from schedlab.app.measure.measure import reproduce as measure_again
     from schedlab.app.options import permission
     from schedlab.cli.show import measuring, present, print_message
 

@@ -42,7 +42,7 @@ from schedlab.errors import SpecError
 @json_option
 def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
     """Measure the experiment in FILE (write one with `schedlab init`), or in a result folder."""
-    from schedlab.app.files import elsewhere, read_experiment, stopped_by
+    from schedlab.app.measure.files import elsewhere, read_experiment, stopped_by
     from schedlab.app.options import permission
     from schedlab.cli.show import resume_and_present, run_and_present
 

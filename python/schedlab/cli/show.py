@@ -21,7 +21,7 @@ from schedlab.errors import Interrupted, SchedlabError
 from schedlab.spec import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from schedlab.app.measure import Observer
+    from schedlab.app.measure.measure import Observer
     from schedlab.app.preview import Preview
     from schedlab.result import Result
     from schedlab.run.admitted import Permission
@@ -124,7 +124,7 @@ def progress(
 @contextmanager
 def measuring() -> Iterator[Observer]:
     """An observer that prints messages and progress; TERM and HUP interrupt the measurement."""
-    from schedlab.app.measure import Observer
+    from schedlab.app.measure.measure import Observer
 
     with signals_interrupt(), live_line() as line:
         yield Observer(progress(line), line.say)
@@ -145,9 +145,9 @@ def run_and_present(
 
     `typed` holds `out` and `as_json`, and may ask for `dry_run` or `rehearse`.
     """
-    from schedlab.app import measure
     from schedlab.app.admit import admit
-    from schedlab.app.own_work import rehearse
+    from schedlab.app.compare.own_work import rehearse
+    from schedlab.app.measure import measure
     from schedlab.app.preview import preview
 
     admitted = admit(experiment, permission)
@@ -175,7 +175,7 @@ def resume_and_present(
 ) -> None:
     """Measure the rest of the folder `resume`, extended by `blocks` or `budget` where the command
     has them; show it."""
-    from schedlab.app.measure import preview_of_rest, resume
+    from schedlab.app.measure.measure import preview_of_rest, resume
     from schedlab.app.options import check_resumed
 
     check_resumed(typed_options(click.get_current_context()), extends="blocks" in typed)

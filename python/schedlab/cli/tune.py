@@ -23,7 +23,7 @@ from schedlab.cli.sections import SectionedCommand, section
 from schedlab.cli.types import Duration, Words
 
 if TYPE_CHECKING:
-    from schedlab.app.tune import State
+    from schedlab.app.tune.tune import State
 
 _search_options = section(
     "Search",
@@ -60,10 +60,13 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     Every setting is measured in one block with the best one so far, starting with the kernel's
     default. At the end the best three and the default are measured again; only that decides.
     """  # fmt: skip
-    from schedlab.app import measure, options, tune_question, tune_view
-    from schedlab.app import tune as tuning_of
+    from schedlab.app import options
     from schedlab.app.admit import admit
-    from schedlab.app.own_work import rehearse
+    from schedlab.app.compare.own_work import rehearse
+    from schedlab.app.measure import measure
+    from schedlab.app.tune import question as tune_question
+    from schedlab.app.tune import tune as tuning_of
+    from schedlab.app.tune import view as tune_view
     from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
@@ -101,7 +104,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
 
 def watch(state: State) -> None:
     """One line that is rewritten; without a terminal every tenth block."""
-    from schedlab.app.tune_view import state_line
+    from schedlab.app.tune.view import state_line
     from schedlab.cli.show import LiveLine
 
     LiveLine().show(state_line(state), is_due=state.block % 10 == 1)

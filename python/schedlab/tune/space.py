@@ -1,7 +1,7 @@
 """What may be tuned: one table of tunables with range, scale and unit, and the space of a search.
 
 A range is where a setting can make sense; the limits of the kernel and the device are probed
-before the search (app/tune.py). Meanings: Documentation/block in the kernel's sources.
+before the search (app/tune/tune.py). Meanings: Documentation/block in the kernel's sources.
 """
 
 from __future__ import annotations

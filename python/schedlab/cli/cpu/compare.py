@@ -56,7 +56,7 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     With `-- COMMAND ARG…` your own program is the work. All settings are restored.
     """  # fmt: skip
     from schedlab.app import options
-    from schedlab.app.cpu_comparison import explain
+    from schedlab.app.compare.cpu_comparison import explain
     from schedlab.cli.show import measuring, print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 

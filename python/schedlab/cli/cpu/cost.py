@@ -32,7 +32,7 @@ def cost(
     Predicts the loss per quantum. With RESULT, a folder of `schedlab cpu sweep`, it also prints
     the measured differences of its quanta.
     """  # fmt: skip
-    from schedlab.app.switch_cost import costs_of
+    from schedlab.app.measure.switch_cost import costs_of
     from schedlab.cpu.crew import last_cpu
 
     cpu = cpus[0] if cpus else last_cpu()

@@ -32,7 +32,7 @@ def run(ctx: click.Context, /, as_json: bool, **typed: Any) -> None:
 
     The kernel's own account of CPU time and switches follows on stderr.
     """
-    from schedlab.app.count import count_typed
+    from schedlab.app.measure.count import count_typed
     from schedlab.cli.show import print_message
 
     if count_typed(typed, as_json, click.echo, print_message):

@@ -46,7 +46,7 @@ def sweep(**typed: Any) -> None:
     The kernel rounds a requested quantum; requests that become the same quantum are measured once.
     The host's setting is restored at the end.
     """
-    from schedlab.app.quanta import effective_slices, quantum_experiment, sweep_of
+    from schedlab.app.compare.quanta import effective_slices, quantum_experiment, sweep_of
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
@@ -64,7 +64,7 @@ def sweep(**typed: Any) -> None:
 
 def present_quanta(result: Result, as_json: bool) -> None:
     """Answer and reports with the charts, and the tables of the study."""
-    from schedlab.app.quanta import with_charts
+    from schedlab.app.compare.quanta import with_charts
     from schedlab.cli.show import present
     from schedlab.report import tables_text
 

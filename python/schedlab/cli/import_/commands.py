@@ -104,7 +104,7 @@ def of_files(name: str, *more: Callable[[Any], Any]) -> click.Command:
 @_imports
 def csv(file: Path, means_file: Path | None, options: Options, **mapping: Any) -> Imported:
     """By the user's mapping of its columns."""
-    from schedlab.app.csv_import import import_csv
+    from schedlab.app.compare.csv_import import import_csv
 
     return import_csv(file, mapping, options, means_file)
 

@@ -30,7 +30,7 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
 
     The time includes writing everything to the disk. Caches are dropped before every repetition.
     """  # fmt: skip
-    from schedlab.app.extraction import extractions
+    from schedlab.app.measure.extraction import extractions
     from schedlab.cli.show import print_message, signals_interrupt
 
     archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None

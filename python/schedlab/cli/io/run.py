@@ -51,10 +51,10 @@ def run(as_json: bool, **typed: Any) -> None:
     For example: schedlab io run --test random-read --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
     """
-    from schedlab.app.load_lines import load_lines
+    from schedlab.app.measure.load_lines import load_lines
+    from schedlab.app.measure.single_load import run_load
+    from schedlab.app.measure.worker_lines import as_iozone, worker_lines
     from schedlab.app.options import permission
-    from schedlab.app.single_load import run_load
-    from schedlab.app.worker_lines import as_iozone, worker_lines
     from schedlab.cli.show import print_lines
 
     result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)

@@ -15,7 +15,7 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     It stays until the next boot. The old value and the command that undoes the change are printed.
     If one device refuses, or the command is killed half-way, all are restored.
     """
-    from schedlab.app.set_scheduler import set_scheduler
+    from schedlab.app.apply.set_scheduler import set_scheduler
     from schedlab.cli.show import print_json, print_message
 
     changes = set_scheduler(scheduler, devices, print_message)

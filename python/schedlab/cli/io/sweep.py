@@ -28,7 +28,7 @@ def sweep(**typed: Any) -> None:
     to see whether the time grows with the calls or with the bytes.
     """
     from schedlab.app import options
-    from schedlab.app.calls import sweep_experiment
+    from schedlab.app.compare.calls import sweep_experiment
     from schedlab.cli.show import run_and_present
 
     options.check_target(typed_options(click.get_current_context()))

@@ -16,7 +16,7 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
 
     MB are 2^20 bytes, as in hdparm. It only reads; you can name a file as well.
     """
-    from schedlab.app.single_load import device_timings, timing_lines
+    from schedlab.app.measure.single_load import device_timings, timing_lines
     from schedlab.cli.show import print_json
 
     results = {}

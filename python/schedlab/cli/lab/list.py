@@ -13,7 +13,7 @@ def list_labs(as_json: bool) -> None:
     """List the ready-made experiments: name, title, and the study that each repeats."""
     import textwrap
 
-    from schedlab.app.labs import labs
+    from schedlab.app.measure.labs import labs
     from schedlab.cli.show import terminal
 
     experiments = labs().values()

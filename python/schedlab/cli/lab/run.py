@@ -25,7 +25,7 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     /dev/sdb
     """  # fmt: skip
     from schedlab.app import options
-    from schedlab.app.labs import Wishes, check_options, lab_experiment, lab_named
+    from schedlab.app.measure.labs import Wishes, check_options, lab_experiment, lab_named
     from schedlab.cli.cpu.sweep import present_quanta
     from schedlab.cli.show import print_message, run_and_present
 

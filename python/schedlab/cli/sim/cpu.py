@@ -58,7 +58,7 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
     if count is not None and out is not None:
         if as_json:
             raise SpecError("--json: sheets are HTML", "omit it")
-        from schedlab.app.quiz import write_sheets
+        from schedlab.app.compare.quiz import write_sheets
 
         first = write_sheets(options, count, Path(out))
         print_lines([f"{out}: {count} sheets of seeds {first} to {first + count - 1}, and the key"])

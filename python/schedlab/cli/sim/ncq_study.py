@@ -17,7 +17,7 @@ from schedlab.spec import SCHEMA_VERSION
 @click.option("--json", "as_json", is_flag=True, help="The statements as JSON.")
 def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> None:
     """Repeat the study of request scheduling in the NCQ of an SSD; resumes what is in OUT."""
-    from schedlab.app.measure import default_folder
+    from schedlab.app.measure.measure import default_folder
     from schedlab.cli.sim.sweep import progress
     from schedlab.report.ncq_page import write_study
     from schedlab.sim.ncq_figures import figures

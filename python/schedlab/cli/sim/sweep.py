@@ -20,7 +20,7 @@ from schedlab.spec.quantities import duration_text
 @click.option("--json", "as_json", is_flag=True, help="All rows as one JSON document on stdout.")
 def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None:
     """Simulate every combination of FILE; call it again to resume an interrupted sweep."""
-    from schedlab.app.sweep_result import ending, write_result
+    from schedlab.app.compare.sweep_result import ending, write_result
     from schedlab.sim.pool import dask_executor
     from schedlab.sim.sweep import read_sweep
     from schedlab.sim.sweep_run import run_sweep

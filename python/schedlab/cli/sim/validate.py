@@ -30,7 +30,7 @@ from schedlab.cli.types import Percent
 @json_option
 def validate(out: Path | None, fail_above: float | None, as_json: bool, **typed: Any) -> None:
     """Compare the response times of DEVICE with those recorded in TRACE (demerit)."""
-    from schedlab.app.validation import validated, write_page
+    from schedlab.app.compare.validation import validated, write_page
 
     validation, shown = validated(typed)
     if out is not None:

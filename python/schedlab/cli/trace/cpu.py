@@ -30,7 +30,7 @@ def cpu(
 
     Write `--` before the command. Exits with the command's own status.
     """  # fmt: skip
-    from schedlab.app import trace_command
+    from schedlab.app.trace import command as trace_command
     from schedlab.cli.show import print_lines
 
     sys.stdout.flush()

@@ -28,7 +28,7 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 
     FILE may be compressed (gzip, zstd, bzip2, xz). `sda` means all files `sda.blktrace.*`.
     """
-    from schedlab.app import trace_files
+    from schedlab.app.trace import files as trace_files
     from schedlab.cli.show import print_json, print_lines
 
     figures = trace_files.stats(file, options)
@@ -45,7 +45,7 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 @_reading_options
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
     """Write the requests of a block trace to OUT in another format, in order of arrival."""
-    from schedlab.app import trace_files
+    from schedlab.app.trace import files as trace_files
     from schedlab.cli.show import print_json, print_lines
 
     counts = trace_files.convert(file, out, to, options)

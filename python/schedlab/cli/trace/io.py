@@ -32,7 +32,7 @@ def io(
     With COMMAND (write `--` before it) schedlab runs the command and watches until it ends. With
     --out every request is recorded: `schedlab trace stats` and `sim run --trace` read the file.
     """
-    from schedlab.app.trace_io import (
+    from schedlab.app.trace.block_io import (
         LOST_SHARE_MAX,
         lines,
         record_device,

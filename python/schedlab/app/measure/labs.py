@@ -16,7 +16,7 @@ and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emula
     "{test} {record_bytes}" = { record_bytes = ["64k"] }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
-`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]`
+`[sweep]` instead (app/compare/quanta.py), one of simulations `[ncq_study]`
 (sim/ncq_study.py) or `[iozone_model]` (sim/iozone_model.py). A lab says
 what was studied, never what came out: that is computed from its runs.
 """
@@ -31,10 +31,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from schedlab.app.comparison import Place, candidates_of, check_model_options, target_of
-from schedlab.app.files import experiment_of
+from schedlab.app.compare.comparison import Place, candidates_of, check_model_options, target_of
+from schedlab.app.compare.quanta import Sweep, effective_slices, quantum_experiment
+from schedlab.app.measure.files import experiment_of
 from schedlab.app.options import Named, check_target
-from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.errors import SpecError, nearest
 from schedlab.spec import Experiment, Target, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, size_text

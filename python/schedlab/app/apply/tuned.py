@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schedlab.app import applied
-from schedlab.app.applied import HEADER, Applied
+from schedlab.app.apply import applied
+from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.host.devices import text_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlab.app import targets
-from schedlab.app.comparison import queues_of
+from schedlab.app.compare.comparison import queues_of
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, settings
 from schedlab.host.control import Control

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import report
-from schedlab.app.measure import default_folder
-from schedlab.app.merge import merge
+from schedlab.app.fleet.merge import merge
+from schedlab.app.measure.measure import default_folder
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, to_install
 from schedlab.result import Result
 from schedlab.spec.names import safe_name

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app import measure
 from schedlab.app.admit import admit, admit_candidates
-from schedlab.app.tune_space import probe
+from schedlab.app.measure import measure
+from schedlab.app.tune.space import probe
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
 from schedlab.result import Result

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.agreement import Agreement, of_replay
+from schedlab.app.compare.agreement import Agreement, of_replay
 from schedlab.errors import SpecError
 from schedlab.report import difference_page
 from schedlab.spec import Metric, Record, Samples, to_json

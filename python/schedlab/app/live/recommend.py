@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.trace_io import BTF_HINT
+from schedlab.app.trace.block_io import BTF_HINT
 from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.host.queues import queues_below

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.app import comparison
+from schedlab.app.compare import comparison
 from schedlab.app.setting_checks import check_settings
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs

@@ -15,8 +15,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab.app import applied
-from schedlab.app.applied import HEADER, Applied
+from schedlab.app.apply import applied
+from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.errors import SpecError
 from schedlab.host import knobs, settings
 from schedlab.host.control import Control

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.difference import REPORTED, environment_differences
+from schedlab.app.compare.difference import REPORTED, environment_differences
 from schedlab.errors import SpecError
 from schedlab.spec import Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schedlab.app.comparison import Place
+from schedlab.app.compare.comparison import Place
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds.trace_replay import SIDES, TraceReplay, file_of, sha256_of
 from schedlab.spec import Workload

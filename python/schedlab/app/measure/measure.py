@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlab.app import budget
 from schedlab.app.admit import admit
+from schedlab.app.measure import budget
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
@@ -94,7 +94,7 @@ def run(
     it names, and a `Consent` for a device whose data it may destroy. SpecError or HostError with
     what helps; Interrupted after Ctrl-C, with everything restored and the folder kept.
     """
-    from schedlab.app.files import read_experiment
+    from schedlab.app.measure.files import read_experiment
 
     if isinstance(experiment, Experiment):
         name: str = experiment.kind

@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schedlab.app import measure
 from schedlab.app.admit import admit
-from schedlab.app.measure import SILENT, Observer
+from schedlab.app.measure import measure
+from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.host import bootloader as loaders

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schedlab.app.admit import admit
-from schedlab.app.measure import SILENT, Observer, opened
-from schedlab.app.own_work import OwnWork, workload_of
+from schedlab.app.compare.own_work import OwnWork, workload_of
+from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, declared, typed
 from schedlab.kinds.cpu_mix import CpuMixKind

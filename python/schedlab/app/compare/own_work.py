@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from schedlab.app import targets
-from schedlab.app.comparison import Place, candidates_of, target_of
-from schedlab.app.measure import SILENT, Observer, opened
+from schedlab.app.compare.comparison import Place, candidates_of, target_of
+from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
 from schedlab.kinds.command import sha256_of_tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from schedlab.app.comparison import Place, target_of
+from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.targets import describe
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import OVERRIDE

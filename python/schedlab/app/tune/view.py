@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.tune import SEARCH, State, Tuning, setting_text, verdict_of
+from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial, TuneView
 from schedlab.spec import Metric, Run, to_json

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.app import applied, apply_machine, apply_tuned
-from schedlab.app.applied import HEADER, Applied, goes_with_scheduler
-from schedlab.app.apply import RULES, rule_text
+from schedlab.app.apply import applied
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply import tuned as apply_tuned
+from schedlab.app.apply.applied import HEADER, Applied, goes_with_scheduler
+from schedlab.app.apply.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev, udev_service
 from schedlab.host.control import Control

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from schedlab.app import apply_machine
-from schedlab.app.applied import goes_with_scheduler
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply.applied import goes_with_scheduler
 from schedlab.host import knobs, processes, settings
 from schedlab.host.writers import Writer, Writers, command_of
 from schedlab.spec import to_json
@@ -126,7 +126,7 @@ def _of_queue(queue: Path) -> dict[Path, str]:
 
 
 def _of_machine() -> dict[Path, str]:
-    from schedlab.app import applied
+    from schedlab.app.apply import applied
 
     record = applied.find(apply_machine.DEVICE)
     paths = [

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Place, target_of
+from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.options import tuned_work
 from schedlab.app.setting_checks import check_allowed
-from schedlab.app.tune import SEARCH_SHARE, Question
-from schedlab.app.tune_space import default_scheduler, schedulers_of
+from schedlab.app.tune.space import default_scheduler, schedulers_of
+from schedlab.app.tune.tune import SEARCH_SHARE, Question
 from schedlab.errors import SpecError
 from schedlab.host import settings
 from schedlab.kinds import typed

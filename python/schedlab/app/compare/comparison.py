@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedlab.app import budget, targets
+from schedlab.app import targets
+from schedlab.app.measure import budget
 from schedlab.design.candidates import label_candidates, parse_candidate, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError, nearest

@@ -15,8 +15,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab.app import applied, apply_machine, apply_tuned, targets
-from schedlab.app.applied import HEADER, Applied
+from schedlab.app import targets
+from schedlab.app.apply import applied
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply import tuned as apply_tuned
+from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.setting_checks import planned_writes
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError

@@ -1,0 +1,1 @@
+"""Apply what was decided, keep it, watch it, undo it."""

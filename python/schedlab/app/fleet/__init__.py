@@ -1,0 +1,1 @@
+"""Many machines, or one under several kernels, as one answer."""

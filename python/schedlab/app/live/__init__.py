@@ -1,0 +1,1 @@
+"""Settings of a device in use, switched under its own load."""

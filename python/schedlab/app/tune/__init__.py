@@ -1,0 +1,1 @@
+"""Search the settings of schedulers, and show what was found."""
