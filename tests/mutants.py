@@ -43,7 +43,7 @@ TESTS = {
     "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",
-    "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py tests/unit/test_ramps.py"
+    "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py"
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
     " tests/unit/test_reference.py tests/unit/test_kinds_*.py"
     " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py tests/host/test_kinds_figures.py",
@@ -52,7 +52,7 @@ TESTS = {
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
     " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
     " tests/unit/test_lab_findings.py tests/unit/test_own_work.py tests/unit/test_import_csv.py"
-    " tests/unit/test_ramps.py tests/sim/test_host_sim.py tests/sim/test_validate.py",
+    " tests/sim/test_host_sim.py tests/sim/test_validate.py",
     "cpu": "tests/unit/test_cpu_*.py tests/unit/test_burst_charts.py tests/host/test_cpu_crew.py",
     "cli": "tests/unit/test_cli_o*.py tests/unit/test_cli_[!o]*.py tests/unit/test_trace_file.py"
     " tests/host/test_cli_*.py tests/unit/test_labs.py tests/unit/test_import_[ct]*.py"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -70,3 +71,28 @@ def refused(function: Callable[..., Any], *values: Any, **named: Any) -> tuple[s
     with pytest.raises((SpecError, HostError)) as raised:
         function(*values, **named)
     return str(raised.value), raised.value.hint
+
+
+def refusals(function: Callable[..., Any], cases: Iterable[tuple[Any, ...]]) -> str:
+    """What a call says of each of these arguments, with its hint: the text of a golden file."""
+    parts = []
+    for case in cases:
+        message, hint = refused(function, *case)
+        assert hint, message
+        lines = (", ".join(map(brief, case)), f"  {message}", f"  hint: {hint}")
+        # A list of all that is known is not frozen here.
+        parts += [line if len(line) <= 100 else f"{line[:100]}…" for line in (*lines, "")]
+    return "\n".join(parts)
+
+
+def brief(value: Any) -> str:
+    """A value as source text; of a noun only what is not usual."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {brief(each)}' for key, each in value.items())}}}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(brief, value))})"
+    if not dataclasses.is_dataclass(value):
+        return repr(value)
+    own = [(each, getattr(value, each.name)) for each in dataclasses.fields(value)]
+    said = [f"{each.name}={brief(held)}" for each, held in own if held not in (each.default, {})]
+    return f"{type(value).__name__}({', '.join(said)})"

@@ -413,6 +413,9 @@ def test_a_second_setting_of_the_machine() -> None:
     assert (both.files, both.made) == ({"f": None}, ("d",))
     old = apply_machine._onto(mine, replace(earlier, boot_id="before"))
     assert (old.originals, old.setting, old.files) == (mine.originals, "a=6,b=2", {"f": None})
+    assert old.values == {"/k/a": "6", "/k/b": "2"}  # what a knob was in another boot is unknown
+    gone = apply_machine._onto(mine, replace(earlier, boot_id="before", files={}))
+    assert (gone.values, gone.setting) == ({"/k/b": "2"}, "b=2")
 
 
 def test_the_last_file_sets_a_knob(kernel: Path) -> None:

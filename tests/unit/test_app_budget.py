@@ -195,22 +195,20 @@ def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs() -> None:
     assert [p.overhead_s for p in pilot] == [pytest.approx(9.0 - usual_s), 0.0]
 
 
-def test_a_workload_without_a_ramp_gets_none() -> None:
-    experiment = question(file_test("w"), stopping=Stopping(blocks=2))
-    assert ramps(record_of(experiment, [], series={("w", "none"): (series(80, 20),)})) == {}
+def test_a_ramp_is_found_in_the_rates_of_the_first_block() -> None:
+    def found(kind: str, *rates: RateSeries, label: str = "w", **parameters: Any) -> Any:
+        work = Workload("w", kind, "reader_latency_ns_mean", parameters)
+        asked = question(work, stopping=Stopping(blocks=2))
+        return ramps(record_of(asked, [], series={(label, "none"): rates}))
 
-
-def test_a_bin_without_a_value_hides_a_ramp() -> None:
-    experiment = question(
-        Workload("w", BESIDE, "reader_latency_ns_mean"), stopping=Stopping(blocks=2)
-    )
+    assert found(BESIDE, series(80, 20)) == {"w": pytest.approx(2.0, abs=0.3)}
     torn = replace(series(80, 20), values=(math.nan, *series(80, 20).values[1:]))
-    assert ramps(record_of(experiment, [], series={("w", "none"): (torn,)})) == {}
-    assert ramps(record_of(experiment, [], series={("v", "none"): (series(80, 20),)})) == {}
-    late = series(80, 20, block=1)
-    assert ramps(record_of(experiment, [], series={("w", "none"): (late,)})) == {}
-    found = ramps(record_of(experiment, [], series={("w", "none"): (series(80, 20),)}))
-    assert found == {"w": pytest.approx(2.0, abs=0.3)}
+    for hidden in (torn, series(80, 20, block=1), series(80, 0)):
+        assert found(BESIDE, hidden) == {}
+    assert found(BESIDE, series(80, 20), label="v") == {}
+    assert found(BESIDE, series(80, 18), ramp_seconds=1.0) == {}  # the user set it
+    assert found("weights", series(80, 8)) == {}  # its own is 1 s
+    assert found("file-test", series(80, 20), test="read") == {}  # it has none
 
 
 def pilot_folder(path: Path, works: list[Workload], stopping: Stopping, elapsed_s: float) -> Folder:

@@ -319,7 +319,7 @@ def test_own_work_as_a_workload(tmp_path: Path) -> None:
     assert not {"timeout_s", "ok_exit", "shell"} & set(work.parameters)
     assert work.parameters["program_sha256"] == hashlib.sha256(b"#!/bin/sh\n").hexdigest()
     assert len(work.parameters["copy_in_sha256"]) == 64
-    assert work.metric not in work.secondary and len(work.secondary) == 2
+    assert work.metric == "elapsed_synced_s" and len(work.secondary) == 2
     gone = workload_of(OwnWork(argv, parameters={"copy_in": str(tmp_path / "none")}))
     assert "copy_in_sha256" not in gone.parameters
     shell = workload_of(OwnWork(("a", "|", "b"), shell=True, label="mine"))

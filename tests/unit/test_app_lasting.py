@@ -78,18 +78,6 @@ def test_a_udev_that_does_not_answer_is_a_note(
     assert udev_service.objections(rules) == [f"{rules}:1: not understood"]
 
 
-def test_settings_of_the_cpu_that_an_earlier_boot_keeps_stay() -> None:
-    mine = replace(RECORD, setting="b=2", originals={"/k/b": "1"}, values={"/k/b": "2"})
-    earlier = replace(RECORD, boot_id="before", originals={"/k/a": "5"}, values={"/k/a": "6"},
-                      files={"f": None}, made=("d",))  # fmt: skip
-    both = apply_machine._onto(mine, earlier)
-    assert (both.values, both.setting) == ({"/k/a": "6", "/k/b": "2"}, "a=6,b=2")
-    # What a knob was in another boot is never written.
-    assert (both.originals, both.files, both.made) == ({"/k/b": "1"}, {"f": None}, ("d",))
-    gone = apply_machine._onto(mine, replace(earlier, files={}))
-    assert (gone.values, gone.setting) == ({"/k/b": "2"}, "b=2")
-
-
 def test_of_a_cpu_result_the_settings_of_the_system_are_applied() -> None:
     def of(label: str, **settings: Any) -> dict[str, Any]:
         named = {key.replace("knob_", "knob."): value for key, value in settings.items()}

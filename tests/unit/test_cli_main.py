@@ -46,6 +46,8 @@ def test_an_error_is_on_stderr_with_its_exit_code(monkeypatch, capsys, words, co
     captured = capsys.readouterr()
     assert (ended.value.code, captured.out) == (code, out)
     assert captured.err.startswith(err) if err else captured.err == ""
+    # A compressor that ends early is an error, not the end of schedlab without a word.
+    assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize(

@@ -110,11 +110,6 @@ def test_where_nothing_is_changed_nothing_is_shown(tmp_path):
     assert run("device", "down", "--all").stdout == ""
 
 
-def test_the_shipped_models_are_listed():
-    listed = run("device", "models").stdout.splitlines()
-    assert len(listed) > 5 and any(line.startswith("disk7200 ") for line in listed)
-
-
 def test_doctor_looks_up_the_quanta_that_are_asked():
     shown = run("doctor", "--quanta", "1, 30", "--json").stdout
     assert shown.startswith('{\n  "schema": 1,\n  "facts": [\n')
@@ -215,11 +210,6 @@ def test_what_would_be_compared_on_the_cpu_is_shown():
     text, found = planned("cpu", "sweep", "--slices", "1,20", "--time", "2s", "--repeat", 3)
     assert text.startswith("Quantum of rr, 2 processes, 2 s a run\n") and "in 3 blocks" in text
     assert made() == set()
-
-
-def test_a_lab_is_planned_as_it_is_asked():
-    text = run("lab", "run", "rr-quantum", "--blocks", 2, "--dry-run").stdout
-    assert "2 blocks" in text
 
 
 def test_a_disk_is_simulated_or_becomes_an_experiment():

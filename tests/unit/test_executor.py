@@ -99,14 +99,6 @@ def test_three_failures_leave_one_cell_missing_and_nothing_else(folder):
     assert len(folder.record().analysed_runs) == 23
 
 
-def test_a_starved_run_is_a_result_with_a_bound(folder):
-    starved = Outcome({"iops": 0.5}, bounds={"iops": "at-most"})
-    run_all(folder, Scripted(lambda cell, attempt: starved))
-    runs = folder.record().analysed_runs
-    assert len(runs) == 24
-    assert {run.bounds["iops"] for run in runs} == {"at-most"}
-
-
 def test_the_rest_is_planned_once_after_the_pilot_block(folder):
     calls = []
     rules = Rules(plan_is_complete=lambda: bool(calls), plan_rest=lambda: calls.append(1))

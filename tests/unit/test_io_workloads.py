@@ -7,49 +7,23 @@ from typing import get_args
 
 import pytest
 from answers import behind, primary, secondary
+from golden import Golden
 
 from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
-from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, latency, typed
-from schedlab.kinds.actors import Actors, load_depth, regions, served
 from schedlab.kinds.command import Command
-from schedlab.kinds.readers_together import jain
+from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
 from schedlab.run.backends import io as io_backend
-from schedlab.run.backends.io import bounded
+from schedlab.run.backends.io import bounded, with_times
 from schedlab.run.explain import worth_explaining
-from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, is_alike
+from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
 MIB = 1 << 20
-
-
-def group(name="reader", *, bins=(), responses=(), pending_ns=0, elapsed_ns=2_000_000_000):
-    """A group of the engine's result, of reads only."""
-    count = sum(row[2] for row in bins)
-    mean = sum((low + high) / 2 * n for low, high, n in bins) / count if count else 0.0
-    return {
-        "name": name, "elapsed_ns": elapsed_ns, "oldest_pending_ns": pending_ns,
-        "responses": list(responses),
-        "reads": {"operations": count, "bytes": 4096 * count,
-                  "latency": {"count": count, "mean": mean, "bins": list(bins)}},
-    }  # fmt: skip
-
-
-def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
-    """A starved run is a result that favours no candidate: its value is a bound."""
-    starved = Actors({"groups": [group(pending_ns=1_400_000_000)]})
-    metrics, bounds = served(starved, "reader", "reads", "reader_")
-    assert metrics["reader_latency_ns_mean"] == 2e9
-    assert set(bounds.values()) == {"at-least"} and set(bounds) == set(metrics)
-    never = Actors({"groups": [group(pending_ns=0, elapsed_ns=0)]}, seconds=1.5)
-    assert served(never, "reader", "reads", "")[0]["latency_ns_mean"] == 1.5e9
-    fed = Actors({"groups": [group(bins=[[1000, 1001, 2000]])]})
-    metrics, bounds = served(fed, "reader", "reads", "reader_")
-    assert (metrics["reader_latency_ns_mean"], bounds) == (1000.5, {})
 
 
 def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
@@ -74,26 +48,6 @@ def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
     assert (idle.metrics[name], idle.bounds) == (3e9, {name: "at-least"})
 
 
-def test_processes_have_regions_of_their_own():
-    homes = regions(1 << 30, (1, 2))
-    assert homes == [(0, 357_564_416), (357_564_416, 715_128_832)]
-    assert regions(1 << 30, (1, 2), shared=True) == [(0, 1 << 30)] * 2
-    with pytest.raises(SpecError, match="too few"):
-        regions(2 * MIB, (1, 2))
-
-
-def test_the_load_is_twice_what_the_driver_takes():
-    assert load_depth(0, 128, 2) * 2 == 256
-    assert load_depth(0, 0, 2) * 2 == 256
-    assert load_depth(7, 128, 2) == 7
-    assert load_depth(0, 1 << 16, 4) * 4 == 2048
-
-
-def test_fairness():
-    assert jain([5, 5, 5, 5]) == 1.0
-    assert jain([4, 0, 0, 0]) == 0.25
-
-
 def test_the_usual_workloads_leave_a_scheduler_something_to_decide():
     works = workloads(USUAL_FAMILIES, Load(), "throughput")
     assert [work.label for work in works][:2] == [
@@ -107,43 +61,16 @@ def test_the_usual_workloads_leave_a_scheduler_something_to_decide():
             assert {work.metric, *work.secondary} <= set(kind.metrics), work.label
 
 
-# Primary metrics for throughput, latency, fairness, responsiveness.
-PRIMARY = {
-    "newcomer": ("newcomer_latency_ns_mean", "newcomer_latency_ns_p90",
-                 "newcomer_latency_ns_mean", "newcomer_latency_ns_mean"),
-    "steady-reader": ("reader_latency_ns_mean", "reader_latency_ns_p90", "read_bytes_per_s",
-                      "reader_latency_ns_mean"),
-    "readers": ("throughput_bytes_per_s", "latency_ns_p99", "fairness_jain",
-                "throughput_bytes_per_s"),
-    "random-reads": ("throughput_bytes_per_s", "latency_ns_p99", "fairness_jain",
-                     "throughput_bytes_per_s"),
-    "database": ("transactions_per_s", "commit_latency_ns_mean", "transactions_per_s",
-                 "commit_latency_ns_mean"),
-    "one-process": ("throughput_bytes_per_s", "latency_ns_p99", "throughput_bytes_per_s",
-                    "throughput_bytes_per_s"),
-    "weights": ("share_fulfilment",) * 4,
-    "copy": ("newcomer_latency_ns_mean", "newcomer_latency_ns_p90", "newcomer_latency_ns_mean",
-             "newcomer_latency_ns_mean"),
-    "cached-reads": ("throughput_bytes_per_s",) * 4,
-    "file-tests": ("throughput_bytes_per_s", "latency_ns_p99", "throughput_bytes_per_s",
-                   "latency_ns_p99"),
-    "timings": ("throughput_bytes_per_s",) * 4,
-    "extraction": ("elapsed_s",) * 4,
-    "startup": ("startup_s",) * 4,
-}  # fmt: skip
-
-
-def test_the_objective_chooses_the_primary_metric() -> None:
-    for family, expected in PRIMARY.items():
-        for objective, metric in zip(get_args(Objective), expected, strict=True):
-            works = workloads([family], Load(tests=("read",)), objective)
-            assert {work.metric for work in works} == {metric}, (family, objective)
-
-
-def test_reads_that_reach_no_device_are_the_negative_controls() -> None:
-    works = workloads(tuple(FAMILIES), Load(tests=("read",)), "throughput")
-    controls = [work.label for work in works if work.negative_control]
-    assert controls == ["reads from the page cache", "cached reads"]
+def test_the_workloads_of_every_family_and_what_decides_for_each_goal(golden: Golden) -> None:
+    lines = []
+    for family in FAMILIES:
+        goals = [workloads([family], Load(tests=("read",)), goal) for goal in get_args(Objective)]
+        for works in zip(*goals, strict=True):
+            control = "  negative control" * works[0].negative_control
+            lines.append(f"{family}: {works[0].label} {works[0].parameters}{control}")
+            lines.append(f"  {', '.join(work.metric for work in works)}")
+            lines.append(f"  beside it: {', '.join(works[0].secondary)}")
+    golden("families.txt", "\n".join(lines))
 
 
 def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> None:
@@ -162,15 +89,10 @@ def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> No
 @pytest.mark.parametrize(
     ("family", "load", "expected"),
     [
-        ("file-tests", Load(tests=("read",)), {"engine": "psync", "depth": 1, "workers": 1}),
         ("file-tests", Load(tests=("read",), depth=2), {"engine": "io_uring", "depth": 2}),
-        ("file-tests", Load(tests=("read",)), {"direct": True, "record_bytes": 65536}),
-        ("one-process", Load(), {"test": "random-read", "record_bytes": 4096}),
         ("timings", Load(seconds=1.5), {"timing": "buffered", "seconds": 1.5}),
-        ("extraction", Load(), {"decompressor": "none", "size_bytes": 64 * MIB}),
         ("extraction", Load(archive="a.tar"), {"archive": "a.tar"}),
         ("startup", Load(program="ls"), {"program": "ls", "readers": 2, "writers": 2}),
-        ("weights", Load(), {"priority": "be-idle"}),
     ],
 )
 def test_what_was_typed_becomes_parameters(
@@ -235,13 +157,6 @@ def test_the_lines_are_read_by_the_importer_of_iozone(tmp_path):
     assert run.metrics["throughput_bytes_per_s"] == 2560 * 1024
 
 
-def test_an_extra_run_far_from_the_scored_ones_explains_nothing() -> None:
-    assert is_alike(7.0, 6.0) and is_alike(3.1, 6.0)
-    assert not is_alike(103.0, 7.0)
-    assert not is_alike(1.0, 7.0)
-    assert is_alike(103.0, 0.0)  # nothing was scored: nothing to compare with
-
-
 def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,3 +217,10 @@ def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
     assert not described("a")
     assert described("b")
     assert not described("b", late)
+
+
+def test_the_times_of_a_cell_take_the_place_of_a_kinds_own() -> None:
+    kind = ReaderBesideWriters(seconds=2.0)
+    cell = Cell(1, 0, "w", "none", 1, seconds=3.0, ramp_seconds=2.2)
+    assert with_times(kind, cell) == ReaderBesideWriters(seconds=3.0, ramp_seconds=2.2)
+    assert with_times(kind, Cell(1, 0, "w", "none", 1)) == kind

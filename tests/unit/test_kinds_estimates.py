@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, WorkloadKind, declared, overrides, typed
@@ -86,64 +87,28 @@ def test_the_estimated_time_of_every_kind() -> None:
             assert work.estimate_s() == pytest.approx(seconds, rel=1e-12), (kind, parameters)
 
 
-WITHOUT_TARGET = {
-    "command", "cpu-command", "fio-job", "fork-storm", "groups", "messaging", "mixed", "pipe",
-    "wakeup",
-}  # fmt: skip
-WITH_SPAN = {
-    "copy-beside-desktop", "database", "device-queue", "file-test", "newcomer",
-    "random-reads", "reader-beside-writers", "readers-together", "startup", "throttled-reads",
-    "weights",
-}  # fmt: skip
-
-
-def test_the_bytes_that_every_kind_uses() -> None:
-    for kind in set(ESTIMATES) - {"calls", "cached-reads"}:
-        used = 0 if kind in WITHOUT_TARGET else 80 * MIB
-        assert made(kind).used_bytes(80 * MIB) == used, kind
-    for kind in WITH_SPAN:
-        for span, used in ((0, 80 * MIB), (5000, 5000), (90 * MIB, 80 * MIB)):
-            assert made(kind, span_bytes=span).used_bytes(80 * MIB) == used, (kind, span)
+def test_what_every_kind_is(golden: Golden) -> None:
+    """Of a target of 80 MiB: the bytes it uses, also with a span; whether it writes; its needs."""
+    facts = ("needs_files", "brings_files", "bypasses_cache")
+    lines = []
+    for kind in sorted(ESTIMATES):
+        cls = KINDS[kind]
+        used = [made(kind).used_bytes(80 * MIB)] if kind != "calls" else []
+        if "span_bytes" in cls.__struct_fields__ and kind != "cached-reads":
+            spans = (5000, 90 * MIB)
+            used += [made(kind, span_bytes=span).used_bytes(80 * MIB) for span in spans]
+        said = ["writes"] if made(kind).writes() else []
+        said += [name for name in facts if getattr(cls, name)]
+        least = f"at least {cls.shortest_s:g} s"
+        lines.append("  ".join([f"{kind}:", f"uses {used}", least, *said]))
+    golden("kinds.txt", "\n".join(lines))
     cached = made("cached-reads", cached_bytes=5000)
     assert (cached.used_bytes(MIB), cached.used_bytes(4000)) == (5000, 4000)
     assert made("calls", block_bytes=300, calls=7).used_bytes(MIB) == 2100
     assert made("calls", block_bytes=300, total_bytes=1000).used_bytes(MIB) == 900
-    own = {name for name, cls in KINDS.items() if cls.used_bytes is not WorkloadKind.used_bytes}
-    assert not own & set(WITH_SPAN)
-
-
-READ_ONLY = {
-    "cached-reads", "calculation", "cpu-command", "device-queue", "device-timings", "disk",
-    "fork-storm", "groups", "host-queue", "live-load", "messaging", "mixed", "pipe", "random-reads",
-    "readers-together", "ssd", "throttled-reads", "wakeup", "weights",
-}  # fmt: skip
-
-
-def test_what_every_kind_says_of_itself() -> None:
-    """Whether it writes, needs a file system, brings its files, and bypasses the page cache."""
-    reads = {"calls": {"direction": "read"}}
-    writes = {"file-test": {"test": "mixed"}}
-    for kind in ESTIMATES:
-        assert made(kind, **writes.get(kind, {})).writes() == (kind not in READ_ONLY), kind
-    assert not made("calls", **reads["calls"]).writes()
-    assert not made("file-test", test="stride-read").writes()
-    kinds = [KINDS[name] for name in ESTIMATES]
-    assert {k.kind for k in kinds if k.needs_files} == {
-        "archive-extraction", "command", "fio-job", "startup",
-    }  # fmt: skip
-    assert {k.kind for k in kinds if k.brings_files} == {
-        "command",
-        "cpu-command",
-        "fio-job",
-        "live-load",
-    }
-    assert {k.kind for k in kinds if k.bypasses_cache} == {
-        "device-queue", "newcomer", "random-reads", "reader-beside-writers", "readers-together",
-        "trace-replay",
-    }  # fmt: skip
-    assert {k.kind: k.shortest_s for k in kinds if k.shortest_s != 0.4} == {
-        "reader-beside-writers": 0.8
-    }
+    assert not made("calls", direction="read").writes()
+    writing = {"read": False, "stride-read": False, "mixed": True, "rewrite": True}
+    assert {test: made("file-test", test=test).writes() for test in writing} == writing
 
 
 def test_what_a_kind_asks_for_beside_its_processes() -> None:

@@ -466,6 +466,11 @@ def test_programs_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ({"shell": "true", "extract": ["a:s=stdout~["]},
          "w: metric a: '[' is not a regular expression: error: unclosed character class", "Rust"),
         ({"shell": "true", "user": "no-such-user"}, "w: there is no user 'no-such-user'", "getent"),
+        ({}, "w: needs either argv or shell", ""),
+        ({"argv": ["true"], "shell": "true"}, "w: needs either argv or shell", ""),
+        ({"argv": ["/etc/passwd"]}, "w: /etc/passwd is not executable", ""),
+        ({"shell": "true", "stdin": "/no/such/file"}, "w: stdin /no/such/file is not a file", ""),
+        ({"shell": "true", "copy_in": "/no/such/tree"}, "w: /no/such/tree does not exist", ""),
     ],
 )  # fmt: skip
 def test_commands_that_cannot_be_started(parameters: Any, message: str, hint: str) -> None:
@@ -473,7 +478,7 @@ def test_commands_that_cannot_be_started(parameters: Any, message: str, hint: st
     with pytest.raises(SpecError) as error:
         kind.check("w")
     assert str(error.value).startswith(message)
-    assert hint in (error.value.hint or "")
+    assert error.value.hint and hint in error.value.hint
 
 
 def test_only_root_runs_a_command_as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:

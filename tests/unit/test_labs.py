@@ -1,6 +1,5 @@
 """Every lab is an experiment that the door would admit, and follows its study."""
 
-import json
 import os
 import re
 
@@ -10,7 +9,7 @@ from click.testing import CliRunner
 from schedlab.app.compare.comparison import Place
 from schedlab.app.measure import labs as app_labs
 from schedlab.app.measure.labs import SCALES, Wishes, lab_experiment, lab_named, labs
-from schedlab.app.tune.tune import setting_text
+from schedlab.app.targets import describe
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
@@ -36,59 +35,21 @@ def test_every_workload_of_a_lab_is_known_and_measures_its_metrics(name, scale):
         assert kind.used_bytes(spec.target.size_bytes) <= spec.target.size_bytes
 
 
-def test_the_block_size_lab_has_both_halves_and_a_mapping_without_msync():
-    spec = experiment("block-size", "full")
-    assert {c.settings["workload.mode"] for c in spec.candidates} == {"sync", "direct", "mmap"}
-    halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in spec.workloads]
-    assert halves.count((5 << 20, None)) == halves.count((None, 256)) == 7
-    assert spec.workloads[0].label == "same bytes 512 B"
-    small = experiment("block-size").workloads
-    assert len(small) == 6
-    assert {w.parameters["block_bytes"] for w in small} == {512, 4096, 16384}
-
-
-def test_the_iozone_lab_has_the_studys_layout():
-    spec = experiment("iozone-schedulers", "full")
-    assert len(spec.workloads) == 63
-    assert spec.stopping.blocks == 5
-    sizes = {work.parameters["record_bytes"] for work in spec.workloads}
-    assert sizes == {size << 10 for size in (8, 16, 32, 64, 128, 256, 512, 8192, 16384)}
-    assert all(typed(work).direct for work in spec.workloads)
-
-
-def test_the_quantum_lab_repeats_at_least_five_times():
-    assert all(lab_named("rr-quantum").scaled(scale)["sweep"]["repeat"] >= 5 for scale in SCALES)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_lab_does_what_its_study_and_its_labels_say(scale):
-    """Parameters by which the published study is repeated, at every scale."""
-    sweep = lab_named("rr-quantum").scaled(scale)["sweep"]
-    asked = {name: sweep[name] for name in ("slices_ms", "processes", "policy", "priority")}
-    assert asked == {"slices_ms": [1, 10, 100], "processes": 2, "policy": "rr", "priority": 10}
-    depths = {work.label: typed(work).device_commands() for work in works("ncq-depth", scale)}
-    assert depths == {
-        "served in order": 1, "4 commands in the disk": 4, "32 commands in the disk": 32
-    }  # fmt: skip
-    assert all(typed(work).depth == 32 for work in works("ncq-depth", scale))
-    controls = {work.label for work in works("device-timings", scale) if work.negative_control}
-    assert controls == {"cached reads"}
-    beside = {work.label: typed(work) for work in works("interference", scale)}
-    for label, count in (("start-up alone", 0), ("start-up beside readers and writers", 2)):
-        assert (beside[label].readers, beside[label].writers) == (count, count)
-    before, after = experiment("bfq-tunables", scale).candidates
-    assert dict(before.settings) == {"scheduler": "bfq"}
-    assert dict(after.settings) == {"scheduler": "bfq", "back_seek_max": 32768, "slice_idle": 2}
-    assert f"after is {setting_text(after.settings)}" in experiment("bfq-tunables", scale).notes
-
-
-def works(name, scale):
-    return experiment(name, scale).workloads
-
-
-def test_interference_tells_a_new_reader_from_a_steady_one():
-    kinds = {work.kind for work in experiment("interference").workloads}
-    assert {"newcomer", "reader-beside-writers", "startup"} <= kinds
+@pytest.mark.parametrize("name", sorted(set(labs()) - SIMULATED))
+def test_a_lab_does_what_its_study_and_its_labels_say(name, golden):
+    """Its settings and workloads at every scale: read the diff beside the published study."""
+    lines = []
+    for scale in SCALES:
+        spec = experiment(name, scale)
+        place = f"{describe(spec.target)} {spec.target.filesystem}".strip()
+        lines.append(f"# {scale}: {spec.stopping.blocks} blocks, {place}")
+        lines += [f"{each.label}: {each.settings}" for each in spec.candidates]
+        for work in spec.workloads:
+            control = " (negative control)" * work.negative_control
+            lines.append(f"{work.label}{control}: {work.kind} {work.metric} {work.parameters}")
+        lines += spec.notes
+    text = re.sub(r"'cpus': \[\d+\]", "'cpus': [N]", "\n".join(lines))
+    golden(f"labs/{name}.txt", text)
 
 
 def test_no_lab_says_what_comes_out():
@@ -145,8 +106,3 @@ def test_a_simulated_lab_refuses_what_it_would_not_heed(name):
     words = ["lab", "run", name, "--device", "/dev/sdz", "--dry-run", "--json"]
     with pytest.raises(SpecError, match=f"lab {name}: is simulated, so --device, --dry-run "):
         CliRunner().invoke(cli, words, catch_exceptions=False)
-
-
-def test_labs_are_listed_with_what_was_studied():
-    shown = CliRunner().invoke(cli, ["lab", "list", "--json"])
-    assert {row["name"] for row in json.loads(shown.stdout)} == set(labs())

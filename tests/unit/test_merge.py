@@ -79,29 +79,6 @@ def test_one_folder_twice_is_one_session(tmp_path):
         merge([first, first], tmp_path / "all")
 
 
-def test_an_experiment_of_several_sessions_opens_its_target_for_each(tmp_path, monkeypatch):
-    from contextlib import contextmanager
-
-    from schedlab.app.measure import measure
-
-    asked = experiment(stopping=Stopping(blocks=6, sessions=3))
-    folder = Folder.create(tmp_path / "r", asked, make_plan(asked), HOST)
-    opened = []
-
-    @contextmanager
-    def open_it(admitted, observer):
-        opened.append(len({run.block for run in folder.runs()}))
-        yield Steady()
-
-    monkeypatch.setattr(measure, "opened", open_it)
-    monkeypatch.setattr(measure, "explain", lambda *args: None)
-    measure.measure(Admitted(asked, Permission(), {}), folder)
-    assert opened == [0, 2, 4]
-    by_block = {run.block: run.session for run in folder.runs()}
-    assert [len({by_block[b] for b in pair}) for pair in ((0, 1), (2, 3), (4, 5))] == [1, 1, 1]
-    assert len(set(by_block.values())) == 3
-
-
 def budgeted(path, session, seconds=0.75, budget_s=60.0):
     """A folder whose pilot block had the workload `gone` too, which the budget then omitted."""
     kind = ("file-test", "throughput_bytes_per_s", {"test": "read", "record_bytes": 4096})

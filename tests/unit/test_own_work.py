@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from schedlab.app.compare.own_work import OwnWork, metrics_of, workload_of
+from schedlab.app.compare.own_work import OwnWork, workload_of
 from schedlab.errors import HostError, SpecError
 from schedlab.host import settings
-from schedlab.kinds import declared, typed
+from schedlab.kinds import typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
 from schedlab.run.backends import cpu_policy
@@ -186,39 +186,6 @@ def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
     assert "was not written by this run" in gates[0].detail
 
 
-def test_the_first_metric_decides():
-    work = OwnWork(["/bin/true"], metrics=["cpu", "n:1/s=stdout~(.*)", "elapsed"])
-    workload = workload_of(work)
-    assert workload.metric == "cpu_s"
-    assert workload.secondary[:2] == ("n", "elapsed_s")
-    assert declared([workload])["n"].higher_is_better
-    assert workload_of(OwnWork(["/bin/true"])).metric == "elapsed_synced_s"
-    with pytest.raises(SpecError, match="named twice"):
-        metrics_of(["cpu", "cpu"])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "why"),
-    [
-        ({}, "needs either argv or shell"),
-        ({"argv": ["true"], "shell": "true"}, "needs either argv or shell"),
-        ({"argv": ["ls -l | wc"]}, "one word with spaces"),
-        ({"argv": ["/no/such/program"]}, "is not found"),
-        ({"argv": ["/etc/passwd"]}, "is not executable"),
-        ({"argv": ["true"], "user": "nobody-of-that-name"}, "there is no user"),
-        ({"argv": ["true"], "stdin": "/no/such/file"}, "is not a file"),
-        ({"argv": ["true"], "extract": ["a:s=stdout~("]}, "not a regular expression"),
-        ({"argv": ["true"], "extract": ["a:s=stdout~(a)(b)"]}, "has 2 groups"),
-        ({"argv": ["true"], "extract": ["a:s=stdout~(a)", "a:s=stdout~(b)"]}, "called 'a'"),
-        ({"argv": ["true"], "copy_in": "/no/such/tree"}, "does not exist"),
-    ],
-)
-def test_bad_commands_are_refused_before_anything_happens(parameters, why):
-    with pytest.raises(SpecError, match=why) as error:
-        typed(Workload("w", "command", "elapsed_s", parameters)).check("w")
-    assert error.value.hint
-
-
 def test_policies_are_read_as_typed():
     text = "other,batch,rr:8ms,fifo:priority=20,other:slice=3ms,nice=5,other:weight=50"
     labels = [each.label for each in parse_policies(text)]
@@ -285,22 +252,6 @@ def test_requests_that_were_not_finished_make_a_quantile_a_bound():
     assert taken([3.0], "only") == 3.0
 
 
-def test_another_program_or_tree_than_was_measured_is_reported(tmp_path):
-    program, tree = tmp_path / "program", tmp_path / "tree"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    tree.mkdir()
-    (tree / "a").write_text("1")
-    work = OwnWork([str(program)], parameters={"copy_in": str(tree)})
-    kind = typed(workload_of(work))
-    assert kind.notes("w") == ()
-    (tree / "a").write_text("2")
-    program.write_text("#!/bin/sh\ntrue\n")
-    assert [note.split(" ", 2)[2] for note in kind.notes("w")] == [
-        "is not the program measured first", "differs from the one measured first",
-    ]  # fmt: skip
-
-
 def test_no_secret_of_the_environment_is_stored(monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret")
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
@@ -337,18 +288,6 @@ def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     assert "fifo: ordinary tasks keep a share of each CPU: 5% by RT throttling" in line
     (tmp_path / "sched_rt_runtime_us").write_text("-1")
     assert notes("other,fifo") == []
-
-
-def test_nothing_after_the_dashes_is_an_error(monkeypatch, capsys):
-    from schedlab.cli import main
-
-    monkeypatch.setattr("sys.argv", ["schedlab", "compare", "--scratch", "1G", "--"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "there is no command after --" in capsys.readouterr().err
-    # A compressor that ends early is an error, not the end of schedlab without a word.
-    assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
 
 
 @pytest.fixture

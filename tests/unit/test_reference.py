@@ -2,19 +2,17 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from reference import FILES
 
 from schedlab.app.admit import admit
-from schedlab.app.measure.files import read_experiment, stopped_by
+from schedlab.app.measure.files import read_experiment
 from schedlab.app.measure.initial import as_file, write_initial
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
 from schedlab.run.admitted import Permission
-from schedlab.spec import Stopping
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,35 +71,6 @@ def test_two_readings_of_a_file_without_a_seed_differ_only_in_it(tmp_path):
     file = tmp_path / "mine.toml"
     write_initial(file)
     assert read_experiment(file).seed != read_experiment(file).seed
-
-
-def test_what_is_typed_replaces_when_a_file_stops(tmp_path):
-    file = tmp_path / "mine.toml"
-    write_initial(file)
-    experiment = read_experiment(file)
-    fixed = replace(experiment, stopping=Stopping(blocks=12, may_extend=24, sessions=2))
-    for typed, stopping in (
-        ({}, fixed.stopping),
-        ({"blocks": 5}, Stopping(blocks=10, sessions=2)),
-        ({"budget": 60.0}, Stopping(blocks=80, budget_s=60.0, sessions=2)),
-        ({"budget": 60.0, "blocks": 5}, Stopping(blocks=10, budget_s=60.0, sessions=2)),
-        ({"sessions": 4}, Stopping(blocks=24, sessions=4)),
-    ):
-        assert stopped_by(fixed, typed) == replace(fixed, stopping=stopping), typed
-    typed = {"blocks": 5, "budget": None, "sessions": None}
-    assert stopped_by(experiment, typed).stopping == Stopping(blocks=5)  # no budget any more
-    decided = replace(experiment, stopping=Stopping("until-decided"))
-    assert stopped_by(decided, {"blocks": 9}).stopping == Stopping("until-decided", 9)
-    with pytest.raises(SpecError, match="repeats a fixed plan"):
-        stopped_by(decided, {"sessions": 4})
-
-
-def test_a_parameter_in_the_wrong_place_is_shown_its_own(tmp_path):
-    file = tmp_path / "mine.toml"
-    file.write_text('[[workloads]]\nkind = "random-reads"\ndepth = 4\n')
-    with pytest.raises(SpecError, match="'depth' is a parameter of random-reads") as refused:
-        read_experiment(file)
-    assert refused.value.hint == "parameters = { depth = … }"
 
 
 def test_a_simulation_passes_the_door(tmp_path):

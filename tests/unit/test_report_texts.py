@@ -6,9 +6,13 @@ import ast
 import math
 import re
 import string
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from golden import Golden
 
 import schedlab
 from schedlab.errors import SpecError
@@ -61,53 +65,81 @@ def test_unknown_language_names_the_known_ones() -> None:
     assert "ru" in error.value.hint
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "shown"),
-    [
-        (61447.99 * 1024, "B/s", "62.9 MB/s"),
-        (2_140_000, "ns", "2.14 ms"),
-        (851, "ns", "851 ns"),
-        (0.00123, "s", "1.23 ms"),
-        (82.17, "s", "82.2 s"),
-        (354_000, "1/s", "354 k/s"),
-        (0.998, "", "0.998"),
-        (61447.99, "KiB/s", "61,448 KiB/s"),
-        (9999.6, "B/s", "10.0 kB/s"),
+def scaled(values: list[float], unit: str) -> str:
+    scale = Scale.fitting(values, unit)
+    return f"{scale.factor:g} {scale.unit}"
+
+
+def amount(ratio: float, end: words.End) -> str:
+    return words.amount(EN, math.log(ratio), end)
+
+
+def metric(name: str, title: str = "") -> str:
+    return EN.metric(METRICS.get(name) or Metric(name, "", True, title))
+
+
+# What writes a figure, and figures on both sides of every limit that it has.
+FORMATS: dict[Callable[..., object], list[tuple[Any, ...]]] = {
+    EN.quantity: [
+        (61447.99 * 1024, "B/s"), (2_140_000, "ns"), (851, "ns"), (0.00123, "s"), (82.17, "s"),
+        (354_000, "1/s"), (0.998, ""), (61447.99, "KiB/s"), (9999.6, "B/s"), (2.0, ""),
+        (999.7e3, "ns", 3), (999.7e3, "ns", 2), (999.4e3, "ns", 3), (995e3, "ns", 2),
+        (999.96e3, "ns", 4),
     ],
-)
-def test_quantities_are_scaled_for_people(value: float, unit: str, shown: str) -> None:
-    assert Texts("en").quantity(value, unit).replace("\u00a0", " ") == shown
-
-
-def test_one_scale_serves_a_column() -> None:
-    scale = Scale.fitting([800e6, 1.2e9], "B/s")
-    assert (scale.factor, scale.unit) == (1e6, "MB/s")
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"),
-        (512 << 10, "512 KiB"), ((1 << 20) - 1024, "1023 KiB"), (1 << 20, "1 MiB"),
-        (3 << 19, "1.5 MiB"), (1023 << 20, "1023 MiB"), (1 << 30, "1 GiB"), (5 << 29, "2.5 GiB"),
-        (2048 << 30, "2048 GiB"),
+    scaled: [
+        ([800e6, 1.2e9], "B/s"), ([999e3], "B/s"), ([1e6], "B/s"), ([0.99995e6], "B/s"),
+        ([1e3, 1e9], "B"), ([0, -5e3, math.inf], "ns"), ([], "1/s"), ([1e-9], "s"), ([5], "B/s"),
+        ([5], "B"), ([5], "ns"), ([5e9], "B"), ([5e9], "B/s"), ([5e9], "ns"), ([5e-3], "s"),
+        ([5e6], "1/s"), ([2.0], "widgets"),
     ],
-)  # fmt: skip
-def test_sizes(size: int, text: str) -> None:
-    assert size_text(size) == text
+    size_text: [
+        (0,), (1,), (1023,), (1024,), (1536,), (512 << 10,), ((1 << 20) - 1024,), (1 << 20,),
+        (3 << 19,), (1023 << 20,), (1 << 30,), (5 << 29,), (2048 << 30,), (1234567,), (1234567, 3),
+    ],
+    EN.figure: [
+        (1234.5,), (999.6,), (99.96,), (12.345,), (9.996,), (0.012345,), (1e-9,), (-4e-6,),
+        (1.2e-5,), (0.0,), (-2.5,), (math.nan,), (123456, 2), (0.0666, 2),
+    ],
+    EN.number: [(-0.004, 2), (-0.006, 2)],
+    RU.number: [(1234.5, 1)],
+    EN.about: [
+        (0,), (0.5,), (9.94,), (9.96,), (99.4,), (0.04,), (0.05,), (100,), (149,), (151,), (7169,),
+        (7200,), (7500,), (90000,),
+    ],
+    EN.percent: [
+        *((v, signed) for v in (0.0361, -0.0361, 0.00094, 0.00095, 0.994, 1.0, 8.9, 9, 0, 0.00001)
+          for signed in (True, False)),
+    ],
+    percent_decimals: [(v,) for v in (0, 0.09, 0.095, -99.9, 100)],
+    EN.margin: [(v,) for v in (0.02, 0.025, 0.95, 0.005, 0.0025, 0.01, 0)],
+    partial(words.share, EN): [
+        (0,), (0.0005,), (0.00094,), (0.00096,), (0.034,), (0.03,), (0.0994,), (0.0996,), (0.123,),
+        (1.0,), (1.4,), (1000,), (0.00002,), (0.00006,),
+    ],
+    amount: [
+        (1.1234, "point"), (1.1234, "up"), (1.1234, "low"), (1.0723, "up"), (1.0723, "low"),
+        (1.00042, "up"), (1.0996, "up"), (9.996, "up"), (1.995, "up"), (2.34, "point"),
+        (2.34, "up"), (16.9, "low"), (2.0, "point"), (12345, "up"), (1.0, "up"), (1e300, "point"),
+    ],
+    metric: [
+        ("latency_ns_p99",), ("latency_ns_p99_9",), ("reader_latency_ns_max",), ("wakeup_ns_p50",),
+        ("response_ns_mean",), ("mean_read_ms",), ("max_write_ncq_ms",), ("iops",),
+        ("odd_latency_ns_p50",), ("other_thing",), ("other", "a title"),
+    ],
+    record_bytes: [
+        ({"record_bytes": v},) for v in (4096, "8192", 1.0, 0, -1, "x", None)
+    ] + [({},)],
+}  # fmt: skip
 
 
-def test_sizes_have_six_digits_unless_fewer_are_asked() -> None:
-    assert (size_text(1234567), size_text(1234567, 3)) == ("1.17737 MiB", "1.18 MiB")
-
-
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [(4096, 4096), ("8192", 8192), (1.0, 1), (0, None), (-1, None), ("x", None), (None, None)],
-)
-def test_record_sizes(value: object, size: int | None) -> None:
-    assert record_bytes({"record_bytes": value}) == size
-    assert record_bytes({}) is None
+def test_figures_as_people_read_them(golden: Golden) -> None:
+    lines = [
+        f"{getattr(write, '__qualname__', 'share')}{values}: {write(*values)}"
+        for write, cases in FORMATS.items()
+        for values in cases
+    ]
+    golden("formats.txt", plain("\n".join(lines)).replace("\u202f", " "))
+    assert EN.duration(0.5) == "0.5\u00a0s"
 
 
 def test_tables_are_flattened() -> None:
@@ -128,80 +160,6 @@ def test_percentiles_are_upper_ends_of_their_bins() -> None:
     assert percentiles([], [0.5]) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (1234.5, "1,234"), (999.6, "1,000"), (99.96, "100"), (12.345, "12.3"), (9.996, "10.0"),
-        (0.012345, "0.0123"), (1e-9, "1.00e−9"), (-4e-6, "−4.00e−6"), (1.2e-5, "0.000012"),
-        (0.0, "0"), (-2.5, "−2.50"), (math.nan, "–"),
-    ],
-)  # fmt: skip
-def test_figures_have_three_digits(value: float, shown: str) -> None:
-    assert EN.figure(value) == shown
-    assert EN.figure(123456, 2) == "123,456" and EN.figure(0.0666, 2) == "0.067"
-    assert EN.number(-0.004, 2) == "0.00" and EN.number(-0.006, 2) == "−0.01"
-    assert plain(RU.number(1234.5, 1)).replace("\u202f", " ") == "1 234,5"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0 s"), (0.5, "0.5 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"),
-        (0.04, "less than 0.1 s"), (0.05, "0.1 s"), (100, "2 min"), (149, "2 min"),
-        (151, "3 min"), (7169, "119 min"), (7200, "2 h 0 min"), (7500, "2 h 5 min"),
-        (90000, "25 h 0 min"),
-    ],
-)  # fmt: skip
-def test_durations(seconds: float, shown: str) -> None:
-    assert plain(EN.duration(seconds)) == shown
-    assert plain(EN.about(seconds)) == (f"about {shown}" if seconds != 0.04 else shown)
-
-
-@pytest.mark.parametrize(
-    ("fraction", "signed", "unsigned"),
-    [
-        (0.0361, "+3.6 %", "3.6 %"), (-0.0361, "−3.6 %", "−3.6 %"), (0.00094, "+0.09 %", "0.09 %"),
-        (0.00095, "+0.1 %", "0.1 %"), (0.994, "+99.4 %", "99.4 %"), (1.0, "+100 %", "100 %"),
-        (8.9, "+890 %", "890 %"), (9, "× 10.0", "900 %"), (0, "0 %", "0 %"),
-        (0.00001, "0.00 %", "0.00 %"),
-    ],
-)  # fmt: skip
-def test_percentages(fraction: float, signed: str, unsigned: str) -> None:
-    assert plain(EN.percent(fraction)) == signed
-    assert plain(EN.percent(fraction, signed=False)) == unsigned
-    assert [percent_decimals(v) for v in (0, 0.09, 0.095, -99.9, 100)] == [1, 2, 1, 1, 0]
-    margins = [plain(EN.margin(v)) for v in (0.02, 0.025, 0.95, 0.005, 0.0025, 0.01, 0)]
-    assert margins == ["2 %", "2.5 %", "95 %", "0.5 %", "0.25 %", "1 %", "0 %"]
-
-
-@pytest.mark.parametrize(
-    ("value", "share"),
-    [(0, "0 %"), (0.0005, "0.05 %"), (0.00094, "0.09 %"), (0.00096, "0.1 %"), (0.034, "3.4 %"),
-     (0.03, "3 %"), (0.0994, "9.9 %"), (0.0996, "10 %"), (0.123, "12 %"), (1.0, "100 %"),
-     (1.4, "2.4×"), (1000, "1,001×"), (0.00002, "less than 0.01 %"), (0.00006, "0.01 %")],
-)  # fmt: skip
-def test_shares(value: float, share: str) -> None:
-    assert plain(words.share(EN, value)) == share
-
-
-def test_scales() -> None:
-    for values, unit, scale in (
-        ([999e3], "B/s", (1e3, "kB/s")), ([1e6], "B/s", (1e6, "MB/s")),
-        ([0.99995e6], "B/s", (1e6, "MB/s")), ([1e3, 1e9], "B", (1e6, "MB")),
-        ([0, -5e3, math.inf], "ns", (1e3, "µs")), ([], "1/s", (1, "/s")),
-        ([1e-9], "s", (1e-6, "µs")), ([5], "B/s", (1, "B/s")), ([5], "B", (1, "B")),
-        ([5], "ns", (1, "ns")), ([5e9], "B", (1e9, "GB")), ([5e9], "B/s", (1e9, "GB/s")),
-        ([5e9], "ns", (1e9, "s")), ([5e-3], "s", (1e-3, "ms")), ([5e6], "1/s", (1e6, "M/s")),
-        ([2.0], "widgets", (1, "widgets")),
-    ):  # fmt: skip
-        of = Scale.fitting(values, unit)
-        assert (of.factor, of.unit) == scale
-    assert plain(EN.quantity(2.0, "")) == "2.00"
-    turns = [plain(EN.quantity(value, "ns", digits)) for value, digits in (
-        (999.7e3, 3), (999.7e3, 2), (999.4e3, 3), (995e3, 2), (999.96e3, 4))]  # fmt: skip
-    assert turns == ["1.00 ms", "1.0 ms", "999 µs", "995 µs", "1.000 ms"]
-
-
 def test_nouns_and_their_forms() -> None:
     assert (EN.nouns("io"), EN.nouns("cpu")) == ("schedulers", "quanta")
     assert [plain(EN.counted("scope.blocks", n)) for n in (0, 1, 2)] == [
@@ -219,22 +177,6 @@ def test_nouns_and_their_forms() -> None:
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert (EN.maybe("scope.none", "x"), EN.maybe("column.mean", "x")) == ("x", "Mean")
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("latency_ns_p99", "p99 latency"), ("latency_ns_p99_9", "p99.9 latency"),
-        ("reader_latency_ns_max", "maximum reader latency"),
-        ("wakeup_ns_p50", "p50 wake-up latency"),
-        ("response_ns_mean", "mean response time"), ("mean_read_ms", "mean read response"),
-        ("max_write_ncq_ms", "maximum write response from NCQ entry"), ("iops", "I/O operations"),
-        ("odd_latency_ns_p50", "odd latency ns p50"), ("other_thing", "other thing"),
-    ],
-)  # fmt: skip
-def test_names_of_metrics(name: str, shown: str) -> None:
-    assert EN.metric(METRICS.get(name) or Metric(name, "", True)) == shown
-    assert EN.metric(Metric("other", "", True, "a title")) == "a title"
 
 
 def keys_in_the_source() -> list[re.Pattern[str]]:

@@ -15,7 +15,6 @@ from schedlab.errors import HostError, SpecError
 from schedlab.result import Result
 from schedlab.spec import Cell, GateFinding, Record, Run, Stopping, Workload
 from schedlab.spec.checked_line import encode
-from schedlab.spec.names import check_name, safe_name, safe_names
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.lines import LineFile
@@ -92,23 +91,6 @@ def test_a_damaged_line_is_named(folder):
     file.write_text(json.dumps({"block": "x"}) + "\n")
     with pytest.raises(SpecError, match=r"runs\.jsonl, line 1"):
         folder.runs()
-
-
-def test_three_failures_leave_a_cell_missing_and_no_more(folder):
-    for cell in folder.plan.cells:
-        if cell.block == 1 and cell.candidate == "none":
-            for attempt in (1, 2, 3):
-                folder.append(run_of(cell, status="discarded", attempt=attempt))
-        elif cell.block == 2 and cell.candidate == "none":
-            folder.append(run_of(cell, status="discarded"))
-            folder.append(run_of(cell, attempt=2))
-        else:
-            folder.append(run_of(cell))
-    record = folder.record()
-    missing = [c.key for c in folder.plan.cells if c.block == 1 and c.candidate == "none"]
-    assert record.missing_cells == tuple(sorted(missing))
-    assert {run.block for run in record.analysed_runs} == {0, 1, 2}
-    assert len(record.analysed_runs) == len(folder.plan.cells) - len(missing)
 
 
 def test_runs_that_all_failed_a_check_are_an_error_that_says_which(folder):
@@ -378,25 +360,3 @@ def test_a_kill_at_each_write_of_a_line_file_loses_nothing(tmp_path):
             assert after[: len(before)] == before
             assert [record["cell"] for record in after] == list(range(len(after)))
         assert died or call == "ftruncate"
-
-
-@pytest.mark.parametrize(
-    "bad", ["a\x00b", "a\x1b[31m", "a\nb", " ", "x" * 201, "a\u202eb", "\ud800"]
-)
-def test_names_with_control_characters_are_refused(bad):
-    with pytest.raises(SpecError, match=r"workloads\[0\]\.label: the name") as caught:
-        check_name(bad, "workloads[0].label")
-    assert caught.value.hint
-    str(caught.value).encode()  # printable anywhere
-
-
-def test_names_never_become_paths():
-    hostile = ["..", ".", "../../etc/passwd", "/abs", "a/b", "a_b", "A_b", "-rf", "", "\0", "é"]
-    names = safe_names(hostile)
-    assert len({name.lower() for name in names.values()}) == len(hostile)
-    for name in names.values():
-        assert name.isascii()
-        assert "/" not in name
-        assert name[0] not in ".-"
-    assert check_name("bfq:low_latency=0", "x") == "bfq:low_latency=0"
-    assert safe_name("bfq:low_latency=0") == "bfq_low_latency=0"

@@ -16,26 +16,6 @@ def search(seed=1, high=10**9):
     return Search(Space((SchedulerSpace("s", (tunable,)),)), DEFAULT, seed)
 
 
-def test_a_setting_that_misses_a_constraint_twice_gets_no_third_block():
-    """Also where it leads: it could never be the best, and would use up the others' time."""
-    tried = search()
-    first = tried.ask()
-    for block in range(2):
-        ask = tried.ask()
-        assert (ask.block, ask.challenger) == (block, first.challenger)
-        tried.tell(ask, Observation(difference=0.08, violation=0.1))
-    assert tried.challenger is None and tried.incumbent == 0
-    assert not tried.entries[first.challenger].feasible
-    assert tried.ask().challenger == first.challenger + 1
-
-
-def test_a_setting_that_meets_its_constraints_races_on():
-    tried = search()
-    for _ in range(2):
-        tried.tell(tried.ask(), Observation(difference=0.08, violation=-0.1))
-    assert tried.challenger == 1
-
-
 def test_two_runs_of_the_same_setting_that_differ_forbid_a_promotion():
     """The A/A runs show what a difference is worth: without them luck would be promoted."""
     for aa, incumbent in ((0.0, 1), (0.5, 0)):
