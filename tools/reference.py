@@ -172,7 +172,7 @@ def _rows(cls: type[WorkloadKind]) -> list[tuple[str, str, str]]:
 
 
 def _values(what: Mapping[str, Any]) -> str:
-    """What a JSON schema allows, in words."""
+    """The values that a JSON schema allows, in words."""
     if "enum" in what:
         return " \\| ".join(f"`{word}`" for word in what["enum"])
     if "anyOf" in what:

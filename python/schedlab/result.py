@@ -69,7 +69,7 @@ class Result:
 
     @cached_property
     def answer(self) -> Answer:
-        """What to take, and at most how far behind the best it can be."""
+        """The recommended candidate, and at most how far behind the best it can be."""
         return answer_of(self.record, self.asked_goal)
 
     def decision(self) -> Decision:
@@ -232,7 +232,7 @@ def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:
 
 
 def _guarantees(experiment: Experiment) -> dict[str, str]:
-    """What each candidate guarantees about what it writes, on the first workload that writes."""
+    """The guarantee of each candidate for its writes, on the first workload that writes."""
     if not any(key.startswith(OVERRIDE) for c in experiment.candidates for key in c.settings):
         return {}
     known = [workload for workload in experiment.workloads if workload.kind in KINDS]
@@ -386,7 +386,7 @@ def _frozen_goal(experiment: Experiment) -> Objective | None:
 
 
 def _question(record: Record, primary: Sequence[Samples]) -> dict[str, Any]:
-    """What the answer is asked, as arguments."""
+    """The arguments of `analyse.answer`."""
     experiment = record.experiment
     baseline = _baseline(record, primary)
     has_aa = experiment.aa_arm and baseline == experiment.baseline

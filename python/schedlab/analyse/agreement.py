@@ -11,12 +11,12 @@ AgreementCode = Literal["agree", "disagree", "open"]
 
 
 def recommended(answer: Answer) -> tuple[str, ...]:
-    """What is proven good to take: the best, or all within the margin; nothing while it is open."""
+    """The proven best candidate, or all within the margin; nothing while it is open."""
     return (answer.take,) if answer.code == "best" else answer.same
 
 
 def possible(answer: Answer) -> tuple[str, ...]:
-    """What is recommended, else all candidates that are not proven behind."""
+    """The recommended candidates, else all that are not proven behind."""
     cells = answer.cells[answer.counted[0]] if answer.counted else {}
     behind = {name for name, cell in cells.items() if cell.low > 0}
     return recommended(answer) or tuple(n for n in answer.candidates if n not in behind)

@@ -46,7 +46,7 @@ from schedlab.spec.answer import (
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the samples; the arguments of `answer`."""
+    """The arguments of `answer`."""
 
     labels: tuple[str, ...]
     baseline: str
@@ -86,7 +86,7 @@ def answer(
     by_boot: bool = False,
     among: int = 1,
 ) -> Answer:
-    """What to take, from the primary metric of every workload.
+    """The answer from the primary metric of every workload.
 
     `samples`: one entry per workload; `secondary`: further metrics of the same workloads, which
     may be a price. `aa` names the baseline and its A/A arm, `margin` is the difference that does
@@ -433,7 +433,7 @@ class Study:
         return wild_run([self.pairs[i].row for i in parts], choice.bound, again, self.blocks)
 
     def _used(self) -> tuple[Unit, Scope]:
-        """What was repeated, and what the answer holds for."""
+        """The repeated unit, and the scope of the answer."""
         rows = [p.row for p in self.pairs]
         if not self.question.blocked:
             return "runs", "runs"

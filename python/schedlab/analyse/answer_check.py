@@ -13,7 +13,7 @@ TOUCHING = 1e-9
 
 
 def check(answer: Answer) -> list[str]:
-    """What contradicts what, in English; empty for a sound answer."""
+    """Contradictions in an answer, in English; empty for a sound one."""
     return [*_cells(answer), *_bound(answer), *_code(answer), *_parts(answer)]
 
 
@@ -48,7 +48,7 @@ def _bound(answer: Answer) -> Iterator[str]:
 
 
 def _code(answer: Answer) -> Iterator[str]:
-    """What the code says holds in the cells."""
+    """Contradictions between the code of an answer and its cells."""
     code, take, base = answer.code, answer.take, answer.base
     low = {
         label: [c.low for row in answer.counted if (c := answer.cell(row, label)) is not None]

@@ -1,4 +1,4 @@
-"""What to take: the candidate with the smallest largest loss, or the baseline; arrays and a code.
+"""The choice of the candidate with the smallest largest loss, or the baseline; arrays and a code.
 
 The answer speaks of the largest loss over the counted rows, never of a mean: a mean depends on
 the list of the workloads.
@@ -132,6 +132,6 @@ def _code(
 
 
 def others(sure: Floats, take: int, allowed: Booleans) -> float:
-    """What every other candidate loses somewhere at least."""
+    """The least loss that every other candidate has somewhere."""
     rest = [sure[i] for i in np.flatnonzero(allowed) if i != take]
     return float(min(rest, default=0.0))

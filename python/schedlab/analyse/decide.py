@@ -20,7 +20,7 @@ class Decision:
 
 
 def decision(answer: Answer, stopping: Stopping) -> Decision:
-    """What to do after the blocks of `answer`.
+    """Whether to go on after the blocks of `answer`.
 
     Decided is what is proven the best, or within the margin of it; precise a bound up to
     `stopping.precision` (a share).

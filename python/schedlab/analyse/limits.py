@@ -1,4 +1,4 @@
-"""What a careful reader must know before believing the figures of an answer: its flags."""
+"""Limits of the figures of an answer: its flags."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _changing_pairs(own: Floats, slopes: Floats, x: Floats) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CarryOver:
-    """What each candidate does to its follower (k, logs), the F-test, the adjusted means (k)."""
+    """Effects of each candidate on its follower (k, logs), the F-test, the adjusted means (k)."""
 
     effects: Floats
     p: float

@@ -231,7 +231,7 @@ def _step(values: Floats) -> float:
 
 
 def _rounding(raw: Floats, k: int, aa: int | None, step: float) -> Floats:
-    """What a candidate whose values scatter by less than half a step adds to each half-width.
+    """The addition to each half-width of a candidate that scatters by less than half a step.
 
     Rounding does not average out: its true mean is anywhere within half a step `g` of its value
     v, which is −ln(1 − g/2v) at most.

@@ -1,4 +1,4 @@
-"""What goes with an ordered size (of a record, block or buffer, of a queue): knees, cost per call.
+"""Figures over an ordered size (of a record, block, buffer or queue): knees, cost per call.
 
 A family is a set of workloads, or of candidates, that differ in nothing but one size.
 """

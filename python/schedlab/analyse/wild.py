@@ -72,7 +72,7 @@ def _wildest(row: RowData) -> tuple[int, int, float] | None:
 
 
 def residuals_from_medians(row: RowData) -> Floats:
-    """What is left of each run without the median of its block, then of its arm.
+    """The residual of each run without the median of its block, then of its arm.
 
     Of two arms the median of a block says nothing of either: there the arm's alone counts.
     """

@@ -1,1 +1,1 @@
-"""What a command does, without a terminal: admit, create, run, resume, extend. The Python API."""
+"""Commands without a terminal: admit, create, run, resume, extend. The Python API."""

@@ -66,7 +66,7 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
 
 
 def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> Admitted:
-    """What was admitted, with other candidates: its target, workloads and consents stay.
+    """An admitted experiment with other candidates: its target, workloads and consents stay.
 
     For a search that tries settings while the target is open.
     """
@@ -203,7 +203,7 @@ def _check_settings(candidate: Candidate, experiment: Experiment) -> None:
 
 
 def _check_trust(admitted: Admitted) -> None:
-    """What a file from elsewhere asks for needs a yes: its programs, devices and queues."""
+    """Refuse the programs, devices and queues of a file from elsewhere without a yes."""
     if admitted.permission.trust:
         return
     target = admitted.experiment.target

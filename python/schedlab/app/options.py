@@ -1,4 +1,4 @@
-"""What was typed, as the project's nouns: place, permission, load, own work, design, experiment.
+"""Typed options as the project's nouns: place, permission, load, own work, design, experiment.
 
 Every function takes the options of a command as a mapping from their names to parsed values, and
 knows no terminal; notes for the user go to `report`.
@@ -54,13 +54,13 @@ def load_of(typed: Typed) -> Load:
 
 
 def _fields(noun: type[Any], typed: Typed) -> dict[str, Any]:
-    """What was typed of the fields of a noun."""
+    """The typed options that are fields of a noun."""
     names = [field.name for field in dataclasses.fields(noun)]
     return {name: typed[name] for name in names if typed.get(name) is not None}
 
 
 def permission_of(place: Place) -> Permission:
-    """What the target options agree to; holds the device of --destroy-data from now on."""
+    """The consent of the target options; holds the device of --destroy-data from now on."""
     over, device = place.allow_unknown_data, place.destroy_data
     return permission(device, trust=True, in_use=place.read_only, allow_unknown_data=over)
 

@@ -1,4 +1,4 @@
-"""What an experiment would do: its plan, what it writes and runs, every setting, and the time."""
+"""A preview of an experiment: its plan, its writes and programs, every setting, and the time."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def check_switch(experiment: Experiment) -> None:
 
 
 def places_of(queues: tuple[str, ...], kinds: Iterable[WorkloadKind]) -> list[settings.Place]:
-    """What names of settings mean on each queue; a command has a control group of ours."""
+    """The settings by name on each queue; a command has a control group of ours."""
     works = tuple(kinds)
     is_command = bool(works) and all(isinstance(kind, Command) for kind in works)
     group = (lambda controller: NEW_GROUP) if is_command else None

@@ -1,4 +1,4 @@
-"""What an experiment's target means on this machine: its queues, what is written, what is refused.
+"""An experiment's target on this machine: its queues, what is written, what is refused.
 
 Nothing is opened for writing here and nothing is changed.
 """

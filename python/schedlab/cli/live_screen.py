@@ -1,4 +1,4 @@
-"""What a live experiment shows while it runs: one screen on a terminal, else a line a period."""
+"""The progress of a live experiment: one screen on a terminal, else a line a period."""
 
 from __future__ import annotations
 

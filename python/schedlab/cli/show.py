@@ -1,4 +1,4 @@
-"""What commands print: messages, progress, the verdict, a preview."""
+"""Output of commands: messages, progress, the verdict, a preview."""
 
 from __future__ import annotations
 

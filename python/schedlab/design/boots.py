@@ -24,7 +24,7 @@ _HINT = "write LABEL=KERNEL cmdline='WORDS', e.g. 'one-cpu=6.1.0-18-amd64 cmdlin
 
 @dataclass(frozen=True)
 class BootKind:
-    """What is booted: a kernel by its release, with words after its usual command line."""
+    """A kernel by its release, with words after its usual command line."""
 
     label: str
     kernel: str
@@ -56,7 +56,7 @@ class BootPlan:
         return number // len(self.kinds)
 
     def kind_of(self, number: int) -> BootKind:
-        """What a boot of the plan boots."""
+        """The kernel of a boot of the plan."""
         orders = Orders(len(self.kinds), random.Random(f"{self.experiment.seed}/boots"))
         return self.kinds[orders.of_block(self.round_of(number))[number % len(self.kinds)]]
 
@@ -66,13 +66,13 @@ class BootPlan:
         return f"{names[self.kind_of(number).label]}/{self.round_of(number) + 1:03d}"
 
     def experiment_of(self, number: int) -> Experiment:
-        """What a boot measures: all boots of a round have the same seed."""
+        """The experiment of a boot: all boots of a round have the same seed."""
         return replace(
             self.experiment, seed=cell_seed(self.experiment.seed, self.round_of(number), "boots")
         )
 
     def label(self, kind: BootKind, candidate: str) -> str:
-        """What a candidate of the experiment is called in the joined result."""
+        """The label of a candidate of the experiment in the joined result."""
         return f"{kind.label} {candidate}" if len(self.experiment.candidates) > 1 else kind.label
 
     @property

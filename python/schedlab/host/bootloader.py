@@ -30,7 +30,7 @@ _LINUX = re.compile(r"\s*linux(?:16|efi)?\s+(\S+)(.*)")
 
 
 class Bootloader(Protocol):
-    """What chooses the next kernel."""
+    """The program that chooses the next kernel."""
 
     def check(self, label: str, kernel: str, cmdline: str) -> str:
         """The entry of this kernel with these words ("": it has no name). SpecError or HostError
@@ -243,7 +243,7 @@ def write_file(path: Path, text: str) -> None:
 def _output(
     *command: str, may_fail: bool = False, environment: dict[str, str] | None = None
 ) -> str:
-    """What a program printed; HostError with its last line where it fails."""
+    """The output of a program; HostError with its last line where it fails."""
     try:
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, errors="replace",

@@ -1,4 +1,4 @@
-"""What a plan of boots has changed that outlives a reboot, and how it is undone."""
+"""Changes by a plan of boots that outlive a reboot, and how to undo them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def held_file(state: Path | None = None) -> Path:
 
 
 def held(state: Path | None = None) -> Held | None:
-    """What is noted; None where no plan is under way. HostError for a damaged note."""
+    """The note; None where no plan is under way. HostError for a damaged one."""
     file = held_file(state)
     try:
         data = decode(file.read_bytes().removesuffix(b"\n"))

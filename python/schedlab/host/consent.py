@@ -45,7 +45,7 @@ class Identity:
 
     @property
     def lasting_key(self) -> str:
-        """What stays the same over reboots, for notes about this device."""
+        """The identity over reboots, for notes about this device."""
         named = "/".join((self.serial, self.wwid, self.uuid)).strip("/")
         return f"{named or self.number}:{self.size_bytes}"
 
@@ -129,7 +129,7 @@ def objections(device: str | Path) -> tuple[str, ...]:
 
 
 def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
-    """What an engine may open for writing in place of `path`; HostError without a consent.
+    """The path that an engine may open for writing instead of `path`; HostError without a consent.
 
     A regular file, or one that does not exist yet, is itself; anything else is refused.
     """

@@ -34,7 +34,7 @@ _BLKID_NOTHING, _BLKID_FOUND = 2, 0
 
 
 def signatures(descriptor: int, size_bytes: int) -> list[str]:
-    """What libblkid names on an open device, at its start and where partitions usually begin."""
+    """Names by libblkid on an open device, at its start and where partitions usually begin."""
     program = shutil.which("blkid", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         return ["blkid is missing, so schedlab cannot check whether the device is empty"]

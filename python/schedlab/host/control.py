@@ -47,7 +47,7 @@ GATE = "knob-changed"
 
 @dataclass(frozen=True)
 class Applied:
-    """What a device was really set to.
+    """The settings that a device really got.
 
     `tunables` are the requested ones, with the effective values; `queue` is everything
     under `queue/` afterwards; `notes` say where the effective value differs from the typed one
@@ -510,7 +510,7 @@ class Control:
 
 
 def _accepted(path: Path, text: str, got: str, original: str = "") -> str:
-    """What a knob reads after a write; HostError where that is not what was written."""
+    """The value of a knob after a write; HostError where it is not the written one."""
     if knobs.accepts(got, text) or knobs.is_rounding(path, text, got):
         return got
     if path.name == "scheduler":

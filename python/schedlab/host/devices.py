@@ -33,7 +33,7 @@ def with_queues() -> tuple[str, ...]:
 
 
 def each_with_queue(look: Callable[[str], T], named: Iterable[str] = ()) -> dict[str, T]:
-    """What `look` gives for the named devices, else for all with a queue, by kernel name.
+    """`look` at the named devices, else at all with a queue, by kernel name.
 
     Of all, one that is removed meanwhile is left out, also if another one gets its name; a named
     one must be there.
@@ -55,7 +55,7 @@ def each_with_queue(look: Callable[[str], T], named: Iterable[str] = ()) -> dict
 
 
 def loop_schedulers() -> tuple[str, ...]:
-    """What a new loop device will offer, seen at any loop device there is."""
+    """The offer of a new loop device, read from any loop device there is."""
     for entry in sorted(knobs.SYS_BLOCK.glob("loop*")):
         if (entry / "queue" / "scheduler").exists():
             return knobs.offered(entry.name)

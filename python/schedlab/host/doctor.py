@@ -1,4 +1,4 @@
-"""What this machine can measure: for each fact what was found, what follows, what changes it.
+"""The abilities of this machine: for each fact the value, what follows, what changes it.
 
 Read only, works without root and on machines that lack half of it: a fact that cannot be found
 out is shown as unknown. One function per fact, listed in `FACTS`.
@@ -150,7 +150,7 @@ def _scheduler(name: str, root_disks: Collection[str]) -> Fact:
 
 
 def _queue(name: str) -> Iterator[Fact]:
-    """What a device reports about itself, and how many requests its driver takes."""
+    """The facts that a device reports about itself, and how many requests its driver takes."""
     known = facts.queue_facts(name)
     # A loop device repeats what the disk below it reports: that one is asked, no work is disturbed.
     hardware = (knobs.SYS_BLOCK / name / "device").exists()
@@ -390,7 +390,7 @@ def tools() -> Iterator[Fact]:
 
 
 def session() -> Iterator[Fact]:
-    """What dead sessions have left to restore, and which sessions are running."""
+    """Leftovers of dead sessions to restore, and the running sessions."""
     directory = journal.state_directory()
     paths = journal.sessions(directory)
     if not paths:

@@ -64,7 +64,7 @@ _TIMES = (
 
 @dataclass(frozen=True)
 class Emulation:
-    """What is to be emulated.
+    """The device to emulate.
 
     `model` is a shipped name or the path of a device file. `queue_depth` is the depth of the
     hardware queue: the model holds so many commands and the driver has so many tags (at least 4:
@@ -164,7 +164,7 @@ class Emulated(Scratch):
         self._server().ask("mark")
 
     def account(self) -> dict[str, Any]:
-        """What was served since `mark`, how late, how deep; see `Report` in crates/emulate."""
+        """Requests served since `mark`, how late, how deep; see `Report` in crates/emulate."""
         return self._server().ask("read")
 
     def hold(self, commands: int) -> None:
@@ -203,7 +203,7 @@ class Emulated(Scratch):
         return self.server is not None and self.server.is_alive()
 
     def gate_findings(self, account: Mapping[str, Any]) -> tuple[GateFinding, ...]:
-        """What makes a run on this device worthless, from its account; see emulated_facts."""
+        """Reasons to discard a run on this device, from its account; see emulated_facts."""
         return findings(account, self.facts)
 
     @contextlib.contextmanager
@@ -437,7 +437,7 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
 
 
 def _driver_facts(commands: int) -> dict[str, Any]:
-    """What the driver of a device that holds so many commands is given."""
+    """The driver's tags for a device that holds so many commands."""
     tags = min(max(commands, LEAST_TAGS), DEFAULT_TAGS)
     return {"tags": tags, "served_in_order": commands < LEAST_TAGS}
 

@@ -59,7 +59,7 @@ def calibrate(
 
 
 def predict(emulation: Emulation, depth: int) -> dict[str, float]:
-    """What the model gives for random 4 KiB reads without a kernel; modelled time."""
+    """The model's time of random 4 KiB reads without a kernel."""
     from schedlab import _core
 
     job = {"requests": 2000, "depth": depth, "record_bytes": 4096}
@@ -69,7 +69,7 @@ def predict(emulation: Emulation, depth: int) -> dict[str, float]:
 
 
 def measured_way_ns(path: str, server: Server, requests: int) -> int:
-    """What a program measures beyond the modelled time, one request at a time; the median of some
+    """The measured excess over the modelled time, one request at a time; the median of some
     batches, so that a moment in which the host was busy does not count."""
     ways = []
     for _ in range(WAY_BATCHES):

@@ -207,7 +207,7 @@ def virtualisation() -> dict[str, Any]:
 
 
 def device(name: str) -> dict[str, Any]:
-    """What a block device is, and everything under its `queue/`."""
+    """The identity of a block device, and everything under its `queue/`."""
     entry = knobs.SYS_BLOCK / name
     return {
         "model": text(entry / "device/model"),
@@ -224,7 +224,7 @@ def device(name: str) -> dict[str, Any]:
 
 
 def _schedulers(name: str) -> list[str]:
-    """What a device offers; nothing if it takes no scheduler or was removed since it was listed."""
+    """Schedulers that a device offers; none if it takes none or was removed since it was listed."""
     try:
         return list(knobs.offered(name))
     except (HostError, OSError):

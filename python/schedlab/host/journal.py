@@ -201,7 +201,7 @@ class Journal(_Locked):
         return os.fstat(self.descriptor).st_nlink == 0
 
     def content(self) -> Content:
-        """What the journal holds; from memory, where its owner has lost the file."""
+        """The entries of the journal; from memory, where its owner has lost the file."""
         return Content(tuple(self._written), False, ()) if self.is_gone() else read(self.path)
 
     def end_last_line(self) -> None:
@@ -269,7 +269,7 @@ def exists(directory: Path) -> bool:
 
 
 def read(path: Path) -> Content:
-    """What a journal holds; empty when there is none. RestoreError if unreadable."""
+    """The entries of a journal; empty when there is none. RestoreError if unreadable."""
     try:
         with open(_opened(path, os.O_RDONLY), "rb") as file:
             data = file.read()

@@ -1,4 +1,4 @@
-"""What entries of a journal must hold, and what they may name.
+"""The fields that entries of a journal must hold, and the paths that they may name.
 
 A journal is a file like any other: whatever it names, only settings of schedulers are written, and
 only things with our name are removed.

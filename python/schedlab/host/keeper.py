@@ -286,7 +286,7 @@ def _serve(listener: socket.socket, name: str, device: Emulated, since_s: float)
 
 
 def _lost(device: Emulated) -> list[str]:
-    """What would be lost with the device: what cannot be written back to the user's file."""
+    """Data that would be lost with the device: it cannot be written back to the user's file."""
     if device.facts["data"] in ("memory", "none"):
         return []
     try:

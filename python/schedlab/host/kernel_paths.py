@@ -1,4 +1,4 @@
-"""What the kernel prints about paths: mounts, swap areas, files of loop devices, control groups.
+"""Paths as the kernel prints them: mounts, swap areas, files of loop devices, control groups.
 
 A path is bytes. Here alone it becomes text, as Python decodes names of files, so that it leads to
 the same file again; and here alone the octal escapes of the kernel are decoded.
@@ -32,7 +32,7 @@ class Mount:
     super_options: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, str]:
-        """What a result stores of it."""
+        """The part that a result stores."""
         options = ",".join(self.super_options)
         facts = {"number": self.number, "source": self.source, "target": self.target,
                  "kind": self.kind, "options": self.options, "super_options": options}  # fmt: skip

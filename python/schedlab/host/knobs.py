@@ -45,7 +45,7 @@ _PAIRS = (("dirty_bytes", "dirty_ratio"), ("dirty_background_bytes", "dirty_back
 
 
 def read_value(path: str | Path) -> str:
-    """What a knob is set to: the bracketed word of a choice, else the text. OSError as is."""
+    """The value of a knob: the bracketed word of a choice, else the text. OSError as is."""
     file, key = keyed(path)
     text = file.read_text(encoding="utf-8", errors="replace").strip()
     if key:

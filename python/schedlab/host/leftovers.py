@@ -65,7 +65,7 @@ def forget(state: Path, path: str) -> None:
 
 
 def stale(state: Path) -> list[Leftover]:
-    """What sessions of this state directory have left behind that are gone, oldest path first."""
+    """Leftovers of dead sessions of this state directory, oldest path first."""
     leftovers: list[Leftover] = []
     try:
         files = sorted(_directory(state).iterdir())

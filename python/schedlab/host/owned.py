@@ -86,7 +86,7 @@ def attach_loop(index: int, backing: Path | int) -> bool:
 
 
 def name_of(descriptor: int) -> str:
-    """What the kernel calls an open file, `DIRECTORY/#INODE` if it never had a name."""
+    """The kernel's name of an open file, `DIRECTORY/#INODE` if it never had one."""
     return str(Path(f"/proc/self/fd/{descriptor}").readlink()).removesuffix(" (deleted)")
 
 

@@ -228,7 +228,7 @@ def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
 
 
 def _parts(entry: Path) -> tuple[str, ...]:
-    """What a device is made of: slaves, the cache of bcache, the paths of NVMe multipath."""
+    """The devices below a device: slaves, the cache of bcache, the paths of NVMe multipath."""
     names = [path.name for path in entry.glob("slaves/*")]
     names += [p.resolve().parent.name for p in entry.glob("bcache/cache/cache[0-9]*")]
     head = re.fullmatch(r"(nvme\d+)(n\d+)", entry.name)

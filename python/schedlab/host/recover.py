@@ -69,7 +69,7 @@ class Failure:
 
 @dataclass
 class Recovery:
-    """What the restoration did (or would do, with `dry_run`)."""
+    """The outcome of a restoration (with `dry_run`: of one that would be done)."""
 
     restored: list[Change] = field(default_factory=list)
     foreign: list[Change] = field(default_factory=list)

@@ -66,7 +66,7 @@ _GROUP = r"[\w@:-][\w.@:-]*(?:/[\w@:-][\w.@:-]*)*"
 
 @dataclass(frozen=True)
 class Place:
-    """What names mean here: the kernel's name of a device, and the control groups of the work.
+    """The scope of setting names: a device by the kernel's name, and the work's control groups.
 
     `group` gives the work's group of a controller (`io`, `cpu`); None where no command is measured.
     """
@@ -144,7 +144,7 @@ def name_of(path: Path) -> str:
 
 
 def read(path: Path) -> str:
-    """What a knob is set to; HostError that says why it cannot be read."""
+    """The value of a knob; HostError that says why it cannot be read."""
     try:
         return knobs.read_value(path)
     except PermissionError as error:

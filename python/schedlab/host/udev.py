@@ -63,7 +63,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Disk:
-    """What udev knows of a disk: kernel name, properties, and its directory in sysfs.
+    """A disk as udev knows it: kernel name, properties, and its directory in sysfs.
 
     `is_known`: udev has stored its properties, so that a missing one is empty.
     """
@@ -158,7 +158,7 @@ def queue_settings(
 def _set_properties(
     rule: Rule, holds: bool | None, properties: dict[str, str | None], root: Path
 ) -> None:
-    """What a rule makes of ENV and imports from the kernel command line; None: not known."""
+    """Apply a rule's ENV and its imports from the kernel command line; None: not known."""
     for token in rule.tokens:
         if token.key == "ENV" and not token.is_match:
             is_plain = holds is True and token.operator in ("=", ":=") and "$" not in token.value
@@ -212,7 +212,7 @@ def _holds(rule: Rule, target: Disk) -> bool | None:
 
 
 def _values(token: Token, target: Disk) -> list[str] | None:
-    """What a match is compared with; None for what is not known here."""
+    """The values that a match is compared with; None where they are not known here."""
     key, attribute = token.key, token.attribute
     if key == "ACTION":
         return ["add", "change"] if token.operator == "==" else [target.action]

@@ -29,7 +29,7 @@ def runs() -> bool:
 
 
 def objections(path: Path) -> list[str]:
-    """What is wrong with a rule file: by `udevadm verify` where it exists, else by our parser."""
+    """Errors in a rule file: by `udevadm verify` where it exists, else by our parser."""
     program_path = program()
     if program_path and _version(program_path) >= VERIFIES_FROM:
         process = _run([program_path, "verify", "--no-summary", str(path)])
@@ -61,7 +61,7 @@ def reload(names: Sequence[str], report: Callable[[str], None]) -> None:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """What a command of udev printed; without an answer it counts as failed, with the reason."""
+    """The output of a command of udev; without an answer it counts as failed, with the reason."""
     limit_s = 4 * WAIT_S
     try:
         return subprocess.run(

@@ -43,7 +43,7 @@ class WriteBack:
         )
 
     def failures(self, patience_s: float) -> list[str]:
-        """What could not be written back, in sentences; also that it took too long."""
+        """Failures to write back, in sentences; also that it took too long."""
         try:
             output, _ = self._process.communicate(timeout=patience_s)
             failures: list[str] = json.loads(output)

@@ -54,7 +54,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return True
 
     def guarantee(self) -> str:
-        """What is certain of the written data: `call` (on the device when a call returns), `end`
+        """The guarantee for written data: `call` (on the device when a call returns), `end`
         (when the run ends), `device` (in its cache), `memory`; "" where it does not matter.
         """
         return ""

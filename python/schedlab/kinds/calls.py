@@ -60,7 +60,7 @@ class Calls(WorkloadKind, frozen=True):
         return self.direction == "write"
 
     def guarantee(self) -> str:
-        """What the mode makes certain, for writes."""
+        """The guarantee of the mode, for writes."""
         usual = "device" if self.mode == "direct" else "memory"
         certain = {"buffered+fsync": "end", **dict.fromkeys(SYNCHRONOUS, "call")}
         return certain.get(self.mode, usual) if self.writes() else ""

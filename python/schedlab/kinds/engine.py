@@ -19,7 +19,7 @@ DOCTOR = "see `schedlab doctor` for what this machine allows"
 
 
 class JobWatcher(Protocol):
-    """What is called at every job of the engine."""
+    """The callback for every job of the engine."""
 
     def prepare(self, names: Sequence[str]) -> None:
         """A job with these groups is about to start."""

@@ -1,4 +1,4 @@
-"""What fio itself reads in a job file: sections, options and values, from its own parser.
+"""A job file as fio itself reads it: sections, options and values, from its own parser.
 
 `fio --parse-only --debug=parse` prints every option that it takes, with variables and included
 files resolved. That is held against a list of options and engines that measure; a job that has

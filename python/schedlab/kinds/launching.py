@@ -92,7 +92,7 @@ class Launching(WorkloadKind, frozen=True):
         )
 
     def liberties(self) -> str:
-        """What it may do beyond the usual, in words."""
+        """Its permissions beyond the usual ones, in words."""
         if self.confine == "nothing":
             return ", which nothing confines"
         return f", which may write to {', '.join(self.writable)}" if self.writable else ""

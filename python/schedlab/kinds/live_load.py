@@ -81,7 +81,7 @@ class LiveLoad(WorkloadKind, frozen=True):
 
 
 def group_name(group: str) -> str:
-    """What a control group is called: the last part of its path."""
+    """The name of a control group: the last part of its path."""
     return group.rstrip("/").rpartition("/")[2]
 
 

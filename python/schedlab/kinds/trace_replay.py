@@ -71,7 +71,7 @@ class TraceReplay(WorkloadKind, frozen=True):
     ramp_seconds: Seconds = 2.0
 
     def summary(self) -> dict[str, Any]:
-        """What is recorded, as `Scripts` of crates/formats; SpecError for what is no load."""
+        """The recording as `Scripts` of crates/formats; SpecError where it is no load."""
         return _read(self)[1]
 
     def writes(self) -> bool:
@@ -117,7 +117,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         self.summary()
 
     def notes(self, label: str) -> tuple[str, ...]:
-        """What is replayed, and what is not."""
+        """Sentences on the parts of the recording that are replayed, and those that are not."""
         return tuple(f"{label}: {line}" for line in self._notes())
 
     def _notes(self) -> Iterator[str]:
@@ -296,7 +296,7 @@ def _digest(path: Path, version: tuple[int, int]) -> str:
 
 
 def _version(path: Path) -> tuple[int, int]:
-    """What changes when a file does: for caches."""
+    """A key for caches: it changes when the file does."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
 

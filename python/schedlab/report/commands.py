@@ -1,4 +1,4 @@
-"""What a report says of commands: the line, its phases and user, how it was started, what was left
+"""Sentences about commands: the line, its phases and user, how it was started, what was left
 running, and which candidates reached the limit of time."""
 
 from __future__ import annotations

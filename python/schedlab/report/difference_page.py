@@ -78,7 +78,7 @@ class Recommended:
 
     @property
     def metric(self) -> Metric:
-        """What decides."""
+        """The primary metric."""
         metric = self.answer.rows[0].metric
         assert metric is not None
         return metric
@@ -128,7 +128,7 @@ def changed(
     sessions: tuple[int, int] | None = None,
     lang: str = "en",
 ) -> Beside:
-    """What changed from the first to the second; `answers` by candidate on the two results.
+    """Changes from the first to the second; `answers` by candidate on the two results.
 
     `machines` are the facts of the hosts that differ, each as it was and as it is. `sessions` of
     each, where one has so few that they are not the units.

@@ -109,6 +109,6 @@ def _inert(value: object) -> object:
 
 
 def printed(view: View) -> dict[str, Any]:
-    """What is printed, for programs that show it: the sentences and every table."""
+    """The printed report for programs that show it: the sentences and every table."""
     every = [first_table(view), *study_tables(view)]
     return {"headline": headline(view), "tables": [table.as_json() for table in every]}

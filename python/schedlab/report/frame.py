@@ -21,7 +21,7 @@ from schedlab.store.files import made
 
 @dataclass(frozen=True)
 class Page:
-    """What a page consists of: `headline` sentences, `kicker` above and `lead` lines below them.
+    """The parts of a page: `headline` sentences, `kicker` above and `lead` lines below them.
 
     `first` is the rest of the first screen as markup, `sections` are (name, title, markup).
     `code` is the code of the verdict, where the page has one.

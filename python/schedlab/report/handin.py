@@ -259,7 +259,7 @@ def _every_run(
 
 
 def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
-    """What each process of a run did on its CPUs."""
+    """The bursts of each process of a run on its CPUs."""
     workers = run.properties.get("workers", ())
     return [w for w in workers if isinstance(w, Mapping) and "cpu_burst_s" in w]
 

@@ -200,7 +200,7 @@ def _noun(view: View) -> str:
 
 
 def confidence(view: View) -> str:
-    """What the intervals and the margin mean."""
+    """The meaning of the intervals and the margin."""
     margin = words.amount(view.texts, view.answer.margin, "up")
     return view.texts("scope.confidence", confidence=view.confidence, margin=margin)
 

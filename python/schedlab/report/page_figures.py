@@ -53,7 +53,7 @@ def embedded(svg: str) -> str:
 
 
 def workloads_section(view: View) -> str:
-    """What was seen inside the runs of each workload."""
+    """Figures from inside the runs of each workload."""
     shown = [panel for row in view.primary[:CHARTS_MAX] if (panel := _workload(view, row))]
     if not shown:
         return ""

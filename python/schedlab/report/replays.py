@@ -1,4 +1,4 @@
-"""What a report says of replays: how a replay is beside the recording, and where to prove it."""
+"""Sentences about replays: how a replay differs from the recording, and where to prove it."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
 
 
 def measured(view: View) -> str:
-    """What was measured, where, how often; and what the answer does not hold for."""
+    """The work, machine and number of blocks; and what the answer does not hold for."""
     texts, answer, of = view.texts, view.answer, view.answer.population
     kind = view.experiment.kind
     workloads = texts.counted("scope.workloads", len(view.primary))

@@ -21,7 +21,7 @@ LISTED_MAX = 4
 
 
 def headline(view: View) -> list[str]:
-    """What to take and at most how far behind, then what it costs, a sentence each."""
+    """The recommendation with its bound, then its price, a sentence each."""
     answer, texts = view.answer, view.texts
     had = "have" if view.experiment.kind in ("io", "cpu") else "base"
     lines = [
@@ -52,7 +52,7 @@ def _among(view: View, sentence: str) -> str:
 
 
 def _guarantees(view: View) -> list[str]:
-    """What the candidates guarantee, and what to take among those that differ from the baseline."""
+    """The guarantees of the candidates, and what to take where these differ from the baseline's."""
     texts, lines = view.texts, []
     for of in view.answer.guarantees:
         names = texts.listed(of.candidates)
@@ -123,7 +123,7 @@ def _what(view: View) -> str:
 
 
 def _mix(view: View) -> list[str]:
-    """What the mix is made of, where the answer speaks of one."""
+    """The shares of the mix, where the answer speaks of one."""
     texts = view.texts
     parts = [row for row in view.answer.rows if row.role == "part" and row.share > 0]
     if view.mix is None or len(parts) < 2:
@@ -169,7 +169,7 @@ def change(view: View) -> str:
 
 
 def prices(view: View) -> list[str]:
-    """What the candidate that is taken loses on other rows: the largest, and how many more."""
+    """The losses of the recommended candidate on other rows: the largest, and how many more."""
     answer, texts = view.answer, view.texts
     if not answer.prices:
         return []
@@ -223,7 +223,7 @@ def _requirement(view: View, of: Requirement) -> str:
 
 
 def advice(view: View) -> str:
-    """What further blocks would bring, and how long they take; "" where there is no advice."""
+    """The gain from further blocks, and how long they take; "" where there is no advice."""
     of, texts = view.answer.advice, view.texts
     if of is None:
         return ""

@@ -1,4 +1,4 @@
-"""What to do next: one command that works as printed, with what it would show."""
+"""The next step: one command that works as printed, with what it would show."""
 
 from __future__ import annotations
 

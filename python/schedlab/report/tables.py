@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What people read, and the number behind it in the unit of its column.
+    """The text of a cell, and the number behind it in the unit of its column.
 
     `note` is a second line, such as the loss below a value, with its `tone`; `loss` is drawn.
     `unit` is that of the number where the column has none, because its rows have several.

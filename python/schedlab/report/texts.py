@@ -94,7 +94,7 @@ class Texts:
         return str(forms[min(1, len(forms) - 1)])
 
     def nouns(self, kind: str) -> str:
-        """What the candidates in this kind of experiment are, such as `schedulers`."""
+        """The noun for candidates in this kind of experiment, such as `schedulers`."""
         return str(self.entries[f"noun.{kind}"][-1])
 
     def number(self, value: float, decimals: int) -> str:

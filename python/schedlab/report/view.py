@@ -1,4 +1,4 @@
-"""What every form of the report is made of, worked out once from a record and its answer."""
+"""A record and its answer as every form of the report needs them, computed once."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ OVERHEAD_S = 0.1
 
 @dataclass(frozen=True)
 class Permission:
-    """What the user agreed to.
+    """The user's consent.
 
     `consents` hold the devices whose data may be destroyed. `trust` allows what a file from
     elsewhere asks for: its programs, and work on a device or on switched request queues. `in_use`

@@ -1,4 +1,4 @@
-"""What a candidate sets, on every layer: its queues, control groups, the machine, a command.
+"""Settings of a candidate on every layer: its queues, control groups, the machine, a command.
 
 Each candidate starts from the same state: the kernel's defaults of its scheduler, and of everything
 else that any candidate sets the value that was found. All is journalled, and goes back at the end.
@@ -120,7 +120,7 @@ class CandidateSettings:
         return effective, longest_s
 
     def _as_found_beside(self, wanted: Set[Path]) -> dict[Path, str]:
-        """What this candidate leaves alone, as it was found; of two views of one setting one."""
+        """Settings that this candidate leaves as they were; of two views of one setting one."""
         taken = {*wanted, *filter(None, map(knobs.companion, wanted))}
         found = {path: text for path, text in self._found.items() if path not in taken}
         return {

@@ -1,4 +1,4 @@
-"""What the kernel keeps a started program from: other block devices, or all files but the target's.
+"""Confinement of a started program: no other block devices, or no files but the target's.
 
 Built between fork and exec by crates/load/src/confine.rs. By default (`devices`) a program can open
 no block device but the held one; its files are its own affair. `files` holds these as well: only
@@ -48,7 +48,7 @@ class HeldDevice:
         return Path(f"/sys/dev/block/{self.major}:{self.minor}").resolve().name
 
     def order(self) -> dict[str, Any]:
-        """What crates/load/src/confine.rs takes."""
+        """The arguments of crates/load/src/confine.rs."""
         node, first = knobs.device_file(self.name), Path(self.typed).parts[2:3]
         is_name = self.typed.startswith("/dev/") and not _NOT_NAMES.intersection(first)
         link = self.typed if is_name and self.typed != str(node) else ""
@@ -57,7 +57,7 @@ class HeldDevice:
 
 
 class Wall:
-    """What holds all programs of a session. `missing` is why the kernel cannot; empty: it can."""
+    """Confinement of a session's programs. `missing` is why the kernel cannot; empty: it can."""
 
     def __init__(self, device: HeldDevice | None = None) -> None:
         self.device = device
@@ -87,7 +87,7 @@ class Wall:
         return is_wanted and not self.missing
 
     def facts(self, kind: Launching) -> Mapping[str, str]:
-        """What held a program, and why not more."""
+        """The confinement that a program had, and why not more."""
         if kind.confine == "nothing":
             return {"held": "nothing", "reason": "--unconfined"}
         if self.missing:

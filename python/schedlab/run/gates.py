@@ -111,7 +111,7 @@ class Watch:
         claimed: tuple[int, int] | None = None,
         cold_bytes: int = 0,
     ) -> tuple[GateFinding, ...]:
-        """What did not hold during the run that ends now; arguments as of `findings()`."""
+        """Broken conditions of the run that ends now; arguments as of `findings()`."""
         after = snapshot(self._counted)
         return (
             *findings(before.snapshot, after, claimed, cold_bytes),
@@ -190,7 +190,7 @@ def findings(
     claimed: tuple[int, int] | None,
     cold_bytes: int = 0,
 ) -> tuple[GateFinding, ...]:
-    """What did not hold between two snapshots.
+    """Conditions that did not hold between two snapshots.
 
     `claimed` are the (read, written) bytes that the workload moved past the page cache,
     or None where the cache may answer (buffered I/O). `cold_bytes` were read through a cold cache:

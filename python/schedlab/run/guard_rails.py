@@ -70,7 +70,7 @@ class Rails:
     _stuck_for_s: float = 0.0
 
     def see(self, second: Look) -> str:
-        """What was tripped by the end of this interval, in words; empty while nothing is."""
+        """The guard that this interval tripped, in words; empty for none."""
         if second.errors:
             return f"I/O errors: {second.errors} in {duration_text(second.at_s)}"
         waits = second.in_flight > 0 and not second.requests

@@ -307,7 +307,7 @@ def launch_cost_s(wall: Wall) -> float:
 
 
 def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> dict[str, Any]:
-    """What the compiled module starts, as JSON types."""
+    """The program for the compiled module, as JSON types."""
     program = program_path(launch.argv[0], launch.environment.get("PATH"))
     if program is None:
         raise HostError(
@@ -397,7 +397,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _refused(error: OSError, launch: Launch) -> HostError | GateError:
-    """What the kernel refused, and what helps."""
+    """The error for a program that the kernel refused, with what helps."""
     step, who = str(error.filename), f" as {launch.user}" if launch.user else ""
     what = {
         "program": (f"cannot execute {launch.argv[0]}{who}", "is it executable by that user?"),

@@ -1,4 +1,4 @@
-"""What a device did between two snapshots of a block capture, by group of processes and operation.
+"""Requests of a device between two snapshots of a block capture, by process group and operation.
 
 A snapshot counts from the start of its capture (crates/trace/src/blocks.rs); two of them, one
 subtracted from the other, are an interval.

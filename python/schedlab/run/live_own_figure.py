@@ -70,7 +70,7 @@ class OwnFigure:
 
 
 def _content(place: str) -> bytes | None:
-    """What a file or a page of this machine holds; None where it cannot be read."""
+    """The text of a file or a page of this machine; None where it cannot be read."""
     try:
         if not place.startswith(f"{PAGE}:"):
             return Path(place).read_bytes()

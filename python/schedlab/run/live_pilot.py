@@ -31,7 +31,7 @@ GUARD_FACTOR, GUARD_FOR_S = 10.0, 5.0
 
 @dataclass(frozen=True)
 class Switched:
-    """What was seen after one switch: seconds of the switch itself, and until the load settled.
+    """The effect of one switch: seconds of the switch itself, and until the load settled.
 
     `settled` is false where it had not by the end of the pilot.
     """
@@ -156,6 +156,6 @@ def usual_guards(baseline: Switched) -> tuple[str, ...]:
 
 
 def tripped_by(guards: Sequence[Guard], baseline: Switched) -> str:
-    """What of the guards the baseline itself would trip; empty for none."""
+    """Guards that the baseline itself would trip; empty for none."""
     rails = Rails([replace(guard, for_s=0.0) for guard in guards])
     return rails.see(baseline.figures)

@@ -1,4 +1,4 @@
-"""What went on beside a command on its device: reads that were not its own, and dirty pages that
+"""Other traffic on the device of a command: reads that were not its own, and dirty pages that
 reached the limit at which the kernel writes them out by itself."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs around a command: setup and cleanup once, prepare and conclude around each run."""
+"""Phases around a command: setup and cleanup once, prepare and conclude around each run."""
 
 from __future__ import annotations
 

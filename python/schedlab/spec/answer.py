@@ -177,7 +177,7 @@ class OfKind:
 
 @dataclass(frozen=True)
 class Answer:
-    """What to take, and what it can cost at most.
+    """The recommended candidate, and the bound on its loss.
 
     `take`: the candidate ("" for `nothing`); `base`: the baseline, which one has; `keeps` says
     that they are the same. `candidates` are all, in their order. `same`: those whose bound is

@@ -96,7 +96,7 @@ def _window_ms(engine: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _bins(engine: Mapping[str, Any]) -> list[Sequence[float]]:
-    """What the group completed over time, reads and writes."""
+    """Requests of the group that completed over time, reads and writes."""
     series = engine.get("series", {})
     return [*series.get("reads", ()), *series.get("writes", ())]
 

@@ -1,4 +1,4 @@
-"""What is found beside an answer: flags, its population, and figures for the pages.
+"""Findings beside an answer: flags, its population, and figures for the pages.
 
 Flag kinds and their values (beside `workload` and `candidates`):
 

@@ -51,7 +51,7 @@ def boot_of(session: str) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What one attempt at a cell gave: a line of `runs.jsonl`.
+    """The result of one attempt at a cell: a line of `runs.jsonl`.
 
     `metrics` are numbers by metric name (units in the names). `properties` are stated facts such
     as the engine, the effective quantum or the dispatching context. `raw` names files under

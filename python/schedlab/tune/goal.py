@@ -1,4 +1,4 @@
-"""What a search is after: the metric that decides, and constraints such as `latency_ns_p99<5ms`."""
+"""The goal of a search: the metric that decides, and constraints such as `latency_ns_p99<5ms`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def observed(
     constraints: Sequence[Constraint],
     runs: Iterable[Run],
 ) -> Observation | None:
-    """What the finished runs of a block showed; `labels`: challenger, incumbent, its A/A arm.
+    """The outcome of a block's finished runs; `labels`: challenger, incumbent, its A/A arm.
 
     None where the block says nothing: the incumbent has no value, or the challenger has none for
     a reason that is not its own.

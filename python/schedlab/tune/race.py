@@ -84,7 +84,7 @@ def interval(differences: Sequence[float], noise: Noise) -> Interval:
 
 
 def decide(differences: Sequence[float], noise: Noise, margin: float) -> Decision:
-    """What becomes of a challenger: an advantage within the margin is none."""
+    """The fate of a challenger: an advantage within the margin is none."""
     if not differences:
         return "more"
     estimate = interval(differences, noise)

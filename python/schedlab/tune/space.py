@@ -1,4 +1,4 @@
-"""What may be tuned: one table of tunables with range, scale and unit, and the space of a search.
+"""One table of tunables with range, scale and unit, and the space of a search.
 
 A range is where a setting can make sense; the limits of the kernel and the device are probed
 before the search (app/tune/tune.py). Meanings: Documentation/block in the kernel's sources.

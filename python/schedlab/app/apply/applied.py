@@ -111,7 +111,7 @@ def goes_with_scheduler(name: str) -> bool:
 
 
 def identity(device: str) -> str:
-    """What stays the same over reboots, `ATTRIBUTE:VALUE`: WWID, else serial, else `name:NAME`."""
+    """The identity over reboots, `ATTRIBUTE:VALUE`: WWID, else serial, else `name:NAME`."""
     block = knobs.CLASS_BLOCK / device
     for name in IDENTITIES:
         try:
@@ -124,7 +124,7 @@ def identity(device: str) -> str:
 
 
 def present_name(record: Applied) -> str:
-    """What the device of a record is called now; names may change at a boot."""
+    """The present name of a record's device; names may change at a boot."""
     if record.identity.startswith("name:") or identity(record.device) == record.identity:
         return record.device
     names = sorted(path.name for path in knobs.SYS_BLOCK.iterdir())
@@ -168,7 +168,7 @@ def remove_file(path: Path) -> None:
 
 
 def remove_traces(record: Applied) -> None:
-    """What a kill left beside our files, and the directories made for them, where empty."""
+    """Remove what a kill left beside our files, and the directories made for them, where empty."""
     for name in record.files:
         _remove_halves(Path(name))
     for name in sorted(record.made, key=len, reverse=True):
@@ -177,7 +177,7 @@ def remove_traces(record: Applied) -> None:
 
 
 def remove_half_records() -> None:
-    """What a kill left of records that were never there."""
+    """Remove what a kill left of records that were never complete."""
     _remove_halves(directory() / "*.json")
 
 

@@ -38,7 +38,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is applied: a candidate's settings, and the result that decided, if one did.
+    """The settings of a candidate to apply, and the result that decided, if one did.
 
     `caveats` say why the result may not hold here.
     """
@@ -410,7 +410,7 @@ def _unsure(setter: setters.Setter) -> str:
 
 
 def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]:
-    """What would be written, as lines."""
+    """The planned writes as lines."""
     records = [_onto(_record(name, choice, {}, {}), applied.find(name)) for name in names]
     records = _with_files(records, request)
     lines = []

@@ -26,7 +26,7 @@ def emulation_of(options: Mapping[str, Any]) -> Emulation:
 
 
 def kept_lines(devices: Sequence[Kept]) -> list[str]:
-    """What is up, and what each has served."""
+    """Every running device, and the requests that it has served."""
     lines = []
     for each in devices:
         lines.append(f"{each.name}: {each.line()}")

@@ -90,7 +90,7 @@ def knobs_of(values: Mapping[str, str]) -> dict[Path, str]:
 
 
 def planned(values: Mapping[str, str], persist: bool, root: Path) -> list[str]:
-    """What would be written, as lines."""
+    """The planned writes as lines."""
     wanted = {str(path): text for path, text in knobs_of(values).items()}
     lines = [f"{path} = {text}" for path, text in wanted.items()]
     earlier = applied.find(DEVICE)

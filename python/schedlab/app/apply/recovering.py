@@ -8,7 +8,7 @@ from schedlab.host import boots_held, journal, keeper, recover
 def recover_all(
     state_directory: str | None, dry_run: bool, forget_undo: bool = False
 ) -> recover.Recovery:
-    """What was restored, or (`dry_run`) would be; also what a reboot left behind.
+    """Restore, or list (`dry_run`), what dead sessions and a reboot left behind.
 
     `forget_undo` takes commands that dead sessions ran for undone, and runs no `undo`. Running
     sessions are not touched. RestoreError is up to the caller: `raise_if_failed`.

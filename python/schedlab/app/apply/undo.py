@@ -149,7 +149,7 @@ def _made_fresh(
 
 
 def _foreign(now: Mapping[str, str], known: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What neither was so before, nor is ours, nor the kernel's default: name -> value."""
+    """Values that are neither the old ones, nor ours, nor the kernel's defaults: name -> value."""
     return {
         name: value
         for name, value in now.items()
@@ -197,7 +197,7 @@ def status(root: Path = Path("/")) -> list[Status]:
 
 
 def status_lines(statuses: Sequence[Status]) -> list[str]:
-    """What `schedlab status` prints."""
+    """The lines of `schedlab status`."""
     lines = []
     for each in statuses:
         record = each.record
@@ -246,7 +246,7 @@ def _gone(record: Applied, device: str) -> str:
 
 
 def _ruled(record: Applied) -> dict[str, str]:
-    """What a rule or profile of ours sets at every boot."""
+    """Settings that a rule or profile of ours makes at every boot."""
     scheduler, _, tunables = record.setting.partition(":")
     pairs = (text.partition("=") for text in filter(None, tunables.split(",")))
     named = {applied.knob_name(record, key): value for key, _, value in pairs}
@@ -254,7 +254,7 @@ def _ruled(record: Applied) -> dict[str, str]:
 
 
 def _drift(wanted: Mapping[str, str], now: Mapping[str, str]) -> tuple[Drift, ...]:
-    """What differs; of another scheduler only its name: its tunables are its own."""
+    """Settings that differ; of another scheduler only its name: its tunables are its own."""
     drift = [
         Drift(key, value, now.get(key, "absent"))
         for key, value in wanted.items()

@@ -1,1 +1,1 @@
-"""What is compared: schedulers, CPU policies, modes, own work; and two results with each other."""
+"""Comparisons of schedulers, CPU policies, modes, own work; and of two results."""

@@ -1,4 +1,4 @@
-"""What changed between two results: their machines, their work, their candidates."""
+"""Changes between two results: their machines, their work, their candidates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MUST_AGREE = ("cpu.model", "cpu.usable", "virtualisation.virtual_machine", "cloc
 def environment_differences(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """What differs between two host.json, of all that can change a result."""
+    """Differences of two host.json, of all that can change a result."""
     return {
         name: (_at(first, name), _at(second, name))
         for name in (*REPORTED, *MUST_AGREE)
@@ -56,7 +56,7 @@ def require_same_work(first: Record, second: Record) -> None:
 
 
 def names_of(first: Path, second: Path) -> tuple[str, str]:
-    """What two folders are called: by their own names, if these differ."""
+    """Labels of two folders: their own names, if these differ."""
     one, other = first.resolve().name, second.resolve().name
     return (one, other) if one != other else ("first", "second")
 

@@ -31,7 +31,7 @@ BLOCKS = 12
 
 @dataclass(frozen=True)
 class OwnWork:
-    """What was typed: a command or a job file, metrics as typed, and the kind's parameters."""
+    """Typed work: a command or a job file, metrics as typed, and the kind's parameters."""
 
     argv: Sequence[str] = ()
     shell: bool = False

@@ -1,4 +1,4 @@
-"""What the user says of the workloads: shares of one mix, and hard requirements."""
+"""The user's weights of the workloads: shares of one mix, and hard requirements."""
 
 from __future__ import annotations
 

@@ -371,13 +371,13 @@ def _moved(plan: BootPlan, number: int, record: Record) -> Record:
 
 
 def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) -> dict[str, Any]:
-    """What all boots agree in, and the facts of each kind, from its first boot."""
+    """Facts that all boots share, and the facts of each kind, from its first boot."""
     kinds = {plan.kind_of(n).label: dict(records[n].host) for n in reversed(numbers)}
     return {**_common([record.host for record in records]), "boots": kinds}
 
 
 def _common(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is the same in all tables, and in the tables inside them."""
+    """The entries that are equal in all tables, and in the tables inside them."""
     common: dict[str, Any] = {}
     for key, value in tables[0].items():
         others = [table.get(key) for table in tables]

@@ -44,7 +44,7 @@ class Ask:
 
 @dataclass
 class HostState:
-    """What a playbook came to on one host; `output` is what its last command printed."""
+    """The result of a playbook on one host; `output` is that of its last command."""
 
     text: str = ""
     failed: bool = False

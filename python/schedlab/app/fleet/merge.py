@@ -59,7 +59,7 @@ def _host_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
-    """What all hosts agree in, and the facts of each."""
+    """Facts that all hosts share, and the facts of each."""
     first = records[0].host
     common = {key: value for key, value in first.items()
               if all(record.host.get(key) == value for record in records)}  # fmt: skip
@@ -107,7 +107,7 @@ def _require_same(first: Path, one: Record, path: Path, other: Record, hosts: bo
 
 
 def _stated(record: Record, free: Sequence[str]) -> dict[str, Any]:
-    """What two folders must agree in, as plain JSON: the experiment, and what its budget led to."""
+    """The part that two folders must share, as plain JSON: the experiment and its budget's plan."""
     experiment = to_json(record.experiment)
     kind = experiment["target"]["kind"]
     for name in free:

@@ -40,7 +40,7 @@ LABEL = "live load"
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: where, which candidates (the first is the baseline), how long."""
+    """Where to measure, which candidates (the first is the baseline), how long."""
 
     path: Path
     candidates: tuple[Candidate, ...]
@@ -58,7 +58,7 @@ class Question:
 
 
 def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Question:
-    """What was typed; the candidates are all that the queues offer unless some were named."""
+    """The typed options; the candidates are all that the queues offer unless some were named."""
     own = parse_output_metric(typed["metric"], of_live_load=True) if typed["metric"] else None
     if bool(command) != bool(own and not own.path):
         raise SpecError(
@@ -206,7 +206,7 @@ def _target(path: Path, below: QueueSet, switch: tuple[str, ...]) -> Target:
 
 
 def what_it_does(question: Question) -> list[str]:
-    """What the user agrees to, in words."""
+    """The user's consent in words."""
     below = queues_below(question.path)
     names = ", ".join(candidate.label for candidate in question.candidates)
     switches = blocks_of(question) * (len(question.candidates) + 1)

@@ -1,4 +1,4 @@
-"""What the load of a device is, whether a scheduler can matter to it, and how to find out.
+"""The load of a device, whether a scheduler can matter to it, and how to find out.
 
 Nothing is changed: the requests are counted for a while. `Next` is the command that would prove
 which scheduler is better, `Replay` those that replay the load elsewhere.
@@ -80,8 +80,8 @@ class Observed:
         return ["schedlab", "live", self.path, "--schedulers", ",".join(names)]
 
     def replay_commands(self) -> list[list[str]]:
-        """What records the load and replays it elsewhere, without a switch under it; none for a
-        file system on several devices, whose recordings would not be together.
+        """Commands that record the load and replay it elsewhere, without switching; none for
+        a file system on several devices, whose recordings would not be together.
         """
         if len(self.queues) > 1:
             return []

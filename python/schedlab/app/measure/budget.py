@@ -173,7 +173,7 @@ def ramps(record: Record) -> dict[str, float]:
 
 
 def pilot_runs(record: Record) -> list[PilotRun]:
-    """What the first block gave, for `design.planning`."""
+    """The figures of the first block, for `design.planning`."""
     works = {work.label: work for work in record.experiment.workloads}
     labels = {arm.label for arm in arms(record.experiment)}
     planned = {cell.key: cell.seconds for cell in record.plan.cells}

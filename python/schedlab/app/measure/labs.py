@@ -57,12 +57,12 @@ class Lab:
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """Its subject."""
         return str(self.data["title"])
 
     @property
     def study(self) -> str:
-        """What the published study did, on one line."""
+        """The method of the published study, on one line."""
         return " ".join(str(self.data["study"]).split())
 
     @property
@@ -122,7 +122,7 @@ def lab_named(name: str) -> Lab:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user changes of a lab: where it runs, the candidates, how often, the seed."""
+    """The user's changes of a lab: where it runs, the candidates, how often, the seed."""
 
     place: Place | None = None
     schedulers: str | None = None

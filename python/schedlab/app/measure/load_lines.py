@@ -9,7 +9,7 @@ from schedlab.kinds import latency
 
 
 def load_lines(group: Mapping[str, Any]) -> Iterator[str]:
-    """What matters in a line or two each, then notes for a careful reader."""
+    """The main figures in a line or two each, then notes for a careful reader."""
     seconds = group["elapsed_ns"] / 1e9
     closed = group["arrivals"] == "closed"
     for word in ("reads", "writes"):

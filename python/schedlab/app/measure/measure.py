@@ -128,7 +128,7 @@ def resume(
 def preview_of_rest(
     path: str | Path, *, blocks: int | None, budget_s: float | None, permission: Permission
 ) -> Preview:
-    """What `resume` would do; nothing is touched."""
+    """A preview of `resume`; nothing is touched."""
     from schedlab.app.preview import preview
 
     folder = Folder.open(Path(path))
@@ -243,7 +243,7 @@ def rules_of(folder: Folder, observer: Observer) -> Rules:
 
 
 def planned_lines(planning: Planning) -> list[str]:
-    """What the pilot block led to, in words."""
+    """The plan that follows from the pilot block, in words."""
     lines = []
     if planning.omitted:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")

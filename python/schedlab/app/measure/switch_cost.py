@@ -1,4 +1,4 @@
-"""What a context switch costs, and what that predicts for a quantum."""
+"""The cost of a context switch, and its prediction for a quantum."""
 
 from __future__ import annotations
 

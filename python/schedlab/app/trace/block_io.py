@@ -95,7 +95,7 @@ def record_device(
 
 
 def recorded_line(result: Mapping[str, Any], out: Path) -> str:
-    """What is in a recording and what is not, in words."""
+    """The contents of a recording and its gaps, in words."""
     text = f"{out}: {result['records']:,} requests"
     missing = {
         "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end"

@@ -22,7 +22,7 @@ def formats(*, writable: bool = False) -> list[str]:
 
 
 def stats(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the requests of `FILE[:FORMAT]` are like; `options` are those of reading a trace."""
+    """Statistics of the requests of `FILE[:FORMAT]`; `options` are those of reading a trace."""
     from schedlab import _core
 
     path, name = _split_format(file)
@@ -59,7 +59,7 @@ def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[s
 
 
 def converted_lines(document: Mapping[str, Any], to: str) -> list[str]:
-    """What was converted, then warnings."""
+    """The number of converted requests, then warnings."""
     counts = document["done"]
     lines = [
         f"{counts['requests']:,} requests from {document['format']} to {to}: {document['out']}"

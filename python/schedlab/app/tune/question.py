@@ -26,7 +26,7 @@ USUAL_WORKLOADS = ("steady-reader", "readers")
 
 @dataclass(frozen=True)
 class Options:
-    """What was typed; at most one of `maximise` and `minimise`."""
+    """The options of `tune` as typed; at most one of `maximise` and `minimise`."""
 
     schedulers: str = "all"
     maximise: str | None = None

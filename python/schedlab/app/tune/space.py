@@ -1,4 +1,4 @@
-"""What can be tuned on a device: its default, and every tunable tried at both ends."""
+"""The tunables of a device: its default, and every tunable tried at both ends."""
 
 from __future__ import annotations
 

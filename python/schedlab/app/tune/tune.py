@@ -60,7 +60,7 @@ BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
 @dataclass(frozen=True)
 class Question:
-    """What is tuned and how; `space` is by the table until it was probed on the device."""
+    """Device, settings and goal of a search; `space` is the table's until the device was probed."""
 
     space: Space
     constraints: tuple[Constraint, ...] = ()
@@ -109,7 +109,7 @@ class Tuning:
         return LineFile(self.path / TRIALS)
 
     def label(self, number: int) -> str:
-        """What an entry is called in plan, runs and reports."""
+        """The label of an entry in plan, runs and reports."""
         return entry_label(self.search.entries[number], self.base.baseline)
 
     def labels(self, ask: Ask) -> tuple[str, str, str]:

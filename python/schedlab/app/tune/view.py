@@ -1,4 +1,4 @@
-"""What is shown of a finished tuning run: the fresh verdict first, then how the search went."""
+"""The report of a finished tuning run: the fresh verdict first, then the course of the search."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class IoSession:
 
     @property
     def settings(self) -> CandidateSettings:
-        """What candidates set, with the values found when the first one was set."""
+        """Settings of the candidates, with the values before the first one."""
         if self._settings is None:
             work = None
             if self.commands:
@@ -421,7 +421,7 @@ def driver_tags(disk: str) -> int:
 
 
 def device_facts(disk: str | None) -> dict[str, object]:
-    """What the device reports while it is measured, for a run's properties."""
+    """Reports of the device while it is measured, for a run's properties."""
     if disk is None:
         return {}
     queue = knobs.queue_of(disk)

@@ -44,7 +44,7 @@ CPU_BOUND = 0.9
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What one unmeasured run showed, under the scheduler as found."""
+    """Findings of one unmeasured run, under the scheduler that was set before."""
 
     elapsed_s: float
     cpu_share: float

@@ -1,4 +1,4 @@
-"""What tells runs apart that have one label: other options, another disk.
+"""Differences between runs that have one label: other options, another disk.
 
 Runs of one candidate and workload are repetitions only where the same thing was measured. Options
 of the load that differ make other workloads. So does the subject (a disk, a file) where one

@@ -33,7 +33,7 @@ class Decimals:
 
     @property
     def note(self) -> str:
-        """What was assumed, if anything was."""
+        """The assumptions, if any."""
         text = self._example.get(",")
         return (
             f"decimals are separated by commas: {text} was read as {_pointed(text)}" if text else ""
