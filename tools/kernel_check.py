@@ -48,7 +48,7 @@ LIMITS = ("max_sectors_kb", "read_ahead_kb")
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckedCell:
     """One cell: processes (a preset or a file) on a device, and what it is about.
 
     `depth` is the number of commands that the driver lets into the device; `policy` the order in
@@ -73,23 +73,23 @@ Row = dict[str, list[tuple[float, float]]]
 
 RAISED = ("none", "bfq", "bfq:low_latency=0")
 CHECKS = (
-    Check(1, "random reads, all in the device, in order", "random32", depth=128),
-    Check(2, "random reads, four tags, in order", "random32"),
-    Check(3, "random reads, all in a device that sorts", "random32", "sptf", 32),
-    Check(4, "random reads, four tags, sorted twice", "random32", "sptf"),
-    Check(5, "three sequential readers", "readers3", schedulers=RAISED),
-    Check(6, "sequential and random reader together", "sequential-random", schedulers=RAISED),
-    Check(7, "three sequential readers, four at a time", "readers3-deep"),
-    Check(8, "random reader beside two writers", "reader-writers"),
-    Check(9, "buffered copy with fsync", "copy-buffered"),
-    Check(10, "I/O priorities of three readers", "levels", schedulers=("none", "bfq")),
-    Check(11, "two processes write small records", "small-writes"),
-    Check(12, "reader beside writers on flash", "reader-writers-deep", "fcfs", 32, USUAL,
+    CheckedCell(1, "random reads, all in the device, in order", "random32", depth=128),
+    CheckedCell(2, "random reads, four tags, in order", "random32"),
+    CheckedCell(3, "random reads, all in a device that sorts", "random32", "sptf", 32),
+    CheckedCell(4, "random reads, four tags, sorted twice", "random32", "sptf"),
+    CheckedCell(5, "three sequential readers", "readers3", schedulers=RAISED),
+    CheckedCell(6, "sequential and random reader together", "sequential-random", schedulers=RAISED),
+    CheckedCell(7, "three sequential readers, four at a time", "readers3-deep"),
+    CheckedCell(8, "random reader beside two writers", "reader-writers"),
+    CheckedCell(9, "buffered copy with fsync", "copy-buffered"),
+    CheckedCell(10, "I/O priorities of three readers", "levels", schedulers=("none", "bfq")),
+    CheckedCell(11, "two processes write small records", "small-writes"),
+    CheckedCell(12, "reader beside writers on flash", "reader-writers-deep", "fcfs", 32, USUAL,
           "sata-ssd", 20, 5.0),
 )  # fmt: skip
 
 
-def checks_of(text: str) -> list[Check]:
+def checks_of(text: str) -> list[CheckedCell]:
     """`1-4,7` as cells; SpecError for a number that there is not."""
     wanted: set[int] = set()
     for part in text.split(","):
@@ -106,7 +106,7 @@ def checks_of(text: str) -> list[Check]:
 
 def own_checks(
     processes: str, device: str, tags: int, policy: str, schedulers: str | None
-) -> list[Check]:
+) -> list[CheckedCell]:
     """A cell for each of the comma-separated files of processes; SpecError for a scheduler or a
     file that is none.
     """
@@ -116,13 +116,13 @@ def own_checks(
         if is_buffered(file):
             buffered_of(file, SIZE_BYTES)
     return [
-        Check(number, "processes of your own", file, policy, tags, names, device)
+        CheckedCell(number, "processes of your own", file, policy, tags, names, device)
         for number, file in enumerate(files, 1)
     ]
 
 
 def simulation_of(
-    check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
+    check: CheckedCell, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
 ) -> HostSimulation:
     """A cell in the simulator, with `settings` of crates/sim/src/host/settings.rs."""
     return HostSimulation(
@@ -142,7 +142,7 @@ def simulation_of(
 
 
 def model_run(
-    check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
+    check: CheckedCell, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
 ) -> list[dict[str, float]]:
     """Its figures by process."""
     run = simulation_of(check, scheduler, seconds, seed, settings).run()
@@ -150,7 +150,7 @@ def model_run(
 
 
 def measure(
-    control: Control, check: Check, seconds: float, blocks: int, report: Callable[[str], None]
+    control: Control, check: CheckedCell, seconds: float, blocks: int, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """Rows of a cell: scheduler, process, and what kernel and model gave in each block.
 
@@ -213,7 +213,7 @@ def _of(
 
 
 def run_cells(
-    checks: Sequence[Check],
+    checks: Sequence[CheckedCell],
     seconds: float,
     blocks: int,
     as_json: bool,
@@ -323,7 +323,7 @@ def ranked(rows: Sequence[Mapping[str, Any]]) -> list[Rank]:
     return ranks
 
 
-def table(check: Check, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def table(check: CheckedCell, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a cell: kernel, model, deviation, and the order of the schedulers."""
     slower = f", device {check.dilate}× slower" if check.dilate != 1 else ""
     lines = [

@@ -30,7 +30,7 @@ RATE = 220
 def experiment(device, group, ratio, folder):
     """(low, estimate, upper end) of the ratio of bfq's latency to that of none."""
     limits = dict.fromkeys(("none", "kyber", "mq-deadline"), RATE) | {"bfq": round(RATE / ratio)}
-    asked = live.Question(Path(device), parse_candidates("none,bfq"), 1.0, 36.0, wash_out_s=0.1)
+    asked = live.LiveRequest(Path(device), parse_candidates("none,bfq"), 1.0, 36.0, wash_out_s=0.1)
     with throttled_reader(device, group, limits):
         prepared = live.prepared(asked, lambda line: None)
         admitted = admit(prepared, Permission(in_use=True))

@@ -33,7 +33,7 @@ from typing import Any
 from schedlab.app.compare.comparison import Place, comparison
 from schedlab.app.tune import tune
 from schedlab.app.tune import view as tune_view
-from schedlab.app.tune.question import Options, question_of
+from schedlab.app.tune.question import TuneOptions, question_of
 from schedlab.design.io_families import Load
 from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Workload
@@ -74,7 +74,7 @@ def search(what: str, seed: int, out: Path) -> dict[str, Any]:
         )
         return Experiment(**{**vars(experiment), "workloads": (WORKLOADS[what],)})
 
-    options = Options(
+    options = TuneOptions(
         schedulers=SCHEDULER,
         minimise="newcomer_latency_ns_mean" if what == "injected" else None,
         budget_s=BUDGET_S[what],

@@ -10,7 +10,15 @@ from loops import needs_root
 
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
+from schedlab.app.apply.apply import (
+    Request,
+    ToApply,
+    apply,
+    choice_of,
+    planned,
+    rule_text,
+    warnings,
+)
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, knobs, setters, settings, udev
@@ -60,7 +68,7 @@ def tree(root):
 
 
 def choice(scheduler, **tunables):
-    return Choice(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
+    return ToApply(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
 
 
 def quiet(_):

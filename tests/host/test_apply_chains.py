@@ -13,7 +13,7 @@ import pytest
 
 from schedlab.app.apply import applied
 from schedlab.app.apply.applied import goes_with_scheduler
-from schedlab.app.apply.apply import Choice, Request, apply
+from schedlab.app.apply.apply import Request, ToApply, apply
 from schedlab.app.apply.undo import undo
 from schedlab.host import knobs, owned, settings
 from schedlab.spec import Candidate
@@ -25,7 +25,7 @@ MACHINE = {
     "thp": ("always", "madvise", "never"),
     "module.printk.time": ("Y", "N"),
 }
-FILES = {name: settings.resolve(name, "1", settings.Place())[0][0] for name in MACHINE}
+FILES = {name: settings.resolve(name, "1", settings.SettingScope())[0][0] for name in MACHINE}
 CHOICES = (
     ("none", {}),
     ("mq-deadline", {"fifo_batch": 3}),
@@ -75,7 +75,7 @@ class Chain:
         scheduler, tunables = self.rng.choice(CHOICES)
         if self.is_old or not self.is_applied:
             self.begin()
-        choice = Choice(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
+        choice = ToApply(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
         apply(choice, Request((self.name,)), lambda line: None)
         self.is_applied, self.is_old = True, False
         self.ours = knobs.snapshot(self.queue)
@@ -125,7 +125,7 @@ class Chain:
         value = self.rng.choice(MACHINE[name])
         for path in filter(None, (FILES[name], knobs.companion(FILES[name]))):
             self.first.setdefault(path, knobs.read_value(path))
-        apply(Choice(Candidate("m", {name: value})), Request(()), lambda line: None)
+        apply(ToApply(Candidate("m", {name: value})), Request(()), lambda line: None)
         self.set_to[FILES[name]] = value
 
     def write_machine(self):

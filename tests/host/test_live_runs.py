@@ -61,7 +61,7 @@ def live_command(device, folder, *options):
 def periods_by_candidate(device, cgroup, folder):
     """(candidate -> mean read latencies of its periods, events lost); bfq's take twice as long."""
     schedulers = parse_candidates("none,bfq")
-    question = live.Question(Path(device), schedulers, every_s=1.0, for_s=36.0, wash_out_s=0.1)
+    question = live.LiveRequest(Path(device), schedulers, every_s=1.0, for_s=36.0, wash_out_s=0.1)
     knobs.write_value(knobs.scheduler_file(device), "kyber")
     with throttled_reader(device, cgroup, {"none": 200, "bfq": 100, "kyber": 200,
                                            "mq-deadline": 200}):  # fmt: skip
@@ -99,7 +99,7 @@ def test_a_known_ratio_is_found(filled, cgroup, tmp_path):
 def test_a_foreign_switch_repeats_its_period_and_a_load_that_stops_ends_it(
     filled, cgroup, tmp_path
 ):
-    question = live.Question(
+    question = live.LiveRequest(
         Path(filled), parse_candidates("none,bfq"), every_s=1.0, for_s=36.0, wash_out_s=0.1
     )
     limits = dict.fromkeys(("none", "bfq", "kyber", "mq-deadline"), 200)
@@ -257,7 +257,7 @@ def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, 
 
 def test_a_baseline_that_trips_its_guard_and_an_idle_device_are_refused(filled, cgroup):
     def asked(*guards):
-        question = live.Question(
+        question = live.LiveRequest(
             Path(filled), parse_candidates("none,bfq"), 1.0, 36.0, wash_out_s=0.1, guards=guards
         )
         live.prepared(question, lambda line: None)

@@ -293,7 +293,7 @@ def test_a_zoned_device_gets_no_scheduler_that_reorders_its_writes(
         (queue / "zoned").write_text(f"{model}\n", encoding="ascii")
     zoned = model.startswith("host") and release == "6.9.7"
     for name in ("mq-deadline", "bfq", "none"):
-        choice = apply.Choice(Candidate(name, {"scheduler": name}))
+        choice = apply.ToApply(Candidate(name, {"scheduler": name}))
         request = apply.Request(("sdx",), dry_run=True)
         if zoned and name != "mq-deadline":
             with pytest.raises(HostError, match="sdx is a zoned device"):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.app.apply.apply import Choice, Request, apply
+from schedlab.app.apply.apply import Request, ToApply, apply
 from schedlab.app.apply.recovering import recover_all
 from schedlab.app.apply.undo import undo
 from schedlab.app.compare.comparison import Place
@@ -253,7 +253,7 @@ def test_a_governor_takes_its_preference_back():
                 assert now() == both(*expected[number]), number
                 assert control.check() == ()
         assert now() == found
-        apply(Choice(candidates[0]), Request(()), lambda line: None)
+        apply(ToApply(candidates[0]), Request(()), lambda line: None)
         assert now() == both(*expected[0])
         lines = []
         undo([], False, lines.append)
@@ -306,7 +306,7 @@ def test_a_kill_at_any_step_leaves_every_layer_as_it_was(loop, group, tmp_path, 
     mark, name = tmp_path / "mark", Path(loop).name
     knobs.write_value(knobs.queue_of(loop) / "scheduler", "bfq")  # groups have weights only then
     values = of_every_kind(group, mark)
-    place = settings.Place(name, lambda controller: group)
+    place = settings.SettingScope(name, lambda controller: group)
     files = {
         knobs.keyed(path)[0]
         for key, value in values.items() if settings.scope_of(key) in ("machine", "group")

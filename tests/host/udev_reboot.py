@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from schedlab.app.apply import apply as applying
-from schedlab.app.apply.apply import Choice, Request, apply, warnings
+from schedlab.app.apply.apply import Request, ToApply, apply, warnings
 from schedlab.app.apply.undo import status, undo
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
@@ -66,7 +66,7 @@ def main(device: str, udevadm: str) -> None:
         )
         seen = {"without us": booted(udevadm, queue)}
         before, rules, messages = knobs.snapshot(queue), files(), []
-        choice = Choice(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0}))
+        choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0}))
         planned: list[str] = []
         apply(choice, Request((device,), persist=True, dry_run=True), planned.append)
         seen["planned"] = planned

@@ -10,10 +10,10 @@ from schedlab.spec.answer import (
     Advice,
     Answer,
     CellAnswer,
+    DecisiveRun,
     Loss,
     Requirement,
     Row,
-    Wild,
 )
 from schedlab.spec.metrics import METRICS
 
@@ -164,7 +164,7 @@ NOTHING = Answer(
 )  # fmt: skip
 WILD = replace(
     FOR_NOW,
-    wild=Wild(3, "b", "w0", 997.0, True, "b", math.log(1.001), "best"),
+    wild=DecisiveRun(3, "b", "w0", 997.0, True, "b", math.log(1.001), "best"),
     bound=math.log(900),
     behind=math.log(3.1),
     cells={"w0": {"a": behind(2.0, 1, 1, 1.5), "b": behind(6.2, 3.1, 1, 900)}},

@@ -18,7 +18,7 @@ from schedlab.app.apply import applied, apply, undo
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied
-from schedlab.app.apply.apply import Choice, Request, choice_of, choice_of_result, rule_text
+from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result, rule_text
 from schedlab.app.apply.set_scheduler import set_scheduler
 from schedlab.host import knobs, setters, settings, udev
 from schedlab.result import Result
@@ -77,7 +77,7 @@ def result_of(
 def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result_of(monkeypatch)
     found = choice_of_result(tmp_path, anyway=False)
-    assert found == Choice(
+    assert found == ToApply(
         Candidate("bfq", {"scheduler": "bfq"}), str(tmp_path), "bfq is best"
     )  # fmt: skip
     (tmp_path / "experiment.toml").touch()
@@ -334,7 +334,7 @@ def test_settings_of_the_machine() -> None:
 def test_a_choice_is_divided_among_the_machine_and_disks() -> None:
     def divided(**named: Any) -> tuple[dict[str, str], dict[str, Any] | None]:
         candidate = Candidate("c", {k.replace("__", "."): v for k, v in named.items()})
-        machine, disks = apply._divided(Choice(candidate))
+        machine, disks = apply._divided(ToApply(candidate))
         return machine, dict(disks.candidate.settings) if disks else None
 
     assert divided(scheduler="bfq", low_latency=0) == ({}, {"scheduler": "bfq", "low_latency": 0})

@@ -17,7 +17,7 @@ from schedlab.app.measure import extraction
 from schedlab.app.trace import files as trace_files
 from schedlab.app.tune import question as tune_question
 from schedlab.app.tune import space as tune_space
-from schedlab.app.tune.question import Options, preview_lines, question_of, typed_question
+from schedlab.app.tune.question import TuneOptions, preview_lines, question_of, typed_question
 from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.kinds import source_tree
@@ -135,12 +135,12 @@ def offering(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("offering")
 def test_a_question_from_options() -> None:
-    base, question = question_of(Place(directory="/srv"), base_of, Options(budget_s=90.0))
+    base, question = question_of(Place(directory="/srv"), base_of, TuneOptions(budget_s=90.0))
     assert (base.title, base.aa_arm, base.margin) == ("Tuning all schedulers: reads", False, 0.02)
     assert [each.scheduler for each in question.space.schedulers] == ["none", "bfq"]
     assert (question.budget_s, question.seed, question.margin) == (90.0, 9, 0.02)
     assert (question.constraints, question.is_probed) == ((), False)
-    options = Options("bfq", minimise="latency_ns_p99", constraints=("iops>100",), margin=0.125,
+    options = TuneOptions("bfq", minimise="latency_ns_p99", constraints=("iops>100",), margin=0.125,
                       tunables=("slice_idle",))  # fmt: skip
     base, question = question_of(Place(), base_of, options)
     assert (base.title, base.baseline, base.margin) == ("Tuning bfq: reads", "bfq", 0.125)
@@ -148,16 +148,16 @@ def test_a_question_from_options() -> None:
     assert [t.name for t in question.space.schedulers[0].tunables] == ["slice_idle"]
     assert [(c.metric, c.limit) for c in question.constraints] == [("iops", 100.0)]
     assert question.margin == 0.125
-    both = Options(maximise="iops", minimise="latency_ns_p99")
+    both = TuneOptions(maximise="iops", minimise="latency_ns_p99")
     assert refused(question_of, Place(), base_of, both) == (
         "--maximise and --minimise cannot be used together", "use one of them"
     )  # fmt: skip
-    more = question_of(Place(), base_of, Options(maximise="iops"))[0]
+    more = question_of(Place(), base_of, TuneOptions(maximise="iops"))[0]
     assert more.workloads[0].metric == "iops"
-    assert refused(question_of, Place(), base_of, Options(maximise="latency_ns_p99"))[1] == (
+    assert refused(question_of, Place(), base_of, TuneOptions(maximise="latency_ns_p99"))[1] == (
         "--minimise"
     )  # fmt: skip
-    usual = Options()
+    usual = TuneOptions()
     assert (usual.schedulers, usual.budget_s, usual.margin) == ("all", 1800.0, 0.02)
 
 
@@ -192,7 +192,7 @@ def test_a_question_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("offering")
 def test_a_search_is_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = Options(constraints=("iops>100",), tunables=("slice_idle", "low_latency"),
+    options = TuneOptions(constraints=("iops>100",), tunables=("slice_idle", "low_latency"),
                       budget_s=90.0)  # fmt: skip
     base, question = question_of(Place(), base_of, options)
     admitted = SimpleNamespace(estimate_s=lambda label: 2.5, writes=(), notes=("his",))

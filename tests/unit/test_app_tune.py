@@ -18,7 +18,7 @@ pytest.importorskip("optuna")
 from schedlab.app.measure import measure
 from schedlab.app.tune import tune
 from schedlab.app.tune import view as tune_view
-from schedlab.app.tune.tune import Question, State, Tuning, Watcher, entry_label, setting_text
+from schedlab.app.tune.tune import State, Tuning, TuningRequest, Watcher, entry_label, setting_text
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import Outcome
@@ -28,7 +28,7 @@ from schedlab.spec import Candidate, Experiment, Run, Target, Workload
 from schedlab.store.folder import Folder
 from schedlab.tune.goal import Constraint
 from schedlab.tune.race import Interval
-from schedlab.tune.search import Ask, Entry, Observation
+from schedlab.tune.search import Contender, Match, Observation
 from schedlab.tune.space import SchedulerSpace, Settings, Space, Tunable
 
 # A tunable of the work itself needs no request queue.
@@ -52,13 +52,13 @@ def base_of(directory: Path, *labels: str) -> Experiment:
 
 def tuning_of(tmp_path: Path, *labels: str, **question: Any) -> Tuning:
     """A tuning run whose search knows its space, and no block yet."""
-    asked = Question(SPACE, **{"seed": 5, **question})
+    asked = TuningRequest(SPACE, **{"seed": 5, **question})
     return tune._tuning(tmp_path / "tuning", base_of(tmp_path / "files", *labels), asked)
 
 
-def ask_of(block: int, challenger: int, incumbent: int = 0, **changes: Any) -> Ask:
+def ask_of(block: int, challenger: int, incumbent: int = 0, **changes: Any) -> Match:
     settings: Settings = {"scheduler": "as-is", WORKERS: 10 + challenger}
-    usual = Ask(block, challenger, incumbent, settings, has_aa=False)
+    usual = Match(block, challenger, incumbent, settings, has_aa=False)
     return replace(usual, **changes)
 
 
@@ -73,9 +73,9 @@ def run_of(
 def test_names_of_settings() -> None:
     plain: Settings = {"scheduler": "bfq"}
     tuned: Settings = {"scheduler": "bfq", "low_latency": 0, "slice_idle": 2}
-    assert entry_label(Entry(0, tuned), "none") == "none"
-    assert entry_label(Entry(1, plain), "none") == "bfq"
-    assert entry_label(Entry(3, tuned), "none") == "bfq #3"
+    assert entry_label(Contender(0, tuned), "none") == "none"
+    assert entry_label(Contender(1, plain), "none") == "bfq"
+    assert entry_label(Contender(3, tuned), "none") == "bfq #3"
     assert setting_text(tuned) == "bfq:low_latency=0,slice_idle=2"
     assert setting_text(plain) == "bfq"
 
@@ -242,7 +242,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Known:
 
 
 def start(tmp_path: Path, **question: Any) -> tuple[Tuning, Any]:
-    asked = Question(SPACE, **{"seed": 5, "budget_s": 12.0, "is_probed": True, **question})
+    asked = TuningRequest(SPACE, **{"seed": 5, "budget_s": 12.0, "is_probed": True, **question})
     return tune.start(base_of(tmp_path / "files"), asked, tmp_path / "t", Permission(trust=True))
 
 
@@ -407,7 +407,7 @@ def test_a_search_that_is_stopped_says_how_it_goes_on(
 def finalists(tuning: Tuning, *batches: int) -> None:
     """Settings that the search found, the best first."""
     settings: list[Settings] = [{"scheduler": "as-is", WORKERS: batch} for batch in batches]
-    entries = [Entry(n + 1, each) for n, each in enumerate(settings)]
+    entries = [Contender(n + 1, each) for n, each in enumerate(settings)]
     tuning.search.entries += entries
     tuning.search.finalists = lambda: list(entries)  # type: ignore[method-assign]
 

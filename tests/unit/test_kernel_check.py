@@ -13,7 +13,7 @@ import pytest
 from experiments import Clock
 from kernel_check import (
     USUAL,
-    Check,
+    CheckedCell,
     checks_of,
     judged,
     model_run,
@@ -133,7 +133,7 @@ def test_pairs_that_the_kernel_decides_have_an_order_for_each_process() -> None:
 
 
 def test_the_table_of_a_cell() -> None:
-    check = Check(5, "three sequential readers", "readers3")
+    check = CheckedCell(5, "three sequential readers", "readers3")
     rows = [
         row("none", count=2, rate=[(150e6, 163e6)] * 2, latency=[(2.5e6, 2.4e6)] * 2),
         row("bfq", rate=[(100e6, 80e6), (100e6, 80e6), (110e6, 84e6), (90e6, 76e6)],
@@ -165,7 +165,7 @@ def test_processes_of_your_own_are_cells_of_their_own(tmp_path: Path) -> None:
 
 def test_the_model_of_a_cell_is_as_slow_as_its_device() -> None:
     """A dilated device keeps its scheduler's clock: ten times slower, a tenth of the requests."""
-    check = Check(1, "", "random32", "fcfs", 32, USUAL, "sata-ssd")
+    check = CheckedCell(1, "", "random32", "fcfs", 32, USUAL, "sata-ssd")
     (usual,) = model_run(check, "none", 0.05, 1, {})
     (slow,) = model_run(replace(check, dilate=10), "none", 0.5, 1, {})
     assert slow[RATE] == pytest.approx(usual[RATE] / 10, rel=0.02)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab.app.live import live
-from schedlab.app.live.screen import SECONDS_SHOWN, Screen
+from schedlab.app.live.screen import SECONDS_SHOWN, LiveScreen
 from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
@@ -118,7 +118,7 @@ def test_requests_that_never_complete_trip_it_and_an_idle_device_does_not():
 
 
 def test_the_screen_fits_80_columns_and_shows_the_last_seconds():
-    screen = Screen()
+    screen = LiveScreen()
     for n in range(2 * SECONDS_SHOWN):
         flows = {("a name that is too long", "read"): flow(fast=100, slow=n % 9)}
         screen.see(Second("bfq", 1.0 + n, 60.0, n < 6, Look(1.0, flows, 1), 0.4))
@@ -137,7 +137,7 @@ def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():
 
 
 def test_what_does_not_fit_is_refused_with_figures_that_would_do():
-    question = live.Question(Path("/dev/x"), parse_candidates("none,bfq"), 60.0, 3600.0)
+    question = live.LiveRequest(Path("/dev/x"), parse_candidates("none,bfq"), 60.0, 3600.0)
     assert live.blocks_of(question) == 20
     with pytest.raises(SpecError, match="fit 11 times") as error:
         live.blocks_of(replace(question, for_s=2159.0))

@@ -319,7 +319,7 @@ def test_knobs_of_the_fair_server_are_known(debugfs):
     name = "knob.fair_server/cpu0/runtime"
     policy = policy_of(parse_policies(f"other:{name}=0")[0])
     assert policy.knobs == {name: 0}
-    assert settings.resolve(name, 0, settings.Place()) == [(debugfs / name[5:], "0")]
+    assert settings.resolve(name, 0, settings.SettingScope()) == [(debugfs / name[5:], "0")]
     with pytest.raises(SpecError, match="is not the name of a setting"):
         policy_of(Candidate("c", {"policy": "other", "knob.fair_server/../x": "0"}))
 

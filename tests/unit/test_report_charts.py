@@ -11,18 +11,18 @@ from golden import Golden
 
 from schedlab.report import charts, drawing
 from schedlab.report.drawing import Point
-from schedlab.report.tables import Cell, Column, Loss, Table, build
-from schedlab.report.texts import Scale, Texts
+from schedlab.report.tables import Column, LossRange, Table, TableCell, build
+from schedlab.report.texts import Texts, UnitScale
 
 EN = Texts("en")
 STEADY = [(1.0, 10.0), (2.0, 11.0), (4.0, 12.5), (8.0, 12.0)]
 STEEP = [(1.0, 300.0), (2.0, 90.0), (4.0, 40.0), (8.0, 25.0)]
 LONG = [(float(i), float(i % 7)) for i in range(20)]
 LOSSES = [
-    Loss(math.log(4), math.log(3), math.log(6)),
-    Loss(math.log(1.2), 0.0, math.log(1.9)),
-    Loss(0.0, 0.0, 0.0),
-    Loss(math.log(1.5), math.log(1.4), None),
+    LossRange(math.log(4), math.log(3), math.log(6)),
+    LossRange(math.log(1.2), 0.0, math.log(1.9)),
+    LossRange(0.0, 0.0, 0.0),
+    LossRange(math.log(1.5), math.log(1.4), None),
 ]
 SHARES = [(0.0, 8e3), (0.5, 2e4), (0.9, 1.5e5), (0.99, 2e6), (0.999, 2.5e7)]
 
@@ -31,12 +31,12 @@ def two_lines(low: list[Point], log_x: bool) -> str:
     """One line without intervals, and one with them."""
     high = [(x, 1.2 * y) for x, y in low]
     ranges = [(0.9 * y, 1.1 * y) for _, y in high]
-    lines = [charts.Line(0, low, name="low"), charts.Line(1, high, ranges, name="high")]
+    lines = [charts.ChartLine(0, low, name="low"), charts.ChartLine(1, high, ranges, name="high")]
     chart = charts.Chart(lines, "a title", "another", log_x=log_x, level=low[1][1])
     return charts.line_chart(chart, EN, "the label")
 
 
-def lines(*drawn: charts.Line, **more: Any) -> str:
+def lines(*drawn: charts.ChartLine, **more: Any) -> str:
     return charts.line_chart(charts.Chart(drawn, **more), EN, "label")
 
 
@@ -51,7 +51,7 @@ def dots_of(values: tuple[float, ...]) -> str:
 def sized(chart: str) -> Table:
     columns = [Column("size", text=True)]
     columns += [Column("a", "B/s"), Column("±", "B/s", half=True), Column("b", "B/s")]
-    rows = [[Cell(f"{s} KiB", s), s * 1e6, 0.1 * s * 1e6, None if s == 8 else s * 2e6]
+    rows = [[TableCell(f"{s} KiB", s), s * 1e6, 0.1 * s * 1e6, None if s == 8 else s * 2e6]
             for s in (4.0, 8.0, 16.0)]  # fmt: skip
     return build(EN, "t", "title", columns, rows, chart=chart)
 
@@ -60,14 +60,16 @@ PICTURES: dict[str, Callable[[], str]] = {
     "lines": lambda: two_lines(STEADY, log_x=False),
     "lines-steep-log": lambda: two_lines(STEEP, log_x=True),
     "bands-and-what-does-not-count": lambda: lines(
-        charts.Line(3, STEEP, [(0.5 * y, 2 * y) for _, y in STEEP]), bands=True, shaded=(0.0, 2.0)
+        charts.ChartLine(3, STEEP, [(0.5 * y, 2 * y) for _, y in STEEP]),
+        bands=True,
+        shaded=(0.0, 2.0),
     ),
     "names-pushed-apart": lambda: lines(
-        *(charts.Line(i, [(0, 10), (1, 10 + 0.001 * i)], name=f"line {i}") for i in range(3)),
+        *(charts.ChartLine(i, [(0, 10), (1, 10 + 0.001 * i)], name=f"line {i}") for i in range(3)),
         zero=True,
     ),
     "markers-staggered": lambda: lines(
-        *(charts.Line(series, LONG) for series in (0, 1, 7)), marker_every=5
+        *(charts.ChartLine(series, LONG) for series in (0, 1, 7)), marker_every=5
     ),
     "dots": lambda: dots_of((10.0, 11.0, 12.0)),
     "dots-log": lambda: dots_of((3.0, 40.0, 900.0)),
@@ -81,12 +83,12 @@ PICTURES: dict[str, Callable[[], str]] = {
     "bars-of-parts": lambda: charts.stacked(
         [("none", (1e6, 3e6, 0.0)), ("a longer name", (0.0, 1e6, 1e6))],
         [("one", "first"), ("two", "second & last"), ("three", "third")],
-        Scale.fitting([4e6], "ns"), EN, "label",
+        UnitScale.fitting([4e6], "ns"), EN, "label",
     ),
     "latency": lambda: charts.latency([(0, SHARES), (2, SHARES[:3])], EN, "label"),
     "runs-in-order": lambda: charts.run_order(
         [(i, i % 3, 1e6 * (10 + i + 5 * (i % 3))) for i in range(1, 13)],
-        Scale.fitting([1e7], "bytes/s"), EN, "label",
+        UnitScale.fitting([1e7], "bytes/s"), EN, "label",
     ),
 }  # fmt: skip
 
@@ -106,7 +108,7 @@ def test_pictures(name: str, golden: Golden) -> None:
 )  # fmt: skip
 def test_the_reach_of_an_axis_of_losses(losses: list, reach: float) -> None:
     """The last but three: a useless interval is cut."""
-    logs = [Loss(*(None if end is None else math.log(end) for end in row)) for row in losses]
+    logs = [LossRange(*(None if end is None else math.log(end) for end in row)) for row in losses]
     assert charts.loss_reach(logs) == pytest.approx(math.log(reach))
 
 

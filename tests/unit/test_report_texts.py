@@ -20,8 +20,8 @@ from schedlab.report import words
 from schedlab.report.texts import (
     LANGUAGES,
     SCALES,
-    Scale,
     Texts,
+    UnitScale,
     catalogue,
     percent_decimals,
     plural_form,
@@ -66,7 +66,7 @@ def test_unknown_language_names_the_known_ones() -> None:
 
 
 def scaled(values: list[float], unit: str) -> str:
-    scale = Scale.fitting(values, unit)
+    scale = UnitScale.fitting(values, unit)
     return f"{scale.factor:g} {scale.unit}"
 
 

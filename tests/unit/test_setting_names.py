@@ -13,7 +13,7 @@ from schedlab.design.candidates import is_one, parse_candidate
 from schedlab.errors import HostError
 from schedlab.host import control_groups, knobs, settings
 from schedlab.host.kernel_paths import Hierarchy
-from schedlab.host.settings import Place, check, resolve
+from schedlab.host.settings import SettingScope, check, resolve
 from schedlab.kinds import typed
 from schedlab.run.backends.cpu_policy import parse_policy
 from schedlab.spec import Candidate, Target, Workload
@@ -88,7 +88,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_name_means_its_files(
     host: Path, name: str, value: object, expected: dict[str, str]
 ) -> None:
-    place = Place("sdx", lambda controller: host / "cgroup/work")
+    place = SettingScope("sdx", lambda controller: host / "cgroup/work")
     found = resolve(name, value, place)
     assert {str(path.relative_to(host)): text for path, text in found} == expected
 
@@ -120,7 +120,7 @@ def test_each_name_means_its_files(
 def test_what_is_not_there_is_named_with_the_nearest(
     host: Path, name: str, value: object, message: str, hint: str
 ) -> None:
-    place = Place("sdx", lambda controller: host / "cgroup/work")
+    place = SettingScope("sdx", lambda controller: host / "cgroup/work")
     said, helps = refused(check, name, value, place)
     assert said.startswith(message) and helps.startswith(hint)
 
@@ -131,11 +131,11 @@ def test_a_preference_is_one_that_its_governor_has(host: Path) -> None:
     (policy / name).write_text("performance")
     (policy / "energy_performance_available_preferences").write_text("performance")
     (policy / "scaling_governor").write_text("performance")
-    check(name, "power", Place(), "powersave")
-    said, hint = refused(check, name, "power", Place())
+    check(name, "power", SettingScope(), "powersave")
+    said, hint = refused(check, name, "power", SettingScope())
     assert said.endswith("governor performance has no other than performance")
     assert hint == f"{name}=power governor=powersave"
-    assert refused(check, name, "power", Place(), "performance") == (said, hint)
+    assert refused(check, name, "power", SettingScope(), "performance") == (said, hint)
     candidate = parse_candidate(f"as-is {name}=power governor=powersave")
     allowed = Target("scratch", switch=("governor", name))
     setting_checks.check_settings([candidate], allowed, (), ())
@@ -144,10 +144,10 @@ def test_a_preference_is_one_that_its_governor_has(host: Path) -> None:
 def test_what_can_only_be_read_is_refused(host: Path) -> None:
     file = host / "module/zfs/parameters/txg_timeout"
     file.chmod(0o444)
-    assert refused(check, "module.zfs.txg_timeout", 7, Place())[1] == (
+    assert refused(check, "module.zfs.txg_timeout", 7, SettingScope())[1] == (
         "set it when the module is loaded: options zfs txg_timeout=… in modprobe.d"
     )
-    assert "belongs to a COMMAND" in refused(check, "cgroup.io.weight", 7, Place("sdx"))[0]
+    assert "belongs to a COMMAND" in refused(check, "cgroup.io.weight", 7, SettingScope("sdx"))[0]
 
 
 def test_version_1_of_control_groups(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_version_1_of_control_groups(host: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(settings, "io_hierarchy", lambda: first)
     (host / "cgroup/cpu.shares").touch()
     home = host / "cgroup/work"
-    place = Place("sdx", lambda controller: home)
+    place = SettingScope("sdx", lambda controller: home)
     assert resolve("cgroup.io.max", "rbps=1M,wiops=max", place) == [
         (home / "blkio.throttle.read_bps_device@8:16", "1048576"),
         (home / "blkio.throttle.write_iops_device@8:16", "0"),

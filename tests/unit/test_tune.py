@@ -31,7 +31,7 @@ from schedlab.tune.goal import (
     with_objective,
 )
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
-from schedlab.tune.search import STARTUP, Ask, Entry, Observation, Search
+from schedlab.tune.search import STARTUP, Contender, Match, Observation, Search
 from schedlab.tune.space import (
     TABLE,
     SchedulerSpace,
@@ -186,7 +186,7 @@ def test_noise_is_pooled_around_the_mean_of_each():
 def searching(entries, incumbent=0, **options):
     search = Search(small_space(), {"scheduler": "mq-deadline"}, 1, **options)
     search.entries[1:] = [
-        Entry(number, {"scheduler": "mq-deadline", "fifo_batch": number}, **each)
+        Contender(number, {"scheduler": "mq-deadline", "fifo_batch": number}, **each)
         for number, each in enumerate(entries, 1)
     ]
     search.incumbent = incumbent
@@ -505,7 +505,7 @@ def run(block, workload, candidate, **metrics):
 
 
 def test_a_block_becomes_an_observation():
-    ask = Ask(2, 1, 0, {"scheduler": "bfq"}, True)
+    ask = Match(2, 1, 0, {"scheduler": "bfq"}, True)
     limit = Constraint("latency_ns_p99", 1e6, True, "latency_ns_p99<1ms")
     runs = [
         run(2, "r", "none", iops=100.0, latency_ns_p99=5e5),

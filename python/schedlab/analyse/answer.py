@@ -34,13 +34,13 @@ from schedlab.spec.answer import (
     Advice,
     Answer,
     CellAnswer,
+    DecisiveRun,
     Loss,
     Role,
     Row,
     Scope,
     Unit,
     Why,
-    Wild,
 )
 
 
@@ -117,7 +117,7 @@ def answer(
         simulated=simulated,
         among=among,
     )
-    study = Study.of(
+    study = RowArrays.of(
         [_by_boot(s) if by_boot else s for s in samples],
         [_by_boot(s) if by_boot else s for s in secondary],
         question,
@@ -145,7 +145,7 @@ def _check(samples: Sequence[Samples]) -> None:
 
 
 @dataclass(frozen=True)
-class Study:
+class RowArrays:
     """The rows of a question as arrays, each beside its description.
 
     `rows` and `pairs` are parallel; with shares the mix is the first. `samples` are those of the
@@ -165,7 +165,7 @@ class Study:
         secondary: Sequence[Samples],
         question: Question,
         apart: set[str],
-    ) -> Study:
+    ) -> RowArrays:
         """The rows of all samples; the workloads `apart` have no metric of the goal."""
         rows, pairs = [], []
         metric_of = {s.workload: s.metric.name for s in samples}
@@ -185,7 +185,7 @@ class Study:
         study = cls(question, tuple(rows), tuple(pairs), tuple(samples), frozenset(apart))
         return study._mixed() if question.shares else study
 
-    def _mixed(self) -> Study:
+    def _mixed(self) -> RowArrays:
         """The same with the counted rows as parts of one."""
         weight_of = {s.workload: s.weight for s in self.samples}
         rows = list(self.rows)
@@ -273,7 +273,7 @@ class Study:
                 continue
             kept = set(self.blocks[:end])
             samples = [each.of_blocks(kept) for each in self.samples]
-            then = Study.of(samples, (), self.question, set(self.apart))
+            then = RowArrays.of(samples, (), self.question, set(self.apart))
             if then._compared == self._compared:
                 pairs = [then.pairs[i] for i in then.counted]
                 passed.append(self.choose(pairs, look=then.look).reach)
@@ -419,7 +419,7 @@ class Study:
         seconds = self.question.seconds
         return seconds * len(self.blocks) / units if seconds and units else None
 
-    def _wild(self, choice: Choice) -> Wild | None:
+    def _wild(self, choice: Choice) -> DecisiveRun | None:
         """The one run without which the bound is less than half."""
         if choice.code == "one-run" or not choice.rows:
             return None
@@ -542,7 +542,7 @@ def _behind(
 
 
 def _population(
-    samples: Sequence[Samples], study: Study, question: Question, device: str
+    samples: Sequence[Samples], study: RowArrays, question: Question, device: str
 ) -> Population:
     sessions = len({name for sample in samples for name in sample.sessions}) or 1
     layouts = len({name for sample in samples for name in sample.layouts}) or sessions

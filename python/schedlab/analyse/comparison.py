@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.analyse import rule
-from schedlab.analyse.matrix import SESSIONS_AS_UNITS, Table
+from schedlab.analyse.matrix import SESSIONS_AS_UNITS, RunMatrix
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import Fit, pair_index
 
@@ -79,7 +79,7 @@ def compare_blocks(
     )
 
 
-def compare_table(table: Table) -> Comparison | None:
+def compare_table(table: RunMatrix) -> Comparison | None:
     """The comparison of one workload; `None` where it has no blocks to compare."""
     if table.zero or len(table.candidates) < 2 or not len(table.arms):
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from schedlab.analyse.comparison import Comparison
-from schedlab.analyse.matrix import Table
+from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.residuals import (
     Aging,
@@ -71,7 +71,7 @@ def aa_interval(arms: Floats, aa_baseline: int | None, alpha: float) -> AaInterv
     return AaInterval(float(difference.mean()), half)
 
 
-def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None) -> Findings:
+def examine(comparison: Comparison, aa_baseline: int | None, table: RunMatrix | None) -> Findings:
     """All findings from one comparison of blocks; `table` where it is of one workload.
 
     `comparison` with sessions as units has no findings about time.
@@ -106,7 +106,7 @@ def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None
     )
 
 
-def _starved(table: Table, wild: Outlier) -> bool:
+def _starved(table: RunMatrix, wild: Outlier) -> bool:
     return bool(table.bounds[wild.row, wild.column]) if table.bounds.size else False
 
 

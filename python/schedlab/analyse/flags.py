@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.comparison import Comparison
 from schedlab.analyse.doubts import Findings, changing, early_and_late
-from schedlab.analyse.matrix import Table
+from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import FEW_UNITS, ROUNDING, UNITS_TO_WANDER
 from schedlab.spec import Flag, PublishedMean, Samples
@@ -27,7 +27,7 @@ REACH_MAX = 1.0
 
 
 def table_flags(
-    table: Table,
+    table: RunMatrix,
     comparison: Comparison | None,
     findings: Findings,
     margin: float,
@@ -53,7 +53,7 @@ def table_flags(
     )
 
 
-def _missing(table: Table) -> Iterator[Flag]:
+def _missing(table: RunMatrix) -> Iterator[Flag]:
     """Cells without a run: filled cells, omitted candidates, unequal numbers of runs."""
     name = table.samples.workload
     for label in table.left_out:
@@ -73,7 +73,7 @@ def _missing(table: Table) -> Iterator[Flag]:
         yield Flag("unbalanced", name, fewer, {"runs": counts, "most": most})
 
 
-def _few(table: Table) -> Iterator[Flag]:
+def _few(table: RunMatrix) -> Iterator[Flag]:
     """Single runs give no interval."""
     counts = {c: len(g) for c, g in zip(table.candidates, table.groups, strict=True)}
     if len(table.arms):
@@ -83,7 +83,7 @@ def _few(table: Table) -> Iterator[Flag]:
         yield Flag("single-run", table.samples.workload, single, {"runs": counts})
 
 
-def _starved(table: Table) -> Iterator[Flag]:
+def _starved(table: RunMatrix) -> Iterator[Flag]:
     counts = {c: n for c, n in zip(table.candidates, table.starved, strict=False) if n}
     if counts:
         runs = max(len(group) for group in table.groups)
@@ -107,7 +107,7 @@ def control_flags(row: Row, cells: Mapping[str, CellAnswer]) -> Iterator[Flag]:
         yield Flag("control-open", row.workload, values=values)
 
 
-def _insensitive(table: Table) -> Iterator[Flag]:
+def _insensitive(table: RunMatrix) -> Iterator[Flag]:
     """The workload's own CPU time is nearly all of its wall time."""
     shares = np.asarray(table.samples.cpu_share, dtype=np.float64)
     shares = shares[np.isfinite(shares)]
@@ -116,7 +116,7 @@ def _insensitive(table: Table) -> Iterator[Flag]:
         yield Flag("insensitive", table.samples.workload, values=values)
 
 
-def _cold_first_run(table: Table) -> Iterator[Flag]:
+def _cold_first_run(table: RunMatrix) -> Iterator[Flag]:
     """The first run of half of the candidates is far worse than their others."""
     cold: dict[str, float] = {}
     for label, logs in zip(table.candidates, table.groups, strict=True):
@@ -132,13 +132,13 @@ def _cold_first_run(table: Table) -> Iterator[Flag]:
         yield Flag("cold-first-run", table.samples.workload, tuple(cold), values)
 
 
-def _identical(table: Table) -> Iterator[Flag]:
+def _identical(table: RunMatrix) -> Iterator[Flag]:
     """No run differs from another of its candidate."""
     if all(len(group) > 1 and np.ptp(group) <= ROUNDING for group in table.groups):
         yield Flag("identical", table.samples.workload)
 
 
-def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
+def _changes(table: RunMatrix, splits: Sequence[int]) -> Iterator[Flag]:
     """The level of the whole block jumps."""
     level = table.arms.mean(axis=1)
     edges = [0, *splits, len(level)]
@@ -148,7 +148,7 @@ def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
         yield Flag("change-point", table.samples.workload, values=values)
 
 
-def _drift(table: Table, margin: float) -> Iterator[Flag]:
+def _drift(table: RunMatrix, margin: float) -> Iterator[Flag]:
     """The level of the whole block drifts; differences inside blocks stay valid."""
     drift = trend(table.arms.mean(axis=1)) if len(table.arms) else None
     if drift and drift.p < LEVEL and abs(drift.change) > margin:
@@ -156,7 +156,7 @@ def _drift(table: Table, margin: float) -> Iterator[Flag]:
         yield Flag("drift", table.samples.workload, values=values)
 
 
-def _gates(table: Table) -> Iterator[Flag]:
+def _gates(table: RunMatrix) -> Iterator[Flag]:
     """Gates that failed for one candidate more often: it would be censored."""
     repeated, kept = table.samples.repeated, table.samples.kept
     p = gates_p(repeated, kept)
@@ -194,7 +194,7 @@ def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
 
 
 def finding_flags(
-    table: Table,
+    table: RunMatrix,
     comparison: Comparison,
     findings: Findings,
     margin: float,
@@ -242,7 +242,7 @@ def finding_flags(
 
 
 def _time(
-    table: Table,
+    table: RunMatrix,
     comparison: Comparison,
     findings: Findings,
     margin: float,
@@ -292,7 +292,7 @@ def _time(
 
 
 def changing_facts(
-    table: Table, comparison: Comparison, pair: tuple[str, str], index: int
+    table: RunMatrix, comparison: Comparison, pair: tuple[str, str], index: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Which of the pair was better in the first and in the second half, and by which ratio."""
     halves = []

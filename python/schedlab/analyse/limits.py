@@ -10,7 +10,7 @@ from schedlab.analyse.change_points import change_points
 from schedlab.analyse.comparison import compare_table
 from schedlab.analyse.doubts import Findings, aa_interval, examine
 from schedlab.analyse.flags import control_flags, table_flags
-from schedlab.analyse.matrix import Table, arrange
+from schedlab.analyse.matrix import RunMatrix, arrange
 from schedlab.analyse.rule import ALPHA
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer
@@ -37,7 +37,7 @@ def limits(
     return (*design, *_lonely(tables), *_lacking(answer), *of_tables, *controls)
 
 
-def _of_table(table: Table, answer: Answer, rows: int, seed: int) -> tuple[Flag, ...]:
+def _of_table(table: RunMatrix, answer: Answer, rows: int, seed: int) -> tuple[Flag, ...]:
     level = table.arms.mean(axis=1) if len(table.arms) else ()
     splits = change_points(level, seed) if len(level) else ()  # type: ignore[arg-type]
     comparison, findings = compare_table(table), Findings()
@@ -58,7 +58,7 @@ def _lacking(answer: Answer) -> Iterator[Flag]:
             yield Flag("lacks-workload", "", (label,), {"workloads": absent})
 
 
-def _lonely(tables: Sequence[Table]) -> tuple[Flag, ...]:
+def _lonely(tables: Sequence[RunMatrix]) -> tuple[Flag, ...]:
     """Workloads that only one candidate has runs on, where there are several candidates."""
     everybody = {label for table in tables for label in table.candidates}
     return tuple(

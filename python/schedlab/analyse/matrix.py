@@ -21,7 +21,7 @@ FILL_ROUNDS = 5000
 
 
 @dataclass(frozen=True)
-class Table:
+class RunMatrix:
     """One metric of one workload as arrays; every value is a natural logarithm.
 
     `candidates` (k) are those compared. `groups[i]` holds the runs of candidate i in the order of
@@ -101,7 +101,7 @@ def candidate_order(
 
 def arrange(
     samples: Samples, order: Sequence[str], aa: tuple[str, str] | None, *, blocked: bool
-) -> Table:
+) -> RunMatrix:
     """The runs of one workload as arrays; missing values (NaN) are runs that do not count.
 
     `aa` names the baseline and its A/A arm.
@@ -131,7 +131,7 @@ def arrange(
     baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
     has_aa = bool(aa_label) and aa_label not in left_out and baseline is not None
     tie = baseline if has_aa else None
-    return Table(
+    return RunMatrix(
         samples=samples,
         candidates=candidates,
         groups=tuple(rows.logs[rows.positive & of[c]] for c in candidates),

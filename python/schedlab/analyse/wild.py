@@ -10,7 +10,7 @@ import numpy as np
 from schedlab.analyse.choice import Choice
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import RowData
-from schedlab.spec.answer import Wild
+from schedlab.spec.answer import DecisiveRun
 
 #: A wild run is so many scales from the medians of its block and arm, and by such a factor.
 SCALES = 6.0
@@ -24,13 +24,13 @@ def wild_run(
     bound: float,
     again: Callable[[int, RowData], Choice],
     blocks: Sequence[int],
-) -> Wild | None:
+) -> DecisiveRun | None:
     """The run without which the bound is least, if that is less than half of `bound`.
 
     `again` gives the choice with another row in the place of one; `blocks` are all, by which
     people number them.
     """
-    found: tuple[float, Wild] | None = None
+    found: tuple[float, DecisiveRun] | None = None
     for index, row in enumerate(rows):
         spot = _wildest(row)
         if spot is None:
@@ -42,7 +42,7 @@ def wild_run(
         label = row.labels[row.aa if column == row.k and row.aa is not None else column]
         found = (
             without.bound,
-            Wild(
+            DecisiveRun(
                 block=blocks.index(row.blocks[line]) + 1,
                 candidate=label,
                 row=row.name,

@@ -9,7 +9,7 @@ from typing import Any
 from schedlab.app.setting_checks import places_of, planned_writes
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
-from schedlab.host.settings import Place, resolve
+from schedlab.host.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_policy import is_of_machine
@@ -121,5 +121,5 @@ def _cpu_settings(candidate: Candidate, key: str, value: object) -> list[tuple[s
     if key == "slice_ms" and candidate.settings.get("policy") == "rr":
         return [(RR_KNOB, f"{float(str(value)):g} ms")]
     if is_of_machine(key):
-        return [(str(path), text) for path, text in resolve(key, value, Place())]
+        return [(str(path), text) for path, text in resolve(key, value, SettingScope())]
     return [(key, str(value))]

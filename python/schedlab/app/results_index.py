@@ -19,7 +19,7 @@ def write_index(directory: Path, lang: str | None = "en") -> Path:
 
     A result that cannot be read is a row with the reason. SpecError where there is no result.
     """
-    from schedlab.report.index_page import Entry, render
+    from schedlab.report.index_page import IndexedResult, render
     from schedlab.result import Result
     from schedlab.store.files import write_atomic
 
@@ -35,8 +35,8 @@ def write_index(directory: Path, lang: str | None = "en") -> Path:
             if not (folder / PAGE).exists():
                 result.write_html(folder / PAGE, lang)
         except SchedlabError as error:
-            entries.append(Entry("", folder.name, reason=str(error)))
+            entries.append(IndexedResult("", folder.name, reason=str(error)))
             continue
-        entries.append(Entry(link, folder.name, record, answer))
+        entries.append(IndexedResult(link, folder.name, record, answer))
     write_atomic(directory / INDEX, render(entries, directory.name, lang))
     return directory / INDEX

@@ -66,15 +66,17 @@ def check_switch(experiment: Experiment) -> None:
             raise SpecError(f"--switch {name} would change nothing: no candidate has it", "omit it")
 
 
-def places_of(queues: tuple[str, ...], kinds: Iterable[WorkloadKind]) -> list[settings.Place]:
+def places_of(
+    queues: tuple[str, ...], kinds: Iterable[WorkloadKind]
+) -> list[settings.SettingScope]:
     """The settings by name on each queue; a command has a control group of ours."""
     works = tuple(kinds)
     is_command = bool(works) and all(isinstance(kind, Command) for kind in works)
     group = (lambda controller: NEW_GROUP) if is_command else None
-    return [settings.Place(queue, group) for queue in queues or (NEW_DEVICE,)]
+    return [settings.SettingScope(queue, group) for queue in queues or (NEW_DEVICE,)]
 
 
-def _check(candidate: Candidate, place: settings.Place, is_present: bool) -> None:
+def _check(candidate: Candidate, place: settings.SettingScope, is_present: bool) -> None:
     values = host_settings(candidate)
     if ("run" in values) != ("undo" in values):
         raise SpecError(
@@ -97,13 +99,15 @@ def _check(candidate: Candidate, place: settings.Place, is_present: bool) -> Non
             settings.check_tunable(name, scheduler, queue)
 
 
-def planned_writes(candidate: Candidate, places: Iterable[settings.Place]) -> list[tuple[str, str]]:
+def planned_writes(
+    candidate: Candidate, places: Iterable[settings.SettingScope]
+) -> list[tuple[str, str]]:
     """(path, value) of everything that a candidate sets on the host, in order, for a dry run."""
     values = host_settings(candidate)
     return list(dict.fromkeys(pair for place in places for pair in _planned(values, place)))
 
 
-def _planned(values: Values, place: settings.Place) -> Iterator[tuple[str, str]]:
+def _planned(values: Values, place: settings.SettingScope) -> Iterator[tuple[str, str]]:
     scheduler = str(values.get("scheduler", AS_IS))
     if scheduler != AS_IS:
         path = knobs.SYS_BLOCK / place.device / "queue" / "scheduler"

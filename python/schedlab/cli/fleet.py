@@ -46,7 +46,7 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
 
     The same command with --out of the last time measures what is missing.
     """
-    from schedlab.app.fleet.fleet import Ask, joined, measure
+    from schedlab.app.fleet.fleet import Machines, joined, measure
     from schedlab.cli.show import present, print_message
     from schedlab.errors import HostError
 
@@ -54,7 +54,7 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
     if wheel:
         variables["schedlab_wheel"] = str(wheel.resolve())
     with host_lines() as show:
-        place, measured = measure(file, Ask(**typed, variables=variables), out, show)
+        place, measured = measure(file, Machines(**typed, variables=variables), out, show)
     again = ["schedlab", "fleet", "run", str(file), "-i", str(typed["inventory"])]
     again += [*(["--trust"] if trust else []), "--out", str(place)]
     hint = f"when they are well again: {shlex.join(again)}"
@@ -117,10 +117,10 @@ def status(as_json: bool, **typed: Any) -> None:
 
 def _play(playbook: str, typed: dict[str, Any], as_json: bool, variables: dict[str, Any]) -> None:
     """Run a playbook, and print what its command printed on each machine."""
-    from schedlab.app.fleet.fleet import Ask, play
+    from schedlab.app.fleet.fleet import Machines, play
     from schedlab.cli.show import print_json
 
-    states: dict[str, HostState] = play(playbook, Ask(**typed, variables=variables), _silent)
+    states: dict[str, HostState] = play(playbook, Machines(**typed, variables=variables), _silent)
     if as_json:
         print_json({"hosts": {host: vars(state) for host, state in states.items()}})
     for host, state in sorted(states.items()) if not as_json else ():

@@ -26,9 +26,9 @@ def watching() -> Iterator[Observer]:
         from rich.console import Console
         from rich.live import Live
 
-        from schedlab.app.live.screen import Screen
+        from schedlab.app.live.screen import LiveScreen
 
-        screen = Screen()
+        screen = LiveScreen()
         with Live(console=Console(stderr=True), auto_refresh=False) as drawn:
 
             def see(second: Second) -> None:

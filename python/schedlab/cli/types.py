@@ -79,7 +79,7 @@ class Cpus(_Quantity[tuple[int, ...]]):
     parse = staticmethod(parse_cpus)
 
 
-class Slices(_Quantity[tuple[float, ...]]):
+class SliceList(_Quantity[tuple[float, ...]]):
     """`1,10,100`: quanta in ms."""
 
     name = "slices"

@@ -46,7 +46,7 @@ GATE = "knob-changed"
 
 
 @dataclass(frozen=True)
-class Applied:
+class EffectiveSettings:
     """The settings that a device really got.
 
     `tunables` are the requested ones, with the effective values; `queue` is everything
@@ -255,7 +255,7 @@ class Control:
 
     def set_scheduler(
         self, device: str, scheduler: str, tunables: Mapping[str, Setting] | None = None
-    ) -> Applied:
+    ) -> EffectiveSettings:
         """Give a device a fresh scheduler with the kernel's defaults, then these tunables.
 
         `scheduler` is set again even if the device has it, so that nothing of the last candidate
@@ -284,7 +284,9 @@ class Control:
             effective[key] = got
         before = knobs.snapshot(queue)
         self._expect(queue, before)
-        return Applied(name, scheduler, before["scheduler"], effective, before, tuple(notes))
+        return EffectiveSettings(
+            name, scheduler, before["scheduler"], effective, before, tuple(notes)
+        )
 
     def write_knob(self, path: str | Path, value: Setting) -> str:
         """Set any other knob, journalled and read back; what it reads now.

@@ -50,7 +50,7 @@ _REMOVERS = {
 
 
 @dataclass(frozen=True)
-class Change:
+class KnobChange:
     """A knob: its changed value, and the original that it should get or got back."""
 
     path: str
@@ -71,8 +71,8 @@ class Failure:
 class Recovery:
     """The outcome of a restoration (with `dry_run`: of one that would be done)."""
 
-    restored: list[Change] = field(default_factory=list)
-    foreign: list[Change] = field(default_factory=list)
+    restored: list[KnobChange] = field(default_factory=list)
+    foreign: list[KnobChange] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -394,7 +394,7 @@ def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
     original = known.originals.get(scheduler)
     if current is not None and original is not None and current != original:
         if not known.is_ours(scheduler, current):
-            recovery.foreign.append(Change(scheduler, current, original))
+            recovery.foreign.append(KnobChange(scheduler, current, original))
             paths = [p for p in paths if "/iosched/" not in p]
         else:
             foreign = _foreign_beside(paths, known)
@@ -465,7 +465,7 @@ def _widen_tags(queue: Path, known: _Knowledge) -> None:
                 _write(path, value, known)
 
 
-def _foreign_beside(paths: list[str], known: _Knowledge) -> list[Change]:
+def _foreign_beside(paths: list[str], known: _Knowledge) -> list[KnobChange]:
     """Settings of another program beside our scheduler, before our switch resets them.
 
     The tunables of the current scheduler end with it, independent of who set them.
@@ -480,7 +480,7 @@ def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> N
 
     A path that is gone died with its scheduler or device.
     """
-    first: dict[str, Change] = {}
+    first: dict[str, KnobChange] = {}
     foreign: set[str] = set()
     reasons: dict[str, str] = {}
     for _ in range(1 if recovery.dry_run else PASSES):
@@ -506,10 +506,10 @@ def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> N
         recovery.failed.append(Failure(path, reason, command))
 
 
-def _differing(paths: Iterable[str], originals: dict[str, str]) -> list[Change]:
+def _differing(paths: Iterable[str], originals: dict[str, str]) -> list[KnobChange]:
     values = [(path, _read(path)) for path in paths]
     return [
-        Change(path, value, originals[path])
+        KnobChange(path, value, originals[path])
         for path, value in values
         if value is not None and value != originals[path] and knobs.writable(path)
     ]

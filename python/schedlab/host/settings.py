@@ -65,7 +65,7 @@ _GROUP = r"[\w@:-][\w.@:-]*(?:/[\w@:-][\w.@:-]*)*"
 
 
 @dataclass(frozen=True)
-class Place:
+class SettingScope:
     """The scope of setting names: a device by the kernel's name, and the work's control groups.
 
     `group` gives the work's group of a controller (`io`, `cpu`); None where no command is measured.
@@ -76,7 +76,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Family:
+class SettingFamily:
     """One row of the table: the form of its names, what they set, and for whom."""
 
     form: str
@@ -85,10 +85,10 @@ class Family:
     scope: Scope
     needs: str
     pattern: re.Pattern[str]
-    find: Callable[[re.Match[str], str, Place], list[Knob]]
+    find: Callable[[re.Match[str], str, SettingScope], list[Knob]]
 
 
-def family_of(name: str) -> Family:
+def family_of(name: str) -> SettingFamily:
     """The row of a name; SpecError for one that cannot be a name."""
     for family in TABLE:
         if family.pattern.fullmatch(name):
@@ -120,7 +120,7 @@ def beyond_target(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(own))
 
 
-def resolve(name: str, value: object, place: Place) -> list[Knob]:
+def resolve(name: str, value: object, place: SettingScope) -> list[Knob]:
     """(knob, text to write) of a setting; SpecError or HostError where there is no such thing.
 
     The scheduler and commands are no files: `Control.set_scheduler` and `Control.run_command`.
@@ -156,7 +156,7 @@ def read(path: Path) -> str:
         raise HostError(f"cannot read {path}: {error.strerror}", "omit this setting") from error
 
 
-def check(name: str, value: object, place: Place, governor: object = "") -> None:
+def check(name: str, value: object, place: SettingScope, governor: object = "") -> None:
     """Refuse, before anything is changed, a file setting that the kernel would not take from us.
 
     `governor` is the one that is set beside it, if one is.
@@ -297,7 +297,7 @@ def _bytes(name: str, text: str) -> str:
     )
 
 
-def _queue(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _queue(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     name, queue = match[0], knobs.SYS_BLOCK / place.device / "queue"
     inside = (queue / "iosched" / name).is_file() or (
         not (queue / name).is_file() and any(name in names for names in IOSCHED.values())
@@ -305,7 +305,7 @@ def _queue(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(queue / "iosched" / name if inside else queue / name, text)]
 
 
-def _sysctl(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _sysctl(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     path = SYSCTL.joinpath(*match["name"].split("."))
     if not path.is_file():
         names = [f"sysctl.{'.'.join(p.relative_to(SYSCTL).parts)}" for p in _files(path.parent)]
@@ -314,7 +314,7 @@ def _sysctl(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(path, _bytes(path.name, text))]
 
 
-def _cpu_knob(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _cpu_knob(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     name = match["name"]
     if name.startswith("sched_"):
         path = SYSCTL / "kernel" / name
@@ -332,7 +332,7 @@ def _cpu_knob(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(path, text)]
 
 
-def _cpu_frequency(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _cpu_frequency(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     file = {"governor": knobs.GOVERNOR}.get(match[0], match[0])
     paths = sorted(CPUFREQ.glob(f"policy*/{file}"))
     if not paths:
@@ -343,7 +343,7 @@ def _cpu_frequency(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(path, text) for path in paths]
 
 
-def _boost(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _boost(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     switch = {"on": "1", "off": "0"}.get(text, text)
     if switch not in ("0", "1"):
         raise SpecError(f"boost = {text!r} is not on or off", "boost=off")
@@ -354,7 +354,7 @@ def _boost(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     raise HostError(f"boost: there is neither {CPUFREQ}/boost nor {NO_TURBO}", "omit this setting")
 
 
-def _module(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _module(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     module, parameter = match["module"].replace("-", "_"), match["parameter"]
     home = MODULES / module / "parameters"
     if not (MODULES / module).is_dir():
@@ -365,13 +365,13 @@ def _module(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(home / parameter, _bytes(parameter, text))]
 
 
-def _thp(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _thp(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     if not THP.exists():
         raise HostError(f"thp: this kernel has no {THP}", "omit this setting")
     return [(THP, text)]
 
 
-def _of_work(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _of_work(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     if place.group is None:
         raise SpecError(
             f"{match[0]} belongs to a COMMAND or a fio job, and none is measured",
@@ -381,7 +381,7 @@ def _of_work(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return group_knobs(home, match["file"], text, place.device)
 
 
-def _of_group(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _of_group(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     file = match["file"]
     root = cpu_hierarchy() if file.startswith("cpu.") else io_hierarchy().root
     return group_knobs(existing_group(root, match["group"]), file, text, place.device)
@@ -434,7 +434,7 @@ def _limits(home: Path, number: str, is_v2: bool, text: str) -> list[Knob]:
     return [(home / f"io.max@{number}", " ".join(f"{k}={v}" for k, v in plain.items()))]
 
 
-def _cost(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _cost(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     where = io_hierarchy()
     file = where.root / match["file"]
     if not where.is_v2 or not file.exists():
@@ -447,7 +447,7 @@ def _cost(match: re.Match[str], text: str, place: Place) -> list[Knob]:
     return [(Path(f"{file}@{_number(place.device)}"), " ".join(plain))]
 
 
-def _no_file(match: re.Match[str], text: str, place: Place) -> list[Knob]:
+def _no_file(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     return []
 
 
@@ -474,9 +474,9 @@ def _files(directory: Path) -> list[Path]:
 
 def _family(
     form: str, example: str, sets: str, scope: Scope, needs: str, pattern: str,
-    find: Callable[[re.Match[str], str, Place], list[Knob]],
-) -> Family:  # fmt: skip
-    return Family(form, example, sets, scope, needs, re.compile(pattern), find)
+    find: Callable[[re.Match[str], str, SettingScope], list[Knob]],
+) -> SettingFamily:  # fmt: skip
+    return SettingFamily(form, example, sets, scope, needs, re.compile(pattern), find)
 
 
 CPU_PREFIX = "knob."

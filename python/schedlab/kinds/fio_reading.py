@@ -106,7 +106,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobSection:
     """A job: the names of its processes in fio's output, and all options that hold for it."""
 
     section: str
@@ -169,7 +169,7 @@ class Job:
 class JobFile:
     """All jobs of a file, and the files that it includes."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobSection, ...]
     sections: tuple[Section, ...]
     included: tuple[str, ...]
 
@@ -246,7 +246,7 @@ def _read(path: Path, content: bytes, environment: tuple[tuple[str, str], ...]) 
             # A name for all is none: fio calls each job as its section.
             shared = [*shared, *(o for o in section.options if o.name != "name")]
         else:
-            jobs.append(Job(section.name, (*shared, *section.options)))
+            jobs.append(JobSection(section.name, (*shared, *section.options)))
     return JobFile(tuple(jobs), tuple(sections), tuple(files[1:]))
 
 

@@ -12,11 +12,11 @@ from msgspec import Meta
 from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.base import Offer
 from schedlab.kinds.file_test import Positive
-from schedlab.kinds.readers_together import DECIDING, METRICS, OFFERED, Reading
+from schedlab.kinds.readers_together import DECIDING, METRICS, OFFERED, OnlyReads
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 
-class RandomReads(Reading, frozen=True):
+class RandomReads(OnlyReads, frozen=True):
     """`readers` processes at `depth` each (0: together twice the driver's tags), direct I/O."""
 
     kind: ClassVar[str] = "random-reads"

@@ -28,7 +28,7 @@ OFFERED = ("throughput_bytes_per_s", "fairness_jain", "latency_ns_p99", "cpu_per
 DECIDING = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}
 
 
-class Reading(WorkloadKind, frozen=True):
+class OnlyReads(WorkloadKind, frozen=True):
     """Processes that only read, with `depth` requests of `record_bytes` in flight each."""
 
     seconds: Seconds = 1.0
@@ -58,7 +58,7 @@ class Reading(WorkloadKind, frozen=True):
         return outcome_of_equals(actors, "readers", self.record_bytes)
 
 
-class ReadersTogether(Reading, frozen=True):
+class ReadersTogether(OnlyReads, frozen=True):
     """`readers` processes, each with its region, `depth` requests in flight and direct I/O."""
 
     kind: ClassVar[str] = "readers-together"

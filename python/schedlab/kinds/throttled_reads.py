@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.file_test import Positive, Seconds
-from schedlab.kinds.readers_together import METRICS, Reading
+from schedlab.kinds.readers_together import METRICS, OnlyReads
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 
 
-class ThrottledReads(Reading, frozen=True):
+class ThrottledReads(OnlyReads, frozen=True):
     """Random reads in a control group with `limit_bytes_per_s`.
 
     A candidate changes the limit with `workload.limit_bytes_per_s`.

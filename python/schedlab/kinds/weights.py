@@ -23,7 +23,7 @@ from schedlab.kinds.actors import (
 )
 from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
-from schedlab.kinds.readers_together import Reading
+from schedlab.kinds.readers_together import OnlyReads
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 
 NAMES = ("favoured", "other")
@@ -35,7 +35,7 @@ PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-class Weights(Reading, frozen=True):
+class Weights(OnlyReads, frozen=True):
     """Two groups of `readers` processes; `favoured_weight` : `other_weight`, or a `priority`."""
 
     kind: ClassVar[str] = "weights"

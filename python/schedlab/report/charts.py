@@ -28,8 +28,8 @@ from schedlab.report.drawing import (
     text,
     value_axis,
 )
-from schedlab.report.tables import Loss, Row, Table
-from schedlab.report.texts import Scale, Texts
+from schedlab.report.tables import LossRange, Table, TableRow
+from schedlab.report.texts import Texts, UnitScale
 
 GUTTER_MAX = 210
 CELL_WIDTH, CELL_HEIGHT = 120, 18
@@ -39,7 +39,7 @@ REACH_MAX = math.log(100)
 REACHES = (1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 10_000, 1e6)
 
 
-def loss_reach(losses: Sequence[Loss]) -> float:
+def loss_reach(losses: Sequence[LossRange]) -> float:
     """The natural log of the round ratio that holds the losses of a row."""
     ends = [end for of in losses for end in (of.point, of.low, of.up) if end is not None]
     # A useless interval must not shrink everything else to a point.
@@ -48,7 +48,7 @@ def loss_reach(losses: Sequence[Loss]) -> float:
     return next((math.log(r) for r in REACHES if math.log(r) >= far), far)
 
 
-def loss_cell(of: Loss, reach: float) -> str:
+def loss_cell(of: LossRange, reach: float) -> str:
     """The interval of a loss for a table cell: the best at the left, further behind to the right.
 
     An interval without an upper end runs to the edge.
@@ -86,7 +86,7 @@ def _margin(left: float, right: float, top: float, height: float) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One line of a chart: its series, its points, and a range (low, high) at each of them."""
 
     series: int
@@ -103,7 +103,7 @@ class Chart:
     `shaded` a range of x that does not count; `ticks_x` are sizes that the x axis names.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     x_title: str = ""
     y_title: str = ""
     log_x: bool = False
@@ -176,7 +176,7 @@ def _shifts(of: Chart, x: Axis, across: object) -> list[float]:
     return [3.2 * (i - middle) for i in range(len(of.lines))]
 
 
-def _ranges(of: Chart, line: Line, places: Sequence[Point], up: object) -> str:
+def _ranges(of: Chart, line: ChartLine, places: Sequence[Point], up: object) -> str:
     assert callable(up)
     if not line.ranges:
         return ""
@@ -258,7 +258,7 @@ def _dot(dot: Dot, gutter: float, y: float, x: object) -> str:
 def stacked(
     rows: Sequence[tuple[str, Sequence[float]]],
     parts: Sequence[tuple[str, str]],
-    unit: Scale,
+    unit: UnitScale,
     texts: Texts,
     label: str,
 ) -> str:
@@ -320,7 +320,7 @@ def latency(
 
 def run_order(
     points: Sequence[tuple[int, int, float]],
-    scale: Scale,
+    scale: UnitScale,
     texts: Texts,
     label: str,
 ) -> str:
@@ -374,14 +374,14 @@ def _lines_of(of: Table, series: Sequence[int], texts: Texts) -> str:
                 value, low, high = middle
                 points.append((size, value))
                 ranges.append((low or value, high or value))
-        lines.append(Line(at, points, ranges))
+        lines.append(ChartLine(at, points, ranges))
     sizes = [(row.cells[0].number or 0.0, row.cells[0].text) for row in of.rows]
     unit = of.columns[series[0]].scale.unit
     chart = Chart(lines, of.columns[0].title, unit, log_x=True, ticks_x=sizes)
     return line_chart(chart, texts, of.title)
 
 
-def _ends(of: Table, row: Row, column: int) -> tuple[float, float | None, float | None] | None:
+def _ends(of: Table, row: TableRow, column: int) -> tuple[float, float | None, float | None] | None:
     """A value and the ends of its interval, on the scale of the column."""
     factor, value = of.columns[column].scale.factor, row.cells[column].number
     if value is None:

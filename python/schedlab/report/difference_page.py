@@ -14,7 +14,7 @@ from schedlab.report.replays import doubts
 from schedlab.report.screen import candidate_cell, columns_of
 from schedlab.report.sentences import change
 from schedlab.report.sentences import code as sentence_of
-from schedlab.report.tables import Cell, Column, Row, Table
+from schedlab.report.tables import Column, Table, TableCell, TableRow
 from schedlab.report.terminal import tables as printed
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
@@ -156,7 +156,7 @@ def agreed(
     texts = Texts(lang)
     views = {of.name: View(of.record, of.answer, texts) for of in (live, replayed)}
     rows = [
-        Row((Cell(label), *(candidate_cell(view, view.answer.rows[0], label)
+        TableRow((TableCell(label), *(candidate_cell(view, view.answer.rows[0], label)
                             for view in views.values())))
         for label in columns_of(views[live.name])
     ]  # fmt: skip
@@ -203,14 +203,14 @@ def _views(record: Record, answers: Answers, texts: Texts) -> dict[str, View]:
 
 def _differences(views: Mapping[str, View], texts: Texts) -> Table:
     """A row for each candidate and workload: the value in both results, and the loss."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     results: tuple[str, ...] = ()
     for label, view in views.items():
         results = results or columns_of(view)
         for of in view.answer.rows:
-            title = Cell(label, note=view.title_of(of))
+            title = TableCell(label, note=view.title_of(of))
             rows.append(
-                Row((title, *(candidate_cell(view, of, name) for name in columns_of(view))))
+                TableRow((title, *(candidate_cell(view, of, name) for name in columns_of(view))))
             )
     columns = (Column(texts("column.candidate"), text=True), *map(Column, results))
     return Table("differences", texts("text.diff_table"), columns, tuple(rows))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlab.report.fleet_table import fleet_tables
-from schedlab.report.tables import Cell, Chart, Column, Table, build
+from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, record_bytes, size_text
 from schedlab.report.workload_names import name_of
 from schedlab.spec import Metric, Run
@@ -118,7 +118,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         body: list[list[Any]] = []
         for series in sorted(rows, key=lambda s: s.record_bytes or 0):
             size = series.record_bytes
-            first: Any = Cell(size_text(size), float(size)) if size else series.workload
+            first: Any = TableCell(size_text(size), float(size)) if size else series.workload
             body.append([first, *_with_halves(view, [series])])
         about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"

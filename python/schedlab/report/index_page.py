@@ -32,7 +32,7 @@ document.querySelectorAll(".results thead th").forEach((head, at) => {
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexedResult:
     """A result and the link to its page; `reason` is why it has no answer, if it has none."""
 
     link: str
@@ -42,32 +42,32 @@ class Entry:
     reason: str = ""
 
 
-def render(entries: Sequence[Entry], directory: str, lang: str | None = "en") -> str:
+def render(entries: Sequence[IndexedResult], directory: str, lang: str | None = "en") -> str:
     """The page, the newest result first; without a script it cannot be sorted otherwise."""
     texts = Texts(lang)
     rows = sorted((_row(each, texts) for each in entries), key=_day, reverse=True)
-    head: markup.Line = [texts(f"index.{name}") for name in HEADS]
+    head: markup.HtmlRow = [texts(f"index.{name}") for name in HEADS]
     title = texts("index.title", count=texts.counted("scope.results", len(entries)))
     table = markup.table(head, rows, title, "results")
     page = frame.Page([title], directory, [], table + SORT, [])
     return frame.render(page, texts)
 
 
-def _day(row: Sequence[str | markup.Cell]) -> str:
+def _day(row: Sequence[str | markup.HtmlCell]) -> str:
     """The date of a row; results without one are the oldest."""
     return str(row[0]) if str(row[0])[:1].isdigit() else ""
 
 
-def _row(entry: Entry, texts: Texts) -> list[str | markup.Cell]:
+def _row(entry: IndexedResult, texts: Texts) -> list[str | markup.HtmlCell]:
     """Date, link with what was asked, the sentence of the answer, device, kernel."""
     link = f'<a href="{escape(entry.link)}">{{}}</a>' if entry.link else "{}"
     if entry.record is None or entry.answer is None:
-        named = markup.Cell("", "t", link.format(escape(entry.name)))
+        named = markup.HtmlCell("", "t", link.format(escape(entry.name)))
         return [texts("verdict.none"), named, entry.reason, "", ""]
     view = View(entry.record, entry.answer, texts)
     started = min((run.started_at for run in entry.record.runs), default="")
     day = started[:16].replace("T", " ") or texts("verdict.none")
-    asked = markup.Cell("", "t", link.format(escape(entry.record.experiment.title)))
+    asked = markup.HtmlCell("", "t", link.format(escape(entry.record.experiment.title)))
     host = dict(flatten(entry.record.host))
     kernel = str(host.get("kernel.release") or host.get("kernel") or "")
     return [day, asked, code(view), device_text(view), kernel]

@@ -9,13 +9,13 @@ from html import escape
 
 from schedlab.report import charts
 from schedlab.report.drawing import key
-from schedlab.report.tables import Row, Table
+from schedlab.report.tables import Table, TableRow
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 
 
 @dataclass(frozen=True)
-class Cell:
+class HtmlCell:
     """A cell of a table: its text, or markup that is trusted, and a class; `t` is left-aligned.
 
     `label` names its column where a narrow screen shows no head; `span` is for several columns.
@@ -28,16 +28,19 @@ class Cell:
     span: int = 1
 
 
-Line = list[str | Cell]
+HtmlRow = list[str | HtmlCell]
 
 
-def number(text: str) -> Cell:
+def number(text: str) -> HtmlCell:
     """A cell that is aligned to the right."""
-    return Cell(text)
+    return HtmlCell(text)
 
 
 def table(
-    head: Sequence[str | Cell], rows: Iterable[Sequence[str | Cell]], caption: str, kind: str = ""
+    head: Sequence[str | HtmlCell],
+    rows: Iterable[Sequence[str | HtmlCell]],
+    caption: str,
+    kind: str = "",
 ) -> str:
     """A table that scrolls inside its own frame; plain text is a cell aligned to the left.
 
@@ -58,8 +61,9 @@ def table(
 
 def drawn_table(of: Table, kind: str = "") -> str:
     """A table of the model; where losses are known their intervals are drawn below the words."""
-    head: Line = [
-        Cell(c.head, "t" if c.text or _has_notes(of, i) else "") for i, c in enumerate(of.columns)
+    head: HtmlRow = [
+        HtmlCell(c.head, "t" if c.text or _has_notes(of, i) else "")
+        for i, c in enumerate(of.columns)
     ]
     notes = "".join(paragraph(note, "note") for note in of.notes)
     stacks = "first-table" in kind  # only its cells show their columns on a narrow screen
@@ -70,11 +74,11 @@ def _has_notes(of: Table, column: int) -> bool:
     return any(row.cells[column].note for row in of.rows)
 
 
-def _line(of: Table, row: Row, stacks: bool) -> Line:
+def _line(of: Table, row: TableRow, stacks: bool) -> HtmlRow:
     """A row: its title, and each value with what is below it."""
     losses = [cell.loss for cell in row.cells if cell.loss]
     reach = charts.loss_reach(losses)
-    line: Line = []
+    line: HtmlRow = []
     for i, (column, cell) in enumerate(zip(of.columns, row.cells, strict=True)):
         inside = f'<span class="words">{whole_names(cell.text)}</span>' if cell.text else ""
         if cell.note:
@@ -88,13 +92,13 @@ def _line(of: Table, row: Row, stacks: bool) -> Line:
         kinds += ["under"] if row.level else []
         plain = not (cell.note or cell.loss or (i == 0 and losses))
         label = column.title if stacks and i else ""
-        line.append(Cell(cell.text, " ".join(kinds), "" if plain else inside, label))
+        line.append(HtmlCell(cell.text, " ".join(kinds), "" if plain else inside, label))
     return line
 
 
-def _element(tag: str, cell: str | Cell) -> str:
+def _element(tag: str, cell: str | HtmlCell) -> str:
     if isinstance(cell, str):
-        cell = Cell(cell, "" if tag.endswith("row") else "t")
+        cell = HtmlCell(cell, "" if tag.endswith("row") else "t")
     inside = cell.markup or escape(cell.text)
     more = f' data-label="{escape(cell.label)}"' if cell.label else ""
     more += f" colspan={cell.span}" if cell.span > 1 else ""

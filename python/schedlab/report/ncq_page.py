@@ -21,7 +21,7 @@ def line_chart(rows: Rows, x: str, y: str, by: str, log: bool = False) -> str:
     """
     names = list(dict.fromkeys(str(row[by]) for row in rows))
     lines = [
-        charts.Line(
+        charts.ChartLine(
             i, [(float(row[x]), float(row[y])) for row in rows if str(row[by]) == name], name=name
         )
         for i, name in enumerate(names)

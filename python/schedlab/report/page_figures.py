@@ -93,7 +93,7 @@ def _rate_chart(view: View, row: Row, group: str, by_candidate: dict[str, list[R
     values = [middle for curve in curves.values() for _, middle, _, _ in curve if middle > 0]
     scale = view.texts.scale(values, first.unit)
     lines = [
-        charts.Line(
+        charts.ChartLine(
             view.names.index(name),
             [(t, middle / scale.factor) for t, middle, _, _ in curve],
             [(low / scale.factor, high / scale.factor) for _, _, low, high in curve],
@@ -186,7 +186,7 @@ def drift_section(view: View) -> str:
     means = {name: dict(block_means(view, name)) for name in view.names}
     number_of = view.record.number_of
     lines = [
-        charts.Line(i, [(float(number_of(b)), v) for b, v in means[name].items()])
+        charts.ChartLine(i, [(float(number_of(b)), v) for b, v in means[name].items()])
         for i, name in enumerate(view.names)
     ]
     blocks = sorted({x for line in lines for x, _ in line.points})

@@ -86,7 +86,7 @@ def _depths(view: View, why: Why) -> str:
     if not deep:
         return ""
     lines = [
-        charts.Line(
+        charts.ChartLine(
             view.names.index(name),
             [((i + 0.5) * each.bin_s, depth) for i, depth in enumerate(each.depth_series)],
             name=name,
@@ -100,7 +100,7 @@ def _depths(view: View, why: Why) -> str:
     return markup.figure(label, "", svg, over_time(view, lines, label, ""), texts)
 
 
-def over_time(view: View, lines: list[charts.Line], title: str, unit: str) -> Table:
+def over_time(view: View, lines: list[charts.ChartLine], title: str, unit: str) -> Table:
     """About ten moments of some lines over time."""
     texts = view.texts
     known = [dict(line.points) for line in lines]

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from schedlab.report import frame
-from schedlab.report.markup import Cell, number, paragraph, table
+from schedlab.report.markup import HtmlCell, number, paragraph, table
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import counted
 
@@ -20,7 +20,7 @@ CHART_PX, ROW_PX = 680, 22
 
 
 @dataclass(frozen=True)
-class Sheet:
+class QuizSheet:
     """One student's tasks, and their schedule under each policy (crates/sim/src/cpu/result.rs)."""
 
     seed: int
@@ -28,7 +28,7 @@ class Sheet:
     results: Sequence[Mapping[str, Any]]
 
 
-def page(sheets: Sequence[Sheet], rule: str, texts: Texts) -> str:
+def page(sheets: Sequence[QuizSheet], rule: str, texts: Texts) -> str:
     """All sheets, each on a page of its own on paper, then the key; `rule` says how ties end."""
     keys = "".join(_key(n, sheet) for n, sheet in enumerate(sheets, 1))
     first, last = sheets[0].seed, sheets[-1].seed
@@ -49,25 +49,25 @@ def page(sheets: Sequence[Sheet], rule: str, texts: Texts) -> str:
     return frame.render(content, texts).replace("</head>", style, 1)
 
 
-def _sheet(sheet: Sheet, rule: str) -> str:
+def _sheet(sheet: QuizSheet, rule: str) -> str:
     parts = [paragraph(f"Name: {'_' * 40}")]
     columns = ["task", "arrival, ms", "CPU / I/O, ms", "priority (smaller is first)"]
     has_priority = any("prio" in result["policy"] for result in sheet.results)
     shown = columns if has_priority else columns[:3]
     rows = [_given(task)[: len(shown)] for task in sheet.tasks]
-    parts.append(table([shown[0], *map(Cell, shown[1:])], rows, "Tasks"))
+    parts.append(table([shown[0], *map(HtmlCell, shown[1:])], rows, "Tasks"))
     for result in sheet.results:
-        asked: list[list[str | Cell]] = [
+        asked: list[list[str | HtmlCell]] = [
             [str(task["name"]), *map(number, ["____"] * len(ASKED))] for task in sheet.tasks
         ]
         asked.append(["mean", *map(number, ["____"] * len(ASKED))])
-        head: list[str | Cell] = ["task", *(Cell(f"{name}, ms") for name in ASKED)]
+        head: list[str | HtmlCell] = ["task", *(HtmlCell(f"{name}, ms") for name in ASKED)]
         parts.append(f"<h3>{escape(_title(result))}</h3>{_blank_chart(sheet.tasks, result)}")
         parts.append(table(head, asked, "Draw it, then fill in."))
     return "".join([*parts, paragraph(rule, "note")])
 
 
-def _given(task: Mapping[str, Any]) -> list[str | Cell]:
+def _given(task: Mapping[str, Any]) -> list[str | HtmlCell]:
     bursts = " / ".join(_ms(burst) for burst in task["bursts"])
     return [
         str(task["name"]), number(_ms(task.get("arrival", 0))), number(bursts),
@@ -106,9 +106,9 @@ def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) 
     )
 
 
-def _key(n: int, sheet: Sheet) -> str:
+def _key(n: int, sheet: QuizSheet) -> str:
     """The answers of a sheet: figures, and what runs when."""
-    rows: list[list[str | Cell]] = []
+    rows: list[list[str | HtmlCell]] = []
     for result in sheet.results:
         order = ", ".join(
             f"{sheet.tasks[part['task']]['name']} {_ms(part['start_ns'])} to {_ms(part['end_ns'])}"
@@ -116,14 +116,14 @@ def _key(n: int, sheet: Sheet) -> str:
         )
         for task in result["tasks"]:
             figures = [number(_ms(task[key])) for key in ASKED.values()]
-            rows.append([f"{_title(result)}: {task['name']}", *figures, Cell("", "t")])
+            rows.append([f"{_title(result)}: {task['name']}", *figures, HtmlCell("", "t")])
         summary = result["summary"]
         means = [number(_ms(summary[f"{key}_mean"])) for key in ASKED.values()]
-        rows.append([f"{_title(result)}: mean", *means, Cell(order, "t")])
-    head: list[str | Cell] = [
+        rows.append([f"{_title(result)}: mean", *means, HtmlCell(order, "t")])
+    head: list[str | HtmlCell] = [
         "",
-        *(Cell(f"{name}, ms") for name in ASKED),
-        Cell("what runs, ms", "t"),
+        *(HtmlCell(f"{name}, ms") for name in ASKED),
+        HtmlCell("what runs, ms", "t"),
     ]
     return table(head, rows, f"Sheet {n} (seed {sheet.seed})")
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from schedlab.report import sentences, words
-from schedlab.report.tables import Cell, Column, Loss, Row, Table, build
+from schedlab.report.tables import Column, LossRange, Table, TableCell, TableRow, build
 from schedlab.report.view import View, flatten
 from schedlab.spec import answer as spec
 
@@ -73,31 +73,33 @@ def columns_of(view: View) -> tuple[str, ...]:
             *(n for n in view.names if n != view.baseline))  # fmt: skip
 
 
-def _row(view: View, of: spec.Row) -> Row:
+def _row(view: View, of: spec.Row) -> TableRow:
     level = int(of.role == "secondary")
     title = view.metric_title(of) if level else of.workload if of.metric else view.title_of(of)
     metric = view.texts.metric(of.metric) if of.metric and not level else ""
     cells = [candidate_cell(view, of, name) for name in columns_of(view)]
-    return Row((Cell(title, note=metric), *cells), level)
+    return TableRow((TableCell(title, note=metric), *cells), level)
 
 
-def candidate_cell(view: View, of: spec.Row, name: str) -> Cell:
+def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
     """The value of a candidate on a row, and how far behind the best it is."""
     cell = view.answer.cells[of.name].get(name)
     if cell is None:
-        return Cell(view.texts("verdict.none"))
+        return TableCell(view.texts("verdict.none"))
     note = words.cell(view.texts, cell)
     if name in view.alone or of.why == "one-candidate":
-        return Cell(value(view, of, cell), cell.value, unit=of.metric.unit if of.metric else "")
+        return TableCell(
+            value(view, of, cell), cell.value, unit=of.metric.unit if of.metric else ""
+        )
     if of.why == "no-scatter" and cell.loss == 0:
         note = view.texts("cell.equal")  # Nobody is ahead.
     if cell.starved and not cell.unfinished:
         counts = [view.texts.number(n, 0) for n in (cell.starved, cell.runs)]
         note = view.texts("cell.starved", words=note, count=counts[0], runs=counts[1])
     tone = "best" if cell.best else "behind" if cell.low > 0 else ""
-    drawn = Loss(cell.loss, cell.low, None if cell.open else cell.up)
+    drawn = LossRange(cell.loss, cell.low, None if cell.open else cell.up)
     unit = of.metric.unit if of.metric else ""
-    return Cell(value(view, of, cell), cell.value, note, tone, drawn, unit)  # type: ignore[arg-type]
+    return TableCell(value(view, of, cell), cell.value, note, tone, drawn, unit)  # type: ignore[arg-type]
 
 
 def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from schedlab.report.texts import Scale, Texts
+from schedlab.report.texts import Texts, UnitScale
 
 Tone = Literal["", "best", "behind", "soft"]
 Chart = Literal["", "dots", "lines"]
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossRange:
     """How far behind the best, as logs: what is drawn beside a figure. `None`: an open end."""
 
     point: float
@@ -40,7 +40,7 @@ class Column:
     digits: int = 3
     decimals: int | None = None
     half: bool = False
-    scale: Scale = field(default_factory=lambda: Scale(1.0, ""))
+    scale: UnitScale = field(default_factory=lambda: UnitScale(1.0, ""))
 
     @property
     def head(self) -> str:
@@ -49,7 +49,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """The text of a cell, and the number behind it in the unit of its column.
 
     `note` is a second line, such as the loss below a value, with its `tone`; `loss` is drawn.
@@ -60,7 +60,7 @@ class Cell:
     number: float | None = None
     note: str = ""
     tone: Tone = ""
-    loss: Loss | None = None
+    loss: LossRange | None = None
     unit: str = ""
 
     @property
@@ -70,10 +70,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Cells, one for each column; `level` indents what belongs to the row above, in grey."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     level: int = 0
 
 
@@ -88,7 +88,7 @@ class Table:
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     chart: Chart = ""
 
@@ -100,7 +100,7 @@ class Table:
         return {**about, "columns": columns, "rows": rows, "notes": list(self.notes)}
 
 
-def _plain(cell: Cell) -> Any:
+def _plain(cell: TableCell) -> Any:
     return cell.line if cell.number is None or cell.note else cell.number
 
 
@@ -116,10 +116,11 @@ def build(
     """A table of raw values: text, numbers in the unit of their column, cells, or `None`."""
     scales = _scales(texts, columns, rows)
     scaled = tuple(
-        c if c.text else replace(c, scale=scales.get(c.unit, Scale(1.0, c.unit))) for c in columns
+        c if c.text else replace(c, scale=scales.get(c.unit, UnitScale(1.0, c.unit)))
+        for c in columns
     )
     shown = tuple(
-        Row(tuple(_cell(texts, c, value) for c, value in zip(scaled, row, strict=True)))
+        TableRow(tuple(_cell(texts, c, value) for c, value in zip(scaled, row, strict=True)))
         for row in rows
     )
     return Table(name, title, scaled, shown, tuple(filter(None, notes)), chart)
@@ -127,25 +128,25 @@ def build(
 
 def _scales(
     texts: Texts, columns: Sequence[Column], rows: Sequence[Sequence[Any]]
-) -> Mapping[str, Scale]:
+) -> Mapping[str, UnitScale]:
     """One scale for all columns of a unit."""
     values: dict[str, list[float]] = {}
     for row in rows:
         for column, value in zip(columns, row, strict=True):
-            number = value.number if isinstance(value, Cell) else value
+            number = value.number if isinstance(value, TableCell) else value
             if not column.text and isinstance(number, int | float):
                 values.setdefault(column.unit, []).append(float(number))
     return {unit: texts.scale(known, unit) for unit, known in values.items()}
 
 
-def _cell(texts: Texts, column: Column, value: Any) -> Cell:
-    if isinstance(value, Cell):
+def _cell(texts: Texts, column: Column, value: Any) -> TableCell:
+    if isinstance(value, TableCell):
         return value
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return Cell(texts("verdict.none"))
+        return TableCell(texts("verdict.none"))
     if isinstance(value, str):
-        return Cell(value)
-    return Cell(figure(texts, column, value), float(value))
+        return TableCell(value)
+    return TableCell(figure(texts, column, value), float(value))
 
 
 def figure(texts: Texts, column: Column, value: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schedlab.report import notes, sentences, why
 from schedlab.report.screen import rows_of, screen
 from schedlab.report.steps import Step, next_step
-from schedlab.report.tables import Cell, Row, Table
+from schedlab.report.tables import Table, TableCell, TableRow
 from schedlab.report.texts import NO_BREAK
 from schedlab.report.view import View
 
@@ -88,7 +88,7 @@ def _chosen(view: View, table: Table) -> tuple[Table, int]:
     return Table(table.name, table.title, table.columns, shown), len(table.rows) - len(shown)
 
 
-def _largest(row: Row) -> float:
+def _largest(row: TableRow) -> float:
     return max((cell.loss.low for cell in row.cells if cell.loss), default=0.0)
 
 
@@ -192,7 +192,7 @@ def _fold(table: Table, title: int, cell: int) -> Grid:
     return grid
 
 
-def _lines(cell: Cell, width: int, is_title: bool) -> list[str]:
+def _lines(cell: TableCell, width: int, is_title: bool) -> list[str]:
     lines = list(_folded(cell.text, width)) if cell.text or not cell.note else []
     lead = "  " if is_title else ""
     note = _folded(cell.note, width - len(lead)) if cell.note else ()
@@ -248,7 +248,7 @@ def _is_numeric(table: Table, column: int) -> bool:
     return not any(row.cells[column].note for row in table.rows)
 
 
-def _style(row: Row, column: int, line: int) -> str:
+def _style(row: TableRow, column: int, line: int) -> str:
     tone = COLOURS[row.cells[column].tone] if line else ""
     return tone or (DIM if row.level or (column == 0 and line) else "")
 

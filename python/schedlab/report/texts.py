@@ -40,14 +40,14 @@ def preferred_language() -> str:
     return language if language in LANGUAGES else "en"
 
 
-class Scale:
+class UnitScale:
     """One unit for a whole column or axis: `value / factor` is shown with `unit`."""
 
     def __init__(self, factor: float, unit: str) -> None:
         self.factor, self.unit = factor, unit
 
     @classmethod
-    def fitting(cls, values: Sequence[float], unit: str) -> Scale:
+    def fitting(cls, values: Sequence[float], unit: str) -> UnitScale:
         """The scale of `unit` in which the geometric middle of `values` has 1 to 4 digits."""
         finite = [abs(v) for v in values if math.isfinite(v) and v]
         steps = SCALES.get(unit, ((1, unit),))
@@ -117,10 +117,10 @@ class Texts:
         decimals = max(0, digits - 1 - math.floor(math.log10(size)))
         return self.number(value, min(decimals, 6))
 
-    def scale(self, values: Sequence[float], unit: str) -> Scale:
+    def scale(self, values: Sequence[float], unit: str) -> UnitScale:
         """The scale in which these values read best, with its unit in this language."""
-        fitting = Scale.fitting(values, unit)
-        return Scale(fitting.factor, self.maybe(f"unit.{fitting.unit}", fitting.unit))
+        fitting = UnitScale.fitting(values, unit)
+        return UnitScale(fitting.factor, self.maybe(f"unit.{fitting.unit}", fitting.unit))
 
     def quantity(self, value: float, unit: str, digits: int = 3) -> str:
         """A value in the unit that reads best: 0.00123 s as `1.23 ms`, 999.7 µs as `1.00 ms`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schedlab.report import drawing, frame, markup, words
 from schedlab.report.tables import Column, build
-from schedlab.report.texts import MINUS, Scale, Texts
+from schedlab.report.texts import MINUS, Texts, UnitScale
 from schedlab.spec import Metric
 
 TEXTS = Texts("en")
@@ -152,8 +152,8 @@ def pareto_chart(view: TuneView) -> str:
         return ""
     first, second = view.metrics
     scales = [
-        Scale.fitting([t.first or 0.0 for t in drawn], first.unit),
-        Scale.fitting([t.second or 0.0 for t in drawn], second.unit),
+        UnitScale.fitting([t.first or 0.0 for t in drawn], first.unit),
+        UnitScale.fitting([t.second or 0.0 for t in drawn], second.unit),
     ]
 
     def scaled(trial: Trial) -> tuple[float, float]:

@@ -25,7 +25,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Family:
+class SizeFamily:
     """The workloads that differ in nothing but the record size, from small to large."""
 
     title: str
@@ -104,7 +104,7 @@ class View:
         return grouped
 
     @cached_property
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[SizeFamily, ...]:
         """Workloads grouped by test (else kind) and metric, where record sizes differ."""
         rows = {row.workload: row for row in self.primary}
         grouped: dict[tuple[str, str], dict[int, Row]] = {}
@@ -115,7 +115,7 @@ class View:
             key = (str(workload.parameters.get("test", workload.kind)), workload.metric)
             grouped.setdefault(key, {}).setdefault(size, rows[workload.label])
         return tuple(
-            Family(
+            SizeFamily(
                 title,
                 self.metric(name),
                 tuple(Member(size, members[size]) for size in sorted(members)),

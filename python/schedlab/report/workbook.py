@@ -17,7 +17,7 @@ from schedlab.report.handin import study_tables
 from schedlab.report.screen import losses_table, screen
 from schedlab.report.sentences import headline_text
 from schedlab.report.steps import next_step
-from schedlab.report.tables import Cell, Column, Table, build
+from schedlab.report.tables import Column, Table, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
 
@@ -118,7 +118,7 @@ class Sheet:
             self._chart(of, top)
         self.row += 1
 
-    def _row(self, of: Table, cells: Sequence[Cell], level: int) -> None:
+    def _row(self, of: Table, cells: Sequence[TableCell], level: int) -> None:
         noted = any(cell.note for cell in cells)
         for i, (column, cell) in enumerate(zip(of.columns, cells, strict=True)):
             if i == 0:

@@ -46,7 +46,7 @@ class CandidateSettings:
         self._queues = tuple(queues)
         self._command = 0
         # A limit of a control group has a line for each device.
-        self._places = [settings.Place(queue, group) for queue in self._queues or ("",)]
+        self._places = [settings.SettingScope(queue, group) for queue in self._queues or ("",)]
         self._schedulers = {
             queue: knobs.read_value(path)
             for queue in self._queues
@@ -115,7 +115,7 @@ class CandidateSettings:
                 effective |= {"scheduler": applied.scheduler, **applied.tunables}
             for name, value in values.items():
                 if settings.scope_of(name) == "device":
-                    for path, text in settings.resolve(name, value, settings.Place(queue)):
+                    for path, text in settings.resolve(name, value, settings.SettingScope(queue)):
                         effective[name] = self._control.write_knob(path, text)
         return effective, longest_s
 

@@ -42,7 +42,7 @@ WORKLOADS_MAX = 3
 TRIES = 3
 
 
-class Capture:
+class JobCapture:
     """A capture of one device during one job; it starts before the processes of the job do.
 
     Its programs take a while to load. Were that between the preparation of the processes and
@@ -107,9 +107,9 @@ class Capture:
 
 
 @contextlib.contextmanager
-def capturing(device: str) -> Iterator[Capture]:
+def capturing(device: str) -> Iterator[JobCapture]:
     """Capture the next job of the engine in this thread."""
-    capture = Capture(device)
+    capture = JobCapture(device)
     with watching_jobs(capture):
         try:
             yield capture
@@ -143,7 +143,7 @@ def _scored_medians(folder: Folder, workloads: Sequence[Workload]) -> dict[tuple
 
 def _extra_run(
     session: Session, cell: Cell, work: Workload, candidate: Candidate, device: str, scored: float
-) -> Capture | None:
+) -> JobCapture | None:
     """The capture of a run that was like the scored ones, or of the last; None if all failed."""
     latest = None
     for _ in range(TRIES):

@@ -122,7 +122,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Wild:
+class DecisiveRun:
     """One run decides: without it the bound is less than half.
 
     `factor` ≥ 1.5 is how far the run in `block` (from 1) was from the others of its candidate
@@ -228,7 +228,7 @@ class Answer:
     requires: tuple[Requirement, ...] = ()
     excluded: tuple[str, ...] = ()
     advice: Advice | None = None
-    wild: Wild | None = None
+    wild: DecisiveRun | None = None
     guarantees: tuple[OfGuarantee, ...] = ()
     kinds: tuple[OfKind, ...] = ()
     confidence: float = 0.95

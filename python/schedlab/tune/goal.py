@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, Run, Workload
 from schedlab.spec.quantities import parse_duration, parse_size
-from schedlab.tune.search import Ask, Observation
+from schedlab.tune.search import Match, Observation
 
 # Gates that speak against the setting; all others say that the machine disturbed the run.
 FAILURES = frozenset(
@@ -142,7 +142,7 @@ def violation(constraints: Iterable[Constraint], runs: Iterable[Run]) -> float:
 
 
 def observed(
-    ask: Ask,
+    ask: Match,
     labels: tuple[str, str, str],
     experiment: Experiment,
     constraints: Sequence[Constraint],

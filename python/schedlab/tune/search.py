@@ -36,7 +36,7 @@ TRIES_MAX = 20
 
 
 @dataclass(frozen=True)
-class Ask:
+class Match:
     """One block: `challenger` meets `incumbent` (numbers of entries); 0 is the default.
 
     `settings` are the challenger's; `has_aa`: the incumbent runs twice.
@@ -65,7 +65,7 @@ class Observation:
 
 
 @dataclass
-class Entry:
+class Contender:
     """A tested setting; `offset` is its estimated gain over the default."""
 
     number: int
@@ -109,7 +109,7 @@ class Search:
     ) -> None:
         self.optuna = require_optuna()
         self.space, self.seed, self.margin, self.stall = space, seed, margin, stall
-        self.entries = [Entry(0, default)]
+        self.entries = [Contender(0, default)]
         self.incumbent = 0
         self.challenger: int | None = None
         self.blocks = 0
@@ -124,7 +124,7 @@ class Search:
         """Whether nothing is left to try, or nothing new was better for too long."""
         return self.exhausted or self.since_incumbent >= self.stall
 
-    def ask(self) -> Ask | None:
+    def ask(self) -> Match | None:
         """The next block; None when nothing is left that was not tried."""
         if self.challenger is None:
             settings = self._proposal()
@@ -135,25 +135,25 @@ class Search:
         assert self.challenger is not None
         entry = self.entries[self.challenger]
         has_aa = self.blocks % AA_EVERY == 0
-        return Ask(self.blocks, entry.number, self.incumbent, entry.settings, has_aa)
+        return Match(self.blocks, entry.number, self.incumbent, entry.settings, has_aa)
 
     def _enter(self, settings: Settings) -> None:
         number = len(self.entries)
-        self.entries.append(Entry(number, settings, self.entries[self.incumbent].offset))
+        self.entries.append(Contender(number, settings, self.entries[self.incumbent].offset))
         self._tried.append(settings)
         self.challenger = number
 
-    def enter(self, ask: Ask) -> None:
+    def enter(self, ask: Match) -> None:
         """Take over the challenger of a block that an earlier process began."""
         if self.challenger is None:
             self._enter(ask.settings)
 
-    def skip(self, ask: Ask) -> None:
+    def skip(self, ask: Match) -> None:
         """A block without a value: its challenger meets the incumbent in another one."""
         self.enter(ask)
         self.blocks = ask.block + 1
 
-    def tell(self, ask: Ask, seen: Observation) -> None:
+    def tell(self, ask: Match, seen: Observation) -> None:
         """Add the result of a block; `ask` may come from an earlier process that was killed."""
         self.enter(ask)
         if (ask.challenger, ask.incumbent) != (self.challenger, self.incumbent):
@@ -173,7 +173,7 @@ class Search:
         self._observe(entry, entry.reference + seen.difference, seen.violation)
         self._race(entry, incumbent)
 
-    def _race(self, entry: Entry, incumbent: Entry) -> None:
+    def _race(self, entry: Contender, incumbent: Contender) -> None:
         """Whether the challenger continues, wins or is dropped."""
         tries = len(entry.violations)
         if not incumbent.feasible and entry.feasible:
@@ -186,11 +186,11 @@ class Search:
             if decision != "more":
                 self._end(entry, promoted=decision == "promote" and entry.feasible)
 
-    def pooled(self, entry: Entry) -> Noise:
+    def pooled(self, entry: Contender) -> Noise:
         """The noise of all that was measured so far, the running challenger included."""
         return self.noise.with_differences(entry.differences)
 
-    def _end(self, entry: Entry, promoted: bool) -> None:
+    def _end(self, entry: Contender, promoted: bool) -> None:
         self.noise = self.pooled(entry)
         self.challenger = None
         entry.offset = entry.reference + self._shrunk(entry)
@@ -198,7 +198,7 @@ class Search:
         if promoted:
             self.incumbent, self.since_incumbent = entry.number, 0
 
-    def _shrunk(self, entry: Entry) -> float:
+    def _shrunk(self, entry: Contender) -> float:
         """The mean difference without what chance adds to the largest of many."""
         n = len(entry.differences)
         if not n:
@@ -218,7 +218,7 @@ class Search:
             estimate.mean + by, estimate.low + by, estimate.high + by, estimate.sure_low + by
         )
 
-    def finalists(self) -> list[Entry]:
+    def finalists(self) -> list[Contender]:
         """The best three that meet the constraints, the incumbent first.
 
         One that lost in the search takes its time from the others, so it is left out; the best one
@@ -229,7 +229,7 @@ class Search:
         least = self.entries[self.incumbent].offset - self.margin
         return [e for e in ranked if e is ranked[0] or e.offset > max(0.0, least)][:FINALISTS]
 
-    def _sort_value(self, entry: Entry) -> float:
+    def _sort_value(self, entry: Contender) -> float:
         """Its estimate less its standard error: one lucky block is not enough."""
         mean = sum(entry.differences) / len(entry.differences)
         return entry.reference + mean - self.noise.spread / math.sqrt(len(entry.differences))
@@ -306,7 +306,7 @@ class Search:
         self._study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
         return scheduler, values
 
-    def _observe(self, entry: Entry, value: float, violation: float) -> None:
+    def _observe(self, entry: Contender, value: float, violation: float) -> None:
         """One observation for Optuna; a repeated one is a separate trial."""
         scheduler = str(entry.settings["scheduler"])
         known = {each.scheduler for each in self.space.schedulers}

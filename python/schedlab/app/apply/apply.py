@@ -25,7 +25,7 @@ from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev, udev_service
 from schedlab.host.control import Control
-from schedlab.host.settings import Place
+from schedlab.host.settings import SettingScope
 from schedlab.result import Result
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Target
@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Choice:
+class ToApply:
     """The settings of a candidate to apply, and the result that decided, if one did.
 
     `caveats` say why the result may not hold here.
@@ -55,7 +55,7 @@ NO_ANSWER = ("nothing", "one-run", "unbounded")
 
 def choice_of(
     what: str, changes: Sequence[str], anyway: bool = False, devices: Sequence[str] = ()
-) -> Choice:
+) -> ToApply:
     """`what` is a result folder whose verdict names a winner, or settings.
 
     SpecError saying what a result would need; `anyway` takes its best candidate all the same.
@@ -63,16 +63,16 @@ def choice_of(
     if (Path(what) / "experiment.toml").is_file():
         return _with(choice_of_result(Path(what), anyway, devices), changes)
     if settings.is_machine(what.partition("=")[0]):
-        return _with(Choice(Candidate("machine", {})), [what, *changes])
+        return _with(ToApply(Candidate("machine", {})), [what, *changes])
     if is_one(what):
-        return _with(Choice(parse_candidate(what)), changes)
+        return _with(ToApply(parse_candidate(what)), changes)
     candidates = parse_candidates(what)
     if len(candidates) != 1:
         raise SpecError(f"{what!r} names {len(candidates)} schedulers", "name one")
-    return _with(Choice(candidates[0]), changes)
+    return _with(ToApply(candidates[0]), changes)
 
 
-def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) -> Choice:
+def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) -> ToApply:
     """The winner of a result; SpecError where it names none or is of something else."""
     result = Result.load(folder)
     experiment, answer = result.record.experiment, result.answer
@@ -96,7 +96,7 @@ def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) ->
     if experiment.kind == "cpu":
         candidate = apply_machine.of_result(candidate)
     headline = result.headline()
-    return Choice(candidate, str(folder.resolve()), headline, tuple(objections))
+    return ToApply(candidate, str(folder.resolve()), headline, tuple(objections))
 
 
 def _measured_elsewhere(target: Target, devices: Sequence[str]) -> list[str]:
@@ -116,7 +116,7 @@ def _measured_elsewhere(target: Target, devices: Sequence[str]) -> list[str]:
     return []
 
 
-def _with(choice: Choice, changes: Sequence[str]) -> Choice:
+def _with(choice: ToApply, changes: Sequence[str]) -> ToApply:
     """The choice with `--set KEY=VALUE` on top."""
     values = dict(choice.candidate.settings)
     for text in changes:
@@ -141,7 +141,7 @@ class Request:
     tuned: bool = False
 
 
-def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
+def apply(choice: ToApply, request: Request, report: Report) -> list[Applied]:
     """Set a choice on devices; with `persist` by a udev rule too. HostError restores everything."""
     for caveat in choice.caveats:
         report(f"note: it may not hold here: {caveat}")
@@ -161,7 +161,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     return [*records, *_apply_machine(machine, choice, request, report)]
 
 
-def _divided(choice: Choice) -> tuple[dict[str, str], Choice | None]:
+def _divided(choice: ToApply) -> tuple[dict[str, str], ToApply | None]:
     """(settings of the machine, the choice for disks if it has any); SpecError for all others."""
     values = apply_machine.values_of(choice.candidate)
     rest = {k: v for k, v in choice.candidate.settings.items() if k not in values}
@@ -178,7 +178,7 @@ def _divided(choice: Choice) -> tuple[dict[str, str], Choice | None]:
     return values, disks
 
 
-def _apply_disks(choice: Choice, request: Request, report: Report) -> list[Applied]:
+def _apply_disks(choice: ToApply, request: Request, report: Report) -> list[Applied]:
     names = tuple(dict.fromkeys(map(knobs.device_name, request.devices)))
     for name in names:
         _check(name, choice, request)
@@ -241,7 +241,7 @@ def _kept_by(file: Path, records: list[Applied]) -> list[Applied]:
 
 
 def _apply_machine(
-    values: dict[str, str], choice: Choice, request: Request, report: Report
+    values: dict[str, str], choice: ToApply, request: Request, report: Report
 ) -> list[Applied]:
     """Settings that belong to no device."""
     if request.dry_run:
@@ -252,7 +252,7 @@ def _apply_machine(
     return [apply_machine.apply(values, result, request.persist, request.root, report)]
 
 
-def _check(name: str, choice: Choice, request: Request) -> None:
+def _check(name: str, choice: ToApply, request: Request) -> None:
     """Refuse what the device does not offer, and rules that could not last."""
     scheduler = knobs.canonical(name, str(choice.candidate.settings.get("scheduler", "")))
     if scheduler not in knobs.offered(name):
@@ -273,7 +273,7 @@ def _check(name: str, choice: Choice, request: Request) -> None:
         )
 
 
-def _record(name: str, choice: Choice, before: dict[str, str], after: object) -> Applied:
+def _record(name: str, choice: ToApply, before: dict[str, str], after: object) -> Applied:
     values = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
     queue = knobs.queue_of(name)
     return Applied(
@@ -409,13 +409,13 @@ def _unsure(setter: setters.Setter) -> str:
     return "" if setter.certain else " (perhaps)"
 
 
-def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]:
+def planned(names: Sequence[str], choice: ToApply, request: Request) -> list[str]:
     """The planned writes as lines."""
     records = [_onto(_record(name, choice, {}, {}), applied.find(name)) for name in names]
     records = _with_files(records, request)
     lines = []
     for name in names:
-        writes = planned_writes(choice.candidate, [Place(name)])
+        writes = planned_writes(choice.candidate, [SettingScope(name)])
         lines += [f"{path} = {value}" for path, value in writes]
     rules, written = request.root / RULES, {}
     if ruled := _kept_by(rules, records):

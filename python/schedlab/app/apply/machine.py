@@ -21,7 +21,7 @@ from schedlab.errors import SpecError
 from schedlab.host import knobs, settings
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
-from schedlab.host.settings import CPU_PREFIX, SYSCTL, Place
+from schedlab.host.settings import CPU_PREFIX, SYSCTL, SettingScope
 from schedlab.spec import Candidate
 
 DEVICE = "machine"
@@ -80,11 +80,11 @@ def values_of(candidate: Candidate) -> dict[str, str]:
 def knobs_of(values: Mapping[str, str]) -> dict[Path, str]:
     """The files of these settings and their texts; HostError for one that this kernel has not."""
     for name, value in values.items():
-        settings.check(name, value, Place(), values.get("governor", ""))
+        settings.check(name, value, SettingScope(), values.get("governor", ""))
     found = {
         path: text
         for name, value in values.items()
-        for path, text in settings.resolve(name, value, Place())
+        for path, text in settings.resolve(name, value, SettingScope())
     }
     return {path: found[path] for path in sorted(found, key=knobs.is_late)}
 

@@ -28,7 +28,7 @@ Values = Mapping[Path, str]
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One setting that changed: when (local clock time, ISO 8601), and who wrote it.
 
     `writer` is who wrote; where nobody can tell, `suspects` are programs that may have.
@@ -65,7 +65,7 @@ def watch(
     interval_s: float = 0.2,
     stop: Callable[[], bool] = lambda: False,
     report: Callable[[str], None] = lambda line: None,
-) -> Iterator[Change]:
+) -> Iterator[SettingChange]:
     """Every change of `queue/` of a device, as it is noticed, for so many seconds (0: for ever).
 
     `machine` (or `cpu`) are the settings of the CPU scheduler and those that were applied.
@@ -92,7 +92,7 @@ def watch(
 
 def _changes(
     name: str, before: Values, now: Values, written: Mapping[str, Writer]
-) -> Iterator[Change]:
+) -> Iterator[SettingChange]:
     at = datetime.now().astimezone().isoformat(timespec="milliseconds")
     changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
     if any(path.name == "scheduler" for path in changed):
@@ -100,7 +100,7 @@ def _changes(
     by = {path: written[str(path.resolve())] for path in changed if str(path.resolve()) in written}
     for path in by or changed:  # beside what was written, the rest are its effects
         writer = by.get(path)
-        yield Change(
+        yield SettingChange(
             at,
             name,
             _called(path),

@@ -16,7 +16,7 @@ from schedlab.spec import AA_SUFFIX, Record, Workload, to_json
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ReplayAgreement:
     """The two results, the live one first, and whether they agree; `shown` is it in words."""
 
     code: AgreementCode
@@ -50,7 +50,7 @@ class Agreement:
 def of_replay(
     records: Mapping[str, Record], machines: Mapping[str, tuple[Any, Any]], page: Path,
     report: Callable[[str], None],
-) -> Agreement | None:  # fmt: skip
+) -> ReplayAgreement | None:  # fmt: skip
     """Whether two results by name agree; None unless one is a live load and one a replay.
 
     SpecError where they have no metric, or fewer than two candidates, in common.
@@ -69,7 +69,7 @@ def of_replay(
         one = _recommended(live, _narrowed(sides[0], other.metric.name, labels))
     code = agreement(one.answer, other.answer)
     shown = agreed(code, one, other, machines)
-    return Agreement(code, (one, other), machines, page, shown)
+    return ReplayAgreement(code, (one, other), machines, page, shown)
 
 
 def _work(record: Record, *kinds: str) -> Workload | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.compare.agreement import Agreement, of_replay
+from schedlab.app.compare.agreement import ReplayAgreement, of_replay
 from schedlab.errors import SpecError
 from schedlab.report import difference_page
 from schedlab.spec import Metric, Record, Samples, to_json
@@ -123,7 +123,7 @@ class Difference:
 
 def difference(
     first: Path, second: Path, despite: bool, page: Path | None, report: Callable[[str], None]
-) -> Difference | Agreement:
+) -> Difference | ReplayAgreement:
     """Compare two folders and write the page; SpecError unless work and machines are the same.
 
     Of a live load and a replay: whether they agree. `despite` allows other machines; `report` gets
@@ -144,7 +144,7 @@ def difference(
     names = names_of(first, second)
     records = dict(zip(names, (before, after), strict=True))
     page = page or second / "diff.html"
-    found: Difference | Agreement | None = of_replay(records, machines, page, report)
+    found: Difference | ReplayAgreement | None = of_replay(records, machines, page, report)
     if found is None:
         require_same_work(before, after)
         found = _changed(before, after, names, machines, page)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.report.quiz_page import Sheet, page
+from schedlab.report.quiz_page import QuizSheet, page
 from schedlab.report.texts import Texts
 from schedlab.sim.cpu_schedule import TIE_RULE, inputs, simulate
 from schedlab.store.files import write_atomic
@@ -25,6 +25,6 @@ def write_sheets(options: Mapping[str, Any], count: int, path: Path) -> int:
     for seed in range(first, first + count):
         tasks, settings, _ = inputs({**options, "seed": seed})
         results = [simulate(tasks, one) for one in settings]
-        sheets.append(Sheet(seed, tasks, results))
+        sheets.append(QuizSheet(seed, tasks, results))
     write_atomic(path, page(sheets, TIE_RULE, Texts("en")))
     return int(first)

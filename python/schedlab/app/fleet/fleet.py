@@ -34,7 +34,7 @@ Show = Callable[[str, str], None]  # name of a host, what it does
 
 
 @dataclass(frozen=True)
-class Ask:
+class Machines:
     """Which machines, and with which variables of the roles."""
 
     inventory: Path
@@ -65,7 +65,7 @@ def collection() -> Path:
     return shipped if shipped.is_dir() else PACKAGE.parents[1] / "ansible"
 
 
-def play(playbook: str, ask: Ask, show: Show) -> dict[str, HostState]:
+def play(playbook: str, ask: Machines, show: Show) -> dict[str, HostState]:
     """Run a playbook of the collection; the state of each host, whatever became of the others.
 
     SpecError without ansible-runner or without a host, HostError where Ansible itself fails.
@@ -146,7 +146,7 @@ def reason(task: str, result: Mapping[str, Any]) -> str:
     return " ".join(message.removeprefix("Task failed: ").split()) or task
 
 
-def measure(file: Path, ask: Ask, out: Path | None, show: Show) -> tuple[Path, Measured]:
+def measure(file: Path, ask: Machines, out: Path | None, show: Show) -> tuple[Path, Measured]:
     """Measure a file on every host of an inventory; a second time in one folder, what is missing.
 
     The folder gets `archives/`, and `hosts/` with a result folder of each host.
@@ -163,7 +163,7 @@ def measure(file: Path, ask: Ask, out: Path | None, show: Show) -> tuple[Path, M
         "schedlab_home_dir": str(archives),
         **(ask.variables or {}),
     }
-    states = play("run", Ask(ask.inventory, ask.limit, variables), show)
+    states = play("run", Machines(ask.inventory, ask.limit, variables), show)
     missing = {host: state.text for host, state in states.items() if state.failed}
     folders = []
     for host in sorted(states.keys() - missing.keys()):

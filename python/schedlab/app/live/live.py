@@ -39,7 +39,7 @@ LABEL = "live load"
 
 
 @dataclass(frozen=True)
-class Question:
+class LiveRequest:
     """Where to measure, which candidates (the first is the baseline), how long."""
 
     path: Path
@@ -57,7 +57,7 @@ class Question:
     switch: tuple[str, ...] = ()
 
 
-def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Question:
+def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> LiveRequest:
     """The typed options; the candidates are all that the queues offer unless some were named."""
     own = parse_output_metric(typed["metric"], of_live_load=True) if typed["metric"] else None
     if bool(command) != bool(own and not own.path):
@@ -73,7 +73,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
     target = _target(path, below, switch)
     named = comparison.candidates_of(typed["schedulers"], None, target, typed["candidates"])
     check_settings(named.candidates, target, below.queues, ())
-    return Question(
+    return LiveRequest(
         path,
         named.candidates,
         typed["every"],
@@ -90,7 +90,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
     )
 
 
-def blocks_of(question: Question) -> int:
+def blocks_of(question: LiveRequest) -> int:
     """How many blocks fit; SpecError with the figures that would do where they are too few."""
     arms = len(question.candidates) + 1
     if len(question.candidates) < 2:
@@ -112,7 +112,7 @@ def blocks_of(question: Question) -> int:
     return blocks
 
 
-def prepared(question: Question, report: Callable[[str], None]) -> Experiment:
+def prepared(question: LiveRequest, report: Callable[[str], None]) -> Experiment:
     """The experiment, after one pilot switch to each candidate; the host is as before.
 
     SpecError where the periods are too short for what the pilot saw, or the baseline trips a guard.
@@ -149,7 +149,7 @@ def prepared(question: Question, report: Callable[[str], None]) -> Experiment:
 
 
 def _experiment(
-    question: Question,
+    question: LiveRequest,
     below: QueueSet,
     blocks: int,
     seen: list[live_pilot.Switched],
@@ -205,7 +205,7 @@ def _target(path: Path, below: QueueSet, switch: tuple[str, ...]) -> Target:
     return Target("directory", str(path), switch=(*below.queues, *switch))
 
 
-def what_it_does(question: Question) -> list[str]:
+def what_it_does(question: LiveRequest) -> list[str]:
     """The user's consent in words."""
     below = queues_below(question.path)
     names = ", ".join(candidate.label for candidate in question.candidates)

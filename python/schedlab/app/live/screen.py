@@ -19,7 +19,7 @@ BARS = "▁▂▃▄▅▆▇█"
 SECONDS_SHOWN, NAME_SHOWN = 29, 20
 
 
-class Screen:
+class LiveScreen:
     """The last seconds of every group as sparklines, the period, and how far the guards are."""
 
     def __init__(self) -> None:

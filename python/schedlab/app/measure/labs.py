@@ -31,7 +31,12 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from schedlab.app.compare.comparison import Place, candidates_of, check_model_options, target_of
+from schedlab.app.compare.comparison import (
+    Place,
+    candidates_of,
+    check_model_options,
+    target_of,
+)
 from schedlab.app.compare.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.app.measure.files import experiment_of
 from schedlab.app.options import Named, check_target

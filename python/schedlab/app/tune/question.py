@@ -11,7 +11,7 @@ from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.options import tuned_work
 from schedlab.app.setting_checks import check_allowed
 from schedlab.app.tune.space import default_scheduler, schedulers_of
-from schedlab.app.tune.tune import SEARCH_SHARE, Question
+from schedlab.app.tune.tune import SEARCH_SHARE, TuningRequest
 from schedlab.errors import SpecError
 from schedlab.host import settings
 from schedlab.kinds import typed
@@ -25,7 +25,7 @@ USUAL_WORKLOADS = ("steady-reader", "readers")
 
 
 @dataclass(frozen=True)
-class Options:
+class TuneOptions:
     """The options of `tune` as typed; at most one of `maximise` and `minimise`."""
 
     schedulers: str = "all"
@@ -39,8 +39,8 @@ class Options:
 
 
 def question_of(
-    place: Place, make: Callable[[str], Experiment], options: Options
-) -> tuple[Experiment, Question]:
+    place: Place, make: Callable[[str], Experiment], options: TuneOptions
+) -> tuple[Experiment, TuningRequest]:
     """The experiment and the question; `make` gives the experiment of a scheduler, the default."""
     if options.maximise and options.minimise:
         raise SpecError("--maximise and --minimise cannot be used together", "use one of them")
@@ -64,7 +64,7 @@ def question_of(
     check_allowed(settings.beyond_target(each.name for each in ranges), target)
     space = table_space(schedulers, ranges, options.tunables)
     seed = base.seed
-    return base, Question(space, constraints, options.budget_s, seed, options.margin)
+    return base, TuningRequest(space, constraints, options.budget_s, seed, options.margin)
 
 
 def typed_question(
@@ -72,11 +72,11 @@ def typed_question(
     command: tuple[str, ...],
     parameters: Mapping[str, Any],
     report: Callable[[str], None],
-) -> tuple[Experiment, Question]:
+) -> tuple[Experiment, TuningRequest]:
     """The same from the options of `schedlab tune`; without any work it is the usual one."""
     if not (command or parameters["job_file"] or parameters["workloads"] or parameters["tests"]):
         parameters = {**parameters, "workloads": USUAL_WORKLOADS}
-    options = Options(
+    options = TuneOptions(
         schedulers=parameters["scheduler"],
         budget_s=parameters["budget"],
         tunables=parameters["tunables"] or (),
@@ -86,7 +86,7 @@ def typed_question(
     return question_of(place, tuned_work(place, command, parameters, report), options)
 
 
-def preview_lines(base: Experiment, question: Question, permission: Permission) -> list[str]:
+def preview_lines(base: Experiment, question: TuningRequest, permission: Permission) -> list[str]:
     """The search space; the kernel's limits are read only when the search starts."""
     admitted = admit(base, permission)
     pair_s = 2 * sum(admitted.estimate_s(work.label) for work in base.workloads)

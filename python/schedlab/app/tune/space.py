@@ -78,7 +78,7 @@ def _probed(control: Control, queue: str, scheduler: str, tunable: Tunable) -> T
     control.set_scheduler(queue, scheduler)
     try:
         if settings.is_machine(tunable.name):
-            path = settings.resolve(tunable.name, tunable.low, settings.Place())[0][0]
+            path = settings.resolve(tunable.name, tunable.low, settings.SettingScope())[0][0]
         else:
             path = knobs.tunable_path(knobs.queue_of(queue), tunable.name)
         default = int(knobs.read_value(path))
@@ -101,7 +101,7 @@ def _takes(control: Control, queue: str, scheduler: str, name: str, value: int) 
         if not settings.is_machine(name):
             control.set_scheduler(queue, scheduler, {name: value})
             return True
-        for path, text in settings.resolve(name, value, settings.Place()):
+        for path, text in settings.resolve(name, value, settings.SettingScope()):
             found = knobs.read_value(path)
             control.write_knob(path, text)
             control.write_knob(path, found)

@@ -45,7 +45,7 @@ from schedlab.store.folder import Folder
 from schedlab.store.lines import LineFile
 from schedlab.tune.goal import Constraint, observed
 from schedlab.tune.race import Interval
-from schedlab.tune.search import Ask, Entry, Search, require_optuna
+from schedlab.tune.search import Contender, Match, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 QUESTION, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
@@ -59,7 +59,7 @@ BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
 
 @dataclass(frozen=True)
-class Question:
+class TuningRequest:
     """Device, settings and goal of a search; `space` is the table's until the device was probed."""
 
     space: Space
@@ -98,9 +98,9 @@ class Tuning:
 
     path: Path
     base: Experiment
-    question: Question
+    question: TuningRequest
     search: Search
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[Match] = field(default_factory=list)
     spent_s: float = 0.0
 
     @property
@@ -112,12 +112,12 @@ class Tuning:
         """The label of an entry in plan, runs and reports."""
         return entry_label(self.search.entries[number], self.base.baseline)
 
-    def labels(self, ask: Ask) -> tuple[str, str, str]:
+    def labels(self, ask: Match) -> tuple[str, str, str]:
         """Challenger, incumbent and its A/A arm."""
         incumbent = self.label(ask.incumbent)
         return self.label(ask.challenger), incumbent, incumbent + AA_SUFFIX
 
-    def candidates(self, asks: Sequence[Ask]) -> tuple[Candidate, ...]:
+    def candidates(self, asks: Sequence[Match]) -> tuple[Candidate, ...]:
         """All candidates of these blocks, the default first."""
         by_label = {self.base.baseline: self.base.candidates[0].settings}
         for ask in asks:
@@ -128,7 +128,7 @@ class Tuning:
                 by_label[again] = by_label[incumbent]
         return tuple(Candidate(label, settings) for label, settings in by_label.items())
 
-    def cells(self, ask: Ask) -> list[Cell]:
+    def cells(self, ask: Match) -> list[Cell]:
         """The runs of a block: workloads, and the arms on each, in random order."""
         rng = random.Random(f"{self.question.seed}/{ask.block}")
         arms = list(self.labels(ask)[: 3 if ask.has_aa else 2])
@@ -140,7 +140,7 @@ class Tuning:
         ]
 
 
-def entry_label(entry: Entry, default: str) -> str:
+def entry_label(entry: Contender, default: str) -> str:
     """The scheduler, and a number where tunables are set."""
     if entry.number == 0:
         return default
@@ -150,7 +150,7 @@ def entry_label(entry: Entry, default: str) -> str:
 
 
 def start(
-    base: Experiment, question: Question, out: Path, permission: Permission
+    base: Experiment, question: TuningRequest, out: Path, permission: Permission
 ) -> tuple[Tuning, Admitted]:
     """A new tune folder; SpecError or HostError before anything is changed."""
     require_optuna()
@@ -193,33 +193,33 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
             spent_s = float(record.pop("spent_s"))
         except (KeyError, TypeError, ValueError) as error:
             raise SpecError(f"{place}: has no time in 'spent_s'", RESTORE) from error
-        ask = from_json(Ask, record, place)
+        ask = from_json(Match, record, place)
         elapsed = [run.elapsed_s for run in runs if run.block == ask.block]
         tuning.spent_s = spent_s + sum(elapsed)
         _tell(tuning, ask, runs, is_complete=_is_complete(tuning, ask, runs))
     return tuning, admit(base, permission)
 
 
-def _question_in(path: Path) -> Question:
+def _question_in(path: Path) -> TuningRequest:
     try:
         data: Any = json.loads(read_text(path, RESTORE))
     except (ValueError, RecursionError) as error:
         raise SpecError(f"{path}: is not JSON: {error}", RESTORE) from error
-    return from_json(Question, data, str(path))
+    return from_json(TuningRequest, data, str(path))
 
 
-def _tuning(path: Path, base: Experiment, question: Question) -> Tuning:
+def _tuning(path: Path, base: Experiment, question: TuningRequest) -> Tuning:
     default: Settings = dict(base.candidates[0].settings)
     return Tuning(
         path, base, question, Search(question.space, default, question.seed, question.margin)
     )
 
 
-def _write_question(path: Path, question: Question) -> None:
+def _write_question(path: Path, question: TuningRequest) -> None:
     write_atomic(path / QUESTION, json.dumps(to_json(question), indent=1) + "\n")
 
 
-def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
+def _is_complete(tuning: Tuning, ask: Match, runs: Sequence[Any]) -> bool:
     """Whether all cells of a block are over and in one session: a kill leaves others."""
     tuning.search.enter(ask)
     wanted = {cell.key for cell in tuning.cells(ask)}
@@ -228,7 +228,7 @@ def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
     return wanted <= ended and len({run.session for run in mine}) == 1
 
 
-def _tell(tuning: Tuning, ask: Ask, runs: Sequence[Any], is_complete: bool) -> None:
+def _tell(tuning: Tuning, ask: Match, runs: Sequence[Any], is_complete: bool) -> None:
     """Add a block to the search; one without a value only uses up its number."""
     seen = None
     if is_complete:
@@ -309,7 +309,7 @@ def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
             watcher.watch(_state(tuning, ask))
 
 
-def _state(tuning: Tuning, ask: Ask) -> State:
+def _state(tuning: Tuning, ask: Match) -> State:
     search = tuning.search
     return State(
         block=ask.block + 1,
@@ -372,4 +372,4 @@ def verdict_of(tuning: Tuning) -> Result:
     return Result.load(tuning.path / VERDICT)
 
 
-__all__ = ["Question", "State", "Tuning", "Watcher", "load", "run", "start"]
+__all__ = ["State", "Tuning", "TuningRequest", "Watcher", "load", "run", "start"]

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from schedlab.cli.options import json_option
-from schedlab.cli.types import Cpus, Slices
+from schedlab.cli.types import Cpus, SliceList
 
 
 @click.command()
 @click.argument("result", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--cpu", "cpus", type=Cpus(), help="CPU to measure on (default: the last one).")
-@click.option("--slices", type=Slices(), default="1,4,10,12,100", show_default=True,
+@click.option("--slices", type=SliceList(), default="1,4,10,12,100", show_default=True,
               help="Quanta to predict, ms.")  # fmt: skip
 @click.option("--batches", type=click.IntRange(3, 1000), default=15, show_default=True)
 @click.option("--switches", type=click.IntRange(10, 10**7), default=4000, show_default=True)

@@ -8,14 +8,14 @@ import click
 
 from schedlab.cli.options import measured_options, resume_rest_option
 from schedlab.cli.sections import together
-from schedlab.cli.types import Cpus, Duration, Slices
+from schedlab.cli.types import Cpus, Duration, SliceList
 from schedlab.cpu.settings import KERNELS, PRIORITY_DEFAULT
 
 if TYPE_CHECKING:
     from schedlab.result import Result
 
 _options = together(
-    click.option("--slices", type=Slices(), default="1,10,100", show_default=True,
+    click.option("--slices", type=SliceList(), default="1,10,100", show_default=True,
                  help="Quanta in ms."),
     click.option("--processes", type=click.IntRange(1, 1000), default=2, show_default=True),
     click.option("--time", "seconds", type=Duration(), default="30s", show_default=True,

@@ -163,7 +163,7 @@ def _check(policy: CpuPolicy, where: str) -> None:
         )
     for name, value in policy.host_settings.items():
         try:
-            host_settings.check(name, value, host_settings.Place())
+            host_settings.check(name, value, host_settings.SettingScope())
         except SchedlabError as error:
             raise type(error)(f"{where}: {error}", error.hint) from error
     if policy.policy == "ext":

@@ -29,7 +29,7 @@ COVERED_ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
-class Line:
+class LoggedBurst:
     """One burst: its end (None where the log has no times), its process, its length."""
 
     at_ns: int | None
@@ -50,9 +50,9 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     return assemble(readings, merged, source)
 
 
-def lines_of(path: Path) -> list[Line]:
+def lines_of(path: Path) -> list[LoggedBurst]:
     """The bursts of a log in its order; SpecError for a burst line that is not understood."""
-    lines: list[Line] = []
+    lines: list[LoggedBurst] = []
     for place, text in read_lines(path):
         if not MARK.search(text):
             continue
@@ -61,7 +61,7 @@ def lines_of(path: Path) -> list[Line]:
             raise bad(place, "[SECONDS] [Pid: N], CPUBurst: NS, rt_priority:N", text.strip()[:80])
         at_s = match["at_s"]
         at_ns = None if at_s is None else round(float(at_s) * 1e9)
-        lines.append(Line(at_ns, int(match["pid"]), int(match["burst_ns"])))
+        lines.append(LoggedBurst(at_ns, int(match["pid"]), int(match["burst_ns"])))
         if len(lines) > BURSTS_MAX:
             raise bad(place, f"at most {BURSTS_MAX} bursts", "more", "import a part of the log")
     if not lines:
@@ -98,7 +98,7 @@ def _reading(candidate: str, path: Path, notes: list[str]) -> Reading:
     )
 
 
-def _timeline(lines: Sequence[Line], pids: Sequence[int]) -> list[tuple[int, int, int]]:
+def _timeline(lines: Sequence[LoggedBurst], pids: Sequence[int]) -> list[tuple[int, int, int]]:
     """Rows (process, start, duration) in ns since the first burst began."""
     timed = [(line.at_ns, line) for line in lines if line.at_ns is not None]
     if not timed:
@@ -108,7 +108,7 @@ def _timeline(lines: Sequence[Line], pids: Sequence[int]) -> list[tuple[int, int
     return [(number[line.pid], at - line.burst_ns - first, line.burst_ns) for at, line in timed]
 
 
-def _gap(path: Path, lines: Sequence[Line], total_ns: int) -> str:
+def _gap(path: Path, lines: Sequence[LoggedBurst], total_ns: int) -> str:
     """A sentence when the lines cover too little of the time that they span."""
     ends = [line.at_ns for line in lines if line.at_ns is not None]
     if len(ends) < 2:
