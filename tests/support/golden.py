@@ -15,8 +15,8 @@ class Golden:
     def __init__(self, update: bool) -> None:
         self._update = update
 
-    def __call__(self, name: str, text: str, home: Path = GOLDEN) -> None:
-        file = home / name
+    def __call__(self, name: str, text: str, home: Path | None = None) -> None:
+        file = (home or GOLDEN) / name
         # Spaces at the ends of lines are invisible to a reviewer, and editors remove them.
         text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).rstrip("\n") + "\n"
         if self._update:
@@ -25,7 +25,7 @@ class Golden:
             return
         known = file.read_text(encoding="utf-8") if file.exists() else ""
         changes = difflib.unified_diff(
-            known.splitlines(), text.splitlines(), f"{home.name}/{name}", "now", lineterm=""
+            known.splitlines(), text.splitlines(), f"{file.parent.name}/{name}", "now", lineterm=""
         )
         assert known == text, "\n".join(
             [*changes, "renew it with: pytest --update, and read the diff"]
