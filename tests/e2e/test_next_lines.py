@@ -1,12 +1,8 @@
 """Every line that is printed after Next works as printed: it is run, with --dry-run."""
 
-from __future__ import annotations
-
 import random
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -33,7 +29,7 @@ OF_CODE = {
 }
 
 
-def result(path: Path, code: str, measured: int = 99, **changes) -> Result:
+def result(path, code, measured=99, **changes):
     """A folder whose answer has this code, of so many blocks of its plan."""
     speed, noise, blocks = OF_CODE[code]
     usual = Experiment(
@@ -60,17 +56,17 @@ def result(path: Path, code: str, measured: int = 99, **changes) -> Result:
     raise AssertionError(f"no seed gives {code}")
 
 
-def _names(asked: Experiment) -> tuple[str, ...]:
+def _names(asked):
     return tuple(candidate.label for candidate in asked.candidates)
 
 
-def printed_command(of: Result) -> str:
+def printed_command(of):
     """What is after Next; "" for nothing to run."""
     step = steps.next_step(View(of.record, of.answer, Texts("en"), of.folder.path))
     return step.command if step else ""
 
 
-def works(command: str) -> None:
+def works(command):
     """The command runs as it was printed; measuring is left out."""
     program, *words = shlex.split(command)
     assert program == "schedlab"
@@ -79,14 +75,14 @@ def works(command: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_state(monkeypatch, tmp_path):
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
 
 
 @needs_root
 @pytest.mark.parametrize("code", ["keep", "for-now", "one-run", "unbounded"])
-def test_an_open_answer_is_extended(code: str, tmp_path: Path) -> None:
+def test_an_open_answer_is_extended(code, tmp_path):
     command = printed_command(result(tmp_path, code))
     assert " --resume " in command
     works(command)
@@ -94,7 +90,7 @@ def test_an_open_answer_is_extended(code: str, tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("stopping", [Stopping(blocks=6), Stopping("until-decided", 40)])
-def test_an_interrupted_experiment_goes_on_to_its_end(stopping: Stopping, tmp_path: Path) -> None:
+def test_an_interrupted_experiment_goes_on_to_its_end(stopping, tmp_path):
     """Another number of blocks would be a second end, at a stricter level."""
     of = result(tmp_path, "keep", measured=4, stopping=stopping)
     command = printed_command(of)
@@ -103,14 +99,14 @@ def test_an_interrupted_experiment_goes_on_to_its_end(stopping: Stopping, tmp_pa
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[str]:
+def device(tmp_path):
     with loop_device(tmp_path / "image") as path:
         yield path
 
 
 @needs_root
 @pytest.mark.parametrize("measured", [4, 99])
-def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, device: str) -> None:
+def test_a_live_load_is_resumed_by_live(measured, tmp_path, device):
     load = Workload("w", "live-load", "read_latency_ns_mean", {"seconds": 1.0})
     target = Target("device", path=device)
     of = result(tmp_path, "keep", measured, workloads=(load,), target=target)
@@ -122,13 +118,13 @@ def test_a_live_load_is_resumed_by_live(measured: int, tmp_path: Path, device: s
 
 
 @needs_root
-def test_an_open_answer_of_a_rule_that_stops_early_starts_again(tmp_path: Path) -> None:
+def test_an_open_answer_of_a_rule_that_stops_early_starts_again(tmp_path):
     command = printed_command(result(tmp_path, "keep", stopping=Stopping("until-decided", 6)))
     assert command.startswith("schedlab run ") and "--blocks" in command
     works(command)
 
 
-def test_simulated_runs_are_added(tmp_path: Path) -> None:
+def test_simulated_runs_are_added(tmp_path):
     for seeds in (1, 2):
         out = tmp_path / str(seeds)
         words = ["--policies", "fcfs,s", "--workloads", "A", "--requests", "300"]
@@ -143,7 +139,7 @@ def test_simulated_runs_are_added(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("code", ["best", "same"])
-def test_what_a_temporary_device_showed_leads_to_ones_own(code: str, tmp_path: Path) -> None:
+def test_what_a_temporary_device_showed_leads_to_ones_own(code, tmp_path):
     of = result(tmp_path, code)
     command = printed_command(of)
     again = f"schedlab run {of.folder.path} --directory"
@@ -158,14 +154,14 @@ def test_what_a_temporary_device_showed_leads_to_ones_own(code: str, tmp_path: P
     assert refused.exit_code and "--directory" in str(refused.exception)
 
 
-def test_imports_name_no_command(tmp_path: Path) -> None:
+def test_imports_name_no_command(tmp_path):
     for code in OF_CODE:
         of = result(tmp_path / code, code, kind="import", target=Target("none"), aa_arm=False)
         assert printed_command(of) == ""
 
 
 @needs_root
-def test_the_best_of_a_real_device_is_applied(tmp_path: Path, device: str) -> None:
+def test_the_best_of_a_real_device_is_applied(tmp_path, device):
     target = Target("device", path=device)
     of = result(tmp_path, "best", target=target)
     command = printed_command(of)

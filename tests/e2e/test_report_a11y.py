@@ -3,14 +3,11 @@
 Needs Chromium and npm; what npm installs is locked and kept in pytest's cache directory.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +21,7 @@ from schedlab import report
 HERE = Path(__file__).parent / "a11y"
 
 
-def chromium() -> str:
+def chromium():
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
@@ -32,7 +29,7 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
-def modules(request: pytest.FixtureRequest) -> Path:
+def modules(request):
     """A directory with the script and what it needs, installed once."""
     for tool in ("node", "npm"):
         if not shutil.which(tool):
@@ -52,7 +49,7 @@ def modules(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def findings(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def findings(modules, tmp_path_factory):
     browser = chromium()
     directory = tmp_path_factory.mktemp("pages")
     judged = {
@@ -73,12 +70,12 @@ def findings(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
         command, cwd=modules, check=False, capture_output=True, text=True, timeout=600
     )
     assert completed.returncode == 0, completed.stderr
-    results: list[dict[str, Any]] = json.loads(completed.stdout)
+    results = json.loads(completed.stdout)
     assert {page["file"] for page in results} == {str(page) for page in pages}
     return results
 
 
-def test_axe_finds_nothing_serious(findings: list[dict[str, Any]]) -> None:
+def test_axe_finds_nothing_serious(findings):
     bad = [
         (Path(page["file"]).name, page["width"], page["scheme"], violation)
         for page in findings
@@ -88,13 +85,13 @@ def test_axe_finds_nothing_serious(findings: list[dict[str, Any]]) -> None:
     assert not bad, json.dumps(bad, indent=1)
 
 
-def test_no_page_scrolls_sideways(findings: list[dict[str, Any]]) -> None:
+def test_no_page_scrolls_sideways(findings):
     assert {(page["width"], page["overflow"]) for page in findings} == {(1280, 0), (390, 0)}
 
 
-def test_first_tab_stop_skips_to_the_verdict(findings: list[dict[str, Any]]) -> None:
+def test_first_tab_stop_skips_to_the_verdict(findings):
     assert {page["focus"] for page in findings} == {"skip"}
 
 
-def test_a_page_loads_nothing_but_itself(findings: list[dict[str, Any]]) -> None:
+def test_a_page_loads_nothing_but_itself(findings):
     assert {page["requests"] for page in findings} == {1}

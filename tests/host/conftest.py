@@ -1,11 +1,8 @@
 """Fixtures of the host tests: a state directory and a loop device of their own."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from schedlab.host import emulated, journalled, owned
 
 
 @pytest.fixture(scope="session")
-def root_with_loop() -> None:
+def root_with_loop():
     """Skip, with the reason, where settings of a loop device cannot be changed."""
     if os.geteuid() != 0:
         pytest.skip("needs root: loop devices and schedulers are the kernel's")
@@ -27,7 +24,7 @@ def root_with_loop() -> None:
 
 
 @pytest.fixture
-def needs_fuse() -> None:
+def needs_fuse():
     """Skip, with the reason, where no device can be emulated."""
     try:
         emulated.require_fuse()
@@ -36,7 +33,7 @@ def needs_fuse() -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path, monkeypatch):
     """A state directory of this test alone, also for the processes it starts."""
     directory = tmp_path / "state"
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(directory))
@@ -44,23 +41,23 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ordinary_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def ordinary_knobs(monkeypatch):
     """Ordinary files called `knob` or `knob-N` count as settings."""
     is_knob = journalled.is_knob
 
-    def or_ordinary(path: str) -> bool:
+    def or_ordinary(path):
         return is_knob(path) or Path(path).name.split("-")[0] == "knob"
 
     monkeypatch.setattr(journalled, "is_knob", or_ordinary)
 
 
 @pytest.fixture
-def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str]]:
+def new_loop(root_with_loop, tmp_path):
     """Make loop devices that belong to the test; all are removed after it."""
     numbers = itertools.count()
     with ExitStack() as made:
 
-        def make(size_bytes: int = 16 << 20) -> str:
+        def make(size_bytes=16 << 20):
             backing = tmp_path / f"disk-{next(numbers)}.img"
             try:
                 return made.enter_context(loop_device(backing, size_bytes))
@@ -71,7 +68,7 @@ def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str
 
 
 @pytest.fixture
-def mounted_loop(new_loop: Callable[..., str], tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def mounted_loop(new_loop, tmp_path):
     """A loop device of 64 MiB with ext4, and the directory that it is mounted on."""
     device, where = new_loop(64 << 20), tmp_path / "mounted"
     where.mkdir()
@@ -82,13 +79,13 @@ def mounted_loop(new_loop: Callable[..., str], tmp_path: Path) -> Iterator[tuple
 
 
 @pytest.fixture
-def loop(new_loop: Callable[[], str]) -> str:
+def loop(new_loop):
     """One loop device of the test's own, 16 MiB."""
     return new_loop()
 
 
 @pytest.fixture
-def cgroup() -> Iterator[Path]:
+def cgroup():
     """A cgroup of the test's own, where limits of I/O are if they are anywhere."""
     name = f"schedlab-test-{os.getpid()}"
     for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):

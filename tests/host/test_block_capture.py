@@ -1,7 +1,5 @@
 """The block-layer capture on real devices: counts, times and depths beside the engine's own."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap
@@ -13,12 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from block_capture import PARTS, BlockCapture, BlockClass, Capture, mean_ns, unavailable
+from block_capture import PARTS, BlockCapture, BlockClass, mean_ns, unavailable
 from giving_up import given_up
 from loops import attached
 
@@ -34,7 +30,7 @@ SPAN = 8 << 20
 
 
 @pytest.fixture
-def device(loop: str) -> str:
+def device(loop):
     """A loop device of the test's own that can be captured."""
     reason = unavailable(loop)
     if reason:
@@ -42,18 +38,18 @@ def device(loop: str) -> str:
     return loop
 
 
-def queue(device: str, name: str) -> Path:
+def queue(device, name):
     return Path(f"/sys/block/{Path(device).name}/queue/{name}")
 
 
-def choose(device: str, scheduler: str) -> None:
+def choose(device, scheduler):
     try:
         queue(device, "scheduler").write_text(scheduler)
     except OSError:
         pytest.skip(f"this kernel has no {scheduler}")
 
 
-def group(device: str, name: str = "reader", depth: int = 1, **keys: Any) -> dict[str, Any]:
+def group(device, name="reader", depth=1, **keys):
     workload = {
         "pattern": {"kind": "random"},
         "direction": {"kind": keys.pop("direction", "read")},
@@ -67,9 +63,7 @@ def group(device: str, name: str = "reader", depth: int = 1, **keys: Any) -> dic
     return load | keys
 
 
-def captured(
-    device: str, seconds: float, *groups: dict[str, Any]
-) -> tuple[Capture, dict[str, Any]]:
+def captured(device, seconds, *groups):
     """A run of the groups, each a class of the capture; what the capture and the engine say."""
     classes = [BlockClass(item["name"]) for item in groups]
     with BlockCapture(device, classes, seconds_max=30) as capture, given_up(*groups) as job_groups:
@@ -80,7 +74,7 @@ def captured(
 
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "kyber", "bfq"])
-def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -> None:
+def test_counts_and_times_are_those_of_the_engine(device, scheduler):
     choose(device, scheduler)
     seen, engine = captured(
         device, 0.6, group(device), group(device, "writer", 8, direction="write", record=65536)
@@ -117,9 +111,7 @@ def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -
 
 
 @pytest.fixture
-def slow_device(
-    root_with_loop: None, needs_fuse: None, state: Path, tmp_path: Path
-) -> Iterator[str]:
+def slow_device(root_with_loop, needs_fuse, state, tmp_path):
     """A device whose every request takes 4 ms, one after the other."""
     model = tmp_path / "fixed.toml"
     model.write_text("model = 'fixed'\nservice = '4ms'\nservers = 1\nsize = '64m'\n")
@@ -132,7 +124,7 @@ def slow_device(
 
 @pytest.mark.machine
 @pytest.mark.alone
-def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None:
+def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device):
     """Beside a request of 4 ms, what the program does before and after it is short."""
     shares = []
     for _ in range(5):
@@ -166,7 +158,7 @@ EVENTS = ("syscalls:sys_enter_pread64", "block:block_bio_queue", "block:block_rq
 
 @pytest.mark.machine
 @pytest.mark.alone
-def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> None:
+def test_perf_sees_the_same_times_and_the_rest(device, tmp_path):
     """What the engine saw beyond the request is the system call before it and after it."""
     perf = shutil.which("perf")
     if not perf:
@@ -205,10 +197,10 @@ def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> N
     assert (before + inside + after) * 1e9 == pytest.approx(latency_ns, rel=0.05, abs=2000)
 
 
-def perf_means(text: str, process: int, numbers: str) -> tuple[float, float, float]:
+def perf_means(text, process, numbers):
     """Mean seconds of reads of one process before, in and after the block layer of a device."""
-    rows: list[tuple[float, float, float]] = []
-    times: list[float] = []
+    rows = []
+    times = []
     for line in text.splitlines():
         match = re.match(r"\s*(\d+)\s+([\d.]+):\s+(\S+):\s+(.*)", line)
         if not match:
@@ -228,11 +220,11 @@ def perf_means(text: str, process: int, numbers: str) -> tuple[float, float, flo
             rows.append((times[1] - times[0], times[2] - times[1], times[3] - times[2]))
             times = []
     assert len(rows) > 100
-    return tuple(statistics.fmean(column) for column in zip(*rows, strict=True))  # type: ignore[return-value]
+    return tuple(statistics.fmean(column) for column in zip(*rows, strict=True))
 
 
 @pytest.fixture
-def busy(device: str) -> Iterator[str]:
+def busy(device):
     """A device with 32 requests at a time of other processes."""
     is_over = threading.Event()
     job = json.dumps({"seconds": 60, "process": True, "groups": [group(device, depth=32)]})
@@ -243,7 +235,7 @@ def busy(device: str) -> Iterator[str]:
     load.join()
 
 
-def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None:
+def test_a_capture_that_starts_under_load_counts_from_nothing(busy):
     """What is counted while programs are attached stays counted, a class has one process, and
     what was in the device before is not lost."""
     completed = 0
@@ -259,7 +251,7 @@ def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None
 
 
 @pytest.mark.machine
-def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
+def test_a_limit_shows_up_before_the_request(device, cgroup):
     """200 reads/s by io.max or blkio.throttle: what is above the device's own time is the limit."""
     numbers = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
     limits = {
@@ -285,7 +277,7 @@ def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
     assert free.limits_depth.max == 0
 
 
-def test_classes_are_separated_by_cgroup_and_by_process(device: str, cgroup: Path) -> None:
+def test_classes_are_separated_by_cgroup_and_by_process(device, cgroup):
     with BlockCapture(device, [BlockClass("inside", cgroup=cgroup)]) as capture:
         loads = [group(device, cgroup=str(cgroup), requests=40), group(device, "b", requests=30)]
         _core.run_io_job(json.dumps({"process": True, "groups": loads}))
@@ -301,7 +293,7 @@ def test_classes_are_separated_by_cgroup_and_by_process(device: str, cgroup: Pat
     assert requests == ids
 
 
-def test_merges_are_counted(device: str) -> None:
+def test_merges_are_counted(device):
     """Buffered sequential writing merges; every byte is in some request all the same."""
     choose(device, "mq-deadline")
     with BlockCapture(device) as capture:
@@ -317,7 +309,7 @@ def test_merges_are_counted(device: str) -> None:
     assert capture.result.without_completion <= 1
 
 
-def test_only_what_does_not_follow_its_predecessor_is_a_seek(device: str) -> None:
+def test_only_what_does_not_follow_its_predecessor_is_a_seek(device):
     """One request at a time: none overtakes another; backwards each is 16 sectors off."""
     choose(device, "none")
     for pattern, seeks in (("sequential", 0), ("reverse", 63)):
@@ -331,7 +323,7 @@ def test_only_what_does_not_follow_its_predecessor_is_a_seek(device: str) -> Non
         assert (totals["seeks"], totals["seek_sectors"]) == (seeks, 16 * seeks)
 
 
-def test_another_device_is_not_seen(device: str, new_loop: Any) -> None:
+def test_another_device_is_not_seen(device, new_loop):
     other = new_loop()
     with BlockCapture(device) as capture:
         _core.run_io_job(json.dumps({"groups": [group(other)]}))
@@ -340,7 +332,7 @@ def test_another_device_is_not_seen(device: str, new_loop: Any) -> None:
     assert capture.result.totals["issued"] == 0
 
 
-def test_snapshots_grow_and_nothing_is_left_behind(device: str) -> None:
+def test_snapshots_grow_and_nothing_is_left_behind(device):
     capture = BlockCapture(device, [BlockClass("reader")])
     before = capture.snapshot()
     _core.run_io_job(json.dumps({"groups": [group(device, requests=25)]}))
@@ -350,7 +342,7 @@ def test_snapshots_grow_and_nothing_is_left_behind(device: str) -> None:
     assert capture.finish().totals == after.totals
 
 
-def test_reads_and_writes_that_fail_are_counted(root_with_loop: None, small_disk: Path) -> None:
+def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk):
     backing = small_disk / "disk.img"
     with backing.open("wb") as file:
         file.truncate(64 << 20)  # the disk below has room for 8 MiB
@@ -367,18 +359,18 @@ def test_reads_and_writes_that_fail_are_counted(root_with_loop: None, small_disk
     assert capture.result and capture.result.totals["errors"] >= 1
 
 
-def test_what_cannot_be_captured_says_why(device: str) -> None:
+def test_what_cannot_be_captured_says_why(device):
     with pytest.raises(HostError, match="absent"):
         BlockCapture("/dev/absent")
     with pytest.raises(HostError, match="cgroup"):
         BlockCapture(device, [BlockClass("a", cgroup=Path("/sys/fs/cgroup/absent"))])
 
 
-def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> None:
+def test_issued_requests_are_those_of_the_devices_statistics(device):
     """`stat` counts completed requests of all processes."""
     stat = Path(f"/sys/block/{Path(device).name}/stat")
 
-    def finished() -> int:
+    def finished():
         fields = stat.read_text().split()
         return int(fields[0]) + int(fields[4])
 
@@ -388,7 +380,7 @@ def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> Non
 
 
 @pytest.mark.machine
-def test_bfq_raises_the_weight_of_a_new_process_only(device: str) -> None:
+def test_bfq_raises_the_weight_of_a_new_process_only(device):
     """The transient is in the rate over time on a device that says it rotates, with its cause.
 
     It ends after 120,000 sectors, or after 3 to 25 s: the longer, the slower the device seems
@@ -421,7 +413,7 @@ time.sleep(600)
 """
 
 
-def test_a_killed_owner_leaves_no_program_behind(device: str) -> None:
+def test_a_killed_owner_leaves_no_program_behind(device):
     owner = subprocess.Popen(
         [sys.executable, "-c", HOLDER, device], stdout=subprocess.PIPE, text=True
     )

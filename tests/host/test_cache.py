@@ -1,12 +1,9 @@
 """Each state of the page cache, as mincore(2) sees it."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +26,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 pytestmark = pytest.mark.alone  # the caches of the machine are dropped by every cold run
 
 
-def cached_share(path: Path) -> float:
+def cached_share(path):
     """Share of the first 3 MiB of a file or a device that is in the page cache."""
     pages = SIZE_BYTES // mmap.PAGESIZE
     resident = (ctypes.c_ubyte * pages)()
@@ -42,13 +39,13 @@ def cached_share(path: Path) -> float:
 
 
 @pytest.fixture
-def control(state: Path) -> Iterator[Control]:
+def control(state):
     with Control() as control:
         yield control
 
 
 @pytest.fixture
-def folder(loop: str, tmp_path: Path) -> Iterator[Path]:
+def folder(loop, tmp_path):
     """A file system of our own, with a file in a folder."""
     scratch.format_device(loop, "ext4")
     place = tmp_path / f"{owned.PREFIX}cache"
@@ -61,7 +58,7 @@ def folder(loop: str, tmp_path: Path) -> Iterator[Path]:
     owned.remove_mount(str(place))
 
 
-def test_the_cache_of_a_file_system(control: Control, folder: Path, loop: str) -> None:
+def test_the_cache_of_a_file_system(control, folder, loop):
     file, mounted = folder / "deep" / "file", (loop, "ext4")
     for state, place, action, share in (
         ("cold", mounted, "remounted", 0),
@@ -80,7 +77,7 @@ def test_the_cache_of_a_file_system(control: Control, folder: Path, loop: str) -
         assert cached_share(file) == 0
 
 
-def test_what_is_dirty_is_written_back_and_dropped_too(control: Control, folder: Path) -> None:
+def test_what_is_dirty_is_written_back_and_dropped_too(control, folder):
     """The kernel drops clean pages only: the last run's writes would stay in the cache."""
     one, other = folder / "one", folder / "other"
     one.write_bytes(os.urandom(SIZE_BYTES))
@@ -92,7 +89,7 @@ def test_what_is_dirty_is_written_back_and_dropped_too(control: Control, folder:
     assert cached_share(other) == 0
 
 
-def test_the_cache_of_a_device(control: Control, loop: str) -> None:
+def test_the_cache_of_a_device(control, loop):
     with Path(loop).open("rb"):  # When its last user closes it, a device loses its pages.
         for state, action, share in (
             ("warm", "warm", 1),
@@ -106,7 +103,7 @@ def test_the_cache_of_a_device(control: Control, loop: str) -> None:
             assert cached_share(Path(loop)) == share, state
 
 
-def test_the_file_below_a_loop_device_is_a_cache_unless_it_is_read_directly(loop: str) -> None:
+def test_the_file_below_a_loop_device_is_a_cache_unless_it_is_read_directly(loop):
     """O_DIRECT above it does not help: the file below would answer from memory."""
     name, kind = Path(loop).name, RandomReads()
     target = ResolvedTarget(Path(loop), 16 << 20, name, 512, True, Path(loop), 16 << 20)
@@ -120,7 +117,7 @@ def test_the_file_below_a_loop_device_is_a_cache_unless_it_is_read_directly(loop
     assert IoSession._has_cache(session, kind)
 
 
-def test_only_files_below_the_directory_are_read(folder: Path, tmp_path: Path) -> None:
+def test_only_files_below_the_directory_are_read(folder, tmp_path):
     outside = tmp_path / "outside"
     outside.write_bytes(os.urandom(SIZE_BYTES))
     (folder / "link").symlink_to(outside)
@@ -136,9 +133,7 @@ def test_only_files_below_the_directory_are_read(folder: Path, tmp_path: Path) -
     assert 1 / 3 <= cached_share(folder / "deep" / "file") < 1
 
 
-def test_a_program_on_the_target_is_cold_and_another_is_not(
-    control: Control, folder: Path, tmp_path: Path, loop: str
-) -> None:
+def test_a_program_on_the_target_is_cold_and_another_is_not(control, folder, tmp_path, loop):
     for where, share in ((folder, 0), (tmp_path, 1)):
         program = where / "program"
         program.write_bytes(Path("/bin/true").read_bytes() + os.urandom(SIZE_BYTES))

@@ -5,13 +5,10 @@ MATRIX=all runs every command in all eight combinations; otherwise each gets one
 combinations occur.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from itertools import combinations
-from pathlib import Path
 
 import click
 import pytest
@@ -39,7 +36,7 @@ QUICK = {
 }  # fmt: skip
 
 
-def commands(command: click.Command = cli, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def commands(command=cli, words=()):
     """The words of every command there is."""
     if not isinstance(command, click.Group):
         return [words]
@@ -48,9 +45,9 @@ def commands(command: click.Command = cli, words: tuple[str, ...] = ()) -> list[
     return [each for one, path in below if one for each in commands(one, path)]
 
 
-def required(words: tuple[str, ...]) -> list[str]:
+def required(words):
     """Something for each argument and option that a command cannot do without."""
-    command: click.Command | None = cli
+    command = cli
     for word in words:
         assert isinstance(command, click.Group)
         command = command.get_command(PARENT, word)
@@ -73,9 +70,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("words", "closed"), CASES, ids=lambda part: " ".join(map(str, part)))
-def test_a_command_without_standard_descriptors(
-    loop: str, state: Path, tmp_path: Path, words: tuple[str, ...], closed: tuple[int, ...]
-) -> None:
+def test_a_command_without_standard_descriptors(loop, state, tmp_path, words, closed):
     (tmp_path / "empty").write_text("", encoding="ascii")
     places = {"LOOP": loop, "EMPTY": str(tmp_path / "empty"), "FILE": str(tmp_path / "file")}
     typed = QUICK.get(" ".join(words), required(words))

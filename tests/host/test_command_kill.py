@@ -2,8 +2,6 @@
 each phase of a run and between them. No process of the command is left, no mount, no loop device,
 no cgroup, and every scheduler is as before."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -27,7 +25,7 @@ SLEEPER = 86_399  # seconds that no other process sleeps
 class Comparison:
     """`schedlab compare` of a command whose phases report themselves, in a separate process."""
 
-    def __init__(self, home: Path, device: Path, number: int) -> None:
+    def __init__(self, home, device, number):
         self.home, self.marker = home, f"{SLEEPER}.{number}"
         self.queue = Path(f"/sys/block/{device.name}/queue/scheduler")
         self.before = self.queue.read_text()
@@ -36,10 +34,10 @@ class Comparison:
         subprocess.run(["mkfs.ext4", "-q", device], check=True)
         subprocess.run(["mount", device, self.mounted], check=True)
         self.device = device
-        self.groups: set[Path] = set()
+        self.groups = set()
         self.environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(home / "state")}
 
-    def start(self, hangs_in: str, group: str = "", **usual: str) -> subprocess.Popen[str]:
+    def start(self, hangs_in, group="", **usual):
         """Run it until the phase that hangs, with a separate daemon.
 
         It joins the control group `group` first, if there is one. `usual` are lines of phases.
@@ -82,7 +80,7 @@ class Comparison:
         assert self.groups
         return process
 
-    def sleepers(self) -> list[str]:
+    def sleepers(self):
         """Processes of the command."""
         pids = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -94,27 +92,27 @@ class Comparison:
                 pids.append(path.parent.name)
         return pids
 
-    def recover(self, *options: str) -> subprocess.CompletedProcess[str]:
+    def recover(self, *options):
         """What the guardian has left, if anything."""
         command = [sys.executable, "-m", "schedlab", "recover", *options]
         return subprocess.run(
             command, env=self.environment, check=True, capture_output=True, text=True
         )
 
-    def assert_unchanged(self) -> None:
+    def assert_unchanged(self):
         assert self.queue.read_text() == self.before
 
-    def assert_restored(self) -> None:
+    def assert_restored(self):
         assert owned.wait_until(lambda: not self.sleepers(), WAIT_S), self.sleepers()
         self.assert_unchanged()
         assert [group for group in self.groups if group.exists()] == []
 
-    def remove(self) -> None:
+    def remove(self):
         """Unmount; a process that still works there fails the test."""
         subprocess.run(["umount", self.mounted], check=True)
 
 
-def arguments(pid: int) -> bytes:
+def arguments(pid):
     """The command line of a process; nothing when it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -122,13 +120,13 @@ def arguments(pid: int) -> bytes:
         return b""
 
 
-def children_of(pid: int) -> list[int]:
+def children_of(pid):
     """The processes that a process has started, also those in sessions of their own."""
     listing = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
     return [int(word) for word in listing.stdout.split()]
 
 
-def groups_of(pids: list[str]) -> set[Path]:
+def groups_of(pids):
     """The control groups of ours in which these processes are."""
     groups = set()
     for pid in pids:

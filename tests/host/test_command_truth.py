@@ -1,8 +1,6 @@
 """Commands of which the right verdict is known before: what they take depends on the scheduler
 that they find in a way that is written here, and the interval must hold it."""
 
-from __future__ import annotations
-
 import math
 import mmap
 import os
@@ -38,7 +36,7 @@ time.sleep(SLEEP)
 PRINTED = "took:ms=stdout~took (?<value>[0-9.]+) (?<unit>ms)"
 
 
-def compared(tmp_path: Path, sleep: str, metric: str, blocks: int, schedulers=tuple(TAKES)):
+def compared(tmp_path, sleep, metric, blocks, schedulers=tuple(TAKES)):
     """The verdict on the program; it sleeps for the Python expression `sleep`."""
     offered = Path("/sys/block").joinpath(any_loop(), "queue/scheduler").read_text()
     if missing := [name for name in TAKES if name not in re.findall(r"[a-z-]+", offered)]:
@@ -58,7 +56,7 @@ def compared(tmp_path: Path, sleep: str, metric: str, blocks: int, schedulers=tu
     return answer, answer.cells["python3"]
 
 
-def any_loop() -> str:
+def any_loop():
     return next(path.name for path in Path("/sys/block").glob("loop*"))
 
 
@@ -211,7 +209,7 @@ def test_reads_of_another_program_are_noticed(tmp_path, mounted_loop):
     # The command says when others may read, so that the disk is quiet before it starts.
     stop, flag = threading.Event(), tmp_path / "flag"
 
-    def read() -> None:
+    def read():
         handle = os.open(device, os.O_RDONLY)
         while not stop.wait(0.01):
             if flag.exists():
@@ -265,7 +263,7 @@ def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, moun
     (device, where), flag = mounted_loop, tmp_path / "flag"
     stop = threading.Event()
 
-    def read() -> None:
+    def read():
         """8 MiB in every run, when its command says that it has begun."""
         handle, seen = os.open(device, os.O_RDONLY | os.O_DIRECT), ""
         block = mmap.mmap(-1, 8 << 20)

@@ -1,8 +1,6 @@
 """Commands whose truth is known: what they do depends on the scheduler that they find, and what
 schedlab makes of it must agree; the host is as before afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics
@@ -36,7 +34,7 @@ FIND = 'read -r s < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; '
 SLEEP = FIND + 'case "$s" in *"[bfq]"*) t=0.52;; *) t=0.40;; esac; sleep $t; '
 
 
-def experiment(line: str, *, metrics=(), blocks=2, schedulers="none,bfq", **parameters):
+def experiment(line, *, metrics=(), blocks=2, schedulers="none,bfq", **parameters):
     work = OwnWork([line], True, metrics=metrics, parameters={"anyway": True, **parameters})
     return comparison_of(
         Place(scratch_bytes=64 << 20),
@@ -48,16 +46,16 @@ def experiment(line: str, *, metrics=(), blocks=2, schedulers="none,bfq", **para
     )
 
 
-def measured(tmp_path: Path, line: str, **options):
+def measured(tmp_path, line, **options):
     """The runs of a small comparison of a shell line."""
-    messages: list[str] = []
+    messages = []
     observer = Observer(report=messages.append)
     result = run(experiment(line, **options), tmp_path / "out", observer=observer)
     assert_nothing_left()
     return result.folder.runs(), messages
 
 
-MADE: list[str] = []
+MADE = []
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +64,7 @@ def names_that_are_made(monkeypatch):
     MADE.clear()
     new_name = owned.new_name
 
-    def noted(what: str) -> str:
+    def noted(what):
         MADE.append(new_name(what))
         return MADE[-1]
 
@@ -187,7 +185,7 @@ def test_what_is_left_behind_is_named_and_ended(tmp_path):
     assert running == []
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path):
     try:
         return path.read_bytes()
     except OSError:
@@ -271,7 +269,7 @@ def test_too_much_output_ends_the_run(tmp_path):
 
 
 def test_the_rehearsal_alone_measures_nothing_and_restores():
-    messages: list[str] = []
+    messages = []
     asked = experiment("dd if=/dev/zero of=f bs=1M count=8 2>&1", anyway=False)
     admitted = admit(asked, Permission())
     rehearse(admitted, Observer(report=messages.append))
@@ -322,7 +320,7 @@ def test_a_throttled_device_shows_its_throttle(tmp_path):
 def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     busy = threading.Event()
 
-    def write() -> None:
+    def write():
         with Path(loop).open("r+b", buffering=0) as device:
             while not busy.is_set():
                 device.seek(0)
@@ -357,7 +355,7 @@ def test_a_command_ends_when_its_start_is_interrupted(tmp_path):
     line = ["/bin/sh", "-c", "sleep 60 & sleep 60"]
     order = launch.Launch(line, tmp_path, {"PATH": "/usr/bin:/bin"})
 
-    def interrupt() -> None:
+    def interrupt():
         if len(group.members()) == 3:
             raise KeyboardInterrupt
 

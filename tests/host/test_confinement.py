@@ -3,13 +3,10 @@
 Truth is counted by the kernel: sectors in /sys/block/*/stat, and a checksum of the files outside.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,7 @@ from schedlab.host import owned
 from schedlab.kinds.command import Command
 from schedlab.run import launch
 from schedlab.run.confinement import HeldDevice, Wall
-from schedlab.run.launch import Ended, WorkGroup
+from schedlab.run.launch import WorkGroup
 
 WRITE = "dd if=/dev/urandom bs=64k count=2 oflag=direct conv=notrunc of="
 # Ways to a block device that is not the held one; {n} is its number, {d} its path.
@@ -46,7 +43,7 @@ WAYS = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """The target, beside files that nobody may change."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -56,9 +53,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "target"
 
 
-def started(line: str, place: Path, device: str = "", **parameters: object) -> Ended:
+def started(line, place, device="", **parameters):
     """A shell line, confined as a command of a user is."""
-    kind = Command(shell=line, **parameters)  # type: ignore[arg-type]
+    kind = Command(shell=line, **parameters)
     wall = Wall(HeldDevice.at(Path(device)) if device else None)
     assert not wall.missing
     group = WorkGroup(None, "test", wall)
@@ -69,7 +66,7 @@ def started(line: str, place: Path, device: str = "", **parameters: object) -> E
         group.end()
 
 
-def tree(directory: Path) -> dict[str, str]:
+def tree(directory):
     """Names and contents below a directory."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "-"
@@ -79,9 +76,7 @@ def tree(directory: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("confine", ["devices", "files"])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_other_block_device_is_written_to(
-    way: str, confine: str, place: Path, new_loop: Callable[..., str]
-) -> None:
+def test_no_other_block_device_is_written_to(way, confine, place, new_loop):
     victim, held = new_loop(), new_loop()
     subprocess.run(["mkfs.ext4", "-q", victim], check=True)
     number = Path(victim).stat().st_rdev
@@ -94,9 +89,7 @@ def test_no_other_block_device_is_written_to(
     assert hashlib.sha256(Path(file.read_text().strip()).read_bytes()).hexdigest() == content
 
 
-def test_the_same_lines_do_write_where_nothing_holds_them(
-    place: Path, new_loop: Callable[..., str]
-) -> None:
+def test_the_same_lines_do_write_where_nothing_holds_them(place, new_loop):
     """The test above can fail."""
     victim = new_loop()
     number = Path(victim).stat().st_rdev
@@ -117,8 +110,8 @@ def test_the_same_lines_do_write_where_nothing_holds_them(
 
 @pytest.mark.parametrize("confine", ["devices", "files"])
 def test_the_held_device_has_one_name_whatever_the_typed_path_leads_to_by_now(
-    confine: str, place: Path, new_loop: Callable[..., str], tmp_path: Path
-) -> None:
+    confine, place, new_loop, tmp_path
+):
     held, victim, link = new_loop(), new_loop(), tmp_path / "link"
     link.symlink_to(held)
     descriptor = os.open(link, os.O_RDONLY | os.O_EXCL)
@@ -149,7 +142,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("way", OUTSIDE)
-def test_files_outside_are_held_with_confine(way: str, place: Path, root_with_loop: None) -> None:
+def test_files_outside_are_held_with_confine(way, place, root_with_loop):
     outside = place.parent / "outside"
     before, setting = tree(outside.parent), Path("/proc/sys/vm/dirty_ratio").read_text()
     facts = outside.stat(), (outside / "precious").stat()
@@ -169,18 +162,16 @@ def test_files_outside_are_held_with_confine(way: str, place: Path, root_with_lo
     assert not Path("/dev/shm/x").exists()
 
 
-def test_files_are_the_commands_own_affair_without_confine(
-    place: Path, root_with_loop: None
-) -> None:
+def test_files_are_the_commands_own_affair_without_confine(place, root_with_loop):
     outside = place.parent / "outside"
     assert started(f"echo x > {outside}/new; echo y > /dev/shm/schedlab-t", place).status == 0
     assert (outside / "new").read_text() == "x\n"
     Path("/dev/shm/schedlab-t").unlink()
 
 
-def test_a_writable_place_is_the_exception(place: Path, root_with_loop: None) -> None:
+def test_a_writable_place_is_the_exception(place, root_with_loop):
     outside = place.parent / "outside"
-    kind: Mapping[str, object] = {"confine": "files", "writable": (str(outside),)}
+    kind = {"confine": "files", "writable": (str(outside),)}
     assert started(f"echo x > {outside}/new", place, **kind).status == 0
     assert (outside / "new").read_text() == "x\n"
     with pytest.raises(HostError, match="cannot confine"):
@@ -189,8 +180,8 @@ def test_a_writable_place_is_the_exception(place: Path, root_with_loop: None) ->
 
 @pytest.mark.parametrize("confine", ["devices", "files"])
 def test_the_mounts_of_other_sessions_are_left_out_so_that_they_can_be_unmounted(
-    confine: str, tmp_path: Path, root_with_loop: None
-) -> None:
+    confine, tmp_path, root_with_loop
+):
     """A copy of a mount in a program's namespace keeps its device busy until the program ends."""
     own, other = (tmp_path / owned.new_name("files") for _ in range(2))
     for directory in (own, other):
@@ -206,7 +197,7 @@ def test_the_mounts_of_other_sessions_are_left_out_so_that_they_can_be_unmounted
             subprocess.run(["umount", directory], check=True)
 
 
-def test_programs_find_what_they_need(place: Path, root_with_loop: None) -> None:
+def test_programs_find_what_they_need(place, root_with_loop):
     line = (
         "echo x > /dev/null; head -c 4 /dev/urandom > /dev/shm/r; echo out > /dev/stdout; "
         "script -qc 'test -t 0' /dev/null < /dev/null; cat /sys/block/loop0/dev; "
@@ -217,9 +208,7 @@ def test_programs_find_what_they_need(place: Path, root_with_loop: None) -> None
         assert (ended.status, ended.stderr) == (0, b"")
 
 
-def test_a_user_without_rights_is_held_by_a_user_namespace(
-    place: Path, root_with_loop: None
-) -> None:
+def test_a_user_without_rights_is_held_by_a_user_namespace(place, root_with_loop):
     outside = place.parent / "outside"
     for directory in (place, outside):
         directory.chmod(0o777)

@@ -1,7 +1,5 @@
 """The write gate on real loop devices: every state of a device, with and without a consent."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -10,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,7 @@ from schedlab.host import consent, content, journal, owned, recover
 from schedlab.host.consent import Consent, consent_to, writable_path
 
 
-def try_to_write(device: str, held: Consent | None) -> None:
+def try_to_write(device, held):
     """Every way by which schedlab opens a device for writing, with the descriptor it gives."""
     consents = [held] if held else []
     with contextlib.suppress(HostError):
@@ -32,9 +29,7 @@ def try_to_write(device: str, held: Consent | None) -> None:
 
 @pytest.mark.parametrize("asked", ["not", "consent", "unknown-data-too"])
 @pytest.mark.parametrize("name", STATES)
-def test_no_sector_is_written_without_consent(
-    state: Path, loop: str, tmp_path: Path, name: str, asked: str
-) -> None:
+def test_no_sector_is_written_without_consent(state, loop, tmp_path, name, asked):
     make, reason = STATES[name]
     with make(loop, tmp_path):
         before = digest(loop)
@@ -56,9 +51,7 @@ def test_no_sector_is_written_without_consent(
         assert (digest(loop) != before) == allowed
 
 
-def test_while_it_is_held_no_program_formats_or_mounts_it(
-    state: Path, loop: str, tmp_path: Path
-) -> None:
+def test_while_it_is_held_no_program_formats_or_mounts_it(state, loop, tmp_path):
     program = shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     assert program
     with consent_to(loop) as held:
@@ -77,9 +70,7 @@ def test_while_it_is_held_no_program_formats_or_mounts_it(
     subprocess.run([program, "-q", loop], check=True)
 
 
-def test_a_swapped_device_node_does_not_redirect_writes(
-    state: Path, new_loop: Callable[[], str], tmp_path: Path
-) -> None:
+def test_a_swapped_device_node_does_not_redirect_writes(state, new_loop, tmp_path):
     agreed, precious = new_loop(), new_loop()
     before = digest(precious)
     node = tmp_path / "node"
@@ -96,7 +87,7 @@ def test_a_swapped_device_node_does_not_redirect_writes(
     assert digest(precious) == before
 
 
-def test_what_we_left_there_is_known_and_what_others_change_is_not(state: Path, loop: str) -> None:
+def test_what_we_left_there_is_known_and_what_others_change_is_not(state, loop):
     with consent_to(loop) as held:
         with Path(held.target).open("r+b") as file:
             file.write(os.urandom(8 * MIB))
@@ -110,7 +101,7 @@ def test_what_we_left_there_is_known_and_what_others_change_is_not(state: Path, 
         consent_to(loop)
 
 
-def test_a_consent_cannot_be_made_by_hand_and_ends(state: Path, loop: str) -> None:
+def test_a_consent_cannot_be_made_by_hand_and_ends(state, loop):
     with pytest.raises(TypeError, match="consent_to"):
         Consent(loop, 0, consent.Identity("7:0", 1), object())
     held = consent_to(loop)
@@ -120,7 +111,7 @@ def test_a_consent_cannot_be_made_by_hand_and_ends(state: Path, loop: str) -> No
         _ = held.target
 
 
-def test_large_devices_are_sampled_at_the_same_places() -> None:
+def test_large_devices_are_sampled_at_the_same_places():
     places = list(content.places(1 << 40))
     assert places == list(content.places(1 << 40))
     assert places[0] == (0, MIB)
@@ -131,9 +122,7 @@ def test_large_devices_are_sampled_at_the_same_places() -> None:
 
 
 @pytest.mark.parametrize("victims", ["owner", "both"])
-def test_what_a_killed_session_has_written_counts_as_ours(
-    state: Path, loop: str, victims: str
-) -> None:
+def test_what_a_killed_session_has_written_counts_as_ours(state, loop, victims):
     """Its guardian, or the next recovery, notes what it left on the device."""
     program = (
         "import os, sys\n"
@@ -154,9 +143,7 @@ def test_what_a_killed_session_has_written_counts_as_ours(
         consent_to(loop)
 
 
-def test_a_lock_that_is_held_for_a_moment_is_waited_for(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(state, loop, monkeypatch):
     """udev looks at a device so, and it does that after each close of a writer."""
     rival = os.open(loop, os.O_RDONLY)
     fcntl.flock(rival, fcntl.LOCK_EX)
@@ -186,13 +173,13 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(
         (["it is mounted"], "use an empty device"),
     ],
 )
-def test_a_refusal_has_the_hint_that_fits_every_reason(reasons: list[str], hint: str) -> None:
+def test_a_refusal_has_the_hint_that_fits_every_reason(reasons, hint):
     error = consent.refusal("/dev/x", reasons)
     assert str(error) == f"Refusing to write to /dev/x: {'; '.join(reasons)}."
     assert error.hint.startswith(hint) or f": {hint}" in error.hint
 
 
-def test_files_need_no_consent_and_what_is_neither_file_nor_disk_is_refused(tmp_path: Path) -> None:
+def test_files_need_no_consent_and_what_is_neither_file_nor_disk_is_refused(tmp_path):
     file = tmp_path / "file"
     assert writable_path(file) == str(file)
     file.touch()
@@ -202,7 +189,7 @@ def test_files_need_no_consent_and_what_is_neither_file_nor_disk_is_refused(tmp_
             writable_path(other)
 
 
-def test_notes_about_a_device_are_kept_under_what_outlives_a_reboot() -> None:
+def test_notes_about_a_device_are_kept_under_what_outlives_a_reboot():
     named = consent.Identity("8:16", 4096, serial="S1", wwid="naa.5", uuid="", sequence="7")
     assert named.lasting_key == "S1/naa.5:4096"
     assert named.lasting_key == consent.Identity("8:32", 4096, "S1", "naa.5", "", "9").lasting_key
@@ -210,7 +197,7 @@ def test_notes_about_a_device_are_kept_under_what_outlives_a_reboot() -> None:
 
 
 @pytest.mark.parametrize("size", [4096, MIB + 512, 32 * MIB, 33 * MIB, 36 * MIB, 40 * MIB, 1 << 40])
-def test_the_whole_start_and_end_of_a_device_are_looked_at(size: int) -> None:
+def test_the_whole_start_and_end_of_a_device_are_looked_at(size):
     places = list(content.places(size))
     ends = [offset + length for offset, length in places]
     covered = sum(length for _, length in places)
@@ -223,7 +210,7 @@ def test_the_whole_start_and_end_of_a_device_are_looked_at(size: int) -> None:
     assert covered == size or size > 36 * MIB
 
 
-def test_what_we_remember_of_a_device_is_of_its_size(tmp_path: Path) -> None:
+def test_what_we_remember_of_a_device_is_of_its_size(tmp_path):
     data = tmp_path / "data"
     data.write_bytes(b"\0" * MIB + b"ours" + b"\0" * MIB + b"too" + b"\0" * (MIB - 7))
     with data.open("rb") as file:
@@ -240,9 +227,7 @@ def test_what_we_remember_of_a_device_is_of_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("medium", ["same", "another"])
-def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
-    state: Path, loop: str, medium: str
-) -> None:
+def test_what_a_session_left_is_noted_only_while_its_medium_is_there(state, loop, medium):
     with consent_to(loop) as held:
         identity = held.identity
     at(9 * MIB, b"what is there now")(loop)
@@ -256,9 +241,7 @@ def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
     assert bool(consent.objections(loop)) == (medium == "another")
 
 
-def test_a_loop_device_over_a_device_in_use_is_refused(
-    new_loop: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_loop_device_over_a_device_in_use_is_refused(new_loop, tmp_path):
     """The kernel does not claim what is behind a loop device: both would write."""
     below = new_loop()
     subprocess.run(["mkfs.ext4", "-q", below], check=True)

@@ -1,14 +1,11 @@
 """Control on a real loop device: settings, errors, gates, created things, and their restoration."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +16,18 @@ from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 
 
-def queue_values(device: str) -> dict[str, str]:
+def queue_values(device):
     return knobs.snapshot(knobs.queue_of(device))
 
 
-def set_by_hand(device: str, **values: str) -> None:
+def set_by_hand(device, **values):
     queue = knobs.queue_of(device)
     for name, value in values.items():
         path = queue / "iosched" / name
         knobs.write_value(path if path.exists() else queue / name, value)
 
 
-def test_a_claim_waits_while_another_looks_or_claims(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_waits_while_another_looks_or_claims(state, loop, monkeypatch):
     """Without the lock of the host two sessions would see no claim, and both would have it."""
     with Control() as control, journal.HostLock(state) as lock:
         lock.acquire(0)
@@ -45,7 +40,7 @@ def test_a_claim_waits_while_another_looks_or_claims(
         assert journal.read(journal.sessions(state)[0]).claims == {loop}
 
 
-def test_everything_under_queue_is_put_back(state: Path, loop: str) -> None:
+def test_everything_under_queue_is_put_back(state, loop):
     set_by_hand(loop, scheduler="mq-deadline")
     set_by_hand(loop, fifo_batch="7", nr_requests="64", read_ahead_kb="96", wbt_lat_usec="1500")
     before = queue_values(loop)
@@ -61,7 +56,7 @@ def test_everything_under_queue_is_put_back(state: Path, loop: str) -> None:
     assert journal.sessions(state) == []
 
 
-def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str) -> None:
+def test_each_candidate_starts_from_the_kernels_defaults(state, loop):
     set_by_hand(loop, scheduler="mq-deadline", fifo_batch="7", read_ahead_kb="96")
     with Control() as control:
         plain = control.set_scheduler(loop, "mq-deadline")
@@ -77,14 +72,12 @@ def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str)
 
 
 @pytest.mark.parametrize("first", ["none", "bfq"])
-def test_writeback_is_throttled_as_the_kernel_does_with_each_scheduler(
-    state: Path, loop: str, first: str
-) -> None:
+def test_writeback_is_throttled_as_the_kernel_does_with_each_scheduler(state, loop, first):
     """The kernel keeps a value that was written over all schedulers, bfq among them."""
     if "wbt_lat_usec" not in queue_values(loop):
         pytest.skip("needs CONFIG_BLK_WBT")
 
-    def throttling(scheduler: str) -> str:
+    def throttling(scheduler):
         return control.set_scheduler(loop, scheduler).queue["wbt_lat_usec"]
 
     set_by_hand(loop, scheduler=first)
@@ -94,7 +87,7 @@ def test_writeback_is_throttled_as_the_kernel_does_with_each_scheduler(
         assert again == ["0", "2000", "0", "2000"]
 
 
-def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop: str) -> None:
+def test_rounding_is_reported_and_the_effective_value_returned(state, loop):
     tick_ms = 1000 // knobs.ticks_per_second()
     if tick_ms == 1:
         pytest.skip("HZ=1000: this kernel does not round milliseconds")
@@ -104,7 +97,7 @@ def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop
         assert "read_expire=1 was rounded" in applied.notes[0]
 
 
-def test_legacy_names_are_mapped_and_reported(state: Path, loop: str) -> None:
+def test_legacy_names_are_mapped_and_reported(state, loop):
     with Control() as control:
         applied = control.set_scheduler(loop, "deadline")
         assert (applied.requested, applied.scheduler) == ("deadline", "mq-deadline")
@@ -126,9 +119,7 @@ def test_legacy_names_are_mapped_and_reported(state: Path, loop: str) -> None:
         ("none", {"nr_requests": 1 << 30}, "nr_requests refuses 1073741824", "range"),
     ],
 )
-def test_what_the_kernel_does_not_take_is_named(
-    state: Path, loop: str, scheduler: str, tunables: dict[str, int], message: str, hint: str
-) -> None:
+def test_what_the_kernel_does_not_take_is_named(state, loop, scheduler, tunables, message, hint):
     before = queue_values(loop)
     with pytest.raises(HostError) as caught, Control() as control:
         control.set_scheduler(loop, scheduler, tunables)
@@ -138,8 +129,8 @@ def test_what_the_kernel_does_not_take_is_named(
     assert queue_values(loop) == before
 
 
-def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, loop: str) -> None:
-    messages: list[str] = []
+def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state, loop):
+    messages = []
     with Control(report=messages.append) as control:
         control.set_scheduler(loop, "mq-deadline")
         set_by_hand(loop, nr_requests="99")
@@ -152,16 +143,14 @@ def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, lo
     assert any("left at kyber" in line for line in messages)
 
 
-def test_keep_leaves_the_settings(state: Path, loop: str) -> None:
+def test_keep_leaves_the_settings(state, loop):
     with Control() as control:
         control.set_scheduler(loop, "bfq")
         control.keep()
     assert queue_values(loop)["scheduler"] == "bfq"
 
 
-def test_the_disk_of_the_root_is_refused_unless_named(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_disk_of_the_root_is_refused_unless_named(state, loop, monkeypatch):
     name = Path(loop).name
     monkeypatch.setattr("schedlab.host.devices.disks_below", lambda directory: (name,))
     with Control() as control, pytest.raises(HostError, match="holds /"):
@@ -170,18 +159,18 @@ def test_the_disk_of_the_root_is_refused_unless_named(
         assert control.set_scheduler(loop, "bfq").scheduler == "bfq"
 
 
-def is_removed(device: str, backing_file: str) -> bool:
+def is_removed(device, backing_file):
     """The number of a loop device that is gone may be another test's by now, with its own file."""
     entry = Path("/sys/block", Path(device).name)
 
-    def is_so() -> bool:
+    def is_so():
         shown = facts.text(entry / "loop/backing_file") or backing_file
         return not entry.exists() or not shown.startswith(backing_file)
 
     return owned.wait_until(is_so, 1.0)
 
 
-def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: Path) -> None:
+def test_what_was_made_is_removed(state, root_with_loop, tmp_path):
     with Control() as control:
         scratch = control.scratch(8 << 20, tmp_path)
         directory = control.directory(tmp_path)
@@ -202,8 +191,8 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
 
 
 def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
-    state: Path, root_with_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    state, root_with_loop, tmp_path, monkeypatch
+):
     monkeypatch.setattr(scratch, "_unnamed", lambda directory: None)
     place = tmp_path / "place"
     place.mkdir()
@@ -221,16 +210,14 @@ def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
     assert is_removed(device.path, device.backing_file)
 
 
-def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:
+def test_leaving_while_inside_our_own_cgroup(state, root_with_loop):
     with Control() as control:
         group = control.cgroup("home")
         (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
     assert not group.exists()
 
 
-def test_the_scratch_file_neither_repeats_nor_compresses(
-    state: Path, root_with_loop: None, tmp_path: Path
-) -> None:
+def test_the_scratch_file_neither_repeats_nor_compresses(state, root_with_loop, tmp_path):
     import zlib
 
     with Control() as control:
@@ -245,16 +232,14 @@ def test_the_scratch_file_neither_repeats_nor_compresses(
     ("size_bytes", "message"),
     [(1 << 60, "MiB free"), (4096, "cannot have"), ((1 << 20) + 5, "cannot have")],
 )
-def test_scratch_sizes_that_cannot_be(
-    state: Path, root_with_loop: None, tmp_path: Path, size_bytes: int, message: str
-) -> None:
+def test_scratch_sizes_that_cannot_be(state, root_with_loop, tmp_path, size_bytes, message):
     with Control() as control, pytest.raises(HostError, match=message) as caught:
         control.scratch(size_bytes, tmp_path)
     assert caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_a_disk_is_never_filled_to_its_last_block(small_disk: Path) -> None:
+def test_a_disk_is_never_filled_to_its_last_block(small_disk):
     scratch.check_space(small_disk, 7 << 20)
     for size_bytes in (8 << 20, 9 << 20):
         with pytest.raises(HostError, match=f"has 8 MiB free, {size_bytes >> 20} MiB are needed"):
@@ -263,9 +248,7 @@ def test_a_disk_is_never_filled_to_its_last_block(small_disk: Path) -> None:
 
 
 @pytest.mark.usefixtures("ordinary_knobs")
-def test_two_sessions_share_a_host_but_not_a_device(
-    state: Path, new_loop: Callable[[], str], tmp_path: Path
-) -> None:
+def test_two_sessions_share_a_host_but_not_a_device(state, new_loop, tmp_path):
     mine, yours = new_loop(), new_loop()
     knob = tmp_path / "knob"
     knob.write_text("4\n", encoding="ascii")
@@ -292,7 +275,7 @@ def test_two_sessions_share_a_host_but_not_a_device(
         later.set_scheduler(mine, "kyber")
 
 
-def test_the_first_original_wins_over_a_session_that_died(state: Path, loop: str) -> None:
+def test_the_first_original_wins_over_a_session_that_died(state, loop):
     """Killed with its guardian after a change: the next one restores before it snapshots."""
     before = queue_values(loop)
     program = (
@@ -310,7 +293,7 @@ def test_the_first_original_wins_over_a_session_that_died(state: Path, loop: str
     assert queue_values(loop) == before
 
 
-def test_rotational_is_set_kept_over_candidates_and_put_back(state: Path, loop: str) -> None:
+def test_rotational_is_set_kept_over_candidates_and_put_back(state, loop):
     queue = knobs.queue_of(loop)
     before = knobs.read_value(queue / "rotational")
     other = "0" if before == "1" else "1"
@@ -324,7 +307,7 @@ def test_rotational_is_set_kept_over_candidates_and_put_back(state: Path, loop: 
 
 
 @pytest.fixture
-def debug_tags(loop: str, tmp_path: Path) -> Iterator[Callable[[], int]]:
+def debug_tags(loop, tmp_path):
     """The depth of the driver's tags of a loop device, which only debugfs shows."""
     where = tmp_path / "debugfs"
     where.mkdir()
@@ -339,9 +322,7 @@ def debug_tags(loop: str, tmp_path: Path) -> Iterator[Callable[[], int]]:
 
 
 @pytest.mark.parametrize("original", ["none", "mq-deadline"])
-def test_driver_tags_that_nr_requests_narrowed_are_widened_again(
-    state: Path, loop: str, debug_tags: Callable[[], int], original: str
-) -> None:
+def test_driver_tags_that_nr_requests_narrowed_are_widened_again(state, loop, debug_tags, original):
     set_by_hand(loop, scheduler=original)
     before, tags = queue_values(loop), debug_tags()
     with Control() as control:
@@ -353,7 +334,7 @@ def test_driver_tags_that_nr_requests_narrowed_are_widened_again(
     assert (queue_values(loop), debug_tags()) == (before, tags)
 
 
-def test_what_is_written_with_a_consent_counts_as_ours_next_time(state: Path, loop: str) -> None:
+def test_what_is_written_with_a_consent_counts_as_ours_next_time(state, loop):
     with consent_to(loop) as consent, Control() as control:
         target = control.write_to(consent)
         with Path(target).open("r+b") as file:
@@ -363,7 +344,7 @@ def test_what_is_written_with_a_consent_counts_as_ours_next_time(state: Path, lo
     consent_to(loop).close()
 
 
-def test_a_forked_child_that_leaves_puts_nothing_back(state: Path, loop: str) -> None:
+def test_a_forked_child_that_leaves_puts_nothing_back(state, loop):
     with Control() as control:
         control.set_scheduler(loop, "bfq")
         child = multiprocessing.get_context("fork").Process(
@@ -375,13 +356,11 @@ def test_a_forked_child_that_leaves_puts_nothing_back(state: Path, loop: str) ->
         assert control.check() == ()
 
 
-def test_a_signal_waits_until_all_is_put_back(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_waits_until_all_is_put_back(state, loop, monkeypatch):
     before = queue_values(loop)
     write = knobs.write_value
 
-    def interrupted_write(path: str | Path, value: str) -> None:
+    def interrupted_write(path, value):
         os.kill(os.getpid(), signal.SIGINT)
         write(path, value)
 
@@ -395,21 +374,19 @@ def test_a_signal_waits_until_all_is_put_back(
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_state_directory_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_state_directory_that_others_can_write_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(HostError, match="written to by others"), Control(state_directory=tmp_path):
         pass
 
 
-def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(state, loop, monkeypatch):
     write = knobs.write_value
     control = Control()
     control.__enter__()
     control.set_scheduler(loop, "bfq")
 
-    def refuse(path: str | Path, value: str) -> None:
+    def refuse(path, value):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(knobs, "write_value", refuse)
@@ -426,7 +403,7 @@ def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(
 
 
 @pytest.mark.usefixtures("ordinary_knobs")
-def test_sysctl_knobs_are_put_back(state: Path, tmp_path: Path) -> None:
+def test_sysctl_knobs_are_put_back(state, tmp_path):
     knob = tmp_path / "knob"
     knob.write_text("4\n", encoding="ascii")
     with Control() as control:
@@ -438,7 +415,7 @@ def test_sysctl_knobs_are_put_back(state: Path, tmp_path: Path) -> None:
     assert knob.read_text(encoding="ascii")[:1] == "4"
 
 
-def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
+def test_names_that_are_not_ours_are_never_removed(tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
     for remove in (owned.remove_directory, owned.remove_file, owned.remove_cgroup):
@@ -463,20 +440,20 @@ def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
     ],
 )
 def test_rounding_is_less_than_a_tick_or_a_page_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, path: str, requested: str, got: str, is_rounded: bool
-) -> None:
+    monkeypatch, path, requested, got, is_rounded
+):
     monkeypatch.setattr(knobs, "ticks_per_second", lambda: 250)
     monkeypatch.setattr(os, "sysconf", lambda name: 4096)
     assert knobs.is_rounding(path, requested, got) is is_rounded
 
 
-def test_readings_that_mean_the_same_are_the_same() -> None:
+def test_readings_that_mean_the_same_are_the_same():
     assert knobs.same("032", "32") and knobs.same("none", "none")
     assert not knobs.same("32", "33") and not knobs.same("none", "bfq")
     assert [knobs.as_text(value) for value in (32, 32.0, 0.5, " x ")] == ["32", "32", "0.5", "x"]
 
 
-def test_a_knob_belongs_to_the_queue_above_it_or_to_none() -> None:
+def test_a_knob_belongs_to_the_queue_above_it_or_to_none():
     queue = knobs.SYS_BLOCK / "sdx" / "queue"
     assert knobs.queue_above(queue / "iosched" / "low_latency") == queue
     assert knobs.queue_above(queue / "nr_requests") == queue
@@ -484,7 +461,7 @@ def test_a_knob_belongs_to_the_queue_above_it_or_to_none() -> None:
     assert knobs.queue_above("/sys/block/sdx/device/queue_depth") is None
 
 
-def test_a_lock_that_cannot_be_made_is_explained(state: Path) -> None:
+def test_a_lock_that_cannot_be_made_is_explained(state):
     (state / journal.LOCK_NAME).mkdir(parents=True)
     state.chmod(0o700)
     with pytest.raises(HostError, match=f"cannot write {state}/lock: Is a directory") as caught:
@@ -495,10 +472,8 @@ def test_a_lock_that_cannot_be_made_is_explained(state: Path) -> None:
         pass
 
 
-def test_a_lock_without_room_for_the_name_of_its_holder_is_one(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*values: object) -> int:
+def test_a_lock_without_room_for_the_name_of_its_holder_is_one(state, monkeypatch):
+    def full(*values):
         raise OSError(28, "No space left on device")
 
     state.mkdir()

@@ -1,9 +1,6 @@
 """Which devices may be written to raw: refusal is the default, with every reason."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,9 +34,7 @@ from schedlab.host.consent import consent_to, objections, writable_path
     ],
     ids=["ext4", "swap", "dos", "luks", "lvm", "raid"],
 )
-def test_a_device_with_content_is_refused(
-    loop: str, make: Callable[[str], None], reason: str
-) -> None:
+def test_a_device_with_content_is_refused(loop, make, reason):
     assert devices.reasons_against_writing(loop) == ()
     make(loop)
     content = Path(loop).read_bytes()
@@ -51,8 +46,8 @@ def test_a_device_with_content_is_refused(
     assert Path(loop).read_bytes() == content
 
 
-def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
-    def reasons() -> str:
+def test_a_device_in_use_is_refused(loop, tmp_path):
+    def reasons():
         return "; ".join(devices.reasons_against_writing(loop))
 
     with read_only(loop):
@@ -66,13 +61,13 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
         assert "it is swap space in use" in reasons()
 
 
-def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
+def test_an_empty_device_needs_the_explicit_word(loop):
     assert objections(loop) == ()
     with pytest.raises(HostError, match="not allowed the loss"):
         writable_path(loop)
 
 
-def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_block_device_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"x")
     assert devices.reasons_against_writing(str(file)) == ("it is not a block device",)
@@ -80,7 +75,7 @@ def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:
     assert devices.reasons_against_writing("/dev/null") == ("it is not a block device",)
 
 
-def test_the_disk_of_the_root_is_found_and_refused() -> None:
+def test_the_disk_of_the_root_is_found_and_refused():
     disks = devices.disks_below("/")
     if not disks:
         pytest.skip("the disk below / cannot be seen here (overlay or network file system)")
@@ -88,9 +83,7 @@ def test_the_disk_of_the_root_is_found_and_refused() -> None:
         assert devices.reasons_against_writing(disk)
 
 
-def test_a_partition_is_found_to_lie_on_its_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_is_found_to_lie_on_its_disk(tmp_path, monkeypatch):
     """On a made-up sysfs, as partitions of loop devices need a module parameter on some hosts."""
     block = tmp_path / "block" / "sda"
     (block / "sda1").mkdir(parents=True)
@@ -110,9 +103,7 @@ def test_a_partition_is_found_to_lie_on_its_disk(
         knobs.scheduler_file("sda")
 
 
-def test_a_device_file_in_a_directory_of_its_driver_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str
-) -> None:
+def test_a_device_file_in_a_directory_of_its_driver_is_found(tmp_path, monkeypatch, loop):
     """/dev/etherd/e0.0 is etherd!e0.0 in sysfs; here a loop device stands in for it."""
     number = Path(loop).stat().st_rdev
     by_class, numbers = tmp_path / "class", tmp_path / "numbers"
@@ -134,7 +125,7 @@ def test_a_device_file_in_a_directory_of_its_driver_is_found(
         knobs.device_name("/dev/etherd/e1.0")
 
 
-def test_a_device_above_others_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_above_others_names_them(tmp_path, monkeypatch):
     block = tmp_path / "dm-0"
     (block / "queue").mkdir(parents=True)
     (block / "slaves" / "sda").mkdir(parents=True)
@@ -145,7 +136,7 @@ def test_a_device_above_others_names_them(tmp_path: Path, monkeypatch: pytest.Mo
     assert "sda" in caught.value.hint
 
 
-def test_sizes(loop: str) -> None:
+def test_sizes(loop):
     assert devices.size_bytes(loop) == 16 << 20 == facts.device(Path(loop).name)["size_bytes"]
     with pytest.raises(HostError, match="no such block device"):
         devices.size_bytes("/dev/nosuch")

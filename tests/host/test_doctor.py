@@ -1,7 +1,5 @@
 """schedlab doctor: every promised line, on this machine, without root, and with half of it gone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -37,11 +35,11 @@ PROMISED = (
 )
 
 
-def reads_of(name: str) -> int:
+def reads_of(name):
     return int((knobs.SYS_BLOCK / name / "stat").read_text().split()[0])
 
 
-def test_every_promised_fact_has_what_follows(state: Path, loop: str, tmp_path: Path) -> None:
+def test_every_promised_fact_has_what_follows(state, loop, tmp_path):
     before = reads_of(Path(loop).name)
     by_topic = {fact.topic: fact for fact in doctor.examine(tmp_path)}
     assert set(PROMISED) <= set(by_topic)
@@ -57,9 +55,7 @@ def test_every_promised_fact_has_what_follows(state: Path, loop: str, tmp_path: 
 
 
 @pytest.mark.parametrize("stays", [False, True])
-def test_a_device_that_cannot_be_read_hides_no_other(
-    loop: str, monkeypatch: pytest.MonkeyPatch, stays: bool
-) -> None:
+def test_a_device_that_cannot_be_read_hides_no_other(loop, monkeypatch, stays):
     name = Path(loop).name
     listed = iter([("absent", name), ("absent", name) if stays else (name,)])
     monkeypatch.setattr(devices, "with_queues", lambda: next(listed))
@@ -71,7 +67,7 @@ def test_a_device_that_cannot_be_read_hides_no_other(
 
 
 @pytest.mark.alone
-def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, loop: str) -> None:
+def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state, loop):
     name = Path(loop).name
     knobs.write_value(knobs.queue_of(loop) / "rotational", "0")
     assert facts.rotational_doubt(name) == ""
@@ -86,7 +82,7 @@ def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, l
     assert (known["rotational"], known["hardware_queues"], known["driver_tags"]) == (True, 1, 128)
 
 
-def test_a_left_over_directory_is_shown_and_removed_by_recover(state: Path, tmp_path: Path) -> None:
+def test_a_left_over_directory_is_shown_and_removed_by_recover(state, tmp_path):
     """As after a power failure: the journal in RAM is gone, the directory on the disk is not."""
     program = (
         "import os\n"
@@ -113,14 +109,12 @@ def test_a_left_over_directory_is_shown_and_removed_by_recover(state: Path, tmp_
     ("hz", "asked_ms", "real_ms"),
     [(250, 1, 4), (250, 5, 8), (250, 10, 12), (250, 100, 100), (1000, 7, 7), (100, 1, 10)],
 )
-def test_quanta_are_rounded_up_to_ticks(hz: int, asked_ms: int, real_ms: float) -> None:
+def test_quanta_are_rounded_up_to_ticks(hz, asked_ms, real_ms):
     assert doctor.effective_quantum_ms(asked_ms, hz) == real_ms
 
 
-def test_a_fact_that_cannot_be_found_out_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails() -> list[doctor.Fact]:
+def test_a_fact_that_cannot_be_found_out_is_unknown(tmp_path, monkeypatch):
+    def fails():
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(doctor, "FACTS", dict.fromkeys(doctor.FACTS, fails))
@@ -141,8 +135,8 @@ def test_a_fact_that_cannot_be_found_out_is_unknown(
     ],
 )  # fmt: skip
 def test_the_summary_names_what_is_missing_and_the_next_command(
-    monkeypatch: pytest.MonkeyPatch, user: int, changed: dict[str, str], named: str, command: str
-) -> None:
+    monkeypatch, user, changed, named, command
+):
     usual = {"loop devices": "available", "emulated device": "yes", "privileges": "root",
              "sched_ext": "not in this kernel", "io_uring": "allowed", "BPF": "usable"}  # fmt: skip
     monkeypatch.setattr(doctor.os, "geteuid", lambda: user)
@@ -154,7 +148,7 @@ def test_the_summary_names_what_is_missing_and_the_next_command(
     assert doctor.summary([*known, died])[2] == "schedlab recover"
 
 
-def test_the_command_prints_a_line_per_fact(state: Path, tmp_path: Path) -> None:
+def test_the_command_prints_a_line_per_fact(state, tmp_path):
     command = [sys.executable, "-m", "schedlab", "doctor", "--directory", str(tmp_path)]
     plain = subprocess.run(
         [*command, "--all"], capture_output=True, text=True, check=True, timeout=60
@@ -176,9 +170,7 @@ def test_the_command_prints_a_line_per_fact(state: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("hidden", ["/sys", "/sys/block", "/dev", "/proc/sys", "/etc"])
-def test_it_works_where_half_of_the_machine_is_hidden(
-    root_with_loop: None, tmp_path: Path, hidden: str
-) -> None:
+def test_it_works_where_half_of_the_machine_is_hidden(root_with_loop, tmp_path, hidden):
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare (util-linux) to hide directories from one process")
     program = f'mount -t tmpfs none {hidden} && cd /var && exec "$0" -m schedlab doctor --all'
@@ -199,9 +191,7 @@ def test_it_works_where_half_of_the_machine_is_hidden(
     ("features", "reported"),
     [("0" * 64, False), ("1" * 5 + "01" + "0" * 57, False), ("0" * 5 + "1" + "0" * 58, True)],
 )
-def test_memory_that_goes_back_to_a_hypervisor_is_seen(
-    tmp_path: Path, features: str, reported: bool
-) -> None:
+def test_memory_that_goes_back_to_a_hypervisor_is_seen(tmp_path, features, reported):
     """The sixth character is bit 5: sysfs prints the features from bit 0 on."""
     assert not facts.free_pages_reported(tmp_path)
     device = tmp_path / "virtio_balloon/virtio0"

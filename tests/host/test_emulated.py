@@ -1,7 +1,5 @@
 """Emulated devices on the real kernel: data, queue, life cycle, and the gate for lateness."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -13,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,25 +27,25 @@ FIXED = "model = 'fixed'\nservice = '{service}'\nservers = {servers}\nsize = '64
 
 
 @pytest.fixture
-def control(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[Control]:
+def control(root_with_loop, needs_fuse, state):
     with Control() as control:
         yield control
     assert [line for line in _mountinfo() if str(state) in line] == []
     assert emulated_removal.servers(state) == []
 
 
-def _mountinfo() -> list[str]:
+def _mountinfo():
     return Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
 
 
-def fixed(directory: Path, service: str, servers: int = 1) -> str:
+def fixed(directory, service, servers=1):
     """A device file whose every request takes the same time."""
     path = directory / "fixed.toml"
     path.write_text(FIXED.format(service=service, servers=servers))
     return str(path)
 
 
-def read_once(path: str, offset: int = 0) -> float:
+def read_once(path, offset=0):
     """Seconds that a direct read of 4 KiB takes; OSError when it fails."""
     page = mmap.mmap(-1, 4096)
     device = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -60,7 +57,7 @@ def read_once(path: str, offset: int = 0) -> float:
         os.close(device)
 
 
-def test_a_model_is_described_before_it_exists() -> None:
+def test_a_model_is_described_before_it_exists():
     facts = Emulation("disk7200", size_bytes=256 * MIB, queue_depth=1).describe()
     assert facts["emulated"] is True
     assert (facts["kind"], facts["rotational"], facts["tags"]) == ("disk", True, 4)
@@ -83,17 +80,17 @@ def test_a_model_is_described_before_it_exists() -> None:
         (Emulation("disk7200", dilate=math.nan), "dilate"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(emulation: Emulation, part: str) -> None:
+def test_what_cannot_be_is_refused_by_name(emulation, part):
     with pytest.raises(SpecError, match=part):
         emulation.describe()
 
 
-def test_more_data_than_memory_is_refused(control: Control) -> None:
+def test_more_data_than_memory_is_refused(control):
     with pytest.raises(HostError, match="half of the free memory"):
         control.emulated(Emulation("disk7200", size_bytes=400 << 30))
 
 
-def test_memory_is_taken_at_once_where_there_is_plenty() -> None:
+def test_memory_is_taken_at_once_where_there_is_plenty():
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) << 10
     assert emulated._check_memory(Emulation("disk7200"), free // 6)
@@ -101,7 +98,7 @@ def test_memory_is_taken_at_once_where_there_is_plenty() -> None:
     assert not emulated._check_memory(Emulation("disk7200", data="drop"), free // 6)
 
 
-def test_the_queue_is_that_of_the_model(control: Control) -> None:
+def test_the_queue_is_that_of_the_model(control):
     for model, rotational in (("disk7200", "1"), ("sd-card", "0")):
         device = control.emulated(Emulation(model, size_bytes=64 * MIB, queue_depth=8))
         queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
@@ -110,7 +107,7 @@ def test_the_queue_is_that_of_the_model(control: Control) -> None:
         assert device.direct_io
 
 
-def test_no_more_commands_than_tags_are_in_the_device(control: Control, tmp_path: Path) -> None:
+def test_no_more_commands_than_tags_are_in_the_device(control, tmp_path):
     model = fixed(tmp_path, "2ms")
     device = control.emulated(Emulation(model, size_bytes=None, queue_depth=4))
     for scheduler in ("none", "mq-deadline", "none"):
@@ -129,10 +126,10 @@ def test_no_more_commands_than_tags_are_in_the_device(control: Control, tmp_path
         assert account["depth_max"] == 4, scheduler
 
 
-def test_reset_empties_the_cache_of_the_model(control: Control) -> None:
+def test_reset_empties_the_cache_of_the_model(control):
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, queue_depth=1))
 
-    def modelled_ns() -> float:
+    def modelled_ns():
         device.mark()
         read_once(device.path, 32 * MIB)
         return float(device.account()["modelled"]["mean_ns"])
@@ -144,7 +141,7 @@ def test_reset_empties_the_cache_of_the_model(control: Control) -> None:
     assert modelled_ns() > 2 * cached
 
 
-def test_data_come_back_and_a_discarded_range_is_zero(control: Control) -> None:
+def test_data_come_back_and_a_discarded_range_is_zero(control):
     device = control.emulated(Emulation("sd-card", size_bytes=64 * MIB))
     data = os.urandom(3 * MIB)
     with Path(device.path).open("r+b") as file:
@@ -165,9 +162,7 @@ def test_data_come_back_and_a_discarded_range_is_zero(control: Control) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["none", "bfq"])
-def test_an_archive_extracted_on_ext4_is_the_same(
-    control: Control, tmp_path: Path, scheduler: str
-) -> None:
+def test_an_archive_extracted_on_ext4_is_the_same(control, tmp_path, scheduler):
     source = tmp_path / "source"
     numbers = random.Random(3)
     for number in range(200):
@@ -188,7 +183,7 @@ def test_an_archive_extracted_on_ext4_is_the_same(
     assert device.account()["errors"] == 0
 
 
-def test_data_in_a_file_survive_the_device(control: Control, tmp_path: Path) -> None:
+def test_data_in_a_file_survive_the_device(control, tmp_path):
     store = tmp_path / "store"
     emulation = Emulation(fixed(tmp_path, "1ms"), size_bytes=None, data=str(store))
     device = control.emulated(emulation)
@@ -199,9 +194,7 @@ def test_data_in_a_file_survive_the_device(control: Control, tmp_path: Path) -> 
     assert store.read_bytes()[:8] == b"schedlab"
 
 
-def test_a_response_takes_the_modelled_time_and_dilation_stretches_it(
-    control: Control, tmp_path: Path
-) -> None:
+def test_a_response_takes_the_modelled_time_and_dilation_stretches_it(control, tmp_path):
     for dilate in (1.0, 10.0):
         model = fixed(tmp_path, "5ms")
         device = control.emulated(Emulation(model, None, dilate=dilate, lead_us=0))
@@ -212,7 +205,7 @@ def test_a_response_takes_the_modelled_time_and_dilation_stretches_it(
         assert device.facts["dilate"] == dilate
 
 
-def test_a_dead_server_is_an_error_and_no_hang(control: Control, tmp_path: Path) -> None:
+def test_a_dead_server_is_an_error_and_no_hang(control, tmp_path):
     device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
     assert device.is_alive()
     assert device.server
@@ -226,9 +219,7 @@ def test_a_dead_server_is_an_error_and_no_hang(control: Control, tmp_path: Path)
         device.account()
 
 
-def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(
-    control: Control, tmp_path: Path
-) -> None:
+def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(control, tmp_path):
     device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
     assert device.server
     os.kill(device.server.process_id, signal.SIGSTOP)
@@ -237,9 +228,7 @@ def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(
     assert caught.value.errno == errno.EIO
 
 
-def test_the_end_of_a_session_does_not_wait_for_a_slow_device(
-    root_with_loop: None, state: Path, tmp_path: Path
-) -> None:
+def test_the_end_of_a_session_does_not_wait_for_a_slow_device(root_with_loop, state, tmp_path):
     """A thousand dirty pages at a second each: a session must not take minutes to end."""
     with Control() as control:
         device = control.emulated(Emulation(fixed(tmp_path, "1s"), size_bytes=None))
@@ -255,15 +244,13 @@ def test_the_end_of_a_session_does_not_wait_for_a_slow_device(
     closer.wait(30.0)
 
 
-def test_a_worker_that_was_kept_from_running_fails_the_gate(
-    control: Control, tmp_path: Path
-) -> None:
+def test_a_worker_that_was_kept_from_running_fails_the_gate(control, tmp_path):
     device = control.emulated(Emulation(fixed(tmp_path, "5ms"), size_bytes=None))
     assert device.server
     device.mark()
     stops = 0
 
-    def read_on() -> None:
+    def read_on():
         # Until all stops are made, however late this machine lets them be made.
         number = 0
         while number < 40 or (stops < 4 and number < 2000):
@@ -285,7 +272,7 @@ def test_a_worker_that_was_kept_from_running_fails_the_gate(
     assert gates == {"model-on-time"}
 
 
-def _in_flight(path: str) -> int:
+def _in_flight(path):
     text = (owned.SYS_BLOCK / Path(path).name / "inflight").read_text()
     return sum(map(int, text.split()))
 
@@ -325,26 +312,26 @@ GOOD = {
         ({"depth_max": 33}, "device-tags"),
     ],
 )
-def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str | None) -> None:
+def test_the_gate_knows_what_spoils_a_run(change, gate):
     findings = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "lead_ns": LEAD_NS})
     assert [finding.gate for finding in findings] == ([gate] if gate else [])
 
 
 @pytest.mark.machine
 @pytest.mark.alone
-def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
+def test_the_way_to_the_model_is_made_up_for(control):
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
     assert device.facts["lead_ns"] == min(device.facts["overhead_ns"], LEAD_MAX_NS) > 0
     late = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, lead_us=0))
     assert late.facts["lead_ns"] == 0
 
 
-def test_the_commands_of_a_device_can_be_changed(control: Control, tmp_path: Path) -> None:
+def test_the_commands_of_a_device_can_be_changed(control, tmp_path):
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
     queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
     together = threading.Barrier(40)
 
-    def read_far(number: int) -> None:
+    def read_far(number):
         """Random places, so that the disk does not answer from its cache."""
         together.wait()
         for turn in range(3):
@@ -365,9 +352,7 @@ def test_the_commands_of_a_device_can_be_changed(control: Control, tmp_path: Pat
     assert (queue / "scheduler").read_text().split("[")[1].startswith("mq-deadline")
 
 
-def test_a_dilated_device_has_a_scheduler_with_stretched_times(
-    control: Control, tmp_path: Path
-) -> None:
+def test_a_dilated_device_has_a_scheduler_with_stretched_times(control, tmp_path):
     model = fixed(tmp_path, "1ms")
     device = control.emulated(Emulation(model, size_bytes=None, dilate=10))
     applied = control.set_scheduler(device.path, "mq-deadline")
@@ -383,14 +368,14 @@ def test_a_dilated_device_has_a_scheduler_with_stretched_times(
     assert control.set_scheduler(device.path, "kyber").queue["wbt_lat_usec"] == str(usual)
 
 
-def test_a_list_says_emulated() -> None:
+def test_a_list_says_emulated():
     facts = Emulation("disk7200", size_bytes=256 * MIB, queue_depth=1, dilate=2).describe()
     assert emulated_facts.describe(facts) == (
         "disk7200, 256 MiB, 4 tags, served in order, dilated ×2, emulated"
     )
 
 
-def test_doctor_knows_whether_a_device_can_be_emulated(control: Control, state: Path) -> None:
+def test_doctor_knows_whether_a_device_can_be_emulated(control, state):
     first, *_ = doctor.emulated_devices()
     assert first.found.startswith("yes")
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "shown", state)
@@ -402,7 +387,7 @@ def test_doctor_knows_whether_a_device_can_be_emulated(control: Control, state: 
         keeper.down("shown", state)
 
 
-def test_a_prediction_is_that_of_the_arithmetic(tmp_path: Path) -> None:
+def test_a_prediction_is_that_of_the_arithmetic(tmp_path):
     config = Emulation(fixed(tmp_path, "1ms", servers=2), size_bytes=None).device_config()
     job = {"requests": 1000, "depth": 4, "record_bytes": 4096}
     prediction = json.loads(_core.emulated_prediction(json.dumps(config), json.dumps(job)))
@@ -411,9 +396,7 @@ def test_a_prediction_is_that_of_the_arithmetic(tmp_path: Path) -> None:
     assert prediction["mean_ns"] == pytest.approx(2e6, rel=0.01)
 
 
-def test_writing_back_under_a_small_memory_limit_does_not_hang(
-    control: Control, tmp_path: Path
-) -> None:
+def test_writing_back_under_a_small_memory_limit_does_not_hang(control, tmp_path):
     """The server is outside the workload's cgroup, so it can free what the workload waits for."""
     refusals = []
     for root, limit in ((None, "max"), (Path("/sys/fs/cgroup/memory"), "limit_in_bytes")):

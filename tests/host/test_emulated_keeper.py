@@ -1,13 +1,10 @@
 """`schedlab device up|list|down`: devices that outlive the command which made them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[None]:
+def nothing_is_left(root_with_loop, needs_fuse, state):
     yield
     for each in keeper.kept(state):
         keeper.down(each.name, state)
@@ -30,12 +27,12 @@ def nothing_is_left(root_with_loop: None, needs_fuse: None, state: Path) -> Iter
     assert not any((state / keeper.DEVICES).glob("*/schedlab-*"))
 
 
-def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+def schedlab(*arguments):
     command = [sys.executable, "-m", "schedlab", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_up_list_down(state: Path) -> None:
+def test_up_list_down(state):
     result = schedlab("device", "up", "disk7200", "--size", "64M", "--queue-depth", "8")
     assert result.returncode == 0, result.stderr
     path, _, rest = result.stdout.strip().partition(": ")
@@ -49,7 +46,7 @@ def test_up_list_down(state: Path) -> None:
     assert schedlab("device", "list").stdout.strip() == "no emulated device is up"
 
 
-def test_two_of_a_kind_get_two_names(state: Path) -> None:
+def test_two_of_a_kind_get_two_names(state):
     names = [keeper.up(Emulation("sd-card", 64 * MIB), "", state).name for _ in range(2)]
     assert names == ["sd-card", "sd-card-2"]
     assert schedlab("device", "down", "--all").stdout.split() == (
@@ -57,19 +54,17 @@ def test_two_of_a_kind_get_two_names(state: Path) -> None:
     )
 
 
-def test_a_device_that_stays_up_does_not_hold_the_others(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_stays_up_does_not_hold_the_others(state, monkeypatch):
     ask = keeper._ask
 
-    def busy(directory: Path, question: str) -> object:
+    def busy(directory, question):
         if question == "down" and directory.name == "first":
             return {"stays": True, "lost": ["2 writes failed"], "keeper": 7}
         return ask(directory, question)
 
     for name in ("first", "second"):
         keeper.up(Emulation("sd-card", 64 * MIB), name, state)
-    gone: list[str] = []
+    gone = []
     with monkeypatch.context() as patch:
         patch.setattr(keeper, "_ask", busy)
         with pytest.raises(HostError, match=r"first stays up: .* 2 writes failed"):
@@ -78,7 +73,7 @@ def test_a_device_that_stays_up_does_not_hold_the_others(
     assert [each.name for each in keeper.kept(state)] == ["first"]
 
 
-def test_a_mounted_file_system_does_not_hold_a_device_up(state: Path, tmp_path: Path) -> None:
+def test_a_mounted_file_system_does_not_hold_a_device_up(state, tmp_path):
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "", state)
     subprocess.run(["mkfs.ext4", "-q", kept.path], check=True)
     where = tmp_path / "mounted"
@@ -95,7 +90,7 @@ def test_a_mounted_file_system_does_not_hold_a_device_up(state: Path, tmp_path: 
     owned.remove_loop(index, "")
 
 
-def test_mistakes_are_named(state: Path) -> None:
+def test_mistakes_are_named(state):
     with pytest.raises(SpecError, match="shipped model"):
         keeper.up(Emulation("no-such-model"), "", state)
     with pytest.raises(SpecError, match="no name"):
@@ -110,9 +105,7 @@ def test_mistakes_are_named(state: Path) -> None:
     assert "KEY=VALUE" in result.stderr
 
 
-def test_a_keeper_that_never_reports_is_ended(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keeper_that_never_reports_is_ended(state, tmp_path, monkeypatch):
     stuck = tmp_path / "stuck"
     stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     stuck.chmod(0o755)
@@ -129,7 +122,7 @@ def test_a_keeper_that_never_reports_is_ended(
 
 
 @pytest.mark.parametrize("with_guardian", [False, True])
-def test_a_killed_keeper_leaves_nothing(state: Path, with_guardian: bool) -> None:
+def test_a_killed_keeper_leaves_nothing(state, with_guardian):
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "doomed", state)
     guardians = [
         int(entry.name)
@@ -146,7 +139,7 @@ def test_a_killed_keeper_leaves_nothing(state: Path, with_guardian: bool) -> Non
     assert not backing.exists() or str(state) not in backing.read_text()
 
 
-def _is_guardian(entry: Path, directory: Path) -> bool:
+def _is_guardian(entry, directory):
     try:
         arguments = (entry / "cmdline").read_bytes()
     except OSError:

@@ -5,8 +5,6 @@ device, FUSE connection or directory of it. KILLS=50 in the environment makes it
 each victim.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -14,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +26,7 @@ SEED = int(os.environ.get("SEED", str(random.randrange(1 << 30))))
 pytestmark = pytest.mark.usefixtures("root_with_loop", "needs_fuse")
 
 
-def with_argument(part: str) -> list[int]:
+def with_argument(part):
     """Processes that carry this text in their arguments, not counting this one."""
     pids = []
     for entry in Path("/proc").iterdir():
@@ -42,16 +39,16 @@ def with_argument(part: str) -> list[int]:
     return pids
 
 
-def guardian_of(state: Path) -> list[int]:
+def guardian_of(state):
     return [p for p in with_argument("schedlab.host.guardian") if p in with_argument(str(state))]
 
 
-def servers_of(state: Path) -> list[int]:
+def servers_of(state):
     inside = with_argument(f"{state}/")
     return [p for p in with_argument(emulated_removal.SERVER_MODULE) if p in inside]
 
 
-def left_over(state: Path) -> list[str]:
+def left_over(state):
     """The remains of a session, by any sign."""
     remains = [f"process {p}" for p in with_argument(f"{state}/")]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
@@ -65,7 +62,7 @@ def left_over(state: Path) -> list[str]:
     return remains + [str(path) for path in state.glob(f"{owned.PREFIX}*")]
 
 
-def strike(victim: str, owner: subprocess.Popen[str], state: Path) -> None:
+def strike(victim, owner, state):
     targets = {
         "owner": [owner.pid],
         "guardian": guardian_of(state),
@@ -82,7 +79,7 @@ def strike(victim: str, owner: subprocess.Popen[str], state: Path) -> None:
 
 
 @pytest.fixture
-def group() -> Iterator[Path]:
+def group():
     """A cgroup of the test's own."""
     path = owned.cgroup_root() / owned.new_name("kill-test")
     path.mkdir()
@@ -90,7 +87,7 @@ def group() -> Iterator[Path]:
     owned.remove_cgroup(str(path))
 
 
-def start(group: Path | None = None) -> subprocess.Popen[str]:
+def start(group=None):
     command = [sys.executable, str(OWNER)]
     if group:
         enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
@@ -100,7 +97,7 @@ def start(group: Path | None = None) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def settle(state: Path) -> None:
+def settle(state):
     """What the next schedlab command does before its own work."""
     state.mkdir(mode=0o700, exist_ok=True)
     with journal.held(state, wait_s=60.0) as got:
@@ -108,15 +105,12 @@ def settle(state: Path) -> None:
         recover.restore_all(state).raise_if_failed()
 
 
-def assert_clean(state: Path, context: str) -> None:
+def assert_clean(state, context):
     assert owned.wait_until(lambda: left_over(state) == [], 10.0), (context, left_over(state))
     assert not journal.exists(state), context
 
 
-def kill_at_a_moment(
-    number: int, moments: random.Random, state: Path, begin: Callable[[], subprocess.Popen[str]],
-    kill: Callable[[subprocess.Popen[str]], object],
-) -> str:  # fmt: skip
+def kill_at_a_moment(number, moments, state, begin, kill):
     """Every other moment is certainly one with a mounted file system and I/O in flight, the others
     are anywhere between the start and that. What was done, in words."""
     owner = begin()
@@ -135,7 +129,7 @@ def kill_at_a_moment(
 
 
 @pytest.mark.parametrize("victim", ["owner", "guardian", "server", "stopped server", "all"])
-def test_nothing_is_left_when_a_part_is_killed(victim: str, state: Path) -> None:
+def test_nothing_is_left_when_a_part_is_killed(victim, state):
     moments = random.Random(f"{SEED} {victim}")
     for number in range(KILLS):
         when = kill_at_a_moment(
@@ -144,7 +138,7 @@ def test_nothing_is_left_when_a_part_is_killed(victim: str, state: Path) -> None
         assert_clean(state, f"{victim} killed {when}")
 
 
-def test_nothing_is_left_when_the_cgroup_is_killed(state: Path, group: Path) -> None:
+def test_nothing_is_left_when_the_cgroup_is_killed(state, group):
     moments = random.Random(SEED)
     for number in range(KILLS):
         when = kill_at_a_moment(

@@ -3,8 +3,6 @@
 VERIFY_SECONDS=60 in the environment lets fio write and verify for a minute.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -12,9 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,38 +25,38 @@ FIXED = "model = 'fixed'\nservice = '{service}'\nservers = 1\nsize = '64m'\n"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(root_with_loop: None, needs_fuse: None, state: Path) -> Iterator[None]:
+def nothing_is_left(root_with_loop, needs_fuse, state):
     yield
     assert str(state) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     assert emulated_removal.servers(state) == []
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "schedlab", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
-def finished(process: subprocess.Popen[str]) -> str:
+def finished(process):
     output, _ = process.communicate(timeout=150)
     assert process.returncode == 0, output
     return output
 
 
-def runs_of(folder: Path) -> list[dict[str, Any]]:
+def runs_of(folder):
     lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines if line.startswith("{")]
     return [run for run in records if "emulated" in run.get("properties", {})]
 
 
-def fixed(directory: Path, service: str) -> str:
+def fixed(directory, service):
     path = directory / "fixed.toml"
     path.write_text(FIXED.format(service=service))
     return str(path)
 
 
-def server_of(state: Path) -> list[int]:
+def server_of(state):
     """The server of the emulated device below this directory."""
     return [
         process
@@ -71,7 +67,7 @@ def server_of(state: Path) -> list[int]:
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
 @pytest.mark.parametrize("scheduler", ["none", "bfq"])
-def test_what_fio_wrote_is_what_fio_reads(state: Path, tmp_path: Path, scheduler: str) -> None:
+def test_what_fio_wrote_is_what_fio_reads(state, tmp_path, scheduler):
     with Control() as control:
         device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, queue_depth=32))
         control.set_scheduler(device.path, scheduler)
@@ -107,7 +103,7 @@ def test_what_fio_wrote_is_what_fio_reads(state: Path, tmp_path: Path, scheduler
     assert account["errors"] == 0
 
 
-def test_a_command_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
+def test_a_command_is_compared_on_a_model(state, tmp_path):
     write = "dd if=/dev/zero of=@dir@/x bs=64k count=20 oflag=direct"
     output = finished(start(
         "compare", "--model", "disk7200", "--size", "64M", "--queue-depth", "4",
@@ -125,7 +121,7 @@ def test_a_command_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
-def test_a_fio_job_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
+def test_a_fio_job_is_compared_on_a_model(state, tmp_path):
     job = tmp_path / "reads.fio"
     job.write_text(
         "[reads]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\nioengine=libaio\niodepth=8\n"
@@ -142,9 +138,7 @@ def test_a_fio_job_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_server_that_dies_ends_the_experiment_with_the_reason(
-    state: Path, tmp_path: Path, way: signal.Signals
-) -> None:
+def test_a_server_that_dies_ends_the_experiment_with_the_reason(state, tmp_path, way):
     model = fixed(tmp_path, "2ms")
     process = start(
         "compare", "--model", model, "--size", "64M", "--schedulers", "none,bfq",
@@ -163,12 +157,12 @@ def test_a_server_that_dies_ends_the_experiment_with_the_reason(
     assert "--resume" in output
 
 
-def runs_of_so_far(folder: Path) -> bool:
+def runs_of_so_far(folder):
     file = folder / "runs.jsonl"
     return file.exists() and file.stat().st_size > 0
 
 
-def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
+def test_what_belongs_to_a_model_is_refused_elsewhere():
     from schedlab.app.compare.comparison import Place, target_of
     from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
 
@@ -192,7 +186,7 @@ def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
 @pytest.mark.parametrize(
     "name", ["iozone-schedulers", "device-timings", "bfq-tunables", "interference", "ncq-depth"]
 )
-def test_labs_accept_a_model_its_depth_and_its_dilation(name: str) -> None:
+def test_labs_accept_a_model_its_depth_and_its_dilation(name):
     from schedlab.app.compare.comparison import Place
     from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
 
@@ -205,7 +199,7 @@ def test_labs_accept_a_model_its_depth_and_its_dilation(name: str) -> None:
     assert target.size_bytes == own.size_bytes
 
 
-def test_a_check_of_the_simulated_schedulers_writes_to_a_device_that_is_held() -> None:
+def test_a_check_of_the_simulated_schedulers_writes_to_a_device_that_is_held():
     """Cell 8 has writers: the engine refuses a device that was not handed over to it."""
     tool = Path(__file__).parents[2] / "tools/kernel_check.py"
     words = ["--cells", "8", "--seconds", "0.5", "--blocks", "1"]

@@ -1,13 +1,9 @@
 """The load engine's own wall: it writes to a block device only with a consent."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from device_states import digest
@@ -17,7 +13,7 @@ from schedlab import _core
 from schedlab.errors import HostError
 
 
-def group(path: str, engine: str) -> dict[str, Any]:
+def group(path, engine):
     workload = {
         "pattern": {"kind": "random"}, "direction": {"kind": "read"}, "record": 4096,
         "span": 1 << 20, "arrivals": {"kind": "closed", "depth": 1}, "seed": 11,
@@ -25,15 +21,15 @@ def group(path: str, engine: str) -> dict[str, Any]:
     return {"name": "g", "path": path, "engine": engine, "workload": workload}
 
 
-def sectors_written(device: str) -> int:
+def sectors_written(device):
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[6])
 
 
-def no_lock(path: str) -> int:
+def no_lock(path):
     return os.open(path, os.O_RDWR | os.O_EXCL)
 
 
-def no_hold(path: str) -> int:
+def no_hold(path):
     descriptor = os.open(path, os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
@@ -42,9 +38,7 @@ def no_hold(path: str) -> int:
 @pytest.mark.parametrize("process", [False, True])
 @pytest.mark.parametrize("opened", [None, os.open, no_lock, no_hold])
 @pytest.mark.parametrize("how", ["write", "mixed", "mmap", "io_uring", "log"])
-def test_no_device_is_written_to_that_was_not_given_up(
-    loop: str, how: str, opened: Callable[..., int] | None, process: bool
-) -> None:
+def test_no_device_is_written_to_that_was_not_given_up(loop, how, opened, process):
     """The engine's own wall, behind Python's: a path or an ordinary descriptor is no leave."""
     load = group(loop, how if how in ("mmap", "io_uring") else "psync")
     if how == "log":
@@ -69,7 +63,7 @@ def test_no_device_is_written_to_that_was_not_given_up(
     assert sectors_written(loop) == sectors
 
 
-def test_a_device_that_was_given_up_is_written_to(loop: str) -> None:
+def test_a_device_that_was_given_up_is_written_to(loop):
     load = group(loop, "psync")
     load["workload"]["direction"] = {"kind": "write"}
     before = digest(loop)

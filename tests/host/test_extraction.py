@@ -21,7 +21,7 @@ def small(tmp_path):
     subprocess.run(["umount", tmp_path], check=True)
 
 
-def target_in(directory: Path) -> ResolvedTarget:
+def target_in(directory):
     return ResolvedTarget(directory, 3 * MIB, None, 512, False, directory, 3 * MIB, directory)
 
 

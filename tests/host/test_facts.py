@@ -1,14 +1,11 @@
 """host.json, and the io verbs, on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,13 +15,13 @@ import schedlab as schedlab_package
 from schedlab.host import facts, knobs
 
 
-def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+def schedlab(*arguments):
     command = [sys.executable, "-m", "schedlab", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
-def nobody() -> Iterator[list[str]]:
+def nobody():
     """`python -m schedlab` as user 65534, from a copy and by a Python that it may run."""
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
@@ -48,7 +45,7 @@ def nobody() -> Iterator[list[str]]:
     pytest.skip("user 65534 may run no Python >= 3.11 on this machine")
 
 
-def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path: Path) -> None:
+def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path):
     host = json.loads(json.dumps(facts.collect(tmp_path)))
     assert host["kernel"]["release"] == os.uname().release
     assert host["ticks_per_second"] in (100, 250, 300, 1000, 1024)
@@ -60,7 +57,7 @@ def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path: Path) -> N
         assert device["queue"]["scheduler"] in device["schedulers"]
 
 
-def test_facts_hold_the_whole_queue_of_the_device(loop: str) -> None:
+def test_facts_hold_the_whole_queue_of_the_device(loop):
     name = Path(loop).name
     host = facts.collect(loop, [name])
     assert host["devices"][name]["queue"] == knobs.snapshot(knobs.queue_of(loop))
@@ -68,12 +65,12 @@ def test_facts_hold_the_whole_queue_of_the_device(loop: str) -> None:
     assert host["target"] == {"device": name}
 
 
-def test_a_device_that_is_removed_meanwhile_is_left_out(loop: str) -> None:
+def test_a_device_that_is_removed_meanwhile_is_left_out(loop):
     there = Path(loop).name
     assert list(facts.collect(device_names=[there, "loop-removed"])["devices"]) == [there]
 
 
-def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
+def test_io_get_and_list_have_their_forms(state, loop):
     name = Path(loop).name
     assert schedlab("io", "get", name).stdout == f"{name}:\tnone\n"
     offered = schedlab("io", "list", loop).stdout
@@ -84,7 +81,7 @@ def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
     assert values["devices"][name]["scheduler"] == "none"
 
 
-def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> None:
+def test_io_set_stays_and_says_how_to_take_it_back(state, loop):
     name = Path(loop).name
     knobs.write_value(knobs.scheduler_file(loop), "mq-deadline")
     knobs.write_value(knobs.queue_of(loop) / "iosched/fifo_batch", "7")
@@ -102,9 +99,7 @@ def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> No
     "arguments",
     [("nosuch", "{loop}"), ("bfq:low_latency=9", "{loop}"), ("bfq", "{loop}", "nosuch"), ("bfq",)],
 )
-def test_io_set_changes_nothing_when_something_is_wrong(
-    state: Path, loop: str, arguments: tuple[str, ...]
-) -> None:
+def test_io_set_changes_nothing_when_something_is_wrong(state, loop, arguments):
     before = knobs.snapshot(knobs.queue_of(loop))
     result = schedlab("io", "set", *(word.format(loop=loop) for word in arguments))
     assert result.returncode == 2
@@ -113,9 +108,7 @@ def test_io_set_changes_nothing_when_something_is_wrong(
     assert knobs.snapshot(knobs.queue_of(loop)) == before
 
 
-def test_without_root_there_is_one_clear_message(
-    nobody: list[str], loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_root_there_is_one_clear_message(nobody, loop, monkeypatch):
     monkeypatch.delenv("SCHEDLAB_STATE_DIR", raising=False)
     codes = []
     commands = (["io", "set", "bfq", loop], ["io", "get"], ["io", "list"], ["recover"], ["doctor"])
@@ -131,9 +124,7 @@ def test_without_root_there_is_one_clear_message(
     assert codes == [2, 0, 0, 0, 0]
 
 
-def test_the_state_directory_of_another_user_is_a_clear_error(
-    nobody: list[str], state: Path
-) -> None:
+def test_the_state_directory_of_another_user_is_a_clear_error(nobody, state):
     state.mkdir(mode=0o700)
     (state / "session-1-1.jsonl").write_text("{}\n", encoding="ascii")
     for arguments in (["recover"], ["io", "get"], ["doctor"], ["io", "set", "none", "loop0"]):
@@ -144,7 +135,7 @@ def test_the_state_directory_of_another_user_is_a_clear_error(
         assert result.returncode == (0 if arguments == ["doctor"] else 2)
 
 
-def test_read_only_sysfs_is_a_clear_error(state: Path, loop: str) -> None:
+def test_read_only_sysfs_is_a_clear_error(state, loop):
     program = 'mount -o remount,ro,bind /sys && exec "$0" -m schedlab io set bfq "$1"'
     result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", program, sys.executable, loop],

@@ -1,13 +1,10 @@
 """Each gate with the disturbance that it is for; dropping the gate fails its test."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,22 +17,22 @@ from schedlab.run import gates
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
 
-def names(findings: tuple[gates.GateFinding, ...]) -> list[str]:
+def names(findings):
     return [finding.gate for finding in findings]
 
 
 @pytest.fixture
-def quiet() -> gates.Snapshot:
+def quiet():
     """The counters now, on a machine on which nothing else happens."""
     return dataclasses.replace(gates.snapshot(None), others={}, too_hot=())
 
 
-def later(quiet: gates.Snapshot, **changes: object) -> gates.Snapshot:
-    return dataclasses.replace(quiet, at_s=quiet.at_s + 1, **changes)  # type: ignore[arg-type]
+def later(quiet, **changes):
+    return dataclasses.replace(quiet, at_s=quiet.at_s + 1, **changes)
 
 
 @contextmanager
-def detached(program: str) -> Iterator[int]:
+def detached(program):
     """A process that is no descendant of ours: its parent is gone."""
     start = (
         "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
@@ -48,13 +45,13 @@ def detached(program: str) -> Iterator[int]:
         subprocess.run(["kill", "-9", str(number)], check=False, capture_output=True)
 
 
-def used_by(process: int, before: gates.Snapshot, after: gates.Snapshot) -> float:
+def used_by(process, before, after):
     """Seconds that are charged to one process; other tests may be at work on this machine."""
     mine = [{k: v for k, v in s.others.items() if k[0] == process} for s in (before, after)]
     return gates.other_s(*mine)
 
 
-def test_a_busy_process_of_another_program_is_found() -> None:
+def test_a_busy_process_of_another_program_is_found():
     with detached(BUSY.format(30)) as process:
         before = gates.snapshot(None)
         assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.2, 20)
@@ -65,7 +62,7 @@ def test_a_busy_process_of_another_program_is_found() -> None:
     assert gates.cpu_facts(before, after)["cpu_others_s"] > 0.2
 
 
-def test_our_own_processes_and_groups_are_not_others(root_with_loop: None) -> None:
+def test_our_own_processes_and_groups_are_not_others(root_with_loop):
     group = owned.cgroup_root() / f"{owned.PREFIX}gates-{os.getpid()}"
     group.mkdir()
     try:
@@ -82,7 +79,7 @@ def test_our_own_processes_and_groups_are_not_others(root_with_loop: None) -> No
         assert owned.wait_until(lambda: _gone(group), 10)
 
 
-def _gone(group: Path) -> bool:
+def _gone(group):
     try:
         group.rmdir()
     except OSError:
@@ -90,7 +87,7 @@ def _gone(group: Path) -> bool:
     return True
 
 
-def test_processes_that_came_and_went_are_charged_to_their_parent() -> None:
+def test_processes_that_came_and_went_are_charged_to_their_parent():
     program = (
         "import subprocess, sys, time\n"
         f"subprocess.run([sys.executable, '-c', {BUSY.format(0.4)!r}])\n"
@@ -101,7 +98,7 @@ def test_processes_that_came_and_went_are_charged_to_their_parent() -> None:
         assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.3, 20)
 
 
-def test_what_a_child_had_used_before_is_not_charged_again() -> None:
+def test_what_a_child_had_used_before_is_not_charged_again():
     parent = gates.Process(1, 1.0, 0.5)
     before = {(10, 0): parent, (11, 0): gates.Process(10, 0.25, 0.125)}
     # The child used 0.5 s more, and its parent waited for it.
@@ -110,7 +107,7 @@ def test_what_a_child_had_used_before_is_not_charged_again() -> None:
     assert gates.other_s(before, {(10, 0): parent}) == 0.0
 
 
-def test_kernel_threads_are_not_others() -> None:
+def test_kernel_threads_are_not_others():
     known = gates.other_processes(os.getpid())
     threads = {2}  # kthreadd
     assert not {key[0] for key in known} & threads
@@ -124,7 +121,7 @@ def test_kernel_threads_are_not_others() -> None:
 STAT = "cpu  248941 87 43154 233673 13499 0 2017 1437 0 0\ncpu0 113493 54 20679 129183 6976\n"
 
 
-def test_stolen_time_is_found(quiet: gates.Snapshot) -> None:
+def test_stolen_time_is_found(quiet):
     busy_s, stolen_s = gates.cpu_times(STAT)
     assert (busy_s, stolen_s) == (pytest.approx(2941.99), pytest.approx(14.37))
     assert gates.cpu_times("cpu  1 2 3 4 5 6 7") == (pytest.approx(0.19), 0.0)
@@ -135,7 +132,7 @@ def test_stolen_time_is_found(quiet: gates.Snapshot) -> None:
     assert gates.neighbour_findings(before, two_ticks) == ()
 
 
-def test_swap_errors_and_bytes(quiet: gates.Snapshot) -> None:
+def test_swap_errors_and_bytes(quiet):
     findings = gates.findings(quiet, later(quiet, swapped_pages=quiet.swapped_pages + 1), None)
     assert names(findings) == ["swap"]
     findings = gates.findings(quiet, later(quiet, io_errors=quiet.io_errors + 1), None)
@@ -147,9 +144,9 @@ def test_swap_errors_and_bytes(quiet: gates.Snapshot) -> None:
     assert names(gates.findings(quiet, moved, (100 << 20, 9 << 20))) == ["device-bytes"]
 
 
-def test_what_was_counted_before_a_run_is_not_held_against_it(quiet: gates.Snapshot) -> None:
+def test_what_was_counted_before_a_run_is_not_held_against_it(quiet):
     names_of_counters = ("swapped_pages", "throttled", "io_errors", "read_bytes", "written_bytes")
-    used = dataclasses.replace(quiet, **dict.fromkeys(names_of_counters, 7))  # type: ignore[arg-type]
+    used = dataclasses.replace(quiet, **dict.fromkeys(names_of_counters, 7))
     assert gates.findings(used, later(used), (0, 0)) == ()
     more = later(used, written_bytes=used.written_bytes + (3 << 20))
     assert "the device counted 3145728" in gates.findings(used, more, (0, 0))[0].detail
@@ -160,9 +157,7 @@ def test_what_was_counted_before_a_run_is_not_held_against_it(quiet: gates.Snaps
     assert names(gates.findings(used, read, None, cold_bytes=200 << 20)) == ["not-cold"]
 
 
-def test_heat_of_cpu_and_nvme(
-    quiet: gates.Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heat_of_cpu_and_nvme(quiet, tmp_path, monkeypatch):
     cpu = tmp_path / "cpu" / "cpu0" / "thermal_throttle"
     cpu.mkdir(parents=True)
     (cpu / "core_throttle_count").write_text("7\n", encoding="ascii")
@@ -181,14 +176,12 @@ def test_heat_of_cpu_and_nvme(
     assert gates.snapshot(None).too_hot == ()
 
 
-def test_a_lower_frequency_than_before_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lower_frequency_than_before_runs(tmp_path, monkeypatch):
     policy = tmp_path / "cpufreq" / "policy0"
     (policy / "stats").mkdir(parents=True)
     states = policy / "stats" / "time_in_state"
 
-    def clock(now_khz: int, spent: dict[int, int]) -> None:
+    def clock(now_khz, spent):
         (policy / "scaling_cur_freq").write_text(f"{now_khz}\n", encoding="ascii")
         text = "".join(f"{khz} {ticks}\n" for khz, ticks in spent.items())
         states.write_text(text, encoding="ascii")
@@ -209,9 +202,7 @@ def test_a_lower_frequency_than_before_runs(
     assert "frequency" in names(watch.findings(before))
 
 
-def test_dirty_pages_keep_it_from_settling(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str
-) -> None:
+def test_dirty_pages_keep_it_from_settling(tmp_path, monkeypatch, loop):
     monkeypatch.setattr(gates, "PROC", tmp_path)
     vmstat = tmp_path / "vmstat"
     vmstat.write_text("nr_dirty 3\nnr_writeback 0\n", encoding="ascii")
@@ -225,9 +216,7 @@ def test_dirty_pages_keep_it_from_settling(
         assert (finding.gate, finding.fatal, words in finding.detail) == ("unsettled", False, True)
 
 
-def test_requests_in_flight_keep_it_from_settling(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_in_flight_keep_it_from_settling(tmp_path, monkeypatch):
     (tmp_path / "sdx").mkdir()
     monkeypatch.setattr(gates, "BLOCK", tmp_path)
     monkeypatch.setattr(gates, "PROC", tmp_path)

@@ -5,8 +5,6 @@ KILLS=100 in the environment makes it a hundred kills of each kind; a failure na
 and STEP=N repeats it alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -15,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,12 +24,12 @@ OWNER = Path(__file__).with_name("doomed_owner.py")
 KILLS = int(os.environ.get("KILLS", "5"))
 
 
-def start(device: str, directory: Path, who: str, step: int) -> subprocess.Popen[str]:
+def start(device, directory, who, step):
     command = [sys.executable, str(OWNER), device, str(directory), who, str(step)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def recover_now(state: Path) -> recover.Recovery:
+def recover_now(state):
     """What `schedlab recover` does: wait for a running guardian, then restore the rest."""
     journal.prepare(state)
     with journal.held(state, wait_s=30.0) as got:
@@ -43,7 +40,7 @@ def recover_now(state: Path) -> recover.Recovery:
 class Scene:
     """A device with settings that no kernel has by default, and all that must not change."""
 
-    def __init__(self, device: str, directory: Path, state: Path) -> None:
+    def __init__(self, device, directory, state):
         self.device, self.directory, self.state = device, directory, state
         queue = knobs.queue_of(device)
         knobs.write_value(queue / "scheduler", "mq-deadline")
@@ -53,36 +50,36 @@ class Scene:
         self.others = [d for d in knobs.SYS_BLOCK.iterdir() if not d.name.startswith("loop")]
         self.before = self.queues()
 
-    def queues(self) -> dict[str, dict[str, str]]:
+    def queues(self):
         devices = [*self.others, knobs.SYS_BLOCK / Path(self.device).name]
         return {device.name: knobs.snapshot(device / "queue") for device in devices}
 
-    def left_over(self) -> list[str]:
+    def left_over(self):
         backing = (path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
         files = [path.name for path in self.directory.glob(f"{owned.PREFIX}*")]
         loops = [line for line in backing if f"{self.directory}/{owned.PREFIX}" in line]
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").count(str(self.directory))
         return [*files, *loops, *["a mount"] * mounts]
 
-    def assert_as_before(self, context: str) -> None:
+    def assert_as_before(self, context):
         assert self.queues() == self.before, context
         assert self.left_over() == [], context
         assert journal.sessions(self.state) == [], context
 
 
 @pytest.fixture
-def scene(loop: str, state: Path, tmp_path: Path) -> Scene:
+def scene(loop, state, tmp_path):
     return Scene(loop, tmp_path, state)
 
 
 @pytest.fixture(autouse=True)
-def no_cgroup_is_left() -> Iterator[None]:
+def no_cgroup_is_left():
     yield
     groups = list(Path("/sys/fs/cgroup").glob(f"**/{owned.PREFIX}doomed-*"))
     assert groups == []
 
 
-def kill_steps(scene: Scene) -> list[int]:
+def kill_steps(scene):
     """Steps to strike at, spread over a whole session, at random inside each part."""
     if "STEP" in os.environ:
         return [int(os.environ["STEP"])]
@@ -98,7 +95,7 @@ def kill_steps(scene: Scene) -> list[int]:
 
 
 @pytest.mark.parametrize("who", ["owner", "both"])
-def test_a_killed_session_leaves_nothing_changed(scene: Scene, who: str) -> None:
+def test_a_killed_session_leaves_nothing_changed(scene, who):
     for step in kill_steps(scene):
         process = start(scene.device, scene.directory, who, step)
         _, errors = process.communicate(timeout=60)
@@ -109,7 +106,7 @@ def test_a_killed_session_leaves_nothing_changed(scene: Scene, who: str) -> None
         scene.assert_as_before(f"{who} killed at step {step}: {errors}{recovery}")
 
 
-def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene: Scene) -> None:
+def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene):
     for step in kill_steps(scene):
         process = start(scene.device, scene.directory, "guardian", step)
         _, errors = process.communicate(timeout=60)
@@ -117,7 +114,7 @@ def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene: Scene)
         scene.assert_as_before(f"guardian killed at step {step}: {errors}")
 
 
-def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene: Scene) -> None:
+def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
     rng = random.Random(7)
     for step in kill_steps(scene):
         process = start(scene.device, scene.directory, "owner", step)
@@ -144,12 +141,12 @@ PROGRAM = (
 )
 
 
-def hierarchies() -> list[str]:
+def hierarchies():
     """The mounted cgroup hierarchies in which a group can be made."""
     return [str(root) for root in shelter.groups_of() if os.access(root, os.W_OK)]
 
 
-def kill_group(group: Path) -> None:
+def kill_group(group):
     """What a container's stop does: `cgroup.kill`, or each process that the group lists."""
     if (group / "cgroup.kill").exists():
         (group / "cgroup.kill").write_text("1", encoding="ascii")
@@ -161,7 +158,7 @@ def kill_group(group: Path) -> None:
 
 
 @pytest.mark.parametrize("root", hierarchies(), ids=lambda root: Path(root).name)
-def test_the_guardian_outlives_the_control_group_of_its_owner(scene: Scene, root: str) -> None:
+def test_the_guardian_outlives_the_control_group_of_its_owner(scene, root):
     group = Path(root) / f"{owned.PREFIX}victim-{os.getpid()}"
     group.mkdir()
     if Path(root).name == "cpuset":
@@ -188,7 +185,7 @@ def test_the_guardian_outlives_the_control_group_of_its_owner(scene: Scene, root
         remove_group(group)
 
 
-def wait_for_no_journal(state: Path) -> None:
+def wait_for_no_journal(state):
     assert owned.wait_until(lambda: not journal.exists(state), 30.0)
 
 
@@ -198,7 +195,7 @@ SYSTEM_CALLS = ("write", "fsync", "rename", "unlink", "ftruncate", "ioctl", "flo
 
 
 @pytest.mark.parametrize("call", SYSTEM_CALLS)
-def test_a_kill_at_a_system_call_loses_no_setting(scene: Scene, call: str) -> None:
+def test_a_kill_at_a_system_call_loses_no_setting(scene, call):
     """SIGKILL by strace as the n-th such call of the owner begins; then of its guardian, too."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace to kill at a system call")
@@ -219,7 +216,7 @@ def test_a_kill_at_a_system_call_loses_no_setting(scene: Scene, call: str) -> No
     assert killed or call == "ftruncate"
 
 
-def guardians_of(state: Path) -> list[int]:
+def guardians_of(state):
     pids = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -231,7 +228,7 @@ def guardians_of(state: Path) -> list[int]:
     return pids
 
 
-def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
+def test_the_guardian_ignores_signals_and_restores_alone(scene):
     """Also when a child of the owner, which holds a copy of the pipe, lives on."""
     program = (
         "import os, sys, time\n"
@@ -284,7 +281,7 @@ FED = (
 )
 
 
-def test_an_owner_that_is_stopped_is_ended_and_its_settings_return(scene: Scene) -> None:
+def test_an_owner_that_is_stopped_is_ended_and_its_settings_return(scene):
     """SIGSTOP is Ctrl-Z that cannot be caught; one that only sleeps is as silent."""
     process = subprocess.Popen(
         [sys.executable, "-c", FED, scene.device], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

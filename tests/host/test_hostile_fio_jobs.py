@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +48,12 @@ class Devices:
     unmounted: str
     held: str
 
-    def state(self) -> tuple[object, ...]:
+    def state(self):
         return written(self.mounted), written(self.unmounted), tree(self.place)
 
 
 @pytest.fixture(scope="module")
-def devices(root_with_loop: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devices]:
+def devices(root_with_loop, tmp_path_factory):
     home = tmp_path_factory.mktemp("devices")
     with ExitStack() as stack:
         loops = [stack.enter_context(loop_device(home / f"{number}.img")) for number in range(3)]
@@ -70,7 +69,7 @@ def devices(root_with_loop: None, tmp_path_factory: pytest.TempPathFactory) -> I
 class Case:
     """A job file in a directory of its own, beside what it reaches for."""
 
-    def __init__(self, home: Path, name: str, devices: Devices, victim: str) -> None:
+    def __init__(self, home, name, devices, victim):
         self.devices, self.outside, self.target = devices, home / "outside", home / "target"
         here = home / "jobs"
         for directory in (home, self.outside, self.target, here):
@@ -89,11 +88,11 @@ class Case:
         self.kind = FioJob(job_file=str(self.job), environment=environment)
         self.before = self.state()
 
-    def state(self) -> tuple[object, ...]:
+    def state(self):
         setting = Path("/proc/sys/vm/dirty_ratio").read_text()
         return tree(self.outside), setting, *self.devices.state()
 
-    def run(self, held: str) -> None:
+    def run(self, held):
         """fio itself, as a measurement starts it; without a device the target is a directory."""
         wall = Wall(HeldDevice.at(Path(held)) if held else None)
         assert not wall.missing
@@ -107,7 +106,7 @@ class Case:
             group.end()
 
 
-def cases(home: Path, name: str, devices: Devices) -> Iterator[Case]:
+def cases(home, name, devices):
     """The job with each file system as what it reaches for; one case where it names neither."""
     names_device = re.search("VICTIM|NODE|PLACE_OF_DEVICE|HERE|/dev", HOSTILE["jobs"][name])
     victims = (devices.unmounted, devices.mounted) if names_device else (devices.mounted,)
@@ -116,9 +115,7 @@ def cases(home: Path, name: str, devices: Devices) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
-def test_the_check_refuses_it_and_reading_it_changes_nothing(
-    name: str, tmp_path: Path, devices: Devices
-) -> None:
+def test_the_check_refuses_it_and_reading_it_changes_nothing(name, tmp_path, devices):
     for case in cases(tmp_path, name, devices):
         if name in HARMLESS:
             case.kind.check("w")
@@ -130,7 +127,7 @@ def test_the_check_refuses_it_and_reading_it_changes_nothing(
 
 
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
-def test_without_the_check_the_kernel_holds_it(name: str, tmp_path: Path, devices: Devices) -> None:
+def test_without_the_check_the_kernel_holds_it(name, tmp_path, devices):
     """Whether the target is a device or a directory on the file system of the victims' files."""
     for number, held in enumerate((devices.held, "")):
         home = tmp_path / str(number)
@@ -140,7 +137,7 @@ def test_without_the_check_the_kernel_holds_it(name: str, tmp_path: Path, device
             assert case.state() == case.before, (held, case.devices)
 
 
-def test_jobs_do_harm_where_nothing_holds_them(tmp_path: Path, devices: Devices) -> None:
+def test_jobs_do_harm_where_nothing_holds_them(tmp_path, devices):
     """The tests above can fail. (fio itself spares a mounted device unless the job insists.)"""
     for name in HARMFUL:
         home = tmp_path / name.replace(" ", "-")

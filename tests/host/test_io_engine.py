@@ -1,7 +1,5 @@
 """The block-I/O engine on real devices: truth of its byte counts, errors, stalls, Ctrl-C."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import itertools
@@ -13,9 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from giving_up import given_up
@@ -30,7 +26,7 @@ SECTOR_BYTES = 512
 SPAN = 8 << 20
 
 
-def group(path: str, engine: str = "psync", depth: int = 1, **keys: Any) -> dict[str, Any]:
+def group(path, engine="psync", depth=1, **keys):
     workload = {
         "pattern": keys.pop("pattern", {"kind": "random"}),
         "direction": {"kind": keys.pop("direction", "read")},
@@ -42,33 +38,33 @@ def group(path: str, engine: str = "psync", depth: int = 1, **keys: Any) -> dict
     return {"name": "g", "path": path, "engine": engine, "workload": workload, **keys}
 
 
-def run(group: dict[str, Any], seconds: float | None = None, **job: Any) -> dict[str, Any]:
+def run(group, seconds=None, **job):
     with given_up(group) as groups:
         text = json.dumps({"seconds": seconds, "groups": groups, **job})
-        result: dict[str, Any] = json.loads(_core.run_io_job(text))
+        result = json.loads(_core.run_io_job(text))
         return result
 
 
-def io_uring() -> None:
+def io_uring():
     try:
         _core.io_nop_calibration(1, 1)
     except HostError as refused:
         pytest.skip(str(refused))
 
 
-def sectors(device: str) -> tuple[int, int]:
+def sectors(device):
     """Bytes that the kernel says were read from and written to the device."""
     fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
     return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
 
 
-def flushes(device: str) -> int:
+def flushes(device):
     """How often the kernel says that the device was flushed."""
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[15])
 
 
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 16)])
-def test_claimed_bytes_are_the_kernels(loop: str, engine: str, depth: int) -> None:
+def test_claimed_bytes_are_the_kernels(loop, engine, depth):
     if engine == "io_uring":
         io_uring()
     for direction, index in (("write", 1), ("read", 0)):
@@ -81,7 +77,7 @@ def test_claimed_bytes_are_the_kernels(loop: str, engine: str, depth: int) -> No
         assert tuple(b - a for a, b in zip(before, after, strict=True)) == claimed
 
 
-def test_a_batch_is_awaited_as_a_whole(loop: str) -> None:
+def test_a_batch_is_awaited_as_a_whole(loop):
     """What was reaped must not be taken for what is waited for: one enter a batch of four."""
     io_uring()
     result = run(group(loop, "io_uring", 8, batch=4, direct=True))["groups"][0]
@@ -91,7 +87,7 @@ def test_a_batch_is_awaited_as_a_whole(loop: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["psync", "mmap"])
-def test_a_record_that_is_synced_is_on_the_device_at_once(loop: str, engine: str) -> None:
+def test_a_record_that_is_synced_is_on_the_device_at_once(loop, engine):
     load = group(loop, engine, direction="write", span=1 << 20, sync="dsync")
     with Path(loop).open("rb"):  # the last one to close a device writes all of it back
         before, flushed = sectors(loop)[1], flushes(loop)
@@ -100,7 +96,7 @@ def test_a_record_that_is_synced_is_on_the_device_at_once(loop: str, engine: str
         assert flushes(loop) - flushed >= 256
 
 
-def test_cpu_time_and_worker_lines_add_up(loop: str) -> None:
+def test_cpu_time_and_worker_lines_add_up(loop):
     result = run(group(loop, workers=3, direct=True), 0.3)["groups"][0]
     assert (
         sum(worker["operations"] for worker in result["workers"]) == (result["reads"]["operations"])
@@ -110,20 +106,20 @@ def test_cpu_time_and_worker_lines_add_up(loop: str) -> None:
     assert sum(count for _, _, count in bins) == result["reads"]["latency"]["count"]
 
 
-def test_o_direct_alignment_names_record_size_and_block_size(loop: str) -> None:
+def test_o_direct_alignment_names_record_size_and_block_size(loop):
     with pytest.raises(SpecError, match=r"record size of 700 B.*logical block size of 512 B") as e:
         run(group(loop, direct=True, record=700))
     assert "multiple of 512" in e.value.hint
 
 
-def test_a_device_without_poll_queues_refuses_iopoll(loop: str) -> None:
+def test_a_device_without_poll_queues_refuses_iopoll(loop):
     io_uring()
     with pytest.raises(HostError, match="io_poll"):
         run(group(loop, "io_uring", direct=True, iopoll=True), 0.1)
 
 
 @pytest.fixture
-def thin_loop(root_with_loop: None, small_disk: Path) -> Iterator[str]:
+def thin_loop(root_with_loop, small_disk):
     """A loop device of 16 MiB; its backing disk has room for less."""
     with loop_device(small_disk / "thin.img") as device:
         yield device
@@ -131,9 +127,7 @@ def thin_loop(root_with_loop: None, small_disk: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8)])
-def test_errors_of_the_device_are_counted_and_end_the_load(
-    thin_loop: str, engine: str, depth: int
-) -> None:
+def test_errors_of_the_device_are_counted_and_end_the_load(thin_loop, engine, depth):
     if engine == "io_uring":
         io_uring()
     load = group(thin_loop, engine, depth, direction="write", direct=True, span=16 << 20)
@@ -153,7 +147,7 @@ print(_core.run_io_job(sys.argv[1], lambda: print("running", flush=True)), flush
 
 
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 32), ("mmap", 1)])
-def test_ctrl_c_ends_a_job_at_once(loop: str, engine: str, depth: int) -> None:
+def test_ctrl_c_ends_a_job_at_once(loop, engine, depth):
     if engine == "io_uring":
         io_uring()
     load = group(loop, engine, depth, direct=engine != "mmap")
@@ -174,11 +168,11 @@ def test_ctrl_c_ends_a_job_at_once(loop: str, engine: str, depth: int) -> None:
 class Freezable:
     """A loop device on a file of a file system that can be frozen: writes stall until it thaws."""
 
-    def __init__(self, device: str, mount: Path) -> None:
+    def __init__(self, device, mount):
         self.device = device
         self._mount = mount
 
-    def control(self, request: int) -> None:
+    def control(self, request):
         directory = os.open(self._mount, os.O_RDONLY)
         try:
             fcntl.ioctl(directory, request, 0)
@@ -187,7 +181,7 @@ class Freezable:
 
 
 @pytest.fixture
-def freezable(new_loop: Callable[[], str], tmp_path: Path) -> Iterator[Freezable]:
+def freezable(new_loop, tmp_path):
     lower, mount = new_loop(), tmp_path / "mount"
     if not shutil.which("mke2fs"):
         pytest.skip("needs mke2fs")
@@ -204,13 +198,13 @@ def freezable(new_loop: Callable[[], str], tmp_path: Path) -> Iterator[Freezable
 
 
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
-def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable: Freezable, engine: str) -> None:
+def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable, engine):
     if engine == "io_uring":
         io_uring()
     load = group(freezable.device, engine, direction="write", direct=True)
     stopping = threading.Event()
 
-    def ctrl_c() -> None:
+    def ctrl_c():
         if stopping.is_set():
             raise KeyboardInterrupt
 
@@ -233,7 +227,7 @@ def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable: Freezable, engine:
         time.sleep(0.01)
 
 
-def thread_names() -> list[str]:
+def thread_names():
     """Names of this process's threads; one may end while they are read."""
     names = []
     for path in Path("/proc/self/task").glob("*/comm"):
@@ -242,7 +236,7 @@ def thread_names() -> list[str]:
     return names
 
 
-def test_hdparms_timings_read_what_they_say(loop: str) -> None:
+def test_hdparms_timings_read_what_they_say(loop):
     with Path(loop).open("rb") as device:  # while it is open, its cache is kept
         assert len(device.read()) == 16 << 20
         before = sectors(loop)[0]
@@ -256,7 +250,7 @@ def test_hdparms_timings_read_what_they_say(loop: str) -> None:
 
 
 @pytest.mark.machine
-def test_the_engine_publishes_its_own_cost() -> None:
+def test_the_engine_publishes_its_own_cost():
     io_uring()
     cost = json.loads(_core.io_nop_calibration(64, 32))
     assert 0 < cost["ns_per_io_min"] <= cost["ns_per_io"] < 1e6
@@ -264,14 +258,14 @@ def test_the_engine_publishes_its_own_cost() -> None:
         _core.io_nop_calibration(8, 9)
 
 
-def test_malformed_jobs_are_refused() -> None:
+def test_malformed_jobs_are_refused():
     for text in ("", "[]", "{}", '{"groups": []}', '{"groups": [{"name": "g"}]}'):
         with pytest.raises(SpecError, match="job"):
             _core.run_io_job(text)
 
 
-def test_an_exception_of_the_caller_ends_the_job_and_goes_on(loop: str) -> None:
-    def broken() -> bool:
+def test_an_exception_of_the_caller_ends_the_job_and_goes_on(loop):
+    def broken():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -281,17 +275,15 @@ def test_an_exception_of_the_caller_ends_the_job_and_goes_on(loop: str) -> None:
 # Workers as processes, the rate over time, newcomers, starvation
 
 
-def rows(result: dict[str, Any], side: str = "reads") -> list[list[int]]:
-    series: list[list[int]] = result["series"][side]
+def rows(result, side="reads"):
+    series = result["series"][side]
     return series
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("process", [False, True])
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8), ("mmap", 1)])
-def test_the_series_holds_every_completion_once(
-    loop: str, engine: str, depth: int, process: bool
-) -> None:
+def test_the_series_holds_every_completion_once(loop, engine, depth, process):
     if engine == "io_uring":
         io_uring()
     load = group(loop, engine, depth, workers=2, direct=engine != "mmap")
@@ -310,11 +302,11 @@ def test_the_series_holds_every_completion_once(
     assert result["series"]["writes"] == []
 
 
-def test_workers_are_processes_of_their_own(loop: str) -> None:
-    ready: list[list[dict[str, Any]]] = []
-    facts: list[str] = []
+def test_workers_are_processes_of_their_own(loop):
+    ready = []
+    facts = []
 
-    def on_ready(text: str) -> None:
+    def on_ready(text):
         ready.append(json.loads(text))
         for pid in (pid for crew in ready[0] for pid in crew["ids"]):
             facts.append(Path(f"/proc/{pid}/stat").read_text())
@@ -335,7 +327,7 @@ def test_workers_are_processes_of_their_own(loop: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
-def test_ctrl_c_ends_worker_processes_at_once(loop: str, engine: str) -> None:
+def test_ctrl_c_ends_worker_processes_at_once(loop, engine):
     if engine == "io_uring":
         io_uring()
     job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop, engine, workers=2)]})
@@ -361,7 +353,7 @@ _core.run_io_job(sys.argv[1], None, lambda text: print(text, flush=True))
 """
 
 
-def test_worker_processes_die_with_their_owner(loop: str) -> None:
+def test_worker_processes_die_with_their_owner(loop):
     job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop, workers=3)]})
     owner = subprocess.Popen([sys.executable, "-c", DOOMED, job], stdout=subprocess.PIPE, text=True)
     assert owner.stdout
@@ -375,15 +367,15 @@ def test_worker_processes_die_with_their_owner(loop: str) -> None:
         time.sleep(0.01)
 
 
-def is_running(pid: int) -> bool:
+def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
 
 
-def test_a_killed_worker_process_is_an_error_that_says_so(loop: str) -> None:
-    def kill(text: str) -> None:
+def test_a_killed_worker_process_is_an_error_that_says_so(loop):
+    def kill(text):
         os.kill(json.loads(text)[0]["ids"][0], signal.SIGKILL)
 
     job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop)]})
@@ -391,14 +383,14 @@ def test_a_killed_worker_process_is_an_error_that_says_so(loop: str) -> None:
         _core.run_io_job(job, None, kill)
 
 
-def test_an_error_of_a_worker_process_keeps_its_class_and_hint(loop: str) -> None:
+def test_an_error_of_a_worker_process_keeps_its_class_and_hint(loop):
     with pytest.raises(SpecError, match="record size of 700 B") as e:
         run(group(loop, direct=True, record=700), process=True)
     assert "multiple of 512" in e.value.hint
 
 
 @pytest.mark.parametrize("process", [False, True])
-def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> None:
+def test_a_group_may_be_given_an_open_descriptor(loop, process):
     descriptor = hold(loop)
     try:
         load = group(loop, direction="write", direct=True)
@@ -412,10 +404,10 @@ def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> No
 
 
 @pytest.mark.parametrize("process", [False, True])
-def test_who_only_reads_opens_for_reading_only(loop: str, process: bool) -> None:
-    flags: list[int] = []
+def test_who_only_reads_opens_for_reading_only(loop, process):
+    flags = []
 
-    def look(text: str) -> None:
+    def look(text):
         pid = json.loads(text)[0]["ids"][0]
         for link in Path(f"/proc/{pid}/fd").iterdir():
             if str(link.readlink()) == loop:
@@ -427,7 +419,7 @@ def test_who_only_reads_opens_for_reading_only(loop: str, process: bool) -> None
     assert [flag & os.O_ACCMODE for flag in flags] == [os.O_RDONLY]
 
 
-def test_a_newcomer_begins_later_and_tells_every_response(loop: str) -> None:
+def test_a_newcomer_begins_later_and_tells_every_response(loop):
     old = group(loop, span=4 << 20) | {"name": "old"}
     new = group(loop, offset=4 << 20, span=4 << 20, start_after_ms=300, requests=50)
     job = {"seconds": 30, "process": True, "groups": [old, new | {"ends_job": True}]}
@@ -446,7 +438,7 @@ def test_a_newcomer_begins_later_and_tells_every_response(loop: str) -> None:
     assert newcomer["workers"][0]["stopped_by"] == "pass"
 
 
-def test_clients_of_a_database_commit_to_one_log(loop: str, tmp_path: Path) -> None:
+def test_clients_of_a_database_commit_to_one_log(loop, tmp_path):
     log = tmp_path / "log"
     clients = group(loop, workers=3) | {"log": {"path": str(log), "record": 512, "reads": 2}}
     result = run(clients, 0.3, process=True)["groups"][0]
@@ -463,7 +455,7 @@ def test_clients_of_a_database_commit_to_one_log(loop: str, tmp_path: Path) -> N
     assert result["transactions"]["count"] > 0
 
 
-def test_a_read_that_stops_at_the_end_comes_from_the_device(loop: str) -> None:
+def test_a_read_that_stops_at_the_end_comes_from_the_device(loop):
     load = group(loop, pattern={"kind": "sequential"}, record=1 << 20, span=16 << 20)
     for at_end, passes in (("stop", 1), ("drop", None)):
         before = sectors(loop)[0]
@@ -480,7 +472,7 @@ def test_a_read_that_stops_at_the_end_comes_from_the_device(loop: str) -> None:
     assert sectors(loop)[0] - before >= 16 << 20
 
 
-def test_a_discarded_region_reads_as_zeros(loop: str, tmp_path: Path) -> None:
+def test_a_discarded_region_reads_as_zeros(loop, tmp_path):
     """The loop device passes a discard on to its file as a hole."""
     written = run(group(loop, direction="write", direct=True))["groups"][0]
     assert written["writes"]["bytes"] == SPAN
@@ -494,10 +486,10 @@ def test_a_discarded_region_reads_as_zeros(loop: str, tmp_path: Path) -> None:
         assert sum(any(device.read(4096)) for _ in range(SPAN // 4096)) == 1
 
 
-def test_workers_enter_their_cgroup_and_priority(loop: str, cgroup: Path) -> None:
-    members: list[int] = []
+def test_workers_enter_their_cgroup_and_priority(loop, cgroup):
+    members = []
 
-    def look(_: str) -> None:
+    def look(_):
         members.extend(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
 
     load = group(loop, workers=2, cgroup=str(cgroup), ioprio={"class": "idle", "level": 7})
@@ -510,7 +502,7 @@ def test_workers_enter_their_cgroup_and_priority(loop: str, cgroup: Path) -> Non
         run(load | {"cgroup": str(cgroup / "absent")}, 0.1, process=True)
 
 
-def test_requests_in_the_driver_are_sampled(loop: str) -> None:
+def test_requests_in_the_driver_are_sampled(loop):
     io_uring()
     load = group(loop, "io_uring", 16, direct=True)
     result = run(load, 0.5, device=loop)

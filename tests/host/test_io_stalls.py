@@ -1,12 +1,9 @@
 """What a load shows of a device that stalls: times that only a quiet machine keeps."""
 
-from __future__ import annotations
-
 import threading
-from typing import Any
 
 import pytest
-from test_io_engine import FIFREEZE, FITHAW, Freezable, freezable, group, io_uring, rows, run
+from test_io_engine import FIFREEZE, FITHAW, freezable, group, io_uring, rows, run
 
 __all__ = ["freezable"]
 pytestmark = pytest.mark.machine
@@ -14,7 +11,7 @@ pytestmark = pytest.mark.machine
 STALL_S = 0.4
 
 
-def with_stall(freezable: Freezable, load: dict[str, Any], **job: Any) -> dict[str, Any]:
+def with_stall(freezable, load, **job):
     """Result of a load of 1 s during which the device stalls once for 0.4 s."""
     timers = [
         threading.Timer(0.3, freezable.control, [FIFREEZE]),
@@ -29,15 +26,13 @@ def with_stall(freezable: Freezable, load: dict[str, Any], **job: Any) -> dict[s
             timer.join()
 
 
-def share_slower_than(latency: dict[str, Any], limit_ns: float) -> float:
+def share_slower_than(latency, limit_ns):
     slow = sum(count for low, _, count in latency["bins"] if low > limit_ns)
     return slow / float(latency["count"])
 
 
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
-def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(
-    freezable: Freezable, engine: str
-) -> None:
+def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(freezable, engine):
     if engine == "io_uring":
         io_uring()
     closed = group(freezable.device, engine, direction="write", direct=True)
@@ -53,7 +48,7 @@ def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(
 
 
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
-def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str) -> None:
+def test_who_is_not_served_at_all_has_a_result(freezable, engine):
     """A device that stalls for the whole window: rate 0, and how long the oldest waits."""
     if engine == "io_uring":
         io_uring()
@@ -75,7 +70,7 @@ def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str
     assert result["writes"]["latency"]["max"] > 0.4e9
 
 
-def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable: Freezable) -> None:
+def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable):
     io_uring()
     load = group(freezable.device, "io_uring", 4, direction="write", direct=True)
     assert with_stall(freezable, load, ramp_seconds=0.4)["elapsed_ns"] > 1.1e9  # 0.3 s stalled

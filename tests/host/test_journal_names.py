@@ -1,7 +1,5 @@
 """A journal that names what is neither a setting nor ours, and what is no journal at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -32,8 +30,8 @@ FOREIGN = [
 
 @pytest.mark.parametrize("entry", FOREIGN, ids=lambda entry: f"{entry['kind']}-{entry.get('path')}")
 def test_an_entry_that_names_another_file_is_refused_and_the_rest_restored(
-    state: Path, loop: str, tmp_path: Path, entry: dict[str, object]
-) -> None:
+    state, loop, tmp_path, entry
+):
     place = tmp_path / "place"
     place.mkdir()
     file = place / "file"
@@ -54,7 +52,7 @@ def test_an_entry_that_names_another_file_is_refused_and_the_rest_restored(
     assert schedlab("recover").returncode == 0
 
 
-def test_a_path_that_recovering_would_refuse_is_not_written(state: Path, tmp_path: Path) -> None:
+def test_a_path_that_recovering_would_refuse_is_not_written(state, tmp_path):
     file = tmp_path / "file"
     file.write_text("1", encoding="ascii")
     with Control() as control, pytest.raises(HostError, match="no setting that schedlab changes"):
@@ -62,7 +60,7 @@ def test_a_path_that_recovering_would_refuse_is_not_written(state: Path, tmp_pat
     assert file.read_text(encoding="ascii") == "1"
 
 
-def _put_odd(kind: str, path: Path) -> None:
+def _put_odd(kind, path):
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "directory":
@@ -78,9 +76,7 @@ def _put_odd(kind: str, path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "link", "device", "too large"])
 @pytest.mark.parametrize("command", [["recover"], ["io", "get"], ["io", "set", "none"], ["doctor"]])
-def test_what_is_no_journal_is_an_error_and_nothing_is_waited_for(
-    state: Path, loop: str, kind: str, command: list[str]
-) -> None:
+def test_what_is_no_journal_is_an_error_and_nothing_is_waited_for(state, loop, kind, command):
     journal.prepare(state)
     path = state / "session-00000000000000000001-1.jsonl"
     _put_odd(kind, path)

@@ -1,17 +1,13 @@
 """Each kind of I/O workload against what the kernel counted: bytes, flushes, and CPU time."""
 
-from __future__ import annotations
-
 import resource
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from schedlab.host.control import Control
-from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calls import MODES, Calls
 from schedlab.kinds.database import Database
@@ -21,7 +17,7 @@ from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.weights import Weights
 
 MIB = 1 << 20
@@ -33,7 +29,7 @@ READ_SECTORS, WRITE_SECTORS, FLUSHES = 2, 6, 15
 
 
 @pytest.fixture
-def target(state: Path, new_loop: Callable[..., str]) -> Iterator[ResolvedTarget]:
+def target(state, new_loop):
     """A loop device of 64 MiB that nobody else uses, with the consent to write."""
     device = Path(new_loop(64 * MIB))
     with Control() as control:
@@ -41,18 +37,18 @@ def target(state: Path, new_loop: Callable[..., str]) -> Iterator[ResolvedTarget
         yield ResolvedTarget(path, 64 * MIB, device.name, 512, True, device, 64 * MIB, tags=TAGS)
 
 
-def counted(target: ResolvedTarget) -> list[int]:
+def counted(target):
     """What the block layer has counted of the device."""
     return [int(word) for word in Path(f"/sys/block/{target.device}/stat").read_text().split()]
 
 
-def used_cpu_s() -> float:
+def used_cpu_s():
     """CPU seconds of this process and of those that it has awaited."""
     every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in every)
 
 
-def measured(work: WorkloadKind, target: ResolvedTarget) -> tuple[Outcome, SimpleNamespace]:
+def measured(work, target):
     """The outcome of one run, and what others saw: read, written, flushes, seconds, CPU seconds."""
     before, cpu_s, start = counted(target), used_cpu_s(), time.monotonic()
     outcome = work.measure(target, "work", seed=1)
@@ -65,7 +61,7 @@ def measured(work: WorkloadKind, target: ResolvedTarget) -> tuple[Outcome, Simpl
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_one_pass_of_a_file_test(target: ResolvedTarget, test: str) -> None:
+def test_one_pass_of_a_file_test(target, test):
     work = FileTest(test=test, record_bytes=RECORD_BYTES, span_bytes=SPAN_BYTES, seconds=0)
     outcome, kernel = measured(work, target)
     assert outcome.properties["claimed_bytes"] == [kernel.read, kernel.written]
@@ -83,7 +79,7 @@ def test_one_pass_of_a_file_test(target: ResolvedTarget, test: str) -> None:
 
 @pytest.mark.parametrize("direction", ["read", "write"])
 @pytest.mark.parametrize("mode", MODES)
-def test_calls_of_one_size(target: ResolvedTarget, mode: str, direction: str) -> None:
+def test_calls_of_one_size(target, mode, direction):
     synced = "sync" in mode
     calls = 100 if synced else 800
     work = Calls(block_bytes=RECORD_BYTES, mode=mode, direction=direction, calls=calls)
@@ -115,7 +111,7 @@ ACTORS = {
 
 
 @pytest.mark.parametrize("name", ACTORS)
-def test_processes_beside_each_other(target: ResolvedTarget, name: str) -> None:
+def test_processes_beside_each_other(target, name):
     work, depth = ACTORS[name]
     outcome, kernel = measured(work, target)
     assert outcome.properties["claimed_bytes"] == [kernel.read, kernel.written]
@@ -132,7 +128,7 @@ def test_processes_beside_each_other(target: ResolvedTarget, name: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "share"), [({}, 8 / 9), ({"priority": "be-idle"}, 1.0)])
-def test_the_share_that_is_asked(target: ResolvedTarget, options: dict, share: float) -> None:
+def test_the_share_that_is_asked(target, options, share):
     work = Weights(seconds=0.2, ramp_seconds=0.1, **options)
     outcome, _ = measured(work, target)
     facts = outcome.properties
@@ -142,7 +138,7 @@ def test_the_share_that_is_asked(target: ResolvedTarget, options: dict, share: f
 
 
 @pytest.mark.machine
-def test_reads_from_memory_reach_the_device_once(target: ResolvedTarget) -> None:
+def test_reads_from_memory_reach_the_device_once(target):
     outcome, kernel = measured(CachedReads(cached_bytes=SPAN_BYTES, seconds=0.2), target)
     ahead = Path(f"/sys/block/{target.device}/queue/read_ahead_kb").read_text()
     assert SPAN_BYTES <= kernel.read <= SPAN_BYTES + 2 * 1024 * int(ahead)
@@ -151,7 +147,7 @@ def test_reads_from_memory_reach_the_device_once(target: ResolvedTarget) -> None
 
 
 @pytest.mark.machine
-def test_a_commit_is_a_record_and_a_flush(target: ResolvedTarget) -> None:
+def test_a_commit_is_a_record_and_a_flush(target):
     work = Database(seconds=0.5, ramp_seconds=0.0, clients=2, reads=3)
     outcome, kernel = measured(work, target)
     read, written = outcome.properties["claimed_bytes"]
@@ -164,7 +160,7 @@ def test_a_commit_is_a_record_and_a_flush(target: ResolvedTarget) -> None:
 
 
 @pytest.mark.parametrize("timing", ["cached", "buffered"])
-def test_timings_of_a_device(target: ResolvedTarget, timing: str) -> None:
+def test_timings_of_a_device(target, timing):
     outcome, kernel = measured(DeviceTimings(timing=timing, direct=True, seconds=0.2), target)
     assert outcome.properties["claimed_bytes"] == [kernel.read, 0]
     rate = outcome.metrics["throughput_bytes_per_s"]

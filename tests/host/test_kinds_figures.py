@@ -1,7 +1,5 @@
 """Figures of each kind of I/O workload against what the kernel, the files and the programs say."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os
@@ -9,9 +7,7 @@ import resource
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_kinds import READ_SECTORS, counted, measured
@@ -40,7 +36,7 @@ RECORD_BYTES = 65536
 
 
 @pytest.fixture
-def target(state: Path, new_loop: Callable[..., str]) -> Iterator[ResolvedTarget]:
+def target(state, new_loop):
     """A loop device of 64 MiB, full of zeros, with the consent to write."""
     device = Path(new_loop(SIZE_BYTES))
     with Control() as control:
@@ -49,16 +45,14 @@ def target(state: Path, new_loop: Callable[..., str]) -> Iterator[ResolvedTarget
 
 
 @pytest.fixture
-def files(
-    state: Path, new_loop: Callable[..., str], tmp_path: Path
-) -> Iterator[Callable[..., ResolvedTarget]]:
+def files(state, new_loop, tmp_path):
     """Makes the target on a new file system: a file of 16 MiB that was written, and room for more.
 
     The page cache keeps nothing of it.
     """
-    places: list[Path] = []
+    places = []
 
-    def make(size_bytes: int = SIZE_BYTES) -> ResolvedTarget:
+    def make(size_bytes=SIZE_BYTES):
         device = Path(new_loop(size_bytes))
         scratch.format_device(str(device), "ext4")
         place = tmp_path / f"{owned.PREFIX}figures"
@@ -77,7 +71,7 @@ def files(
         owned.remove_mount(str(place))
 
 
-def tmpfs(place: Path, size: str) -> ResolvedTarget:
+def tmpfs(place, size):
     """A file system in memory; the caller unmounts it."""
     mounting = ["mount", "-t", "tmpfs", "-o", f"size={size}", "small", str(place)]
     if subprocess.run(mounting, check=False).returncode:
@@ -86,7 +80,7 @@ def tmpfs(place: Path, size: str) -> ResolvedTarget:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Callable[[str], ResolvedTarget]]:
+def small(tmp_path):
     """Makes a target on a file system in memory of a given size."""
     place = tmp_path / "small"
     place.mkdir()
@@ -94,16 +88,14 @@ def small(tmp_path: Path) -> Iterator[Callable[[str], ResolvedTarget]]:
     subprocess.run(["umount", place], check=False)
 
 
-def written_mib(target: ResolvedTarget) -> set[int]:
+def written_mib(target):
     """The MiB of a device that hold something else than zeros."""
     os.sync()
     with target.raw_path.open("rb") as device:
         return {n for n in range(SIZE_BYTES // MIB) if any(device.read(MIB))}
 
 
-def test_a_newcomer_has_a_third_of_the_device_and_the_writers_the_rest(
-    target: ResolvedTarget,
-) -> None:
+def test_a_newcomer_has_a_third_of_the_device_and_the_writers_the_rest(target):
     work = Newcomer(requests=20, lead_seconds=0.5, limit_seconds=10.0, writer_record_bytes=MIB,
                     writer_depth=4)  # fmt: skip
     outcome, kernel = measured(work, target)
@@ -116,7 +108,7 @@ def test_a_newcomer_has_a_third_of_the_device_and_the_writers_the_rest(
     assert outcome.metrics["newcomer_latency_ns_mean"] * 20 < kernel.seconds * 1e9
 
 
-def test_a_copy_writes_the_last_eighth(target: ResolvedTarget) -> None:
+def test_a_copy_writes_the_last_eighth(target):
     work = CopyBesideDesktop(requests=5, lead_seconds=0.3, limit_seconds=1.0)
     outcome, kernel = measured(work, target)
     touched = written_mib(target)
@@ -137,7 +129,7 @@ SERIES = {
 
 @pytest.mark.machine
 @pytest.mark.parametrize("name", SERIES)
-def test_the_series_of_a_run_holds_all_that_was_done(target: ResolvedTarget, name: str) -> None:
+def test_the_series_of_a_run_holds_all_that_was_done(target, name):
     """Ramp and window; only what was in flight at the end comes later."""
     work = SERIES[name]
     outcome, kernel = measured(work, target)
@@ -150,16 +142,16 @@ def test_the_series_of_a_run_holds_all_that_was_done(target: ResolvedTarget, nam
         return
     (reads, *_) = outcome.series.values()
     seen = sum(row[2] for row in reads)
-    late = 32 * work.record_bytes  # type: ignore[attr-defined]
+    late = 32 * work.record_bytes
     assert seen <= kernel.read <= seen + late
-    assert sum(row[1] for row in reads) * work.record_bytes == seen  # type: ignore[attr-defined]
+    assert sum(row[1] for row in reads) * work.record_bytes == seen
     # The histogram is that of the window.
     requests = sum(row[2] for row in outcome.histograms["latency_ns"])
-    assert 0 < requests * work.record_bytes < kernel.read  # type: ignore[attr-defined]
+    assert 0 < requests * work.record_bytes < kernel.read
 
 
 @pytest.mark.parametrize("readers", [1, 3])
-def test_every_reader_has_its_share(target: ResolvedTarget, readers: int) -> None:
+def test_every_reader_has_its_share(target, readers):
     outcome, _ = measured(ReadersTogether(seconds=0.3, readers=readers, depth=2), target)
     facts, metrics = outcome.properties, outcome.metrics
     assert facts["processes"] == readers
@@ -170,14 +162,14 @@ def test_every_reader_has_its_share(target: ResolvedTarget, readers: int) -> Non
 
 
 @pytest.mark.parametrize("priority", PRIORITIES)
-def test_the_kernel_takes_every_priority(target: ResolvedTarget, priority: Any) -> None:
+def test_the_kernel_takes_every_priority(target, priority):
     outcome, kernel = measured(Weights(seconds=0.2, ramp_seconds=0.1, priority=priority), target)
     assert outcome.properties["errors"] == 0
     assert outcome.properties["share_asked"] == 1.0
     assert kernel.read > 0
 
 
-def test_a_reader_reads_its_region_first_unless_it_is_to_be_new(target: ResolvedTarget) -> None:
+def test_a_reader_reads_its_region_first_unless_it_is_to_be_new(target):
     """Of 64 MiB a third belongs to the reader, the rest to two writers."""
     read = {}
     for primed in (True, False):
@@ -190,9 +182,7 @@ def test_a_reader_reads_its_region_first_unless_it_is_to_be_new(target: Resolved
 
 
 @pytest.mark.parametrize(("seconds", "is_whole"), [(20.0, True), (0.001, False)])
-def test_a_buffered_timing_ends_with_the_device_or_with_its_time(
-    target: ResolvedTarget, seconds: float, is_whole: bool
-) -> None:
+def test_a_buffered_timing_ends_with_the_device_or_with_its_time(target, seconds, is_whole):
     """Records of 2 MiB, from a cold cache although all of the device was just read."""
     target.raw_path.read_bytes()
     before = counted(target)[READ_SECTORS]
@@ -207,9 +197,7 @@ def test_a_buffered_timing_ends_with_the_device_or_with_its_time(
     assert not rate or metrics["iops"] * 2 * MIB == pytest.approx(rate)
 
 
-def test_a_first_write_uses_four_fifths_of_what_is_free(
-    small: Callable[[str], ResolvedTarget],
-) -> None:
+def test_a_first_write_uses_four_fifths_of_what_is_free(small):
     """Of 8 MiB: 6,710,886 bytes, and in whole records of 64 KiB 102 of them."""
     target = small("8m")
     work = FileTest(test="write", record_bytes=RECORD_BYTES, seconds=0, direct=False)
@@ -219,7 +207,7 @@ def test_a_first_write_uses_four_fifths_of_what_is_free(
     assert list(target.path.iterdir()) == []
 
 
-def test_a_database_on_files_leaves_no_log(files: Callable[..., ResolvedTarget]) -> None:
+def test_a_database_on_files_leaves_no_log(files):
     target = files()
     work = Database(seconds=0.4, ramp_seconds=0.0, clients=2, reads=2, page_bytes=4096)
     outcome, kernel = measured(work, target)
@@ -240,9 +228,7 @@ def test_a_database_on_files_leaves_no_log(files: Callable[..., ResolvedTarget])
         ("9m", {"size_bytes": 5 * MIB}, "what the archive holds does not fit: the target has"),
     ],
 )
-def test_an_archive_that_does_not_fit_names_the_room_that_there_is(
-    small: Callable[[str], ResolvedTarget], size: str, options: Any, message: str
-) -> None:
+def test_an_archive_that_does_not_fit_names_the_room_that_there_is(small, size, options, message):
     target = small(size)
     kind = ArchiveExtraction(**options)
     with pytest.raises(SpecError) as error:
@@ -257,9 +243,7 @@ def test_an_archive_that_does_not_fit_names_the_room_that_there_is(
 
 
 @pytest.mark.parametrize("program", ["gzip", "xz", "zstd"])
-def test_a_compressor_without_room_is_named(
-    small: Callable[[str], ResolvedTarget], program: Any
-) -> None:
+def test_a_compressor_without_room_is_named(small, program):
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
     target = small("64k")
@@ -269,9 +253,7 @@ def test_a_compressor_without_room_is_named(
     assert list(target.path.iterdir()) == []
 
 
-def test_an_extraction_is_read_from_the_device_and_written_to_it(
-    files: Callable[..., ResolvedTarget],
-) -> None:
+def test_an_extraction_is_read_from_the_device_and_written_to_it(files):
     target = files(96 * MIB)
     assert target.directory is not None
     kind = ArchiveExtraction(size_bytes=6 * MIB, decompressor="gzip")
@@ -295,7 +277,7 @@ def test_an_extraction_is_read_from_the_device_and_written_to_it(
     ]  # fmt: skip
 
 
-def test_a_start_beside_readers_and_writers(files: Callable[..., ResolvedTarget]) -> None:
+def test_a_start_beside_readers_and_writers(files):
     target = files()
     kind = Startup(program="sleep 0.4", readers=1, writers=2, ramp_seconds=0.2, background_depth=4)
     kind.prepare(target, "w")
@@ -308,9 +290,7 @@ def test_a_start_beside_readers_and_writers(files: Callable[..., ResolvedTarget]
     assert kernel.seconds >= 0.6
 
 
-def test_a_start_from_a_cold_cache_reads_all_files_of_the_program(
-    files: Callable[..., ResolvedTarget],
-) -> None:
+def test_a_start_from_a_cold_cache_reads_all_files_of_the_program(files):
     target = files()
     kind = Startup(program_bytes=8 * MIB)
     kind.prepare(target, "w")
@@ -322,9 +302,7 @@ def test_a_start_from_a_cold_cache_reads_all_files_of_the_program(
     assert 0 < outcome.metrics["cpu_s"] <= kernel.cpu_s
 
 
-def test_a_program_starts_with_the_libraries_beside_it_not_with_the_hosts(
-    files: Callable[..., ResolvedTarget],
-) -> None:
+def test_a_program_starts_with_the_libraries_beside_it_not_with_the_hosts(files):
     """The host's are in memory: a start from the target would be measured in part only."""
     target = files()
     look = "grep -q '/program-[0-9a-f]*/lib/libc[.]so' /proc/$$/maps"

@@ -1,13 +1,9 @@
 """Commands and their phases without a control group, where their sessions are how what they
 started is found and ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +14,7 @@ from schedlab.run import launch, phases
 
 
 @pytest.fixture
-def group() -> Iterator[launch.WorkGroup]:
+def group():
     """A group without a cgroup, ended after the test."""
     made = launch.WorkGroup(None, "test")
     yield made
@@ -26,22 +22,20 @@ def group() -> Iterator[launch.WorkGroup]:
 
 
 @pytest.fixture
-def foreign() -> Iterator[subprocess.Popen[bytes]]:
+def foreign():
     """A process of somebody else: the leader of its session."""
     with subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) as process:
         yield process
         process.kill()
 
 
-def run(line: str, group: launch.WorkGroup, directory: Path, **options: float) -> launch.Ended:
+def run(line, group, directory, **options):
     """A shell line, run to its end."""
     argv, environment = ["/bin/sh", "-c", line], {"PATH": "/usr/bin:/bin"}
     return launch.run(launch.Launch(argv, directory, environment, **options), group)
 
 
-def gets_the_number_of(
-    foreign: subprocess.Popen[bytes], started: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def gets_the_number_of(foreign, started, monkeypatch):
     """Let the foreign process have the number of the session that was started last."""
     session = launch._session
     monkeypatch.setattr(
@@ -51,10 +45,9 @@ def gets_the_number_of(
 
 @pytest.mark.parametrize("ends_first", [True, False])
 def test_a_session_that_has_ended_is_forgotten_before_its_number_is_used_again(
-    ends_first: bool, group: launch.WorkGroup, foreign: subprocess.Popen[bytes], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    started: list[int] = []
+    ends_first, group, foreign, tmp_path, monkeypatch
+):
+    started = []
     note = group.started
     monkeypatch.setattr(group, "started", lambda pid: (started.append(pid), note(pid)))
     run("sleep 60 &" if ends_first else "true", group, tmp_path)
@@ -65,9 +58,7 @@ def test_a_session_that_has_ended_is_forgotten_before_its_number_is_used_again(
     assert foreign.poll() is None
 
 
-def test_what_a_command_left_running_is_not_forgotten(
-    group: launch.WorkGroup, tmp_path: Path
-) -> None:
+def test_what_a_command_left_running_is_not_forgotten(group, tmp_path):
     run("sleep 60 &", group, tmp_path)
     run("true", group, tmp_path)
     assert len(group.members()) == 1
@@ -75,13 +66,11 @@ def test_what_a_command_left_running_is_not_forgotten(
     assert group.members() == []
 
 
-def test_a_process_that_may_not_be_ended_is_left(
-    group: launch.WorkGroup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_may_not_be_ended_is_left(group, tmp_path, monkeypatch):
     """One that became another user's, such as a program started by sudo."""
     run("sleep 60 & echo $! > pid", group, tmp_path)
 
-    def refused(pid: int, number: int) -> None:
+    def refused(pid, number):
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as patch:
@@ -91,18 +80,18 @@ def test_a_process_that_may_not_be_ended_is_left(
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_real_time_signals_have_no_name(group: launch.WorkGroup, tmp_path: Path) -> None:
+def test_real_time_signals_have_no_name(group, tmp_path):
     ended = run("kill -40 $$", group, tmp_path)
     assert (ended.signal, ended.failure()) == (40, "was killed by signal 40")
 
 
-def phase(name: str, line: str, group: launch.WorkGroup, directory: Path) -> None:
+def phase(name, line, group, directory):
     """Run a phase of the command `w`."""
     kind = Command(shell="true", output_limit_bytes=8192, **{name: line})
     phases.run_phase("w", kind, name, tokens(directory), group)
 
 
-def tokens(directory: Path) -> dict[str, object]:
+def tokens(directory):
     """What a run that uses the directory is given."""
     return {"dir": directory, "device": "", "run": "000001", "seed": "0"}
 
@@ -116,8 +105,8 @@ def tokens(directory: Path) -> dict[str, object]:
     ],
 )
 def test_a_phase_fails_with_its_status_at_its_limit_and_when_it_prints_too_much(
-    line: str, why: str, group: launch.WorkGroup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    line, why, group, tmp_path, monkeypatch
+):
     if "sleep" in line:
         monkeypatch.setattr(phases, "PHASE_TIMEOUT_S", 0.3)
     with pytest.raises(HostError) as error:
@@ -127,9 +116,7 @@ def test_a_phase_fails_with_its_status_at_its_limit_and_when_it_prints_too_much(
     assert group.members() == []
 
 
-def test_every_cleanup_runs_and_servers_end_though_one_fails(
-    group: launch.WorkGroup, tmp_path: Path, state: Path
-) -> None:
+def test_every_cleanup_runs_and_servers_end_though_one_fails(group, tmp_path, state):
     phase("setup", "sleep 60 &", group, tmp_path)
     assert len(group.members()) == 1
     lines = {"a": "exit 3", "b": "touch cleaned", "c": "exit 4"}
@@ -144,10 +131,10 @@ def test_every_cleanup_runs_and_servers_end_though_one_fails(
     assert group.members() == []
 
 
-def test_a_cleanup_that_fails_does_not_hide_why_the_work_ended() -> None:
-    reported: list[str] = []
+def test_a_cleanup_that_fails_does_not_hide_why_the_work_ended():
+    reported = []
 
-    def close() -> None:
+    def close():
         raise HostError("the cleanup failed")
 
     closing = phases.closed_after(close, reported.append)

@@ -1,7 +1,5 @@
 """Switching a device in use, where the truth is known: a limit set by the scheduler's name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,12 +1,9 @@
 """Which queues are below a path: real mounts, and made-up sysfs for devices that are not here."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +22,7 @@ FILESYSTEMS = Path("/proc/filesystems").read_text(encoding="ascii").split()
 
 
 @pytest.fixture
-def place(loop: str, tmp_path: Path) -> Iterator[Path]:
+def place(loop, tmp_path):
     """A directory on an ext4 on a loop device."""
     with mounted(loop, tmp_path):
         (where,) = tmp_path.glob("schedlab-mount-*")
@@ -33,7 +30,7 @@ def place(loop: str, tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def mount(*arguments: str) -> Iterator[None]:
+def mount(*arguments):
     subprocess.run(["mount", *arguments], check=True, capture_output=True)
     try:
         yield
@@ -41,7 +38,7 @@ def mount(*arguments: str) -> Iterator[None]:
         subprocess.run(["umount", arguments[-1]], check=True)
 
 
-def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place: Path, loop: str) -> None:
+def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place, loop):
     name = Path(loop).name
     (place / "sub").mkdir()
     queue_set = queues_below(place / "sub")
@@ -57,9 +54,7 @@ def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place: Path, l
     assert any("it carries /" in why for disk in disks for why in wider.reasons[disk])
 
 
-def test_another_mount_on_the_same_queue_must_be_named(
-    place: Path, loop: str, tmp_path: Path
-) -> None:
+def test_another_mount_on_the_same_queue_must_be_named(place, loop, tmp_path):
     name = Path(loop).name
     inside, other = place / "disk.img", tmp_path / "other"
     other.mkdir()
@@ -76,9 +71,7 @@ def test_another_mount_on_the_same_queue_must_be_named(
         assert name not in queues_below(other).queues
 
 
-def test_an_overlay_is_its_upper_and_lower_directories(
-    new_loop: Callable[[], str], tmp_path: Path
-) -> None:
+def test_an_overlay_is_its_upper_and_lower_directories(new_loop, tmp_path):
     if "overlay" not in FILESYSTEMS:
         pytest.skip("needs overlayfs")
     names = []
@@ -102,9 +95,7 @@ def test_an_overlay_is_its_upper_and_lower_directories(
         assert any(line.strip().startswith("upper") for line in queue_set.lines())
 
 
-def test_an_external_journal_of_ext4_is_in_the_set(
-    new_loop: Callable[[], str], tmp_path: Path
-) -> None:
+def test_an_external_journal_of_ext4_is_in_the_set(new_loop, tmp_path):
     data, log = new_loop(), new_loop()
     run("mkfs.ext4", "-q", "-F", "-O", "journal_dev", "-b", "4096")(log)
     run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", f"device={log}")(data)
@@ -118,9 +109,7 @@ def test_an_external_journal_of_ext4_is_in_the_set(
         )
 
 
-def test_a_switch_names_every_queue_that_the_files_are_on(
-    new_loop: Callable[[], str], tmp_path: Path
-) -> None:
+def test_a_switch_names_every_queue_that_the_files_are_on(new_loop, tmp_path):
     """With one of two switched, half of the work would be measured under the old scheduler."""
     data, log, other = new_loop(), new_loop(), new_loop()
     run("mkfs.ext4", "-q", "-F", "-O", "journal_dev", "-b", "4096")(log)
@@ -141,7 +130,7 @@ def test_a_switch_names_every_queue_that_the_files_are_on(
             assert caught.value.hint == f"--switch {','.join(sorted(both))}"
 
 
-def test_btrfs_on_two_devices(new_loop: Callable[..., str], tmp_path: Path) -> None:
+def test_btrfs_on_two_devices(new_loop, tmp_path):
     if shutil.which("mkfs.btrfs") is None or "btrfs" not in FILESYSTEMS:
         pytest.skip("needs btrfs and mkfs.btrfs (btrfs-progs)")
     pair = [new_loop(128 << 20), new_loop(128 << 20)]
@@ -153,7 +142,7 @@ def test_btrfs_on_two_devices(new_loop: Callable[..., str], tmp_path: Path) -> N
         assert queues_below(where).reasons == {}
 
 
-def test_xfs_with_an_external_log(new_loop: Callable[..., str], tmp_path: Path) -> None:
+def test_xfs_with_an_external_log(new_loop, tmp_path):
     if shutil.which("mkfs.xfs") is None or "xfs" not in FILESYSTEMS:
         pytest.skip("needs XFS and mkfs.xfs (xfsprogs)")
     data, log = new_loop(400 << 20), new_loop(100 << 20)
@@ -164,7 +153,7 @@ def test_xfs_with_an_external_log(new_loop: Callable[..., str], tmp_path: Path) 
         assert set(queues_below(where).queues) == {Path(data).name, Path(log).name}
 
 
-def test_swap_on_a_queue_must_be_named(loop: str) -> None:
+def test_swap_on_a_queue_must_be_named(loop):
     run("mkswap")(loop)
     run("swapon")(loop)
     try:
@@ -175,7 +164,7 @@ def test_swap_on_a_queue_must_be_named(loop: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "proc"])
-def test_without_a_queue_it_says_why(root_with_loop: None, tmp_path: Path, kind: str) -> None:
+def test_without_a_queue_it_says_why(root_with_loop, tmp_path, kind):
     with mount("-t", kind, "none", str(tmp_path)):
         with pytest.raises(HostError, match=f"no request queue below this {kind}") as caught:
             queues_below(tmp_path)
@@ -187,7 +176,7 @@ def test_without_a_queue_it_says_why(root_with_loop: None, tmp_path: Path, kind:
 class Sysfs:
     """A made-up /sys/block and /sys/class/block."""
 
-    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root, patch):
         self.block, self.by_class, self.btrfs = root / "block", root / "class", root / "btrfs"
         for directory in (self.block, self.by_class, self.btrfs):
             directory.mkdir()
@@ -195,7 +184,7 @@ class Sysfs:
         patch.setattr(knobs, "SYS_BLOCK", self.block)
         patch.setattr(queues, "SYS_BTRFS", self.btrfs)
 
-    def disk(self, name: str, *slaves: str, scheduler: bool = True, where: str = "") -> Path:
+    def disk(self, name, *slaves, scheduler=True, where=""):
         entry = self.block / where / name
         (entry / "queue").mkdir(parents=True)
         (self.by_class / name).symlink_to(entry)
@@ -206,7 +195,7 @@ class Sysfs:
             (entry / "slaves" / slave).mkdir(parents=True)
         return entry
 
-    def partition(self, disk: str, name: str) -> None:
+    def partition(self, disk, name):
         entry = self.block / disk / name
         entry.mkdir()
         (entry / "partition").write_text("1", encoding="ascii")
@@ -214,15 +203,15 @@ class Sysfs:
 
 
 @pytest.fixture
-def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sysfs:
+def sysfs(tmp_path, monkeypatch):
     return Sysfs(tmp_path, monkeypatch)
 
 
-def names(name: str) -> tuple[str, ...]:
+def names(name):
     return queues._names(queues._device(name, "", False))
 
 
-def test_lvm_over_crypt_over_raid_over_partitions(sysfs: Sysfs) -> None:
+def test_lvm_over_crypt_over_raid_over_partitions(sysfs):
     for disk in ("sda", "sdb"):
         sysfs.disk(disk)
         sysfs.partition(disk, f"{disk}1")
@@ -239,7 +228,7 @@ def test_lvm_over_crypt_over_raid_over_partitions(sysfs: Sysfs) -> None:
     assert lines[-1].endswith("disk sdb: [none] bfq, nr_requests 64")
 
 
-def test_bcache_is_its_backing_and_its_cache_device(sysfs: Sysfs) -> None:
+def test_bcache_is_its_backing_and_its_cache_device(sysfs):
     sysfs.disk("sda")
     cache = sysfs.disk("nvme9n1")
     (cache / "bcache").mkdir()
@@ -249,7 +238,7 @@ def test_bcache_is_its_backing_and_its_cache_device(sysfs: Sysfs) -> None:
     assert names("bcache0") == ("nvme9n1", "sda")
 
 
-def test_an_nvme_multipath_head_is_its_hidden_paths(sysfs: Sysfs) -> None:
+def test_an_nvme_multipath_head_is_its_hidden_paths(sysfs):
     sysfs.disk("nvme0n1", scheduler=False, where="subsystem")
     for controller in ("nvme0", "nvme1"):
         number = controller[-1]
@@ -257,7 +246,7 @@ def test_an_nvme_multipath_head_is_its_hidden_paths(sysfs: Sysfs) -> None:
     assert names("nvme0n1") == ("nvme0c0n1", "nvme0c1n1")
 
 
-def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
+def test_btrfs_is_all_of_its_devices(sysfs):
     for disk in ("sda", "sdb", "sdc"):
         sysfs.disk(disk)
     for uuid, members in (("a", ("sdc",)), ("b", ("sda", "sdb"))):
@@ -267,14 +256,14 @@ def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
     assert queues._btrfs_members("sdx") == ()
 
 
-def test_doctor_prints_the_queues_below_a_path(loop: str) -> None:
+def test_doctor_prints_the_queues_below_a_path(loop):
     words = [sys.executable, "-m", "schedlab", "doctor", "--path", loop]
     result = subprocess.run(words, capture_output=True, text=True, check=True)
     assert result.stdout.startswith(f"loop {Path(loop).name}: ")
     assert "nr_requests" in result.stdout
 
 
-def test_what_the_kernel_only_shows_is_not_writable(loop: str) -> None:
+def test_what_the_kernel_only_shows_is_not_writable(loop):
     queue = knobs.queue_of(loop)
     names = ("scheduler", "nr_requests", "logical_block_size", "missing")
     assert [knobs.writable(queue / name) for name in names] == [True, True, False, False]
@@ -283,8 +272,8 @@ def test_what_the_kernel_only_shows_is_not_writable(loop: str) -> None:
 @pytest.mark.parametrize("release", ["6.9.7", "6.10.0-rc1", "7.0"])
 @pytest.mark.parametrize("model", ["host-managed", "host-aware", "none", ""])
 def test_a_zoned_device_gets_no_scheduler_that_reorders_its_writes(
-    sysfs: Sysfs, model: str, release: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sysfs, model, release, monkeypatch
+):
     """Before Linux 6.10: since then the block layer keeps the order of a zone's writes."""
     monkeypatch.setattr(platform, "release", lambda: release)
     queue = sysfs.disk("sdx") / "queue"

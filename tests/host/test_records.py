@@ -1,7 +1,5 @@
 """Recorded loads: counts and bytes are those of the program that sent the requests."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,14 +1,11 @@
 """Recovering from a journal: what is restored, what is kept, what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,7 @@ from schedlab.host.control import Control
 from schedlab.spec import checked_line
 
 
-def test_every_line_is_of_this_boot_and_the_first_original_wins(state: Path, loop: str) -> None:
+def test_every_line_is_of_this_boot_and_the_first_original_wins(state, loop):
     die(
         state,
         loop,
@@ -39,7 +36,7 @@ def test_every_line_is_of_this_boot_and_the_first_original_wins(state: Path, loo
     recover.restore_all(state)
 
 
-def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_path: Path) -> None:
+def test_recover_shows_puts_back_and_is_then_done(state, loop, tmp_path):
     before = knobs.snapshot(knobs.queue_of(loop))
     die(
         state,
@@ -60,7 +57,7 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     assert schedlab("recover").stdout == "nothing to restore\n"
 
 
-def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: str) -> None:
+def test_any_command_that_touches_the_host_puts_back_first(state, loop):
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     result = schedlab("io", "get", loop)
     assert result.stdout == f"{Path(loop).name}:\tnone\n"
@@ -70,7 +67,7 @@ def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: st
         assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]
 
 
-def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: str) -> None:
+def test_a_value_that_is_none_of_ours_is_left_and_reported(state, loop):
     queue = knobs.queue_of(loop)
     die(
         state,
@@ -88,7 +85,7 @@ def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: st
     assert knobs.read_value(queue / "nr_requests") == "60"  # although the scheduler was restored
 
 
-def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -> None:
+def test_a_foreign_scheduler_is_left_with_its_tunables(state, loop):
     queue = knobs.queue_of(loop)
     knobs.write_value(queue / "scheduler", "mq-deadline")
     die(state, loop, "control.set_scheduler(device, 'bfq')")
@@ -99,9 +96,7 @@ def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -
     assert knobs.tunables(queue)["read_lat_nsec"] == "123"
 
 
-def test_a_journal_that_another_takes_is_tried_again_but_not_for_ever(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_another_takes_is_tried_again_but_not_for_ever(state, monkeypatch):
     journal.prepare(state)
     answers = iter([False, True])
     monkeypatch.setattr(journal.Journal, "lock", lambda self: next(answers))
@@ -113,7 +108,7 @@ def test_a_journal_that_another_takes_is_tried_again_but_not_for_ever(
         journal.Journal.create(state)
 
 
-def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str) -> None:
+def test_a_kill_between_journal_and_write_is_not_foreign(state, loop):
     """Every value in the journal is ours, whichever of them the kernel shows."""
     queue = knobs.queue_of(loop)
     for current in ("none", "bfq", "kyber"):
@@ -132,9 +127,7 @@ def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str)
         assert knobs.snapshot(queue) == before
 
 
-def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(
-    state: Path, loop: str
-) -> None:
+def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(state, loop):
     """Found by the kill tests: the guardian's own lines hid that a write was never confirmed."""
     queue = knobs.queue_of(loop)
     knobs.write_value(queue / "scheduler", "mq-deadline")
@@ -158,7 +151,7 @@ def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(
     assert knobs.snapshot(queue) == before
 
 
-def test_the_journal_of_another_boot_is_not_replayed(state: Path, loop: str) -> None:
+def test_the_journal_of_another_boot_is_not_replayed(state, loop):
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     path = journal_of(state)
     lines = [checked_line.decode(line) for line in path.read_bytes().splitlines()]
@@ -171,7 +164,7 @@ def test_the_journal_of_another_boot_is_not_replayed(state: Path, loop: str) -> 
 
 
 @pytest.mark.parametrize("cut", range(1, 90, 8))
-def test_a_last_line_cut_short_announced_nothing(state: Path, loop: str, cut: int) -> None:
+def test_a_last_line_cut_short_announced_nothing(state, loop, cut):
     queue = knobs.queue_of(loop)
     before = knobs.snapshot(queue)
     journal.prepare(state)
@@ -191,11 +184,11 @@ def test_a_last_line_cut_short_announced_nothing(state: Path, loop: str, cut: in
     assert knobs.snapshot(queue) == before
 
 
-def knobs_of(queue: Path) -> dict[str, str]:
+def knobs_of(queue):
     return {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
 
 
-def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state: Path, loop: str) -> None:
+def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state, loop):
     before = knobs.snapshot(knobs.queue_of(loop))
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     path = journal_of(state)
@@ -210,7 +203,7 @@ def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state: Path, loo
     assert schedlab("recover").returncode == 0
 
 
-def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
+def test_a_session_at_work_is_not_disturbed(state, loop):
     with Control() as control:
         control.set_scheduler(loop, "bfq")
         result = schedlab("recover")
@@ -221,7 +214,7 @@ def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
         assert control.check() == ()
 
 
-def test_a_process_that_is_ending_lives_no_more() -> None:
+def test_a_process_that_is_ending_lives_no_more():
     """One with many open files is not a zombie for a while after the first of them is closed."""
     program = (
         "import os, resource, signal\n"
@@ -243,9 +236,7 @@ def test_a_process_that_is_ending_lives_no_more() -> None:
         assert not journal.is_alive(str(process.pid))
 
 
-def test_a_journal_that_cannot_be_written_stops_before_the_change(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_cannot_be_written_stops_before_the_change(state, loop, monkeypatch):
     with Control() as control:
         path = journal_of(control.state_directory)
         path.rename(path.with_suffix(".aside"))
@@ -255,9 +246,7 @@ def test_a_journal_that_cannot_be_written_stops_before_the_change(
         assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
 
 
-def test_a_journal_that_others_could_have_written_is_not_followed(
-    state: Path, tmp_path: Path
-) -> None:
+def test_a_journal_that_others_could_have_written_is_not_followed(state, tmp_path):
     knob = tmp_path / "knob"
     knob.write_text("1", encoding="ascii")
     journal.prepare(state)
@@ -269,7 +258,7 @@ def test_a_journal_that_others_could_have_written_is_not_followed(
     assert knob.read_text(encoding="ascii") == "1"
 
 
-def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:
+def test_a_gone_device_leaves_nothing_to_restore(state, new_loop):
     device = new_loop()
     die(state, device, "control.set_scheduler(device, 'bfq')")
     name = Path(device).name
@@ -279,12 +268,10 @@ def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:
     assert (recovery.restored, recovery.failed) == ([], [])
 
 
-def test_exit_code_3_when_the_kernel_refuses(
-    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_code_3_when_the_kernel_refuses(state, loop, monkeypatch):
     die(state, loop, "control.set_scheduler(device, 'bfq')")
 
-    def refuse(path: str | Path, value: str) -> None:
+    def refuse(path, value):
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
@@ -297,13 +284,13 @@ def test_exit_code_3_when_the_kernel_refuses(
     assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
 
 
-def whole_entries(data: bytes) -> list[bytes]:
+def whole_entries(data):
     """The complete lines in a damaged journal, found without the code under test."""
     return [m.group() for m in re.finditer(rb'\{"schema": 2[^\n]*?"crc": "[0-9a-f]{8}"\}', data)]
 
 
 @pytest.fixture
-def knob_journal(ordinary_knobs: None) -> Iterator[tuple[Path, bytes, list[Path]]]:
+def knob_journal(ordinary_knobs):
     """A journal of two knobs that were changed from `0` to `1`; path, content, knobs.
 
     In RAM, like the real one: thousands of recoveries need not wait for a disk.
@@ -313,7 +300,7 @@ def knob_journal(ordinary_knobs: None) -> Iterator[tuple[Path, bytes, list[Path]
         yield from _knob_journal(Path(place))
 
 
-def _knob_journal(place: Path) -> Iterator[tuple[Path, bytes, list[Path]]]:
+def _knob_journal(place):
     state = place / "state"
     journal.prepare(state)
     log = journal.Journal.create(state)
@@ -325,7 +312,7 @@ def _knob_journal(place: Path) -> Iterator[tuple[Path, bytes, list[Path]]]:
     yield log.path, log.path.read_bytes(), changed
 
 
-def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.Recovery, set[str]]:
+def recovered(path, content, changed):
     """Recover from that journal; the knobs that were restored."""
     for knob in changed:
         knob.write_text("1", encoding="ascii")
@@ -336,9 +323,7 @@ def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.
     return recovery, {str(k) for k in changed if k.read_text(encoding="ascii") == "0"}
 
 
-def test_a_journal_cut_at_any_byte_loses_no_complete_line(
-    knob_journal: tuple[Path, bytes, list[Path]],
-) -> None:
+def test_a_journal_cut_at_any_byte_loses_no_complete_line(knob_journal):
     path, whole, changed = knob_journal
     for size in range(len(whole)):
         recovery, restored = recovered(path, whole[:size], changed)
@@ -351,9 +336,7 @@ def test_a_journal_cut_at_any_byte_loses_no_complete_line(
         assert recovery.failed == recovery.foreign == [], size
 
 
-def test_a_journal_damaged_at_any_byte_loses_only_that_line(
-    knob_journal: tuple[Path, bytes, list[Path]],
-) -> None:
+def test_a_journal_damaged_at_any_byte_loses_only_that_line(knob_journal):
     path, whole, changed = knob_journal
     for at in range(len(whole)):
         damaged = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
@@ -387,15 +370,13 @@ def test_a_journal_damaged_at_any_byte_loses_only_that_line(
     ],
     ids=lambda entry: str(entry["kind"]),
 )
-def test_an_entry_of_another_shape_never_crashes(
-    state: Path, tmp_path: Path, entry: dict[str, object], ordinary_knobs: None
-) -> None:
+def test_an_entry_of_another_shape_never_crashes(state, tmp_path, entry, ordinary_knobs):
     knob = tmp_path / "knob"
     knob.write_text("1", encoding="ascii")
     journal.prepare(state)
     log = journal.Journal.create(state)
     log.append("write", path=str(knob), original="0", new="1")
-    log.append(**entry)  # type: ignore[arg-type]
+    log.append(**entry)
     log.release()
     recovery = recover.restore_all(state)
     assert knob.read_text(encoding="ascii") == "0"
@@ -403,9 +384,7 @@ def test_an_entry_of_another_shape_never_crashes(
     assert journal.sessions(state) == []
 
 
-def test_a_full_state_directory_stops_before_the_change(
-    state: Path, loop: str, tmp_path: Path
-) -> None:
+def test_a_full_state_directory_stops_before_the_change(state, loop, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "none", str(small)]
@@ -423,19 +402,19 @@ def test_a_full_state_directory_stops_before_the_change(
         subprocess.run(["umount", str(small)], check=True)
 
 
-def test_a_loop_device_that_another_program_has_by_now_is_left_alone(loop: str) -> None:
+def test_a_loop_device_that_another_program_has_by_now_is_left_alone(loop):
     index = int(loop.removeprefix("/dev/loop"))
     assert owned.remove_loop(index, "/the/file/of/the/session") is False
     assert Path(f"/sys/block/loop{index}/loop/backing_file").exists()
 
 
-def old_session(state: Path, *things: dict[str, object]) -> Path:
+def old_session(state, *things):
     """The journal of a session of another boot that had made these things."""
     journal.prepare(state)
     log = journal.Journal.create(state)
     log.boot = "0" * 36
     for thing in things:
-        log.append("own", **thing)  # type: ignore[arg-type]
+        log.append("own", **thing)
     log.release()
     lines = [checked_line.decode(line) for line in log.path.read_bytes().splitlines()]
     text = "".join(checked_line.encode({**line, "boot": log.boot}) + "\n" for line in lines)
@@ -443,9 +422,7 @@ def old_session(state: Path, *things: dict[str, object]) -> Path:
     return log.path
 
 
-def test_of_another_boot_only_files_and_directories_are_removed(
-    state: Path, tmp_path: Path
-) -> None:
+def test_of_another_boot_only_files_and_directories_are_removed(state, tmp_path):
     file, directory = tmp_path / "schedlab-file", tmp_path / "schedlab-directory"
     foreign = tmp_path / "schedlab-cgroup"  # its name may be another session's of this boot
     file.touch()
@@ -469,9 +446,7 @@ def test_of_another_boot_only_files_and_directories_are_removed(
     assert foreign.is_dir()
 
 
-def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(
-    state: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(state, tmp_path):
     mounted = tmp_path / "schedlab-my directory"
     mounted.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "none", str(mounted)], check=True)
@@ -487,7 +462,7 @@ def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(
         subprocess.run(["umount", str(mounted)], check=True)
 
 
-def test_a_note_of_a_thing_lives_as_long_as_its_session(state: Path, tmp_path: Path) -> None:
+def test_a_note_of_a_thing_lives_as_long_as_its_session(state, tmp_path):
     journal.prepare(state)
     log = journal.Journal.create(state)
     for name in ("b", "a"):
@@ -503,8 +478,8 @@ def test_a_note_of_a_thing_lives_as_long_as_its_session(state: Path, tmp_path: P
 
 
 def test_a_note_of_another_boot_is_stale_although_a_journal_has_that_name(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    state, tmp_path, monkeypatch
+):
     journal.prepare(state)
     log = journal.Journal.create(state)
     leftovers.own(log, "file", str(tmp_path / "schedlab-file"))
@@ -513,15 +488,13 @@ def test_a_note_of_another_boot_is_stale_although_a_journal_has_that_name(
     log.release()
 
 
-def test_what_is_announced_is_on_disk_before_it_is_done(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_announced_is_on_disk_before_it_is_done(state, tmp_path, monkeypatch):
     journal.prepare(state)
     log = journal.Journal.create(state)
-    synced: list[str] = []
+    synced = []
     sync = os.fsync
 
-    def noted_sync(descriptor: int) -> None:
+    def noted_sync(descriptor):
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         synced.append(f"{path.name} {path.stat().st_size if path.is_file() else ''}".strip())
         sync(descriptor)
@@ -538,7 +511,7 @@ def test_what_is_announced_is_on_disk_before_it_is_done(
     log.release()
 
 
-def test_places_of_journals_and_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_of_journals_and_notes(tmp_path, monkeypatch):
     for variable in ("SCHEDLAB_STATE_DIR", "SCHEDLAB_VAR_DIR", "XDG_STATE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", "/home/me")

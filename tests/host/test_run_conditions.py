@@ -1,7 +1,5 @@
 """The conditions of a run: each of these tests fails on a wrong line that no figure would show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -19,30 +17,28 @@ CACHED = Workload("cached", "cached-reads", "throughput_bytes_per_s", {"seconds"
 
 
 @pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], float]]:
+def settled(monkeypatch):
     """What was waited for: devices and patience of each wait."""
-    waits: list[tuple[tuple[str, ...], float]] = []
+    waits = []
 
-    def settle(devices: object, settle_s: float = 0.0) -> None:
-        waits.append((tuple(devices), settle_s))  # type: ignore[arg-type]
+    def settle(devices, settle_s=0.0):
+        waits.append((tuple(devices), settle_s))
 
     monkeypatch.setattr(gates, "settle", settle)
     monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
     return waits
 
 
-def test_the_cache_is_dropped_exactly_where_a_run_has_one(
-    settled: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drops: list[int] = []
+def test_the_cache_is_dropped_exactly_where_a_run_has_one(settled, monkeypatch):
+    drops = []
     drop = Control.drop_caches
     monkeypatch.setattr(Control, "drop_caches", lambda self: (drops.append(1), drop(self)))
-    devices: set[str] = set()
+    devices = set()
     switch = Control.set_scheduler
 
-    def noted(self: Control, device: str, *values: object) -> object:
+    def noted(self, device, *values):
         devices.add(Path(device).name)
-        return switch(self, device, *values)  # type: ignore[arg-type]
+        return switch(self, device, *values)
 
     monkeypatch.setattr(Control, "set_scheduler", noted)
     with opened(DIRECT, CACHED) as run:
@@ -55,18 +51,14 @@ def test_the_cache_is_dropped_exactly_where_a_run_has_one(
             assert outcome.properties["caches_dropped"] is (has_cache or below != "1")
 
 
-def test_a_cache_that_was_not_dropped_ends_the_run(
-    settled: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_was_not_dropped_ends_the_run(settled, monkeypatch):
     monkeypatch.setattr(Control, "drop_caches", lambda self: None)
     monkeypatch.setattr(gates, "cache_drops", lambda: 7)
     with opened(CACHED) as run, pytest.raises(GateError, match="was not emptied"):
         run(CACHED, NONE)
 
 
-def test_every_run_waits_for_a_quiet_machine(
-    settled: list[tuple[tuple[str, ...], float]],
-) -> None:
+def test_every_run_waits_for_a_quiet_machine(settled):
     with opened(DIRECT) as run:
         for count in (1, 2):
             run(DIRECT, NONE)
@@ -74,9 +66,7 @@ def test_every_run_waits_for_a_quiet_machine(
     assert all(devices and patience_s > 0 for devices, patience_s in settled)
 
 
-def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none_of_them(
-    tmp_path: Path,
-) -> None:
+def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none_of_them(tmp_path):
     """Else a candidate would be prepared under the scheduler of the one before it."""
     with opened(DIRECT):
         bfq_is_there()

@@ -1,8 +1,6 @@
 """sched_ext schedulers on a kernel that may have none: a directory like /sys/kernel/sched_ext, and
 a program that loads a scheduler, is ejected, or does not start."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
@@ -62,7 +60,7 @@ def compared(tmp_path, policies, line, blocks=1):
     return run(asked, tmp_path / "out").folder.runs()
 
 
-def processes_of(root: Path) -> list[int]:
+def processes_of(root):
     pids = [int(line.split()[0]) for line in (root / "started").read_text().splitlines()]
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 

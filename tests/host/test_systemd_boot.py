@@ -27,7 +27,7 @@ chroot root "$2" "$3" inside
 """
 
 
-def inside() -> None:
+def inside():
     """What the test does in that view."""
     from schedlab.errors import SpecError
     from schedlab.host.bootloader import SystemdBoot
@@ -35,7 +35,7 @@ def inside() -> None:
     old, new = "6.1.0-56-amd64", "6.12.117+deb12-amd64"
     entries, variables = Path("/mnt/loader/entries"), Path("/sys/firmware/efi/efivars")
 
-    def oneshot() -> str:
+    def oneshot():
         texts = [each.read_bytes()[4:] for each in variables.glob("LoaderEntryOneShot-*")]
         return texts[0].decode("utf-16-le").partition("\0")[0] if texts else ""
 
@@ -55,9 +55,7 @@ def inside() -> None:
         SystemdBoot().check("a", "6.2", "")
 
 
-def test_systemd_boot_boots_each_kernel_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_systemd_boot_boots_each_kernel_once(tmp_path, monkeypatch):
     unpacked = Path(__file__).parents[2] / "target" / "systemd-boot" / "usr" / "bin"
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{unpacked}")
     if not shutil.which("bootctl"):

@@ -1,11 +1,8 @@
 """Replays of recorded loads on real devices: what they send, when, and how like the recording."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import statistics
-from pathlib import Path
 
 import pytest
 from block_capture import unavailable
@@ -141,7 +138,7 @@ def test_every_request_starts_when_it_was_computed_to(slow_model, tmp_path, timi
 FIO = ["--direct=1", "--time_based", "--runtime=2", "--output-format=json"]
 
 
-def fio(device: str, out: Path, *jobs: str) -> list[str]:
+def fio(device, out, *jobs):
     if shutil.which("fio") is None:
         pytest.skip("needs fio")
     return ["fio", f"--filename={device}", *FIO, f"--output={out}", *jobs]

@@ -5,24 +5,19 @@ Other programs may run on the machine of the tests, so the gates against them ar
 comparisons are of alternating runs, and the largest differences are far above that noise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
 import shutil
 import statistics
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from schedlab.app.admit import admit
 from schedlab.app.measure import measure
 from schedlab.host.control import Control
-from schedlab.kinds import Outcome
 from schedlab.kinds.engine import run_groups
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.run import gates
@@ -39,23 +34,23 @@ pytestmark = pytest.mark.usefixtures("root_with_loop", "state", "alone")
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(monkeypatch):
     """The gates against other programs are off: tests share their machine."""
     monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
     monkeypatch.setattr(gates, "frequency_findings", lambda *readings: ())
     monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: None)
 
 
-def bfq_is_there() -> None:
+def bfq_is_there():
     if "bfq" not in Path("/sys/block").joinpath(any_loop(), "queue/scheduler").read_text():
         pytest.skip("this kernel has no bfq")
 
 
-def any_loop() -> str:
+def any_loop():
     return next(path.name for path in Path("/sys/block").glob("loop*"))
 
 
-def experiment(*works: Workload, rotational: Any = "0", **changes: Any) -> Experiment:
+def experiment(*works, rotational="0", **changes):
     target = Target("scratch", "/var/tmp", SIZE_BYTES, rotational=rotational)
     usual = {"candidates": (NONE, BFQ), "baseline": "none", "aa_arm": False}
     return Experiment(
@@ -64,13 +59,13 @@ def experiment(*works: Workload, rotational: Any = "0", **changes: Any) -> Exper
 
 
 @contextlib.contextmanager
-def opened(*works: Workload, **changes: Any) -> Iterator[Callable[..., Outcome]]:
+def opened(*works, **changes):
     """An open session; `run(workload, candidate)` measures once."""
     admitted = admit(experiment(*works, **changes), Permission())
     with Control() as control, open_session(admitted, control, lambda text: None) as session:
         count = iter(range(1000))
 
-        def run(work: Workload, candidate: Candidate) -> Outcome:
+        def run(work, candidate):
             number = next(count)
             cell = Cell(number, 0, work.label, candidate.label, seed=number)
             assert isinstance(session, IoSession)
@@ -79,7 +74,7 @@ def opened(*works: Workload, **changes: Any) -> Iterator[Callable[..., Outcome]]
         yield run
 
 
-def fatal(outcome: Outcome) -> list[str]:
+def fatal(outcome):
     return [each.detail for each in outcome.gates if each.fatal]
 
 
@@ -89,7 +84,7 @@ STEADY = Workload("steady", "reader-beside-writers", "reader_latency_ns_mean", {
 
 @pytest.mark.machine
 @pytest.mark.parametrize("rotational", ["0", "1"])
-def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
+def test_bfq_favours_a_new_process_and_not_for_long(rotational):
     """The first second is a separate workload; a steady reader does not see it. The run says
     what the device says of itself, also after the scheduler was switched."""
     with opened(NEWCOMER, STEADY, rotational=rotational) as run:
@@ -110,7 +105,7 @@ def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
 
 
 @pytest.mark.machine
-def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
+def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler():
     """Latency counts from the planned arrivals, so slow service cannot thin the sample out."""
     with opened(STEADY) as run:
         outcomes = [run(STEADY, candidate) for candidate in (NONE, BFQ)]
@@ -125,7 +120,7 @@ def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
 
 
 @pytest.mark.machine
-def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
+def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run():
     work = Workload(
         "limited", "throttled-reads", "throughput_bytes_per_s",
         {"limit_bytes_per_s": 65536, "record_bytes": 65536, "depth": 1, "seconds": 0.3,
@@ -138,7 +133,7 @@ def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
     assert outcome.metrics["throughput_bytes_per_s"] == pytest.approx(65536 / 0.3, rel=0.2)
 
 
-def test_the_first_write_is_one_and_leaves_no_hole() -> None:
+def test_the_first_write_is_one_and_leaves_no_hole():
     """On a device the region is discarded first, and filled again afterwards."""
     work = Workload(
         "write", "file-test", "throughput_bytes_per_s",
@@ -147,7 +142,7 @@ def test_the_first_write_is_one_and_leaves_no_hole() -> None:
     admitted = admit(experiment(work), Permission())
     with Control() as control, open_session(admitted, control, lambda text: None) as session:
         outcome = session.measure(Cell(0, 0, "write", "none", 1), work, NONE)
-        with Path(session.target.path).open("rb") as device:  # type: ignore[attr-defined]
+        with Path(session.target.path).open("rb") as device:
             pieces = []
             for offset in range(0, SIZE_BYTES, 8 * MIB):
                 device.seek(offset)
@@ -160,7 +155,7 @@ def test_the_first_write_is_one_and_leaves_no_hole() -> None:
 LIMIT_BYTES_PER_S = 48 * MIB
 
 
-def limit_reads(cgroup: Path, device: str) -> None:
+def limit_reads(cgroup, device):
     """Limit the reads of a control group from one device."""
     numbers = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
     for name, value in (
@@ -173,11 +168,11 @@ def limit_reads(cgroup: Path, device: str) -> None:
     pytest.skip("this cgroup has no limits of I/O")
 
 
-def sectors_read(device: str) -> int:
+def sectors_read(device):
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[2])
 
 
-def hdparm_bytes_per_s(device: str, cgroup: Path) -> float:
+def hdparm_bytes_per_s(device, cgroup):
     if shutil.which("hdparm") is None:
         pytest.skip("needs hdparm")
     inside = f"echo $$ > {cgroup}/cgroup.procs && exec hdparm -t {device}"
@@ -188,9 +183,7 @@ def hdparm_bytes_per_s(device: str, cgroup: Path) -> float:
 
 
 @pytest.mark.machine
-def test_cold_buffered_reads_come_from_the_device(
-    new_loop: Callable[..., str], cgroup: Path
-) -> None:
+def test_cold_buffered_reads_come_from_the_device(new_loop, cgroup):
     """The truth is a limit of the device's rate: a page that is still cached would be above it.
 
     All of the device was just read, so both caches, its own and that of the file below, are warm.
@@ -216,7 +209,7 @@ def test_cold_buffered_reads_come_from_the_device(
 
 @pytest.mark.machine
 @pytest.mark.alone
-def test_weights_are_reached_under_bfq_while_it_idles() -> None:
+def test_weights_are_reached_under_bfq_while_it_idles():
     """800 to 100, two backlogged readers. bfq keeps it by idling (slice_idle); without that, and
     under none, weights do little or nothing. Alone, because a reader that waits for a CPU comes too
     late for its turn."""
@@ -227,7 +220,7 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
     hasty = Candidate("hasty", {"scheduler": "bfq", "slice_idle": 0, "low_latency": 0})
     with opened(work, candidates=(NONE, BFQ, hasty)) as run:
         bfq_is_there()
-        shares: dict[str, list[float]] = {"none": [], "bfq": [], "hasty": []}
+        shares = {"none": [], "bfq": [], "hasty": []}
         for _ in range(3):
             for candidate in (NONE, BFQ, hasty):
                 outcome = run(work, candidate)
@@ -240,7 +233,7 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
 
 
 @pytest.mark.machine
-def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
+def test_a_limit_of_80_percent_is_found(tmp_path):
     """A positive control: the interval holds the truth, and the wait is before the driver's tag."""
     limit = 64 * MIB
     candidates = tuple(

@@ -1,19 +1,15 @@
 """Tables and sentences of the simulators, from figures that are known, and jobs from settings."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from golden import Golden
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
@@ -41,15 +37,15 @@ KIB, MIB = 1 << 10, 1 << 20
 DISK = {"device": device_text("disk7200"), "path": "disk7200"}
 
 
-def rates(value: Callable[[str, str, int], list[float]]) -> Rates:
+def rates(value):
     """Rates of every scheduler, test and record size, KiB/s."""
     cells = itertools.product(SCHEDULERS, TESTS, RECORDS)
     return {cell: value(*cell) for cell in cells}
 
 
-def test_tables_stand_side_by_side_as_in_the_study(golden: Golden) -> None:
-    def known(start: int) -> Rates:
-        def value(scheduler: str, test: str, record: int) -> list[float]:
+def test_tables_stand_side_by_side_as_in_the_study(golden):
+    def known(start):
+        def value(scheduler, test, record):
             place = (SCHEDULERS.index(scheduler), [*TESTS].index(test), RECORDS.index(record))
             mbps = start + 1000 * place[0] + 10 * place[1] + place[2] + 0.25
             return [(mbps - 1) * 1e6 / 1024, (mbps + 1) * 1e6 / 1024]
@@ -60,7 +56,7 @@ def test_tables_stand_side_by_side_as_in_the_study(golden: Golden) -> None:
     golden("iozone-tables.txt", "\n".join(lines))
 
 
-def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst() -> None:
+def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst():
     means = {"noop": 100.0, "deadline": 125.0, "cfq": 110.0}
     known = rates(lambda scheduler, *_: [means[scheduler] - 1, means[scheduler] + 1])
     known["cfq", "Rewrite", 16 * KIB] = [40.0, 60.0]
@@ -70,7 +66,7 @@ def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst() -> None:
     assert [spread[at] for at in range(62) if at != 10] == pytest.approx([0.25] * 61)
 
 
-def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair() -> None:
+def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair():
     samples = {"noop": [9.0, 12.0], "deadline": [10.0, 10.0], "cfq": [10.0, 13.0]}
     known = rates(lambda scheduler, *_: samples[scheduler])
     known["deadline", "Initial write", 16 * KIB] = [4.0, 10.0, 16.0]
@@ -81,7 +77,7 @@ def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair() -> None:
     assert margins[2:] == pytest.approx([margins[0]] * 61)
 
 
-def test_sentences_on_known_tables(golden: Golden) -> None:
+def test_sentences_on_known_tables(golden):
     base = 1e9
     one, four = rates(lambda *_: [0.5 * base, 1.5 * base]), rates(lambda *_: [base])
     one["cfq", "Read", 8 * MIB] = [1.02 * base]
@@ -90,7 +86,7 @@ def test_sentences_on_known_tables(golden: Golden) -> None:
     four["noop", "Read", 16 * KIB] = [1.051 * base]
     four["cfq", "Read", 32 * KIB] = [1.049 * base]
 
-    def repeated(mean: float) -> list[float]:
+    def repeated(mean):
         return [0.99 * mean * base, mean * base, 1.01 * mean * base]
 
     # The margin of such three is 2.306 √(2e-4/3) = 1.9 %; of a noisy one √((0.25 + 1e-4)/3).
@@ -110,14 +106,14 @@ def test_sentences_on_known_tables(golden: Golden) -> None:
     golden("iozone-sentences.txt", "\n".join([*first, "", *iozone.sentences(one, four, study)]))
 
 
-def test_a_study_without_spread_finds_no_difference() -> None:
+def test_a_study_without_spread_finds_no_difference():
     equal = rates(lambda *_: [1000.0, 1000.0])
     one = iozone.sentences(equal, equal, equal)
     assert "from a difference of 0.0% on (median over the cells; largest 0%)" in one[1]
     assert one[1].endswith("differ by more than that in 0 of 63 cells.") and len(one) == 3
 
 
-def test_a_cell_of_the_model_is_a_simulation_of_its_process(tmp_path: Path) -> None:
+def test_a_cell_of_the_model_is_a_simulation_of_its_process(tmp_path):
     simulated = iozone.simulated(2, 4, 0.2, 2)
     assert list(simulated) == list(itertools.product(SCHEDULERS, TESTS, RECORDS))
     file = tmp_path / "two.toml"
@@ -148,21 +144,21 @@ Document = tuple[dict[str, Any], Path]
 
 
 @pytest.fixture(scope="module")
-def document(tmp_path_factory: pytest.TempPathFactory) -> Document:
+def document(tmp_path_factory):
     """The lab as JSON, and the folder of its CSV."""
     out = tmp_path_factory.mktemp("lab") / "new" / "folder"
     return json.loads(iozone.present(0.02, 1, out, as_json=True)), out
 
 
-def tables_of(document: dict[str, Any]) -> dict[str, Rates]:
-    tables: dict[str, Rates] = {}
+def tables_of(document):
+    tables = {}
     for row in document["rows"]:
         cell = row["scheduler"], row["test"], row["record_bytes"]
         tables.setdefault(row["table"], {})[cell] = row["kib_per_s"]
     return tables
 
 
-def test_the_lab_writes_its_tables_and_reads_them_again(document: Document) -> None:
+def test_the_lab_writes_its_tables_and_reads_them_again(document):
     shown, out = document
     assert shown["schema"] == 1
     tables = tables_of(shown)
@@ -182,9 +178,7 @@ def test_the_lab_writes_its_tables_and_reads_them_again(document: Document) -> N
     ]
 
 
-def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(
-    document: Document, tmp_path: Path
-) -> None:
+def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(document, tmp_path):
     tables = tables_of(document[0])
     file = tmp_path / "processes.toml"
     cells = {(1, 1): "1 process", (4, 1): "4 processes", (4, 31): "4 processes, 31 tags"}
@@ -204,7 +198,7 @@ def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(
     assert len(found) == 3
 
 
-def test_the_lab_as_text_holds_its_tables_and_sentences(document: Document) -> None:
+def test_the_lab_as_text_holds_its_tables_and_sentences(document):
     lines = iozone.present(0.02, 1, None, as_json=False).splitlines()
     one, four, more = tables_of(document[0]).values()
     first = ["One process", *iozone.side_by_side({"study": iozone.published(), "model": one})]
@@ -213,12 +207,12 @@ def test_the_lab_as_text_holds_its_tables_and_sentences(document: Document) -> N
     assert lines == [*first, *between, *second, "", *document[0]["sentences"]]
 
 
-def steady(**changes: Any) -> dict[str, Any]:
+def steady(**changes):
     no = dict.fromkeys(("is_overloaded", "is_steady", "is_too_short", "is_cold"), False)
     return {**no, "backlog": 0, "cold_requests": 0, "cut_share": 0.0, "cut_requests": 0, **changes}
 
 
-def test_verdicts_on_a_run() -> None:
+def test_verdicts_on_a_run():
     every = {"is_overloaded": True, "is_steady": True, "is_too_short": True}
     assert verdict_of(steady(**every)) == "overloaded"
     assert verdict_of(steady(is_steady=True, is_too_short=True)) == "steady"
@@ -227,7 +221,7 @@ def test_verdicts_on_a_run() -> None:
     assert verdict_of(steady()) == "transient"
 
 
-def test_warnings_about_a_run_have_its_figures() -> None:
+def test_warnings_about_a_run_have_its_figures():
     report = {"iops": 1500.0, "requests": 4000}
     (text,) = warnings_of("tsb", report | {"steady": steady(is_overloaded=True, backlog=1000)})
     assert text.startswith(
@@ -249,17 +243,17 @@ def test_warnings_about_a_run_have_its_figures() -> None:
         ("2s", {"time": "2s"}), ("15ms", {"time": "15ms"}),
     ],
 )  # fmt: skip
-def test_a_warm_up_is_a_word_a_number_or_a_time(text: str, expected: Any) -> None:
+def test_a_warm_up_is_a_word_a_number_or_a_time(text, expected):
     assert parse_warm_up(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "a", "all", "later", "nothing", "s2", "zero", "-5"])
-def test_another_warm_up_is_refused(text: str) -> None:
+def test_another_warm_up_is_refused(text):
     with pytest.raises(SpecError, match=f"--warm-up {text}: expected none, auto"):
         parse_warm_up(text)
 
 
-def test_an_automatic_warm_up_is_the_longest_of_all_runs() -> None:
+def test_an_automatic_warm_up_is_the_longest_of_all_runs():
     runs = [Simulation(policy=policy, requests=400, seed=3) for policy in ("fcfs", "tsb", "s")]
     cuts = [one.run().report["steady"]["cut_requests"] for one in runs]
     assert max(cuts) > min(cuts)
@@ -273,13 +267,13 @@ def test_an_automatic_warm_up_is_the_longest_of_all_runs() -> None:
     assert counted.report == dataclasses.replace(runs[0], warm_up={"requests": 100}).run().report
 
 
-def ssd(workloads: Sequence[str] = "AD", device_set: Any = None, **changes: Any) -> Any:
+def ssd(workloads="AD", device_set=None, **changes):
     first = Simulation(service="serial", requests=300, device_set=device_set or {})
     candidates = policy_candidates("fcfs,tsb:alpha=0.95")
     return ssd_experiment(first, candidates, workloads, range(5, 9), **changes)
 
 
-def test_an_experiment_on_policies_of_an_ssd() -> None:
+def test_an_experiment_on_policies_of_an_ssd():
     one = ssd(device_set={"buffer.size": "32MiB"})
     assert one.title == "Command-queue policies on the simulated ncq2014, serial"
     # What --metric names decides, and no goal beside it.
@@ -311,7 +305,7 @@ def test_an_experiment_on_policies_of_an_ssd() -> None:
     )  # fmt: skip
 
 
-def test_an_experiment_after_its_warm_up() -> None:
+def test_an_experiment_after_its_warm_up():
     one = ssd(workloads=("D",), warm_up="100")
     (workload,) = one.workloads
     made = ssd_simulation(workload, one.candidates[0], 2)
@@ -326,7 +320,7 @@ def test_an_experiment_after_its_warm_up() -> None:
             ssd_simulation(unfit, one.candidates[0], 2)
 
 
-def test_policies_in_files_stay_where_they_were_typed() -> None:
+def test_policies_in_files_stay_where_they_were_typed():
     """The first is the baseline, be it a file or a name; a parameter follows its own policy."""
     several = policy_candidates(
         "mine.py:Second,row=3,name=a:b,tsb:alpha=0.95,aging=every-arrival, dir/mine.py:First,s,fcfs"
@@ -349,7 +343,7 @@ def test_policies_in_files_stay_where_they_were_typed() -> None:
 
 
 @pytest.mark.parametrize(("rate", "metric"), [(None, "iops"), (40.0, "latency_ns_mean")])
-def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate: float | None, metric: str) -> None:
+def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate, metric):
     first = DiskSimulation(rate=rate, requests=200, seed=3, device_set={"rpm": 5400})
     one = disk_experiment(first, ["sptf", "fcfs"], range(3, 5))
     (workload,) = one.workloads
@@ -380,9 +374,7 @@ def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate: float | None, metric:
         (["fcfs", "sptf", "fcfs"], 2, False),
     ],
 )
-def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(
-    policies: list[str], seeds: int, is_allowed: bool
-) -> None:
+def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(policies, seeds, is_allowed):
     if is_allowed:
         one = disk_experiment(DiskSimulation(), policies, range(seeds))
         assert len(one.candidates) == len(policies)
@@ -391,12 +383,12 @@ def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(
         disk_experiment(DiskSimulation(), policies, range(seeds))
 
 
-def overloads(policy: str, seed: int, rate: float) -> bool:
+def overloads(policy, seed, rate):
     one = DiskSimulation(policy=policy, rate=rate, requests=1000, seed=seed)
     return bool(one.run()["steady"]["is_overloaded"])
 
 
-def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate() -> None:
+def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate():
     verdicts = [overloads("fcfs", seed, 81) for seed in range(1, 6)]
     # Two seeds of which only the second one is overloaded.
     start = next(at for at in range(1, 5) if verdicts[at - 1 : at + 1] == [False, True])
@@ -421,7 +413,7 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     assert "fcfs, sptf overloaded, none stable" in judged_by_rate(hopeless)[1][0]
 
 
-def test_the_job_of_a_disk_holds_what_was_set() -> None:
+def test_the_job_of_a_disk_holds_what_was_set():
     plain = {**DISK, "set": {}, "policy": "fcfs", "requests": 10_000}
     described = {
         "pattern": {"kind": "random", "replacement": True}, "direction": {"kind": "read"},
@@ -452,7 +444,7 @@ def test_the_job_of_a_disk_holds_what_was_set() -> None:
         assert is_sequential == name.startswith("seq")
 
 
-def test_the_job_of_a_trace_has_no_sizes_and_no_seed() -> None:
+def test_the_job_of_a_trace_has_no_sizes_and_no_seed():
     replay = Replay(Path("t.csv"), "spc", fit="wrap", think=True)
     one = DiskSimulation.of_trace(replay, device="disk7200", requests=3)
     trace = {"path": "t.csv", "format": "spc", "options": {"fit": "wrap", "think": True}}
@@ -478,18 +470,18 @@ def test_the_job_of_a_trace_has_no_sizes_and_no_seed() -> None:
         ({"workload": "random9k"}, "workload = 'random9k' is not known"),
     ],
 )
-def test_a_job_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_a_job_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(SpecError) as caught:
         DiskSimulation(**changes).job()
     assert str(caught.value).startswith(message) and caught.value.hint
 
 
-def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path: Path) -> None:
+def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path):
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
     path.write_text("seeds = 3\n[fixed]\nrequests = 10\n[parameters]\npolicy = ['fcfs', 's']\n")
     seen = []
 
-    def report(done: int, total: int) -> None:
+    def report(done, total):
         seen.append((done, total))
         file = out / "done.jsonl"
         assert (file.read_bytes().count(b"\n") if file.exists() else 0) == done
@@ -511,10 +503,8 @@ def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("columns", "width"), [(40, 60), (61, 61), (160, 160), (200, 160)])
-def test_a_chart_is_as_wide_as_the_terminal_within_limits(
-    monkeypatch: pytest.MonkeyPatch, columns: int, width: int
-) -> None:
-    def shown(*more: str) -> str:
+def test_a_chart_is_as_wide_as_the_terminal_within_limits(monkeypatch, columns, width):
+    def shown(*more):
         asked = ["cpu", "--tasks", "A:0:8,B:1:400", *more]
         return CliRunner().invoke(sim, asked, catch_exceptions=False).output
 

@@ -1,16 +1,10 @@
 """Disks and CPU schedules, measured beside simulated: figures by hand, their tables and texts."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from golden import Golden
 from small_disks import measured_trace, small_disk
 
 from schedlab import _core
@@ -30,7 +24,7 @@ from schedlab.sim.validate import (
 MS = 1_000_000
 
 
-def test_a_comparison_of_two_samples_by_hand() -> None:
+def test_a_comparison_of_two_samples_by_hand():
     one = Comparison.of(np.array([4.0, 1.0, 3.0, 2.0]), np.array([2.0, 2.0, 2.0, 4.0]))
     assert (one.requests, one.measured_mean_ms, one.simulated_mean_ms) == (4, 2.5, 2.5)
     # Percentiles are linear between the sorted values: the 95th is at 0.95 · 3 from the first.
@@ -49,7 +43,7 @@ def test_a_comparison_of_two_samples_by_hand() -> None:
     assert demerit([4, 0], [3, 1, 2, 0]) == pytest.approx(np.sqrt(0.5))
 
 
-def test_the_tables_of_a_validation(golden: Golden) -> None:
+def test_the_tables_of_a_validation(golden):
     parts = {
         "all": Comparison(3, 1.5, 5.0, (2.0, 3.0, 4.25), (6.0, 7.0, 1e5), 0.125, 0.0833),
         "writes": Comparison(1, 9, 13, (10.0, 11.0, 12.0), (14.0, 15.0, 16.0), 2.0, 0.5),
@@ -74,7 +68,7 @@ def test_the_tables_of_a_validation(golden: Golden) -> None:
     }
 
 
-def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
+def test_responses_are_compared_request_by_request(tmp_path):
     # As in test_validate.py the first read takes 3.1 ms, each later one of the same sector 0.3 ms.
     errors_us = [0, 10, -20, 30, -40, 50, -60, 70, -80, 90, -100, 110]
     lines = [
@@ -100,7 +94,7 @@ def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
     assert first["simulated_ms"] == pytest.approx(0.3)
 
 
-def test_reads_and_writes_are_parts_of_their_own(tmp_path: Path) -> None:
+def test_reads_and_writes_are_parts_of_their_own(tmp_path):
     lines = ["R A 2 1 3100 5000", "W A 9 1 1000 5000", "W A 3 2 7000 5000"]
     trace = measured_trace(tmp_path, lines)
     one = validate(simulation_of(small_disk(tmp_path), trace, "fcfs", {}, None))
@@ -117,7 +111,7 @@ def test_reads_and_writes_are_parts_of_their_own(tmp_path: Path) -> None:
     assert two.parts["all"].requests == 2
 
 
-def test_requests_without_a_measured_response_are_not_compared(tmp_path: Path) -> None:
+def test_requests_without_a_measured_response_are_not_compared(tmp_path):
     rows = ["1.0,0.002,R,1,0,512", "2.0,,R,1,0,512", "3.0,0.004,R,1,4096,512"]
     (tmp_path / "t").write_text("\n".join(["Timestamp,Response,IOType,LUN,Offset,Size", *rows]))
     one = validate(
@@ -138,14 +132,12 @@ def test_requests_without_a_measured_response_are_not_compared(tmp_path: Path) -
         ("spc", "trace", True, True),
     ],
 )
-def test_think_times_are_kept_of_a_closed_loop_only(
-    tmp_path: Path, form: str, arrivals: str, closed: bool, think: bool
-) -> None:
+def test_think_times_are_kept_of_a_closed_loop_only(tmp_path, form, arrivals, closed, think):
     path = tmp_path / "t"
     path.write_text("R A 2 1 300 5000\n" if form != "spc" else "0,1,512,r,0\n0,1,512,r,1\n")
     changes = {"rpm": 5400}
     for trace in (f"{path}:{form}", str(path)):
-        options: dict[str, Any] = {"arrivals": arrivals, "closed": closed, "skip_bad_lines": True}
+        options = {"arrivals": arrivals, "closed": closed, "skip_bad_lines": True}
         one = simulation_of("disk7200", trace, "sptf", changes, 7, **options)
         known = {"event": "complete", "skip_bad_lines": True, **({"think": True} if think else {})}
         assert one == DiskSimulation(
@@ -154,9 +146,9 @@ def test_think_times_are_kept_of_a_closed_loop_only(
         )  # fmt: skip
 
 
-def test_closed_and_measured_arrivals_contradict(tmp_path: Path) -> None:
+def test_closed_and_measured_arrivals_contradict(tmp_path):
     trace = measured_trace(tmp_path, ["R A 2 1 300 5000"])
-    one: dict[str, Any] = {"device": "disk7200", "trace": trace, "policy": "fcfs"}
+    one = {"device": "disk7200", "trace": trace, "policy": "fcfs"}
     with pytest.raises(SpecError, match="--closed and --arrivals measured"):
         simulation_of(**one, device_set={}, requests=None, arrivals="measured", closed=True)
     (tmp_path / "junk").write_text("to be or not to be\n")
@@ -166,7 +158,7 @@ def test_closed_and_measured_arrivals_contradict(tmp_path: Path) -> None:
     assert trace_format(tmp_path / "t.validate") == "disksim-validate"
 
 
-def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked() -> None:
+def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked():
     one = DiskSimulation(policy="sptf", workload="randwrite4k", depth=4, requests=50)
     figures, log = one.run_logged()
     assert log.dtype == np.dtype(DISK_LOG_DTYPE) and len(log) == figures["requests"] == 50
@@ -182,7 +174,7 @@ def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked() -> None:
     assert len(none) == 0 and plain == one.run() == figures
 
 
-def test_a_stopped_simulation_of_a_disk_is_interrupted() -> None:
+def test_a_stopped_simulation_of_a_disk_is_interrupted():
     stop = _core.SimStop()
     stop.set()
     with pytest.raises(Interrupted):
@@ -192,7 +184,7 @@ def test_a_stopped_simulation_of_a_disk_is_interrupted() -> None:
 Burst = tuple[float, float, int, int]
 
 
-def bursts(folder: Path, rows: Sequence[Burst], name: str = "bursts.csv") -> Path:
+def bursts(folder, rows, name="bursts.csv"):
     """A file of (end in ms, length in ms, task, preempted)."""
     lines = [f"{round(e * MS)},{round(n * MS)},{task},{flag}" for e, n, task, flag in rows]
     path = folder / name
@@ -200,7 +192,7 @@ def bursts(folder: Path, rows: Sequence[Burst], name: str = "bursts.csv") -> Pat
     return path
 
 
-def in_turn(*stays: tuple[int, float, int]) -> list[Burst]:
+def in_turn(*stays):
     """Bursts of (task, length in ms, preempted), one after the other."""
     now, rows = 0.0, []
     for task, length, flag in stays:
@@ -209,17 +201,17 @@ def in_turn(*stays: tuple[int, float, int]) -> list[Burst]:
     return rows
 
 
-def compared(folder: Path, rows: Sequence[Burst], **settings: Any) -> Any:
+def compared(folder, rows, **settings):
     path = bursts(folder, rows)
     return cpu_validate.validate(path, {"policy": "rr", "quantum": 4 * MS, **settings})
 
 
-def row_of(validation: Any, name: str) -> tuple[Any, ...]:
+def row_of(validation, name):
     (row,) = [each for each in validation.comparisons if each.name == name]
     return row.measured, row.simulated, row.is_close
 
 
-def test_stays_are_sorted_begin_at_0_and_join_their_neighbours(tmp_path: Path) -> None:
+def test_stays_are_sorted_begin_at_0_and_join_their_neighbours(tmp_path):
     rows = [(19, 3, 8, 0), (12, 5, 7, 1), (10, 1, 7, 1), (16, 4, 8, 1), (21, 2, 9, 1)]
     path = bursts(tmp_path, [*rows[:2], (7, 2, 7, 0), *rows[3:]])
     assert cpu_validate.read_stays(path) == [
@@ -231,7 +223,7 @@ def test_stays_are_sorted_begin_at_0_and_join_their_neighbours(tmp_path: Path) -
     assert cpu_validate.merged([one]) == [one] and cpu_validate.merged([]) == []
 
 
-def test_wake_ups_part_stays_and_say_who_waited_since_when(tmp_path: Path) -> None:
+def test_wake_ups_part_stays_and_say_who_waited_since_when(tmp_path):
     """Times in ms: 1 sleeps from 6 to 8; 3 is a shell; 2 was there before the capture."""
     rows = [
         (1, 1.01, 3, 0, 0.5),
@@ -260,7 +252,7 @@ def test_wake_ups_part_stays_and_say_who_waited_since_when(tmp_path: Path) -> No
     assert cpu_validate._waits(stays) == cpu_validate._waits_after_sleep(stays) == [1, 1]
 
 
-def test_files_without_bursts_are_refused(tmp_path: Path) -> None:
+def test_files_without_bursts_are_refused(tmp_path):
     for text, message in (
         ("end_ns,duration_ns,task,preempted\n", "no bursts"),
         ("end_ns,duration_ns,task\n5,5,1\n", "bursts.csv:2"),
@@ -278,7 +270,7 @@ def test_files_without_bursts_are_refused(tmp_path: Path) -> None:
             cpu_validate.read_stays(wrong)
 
 
-def test_a_schedule_beside_a_simulated_one_by_hand(tmp_path: Path, golden: Golden) -> None:
+def test_a_schedule_beside_a_simulated_one_by_hand(tmp_path, golden):
     """Turns of 5 and 3 ms beside turns of 4 ms.
 
     Simulated, the first task ends first, at 12 ms: it had 8 of these. Measured, it had 5 and 2.
@@ -295,14 +287,14 @@ def test_a_schedule_beside_a_simulated_one_by_hand(tmp_path: Path, golden: Golde
 
 
 @pytest.mark.parametrize(("until", "first", "stays"), [(10, 0.5, 3), (3, 1, 1)])
-def test_a_simulation_may_end_early(tmp_path: Path, until: int, first: float, stays: int) -> None:
+def test_a_simulation_may_end_early(tmp_path, until, first, stays):
     turns = in_turn((70, 4, 1), (71, 4, 1), (70, 4, 0), (71, 4, 0))
     one = compared(tmp_path, turns, until=until * MS)
     assert (row_of(one, "share of 70"), one.common_prefix) == ((first, first, True), stays)
     assert row_of(one, "share of 71") == (1 - first, 1 - first, True)
 
 
-def test_shares_are_those_until_the_first_task_ends(tmp_path: Path) -> None:
+def test_shares_are_those_until_the_first_task_ends(tmp_path):
     # 1, 2 and 1 ms; in turns of 1 ms the two short tasks end at 3 and 4.
     turns = in_turn((5, 1, 0), (6, 2, 0), (7, 1, 0))
     one = compared(tmp_path, turns, policy="fcfs")
@@ -314,7 +306,7 @@ def test_shares_are_those_until_the_first_task_ends(tmp_path: Path) -> None:
     assert [each.name for each in one.comparisons][-1] == "demerit of stays, ms"  # no waits
 
 
-def test_stays_may_differ_by_a_jiffy(tmp_path: Path) -> None:
+def test_stays_may_differ_by_a_jiffy(tmp_path):
     turns = in_turn((1, 4, 1), (2, 4, 1), (1, 4, 0), (2, 4, 0))
     for more, expected in (
         ({}, True),
@@ -334,9 +326,7 @@ def test_stays_may_differ_by_a_jiffy(tmp_path: Path) -> None:
     ("turns", "flags", "expected"),
     [(11, 0, True), (11, 1, True), (11, 2, False), (3, 0, True), (3, 1, False)],
 )
-def test_switches_may_differ_by_a_twentieth(
-    tmp_path: Path, turns: int, flags: int, expected: bool
-) -> None:
+def test_switches_may_differ_by_a_twentieth(tmp_path, turns, flags, expected):
     """So many turns of 4 ms; `flags` of the two last stays were ended by a preemption as well."""
     stays = [(at % 2, 4, 1) for at in range(2 * turns - 1)]
     for at in range(2):
@@ -346,7 +336,7 @@ def test_switches_may_differ_by_a_twentieth(
     assert row_of(one, "involuntary switches") == (simulated + flags, simulated, expected)
 
 
-def test_a_task_that_came_later_is_simulated_from_then_on(tmp_path: Path) -> None:
+def test_a_task_that_came_later_is_simulated_from_then_on(tmp_path):
     # 3 waited from the start, like 1 and 2; 4 came after 1 had run twice, and before 1's next turn.
     turns = in_turn((1, 4, 1), (2, 4, 0), (3, 4, 0), (1, 4, 1), (4, 4, 0), (1, 4, 0))
     one = compared(tmp_path, turns)
@@ -369,9 +359,7 @@ def test_a_task_that_came_later_is_simulated_from_then_on(tmp_path: Path) -> Non
         ([(50, 50, 1, 0), (100, 51.9, 2, 0)], {}, ""),
     ],
 )
-def test_what_cannot_be_judged_is_not_accepted(
-    tmp_path: Path, rows: list[Burst], settings: dict[str, Any], reason: str
-) -> None:
+def test_what_cannot_be_judged_is_not_accepted(tmp_path, rows, settings, reason):
     one = compared(tmp_path, rows, **settings)
     assert one.not_judged.startswith(reason) and bool(one.not_judged) == bool(reason)
     last = cpu_validate.lines(one)[-1]
@@ -382,7 +370,7 @@ def test_what_cannot_be_judged_is_not_accepted(
         assert last == f"accepted: {'yes' if one.is_accepted else 'no'}"
 
 
-def options(**changes: Any) -> dict[str, Any]:
+def options(**changes):
     """The options of `sim cpu` as they are without any, but for the changed ones."""
     names = ["tasks", "processes", "time", "calculation", "hz", "aging", "boost", "kernel"]
     names += ["seed", "wakeup_granularity", "to_ns", "width", "measured", "bursts"]
@@ -391,21 +379,21 @@ def options(**changes: Any) -> dict[str, Any]:
     return {**dict.fromkeys(names), **plain, **more, **changes}
 
 
-def test_two_schedules_by_hand(golden: Golden) -> None:
+def test_two_schedules_by_hand(golden):
     """A of 8 ms at 0 and B of 4 ms at 1. Jain's index is that of CPU time over turnaround."""
     shown = cpu_schedule.shown(options(policy="fcfs, srtf,", tasks="A:0:8,B:1:4"))
     alone = cpu_schedule.shown(options(policy="srtf", tasks="A:0:8,B:1:4"))
     golden("schedules.txt", "\n".join([*shown, "", *alone]))
 
 
-def test_the_heading_names_the_rounded_quantum_and_the_cpus() -> None:
+def test_the_heading_names_the_rounded_quantum_and_the_cpus():
     lines = cpu_schedule.shown(options(tasks="A:0:8,B:1:4", quantum=MS, hz=250, cpus=2))
     assert lines[0] == "rr: round robin, quantum 4 ms (asked 1 ms), 2 CPUs"
     # One CPU is busy for 8 ms and the other one for 4 of 8.
     assert lines[5].startswith("utilisation 75.0%, lost in switches 0.00%, Jain index 1.0000")
 
 
-def test_tasks_that_do_not_end_have_counts_and_no_finish() -> None:
+def test_tasks_that_do_not_end_have_counts_and_no_finish():
     lines = cpu_schedule.shown(options(processes=2, time=1000 * MS, calculation=2 * MS))
     heads = ("arrival", "finish", "turnaround", "waiting", "response", "max wait", "CPU", "bursts")
     assert lines[1].replace("max wait", "max").split() == [
@@ -417,7 +405,7 @@ def test_tasks_that_do_not_end_have_counts_and_no_finish() -> None:
     assert lines[4].startswith("mean turnaround - ms, waiting 500 ms, response 2 ms; 249 ")
 
 
-def test_settings_are_the_options_that_were_given() -> None:
+def test_settings_are_the_options_that_were_given():
     always = {"quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3, "latency": 24 * MS}
     assert cpu_schedule.settings_of("rr", options()) == {**always, "policy": "rr"}
     more = {"hz": 250, "aging": 5, "boost": 6, "seed": 7, "wakeup_granularity": 8, "kernel": "6.6"}
@@ -435,8 +423,8 @@ def test_settings_are_the_options_that_were_given() -> None:
         cpu_schedule.parse_time("soon")
 
 
-def test_processes_are_equal_tasks() -> None:
-    def tasks(**changes: Any) -> list[dict[str, Any]]:
+def test_processes_are_equal_tasks():
+    def tasks(**changes):
         return cpu_schedule.tasks_of(options(**changes), is_quiz=False)
 
     assert tasks(processes=1, time=9) == [{"name": "P0", "bursts": [9]}]
@@ -449,7 +437,7 @@ def test_processes_are_equal_tasks() -> None:
             tasks(**both)
 
 
-def test_files_of_tasks_hold_nothing_but_tasks(tmp_path: Path) -> None:
+def test_files_of_tasks_hold_nothing_but_tasks(tmp_path):
     path = tmp_path / "tasks.toml"
     for text, message in (
         ('[[task]]\nname = "A"\n[more]\n', "unknown key 'more'"),
@@ -462,7 +450,7 @@ def test_files_of_tasks_hold_nothing_but_tasks(tmp_path: Path) -> None:
             cpu_schedule.tasks_of(options(tasks=str(path)), is_quiz=False)
 
 
-def test_a_quiz_has_three_to_five_small_tasks() -> None:
+def test_a_quiz_has_three_to_five_small_tasks():
     numbers, gaps, lengths, levels = set(), set(), set(), set()
     for seed in range(150):
         tasks = cpu_schedule.document(options(quiz=True, seed=seed))["tasks"]
@@ -480,7 +468,7 @@ def test_a_quiz_has_three_to_five_small_tasks() -> None:
     assert found == [[3, 4, 5], [*range(5)], [*range(1, 10)], [1, 2, 3, 4]]
 
 
-def test_a_quiz_shows_its_tasks_and_commands_that_take_them(tmp_path: Path, golden: Golden) -> None:
+def test_a_quiz_shows_its_tasks_and_commands_that_take_them(tmp_path, golden):
     path = tmp_path / "tasks.toml"
     path.write_text(
         '[[task]]\nname = "A"\narrival = "500ns"\nbursts = ["1500us", "2ms", "100ms"]\n'
@@ -501,7 +489,7 @@ def test_a_quiz_shows_its_tasks_and_commands_that_take_them(tmp_path: Path, gold
     assert [line.strip() for line in tail] == list(document["reveal"].values())
 
 
-def test_without_a_seed_a_quiz_draws_one_and_a_simulation_has_1() -> None:
+def test_without_a_seed_a_quiz_draws_one_and_a_simulation_has_1():
     seeds = {cpu_schedule.document(options(quiz=True))["seed"] for _ in range(20)}
     assert len(seeds) > 15 and all(1 <= seed < 100_000 for seed in seeds)
     plain, one, two = (
@@ -511,7 +499,7 @@ def test_without_a_seed_a_quiz_draws_one_and_a_simulation_has_1() -> None:
     assert plain == one and plain["schema"] == 1 and plain["results"] != two["results"]
 
 
-def test_the_seed_of_a_lottery_is_that_of_the_options(tmp_path: Path) -> None:
+def test_the_seed_of_a_lottery_is_that_of_the_options(tmp_path):
     path = str(bursts(tmp_path, in_turn(*((at % 3, 4, 1) for at in range(90)))))
     one = [cpu_validate.checked(options(policy="lottery", bursts=path, seed=seed), as_json=False)
            for seed in (None, 1, 5)]  # fmt: skip
