@@ -25,7 +25,7 @@ MEASURING = frozenset({
     "test_block_capture", "test_burst_capture", "test_command_truth", "test_commands",
     "test_compare", "test_compare_workloads", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep",
     "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine", "test_io_run",
-    "test_kinds", "test_kinds_figures", "test_live_guide", "test_live_runs", "test_settings",
+    "test_kinds", "test_live_guide", "test_live_runs", "test_settings",
     "test_true_experiments", "test_tune_device",
 })  # fmt: skip
 # Modules that share what there is once: they run beside others, but not beside their own group.

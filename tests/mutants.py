@@ -46,7 +46,7 @@ TESTS = {
     "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py"
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
     " tests/unit/test_reference.py tests/unit/test_kinds_*.py"
-    " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py tests/host/test_kinds_figures.py",
+    " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py",
     "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py",
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
@@ -91,7 +91,7 @@ DEVICE_TESTS = {
         ("trace_io", "tests/host/test_block_capture.py"),
         ("emulated_devices", "tests/host/test_emulated_runs.py"),
         ("recovering", "tests/host/test_recover.py"),
-        ("own_work extraction", "tests/host/test_commands.py tests/host/test_extraction.py"),
+        ("own_work extraction", "tests/host/test_commands.py tests/host/test_kinds.py"),
         ("*", "tests/e2e/test_io_run.py tests/e2e/test_compare.py"),
     ),
     "cpu": (("*", "tests/host/test_cpu_[rs]*.py tests/host/test_burst_capture.py"),),
@@ -115,7 +115,7 @@ DEVICE_TESTS = {
             "tests/host/test_cpu_kinds_run.py tests/host/test_cpu_run.py"
             " tests/host/test_cpu_policies.py",
         ),
-        ("archive_extraction source_tree", "tests/host/test_extraction.py"),
+        ("archive_extraction source_tree", "tests/host/test_kinds.py"),
         ("newcomer weights actors *reads", "tests/host/test_true_experiments.py"),
         ("*", "tests/e2e/test_compare_workloads.py tests/e2e/test_compare.py"),
     ),

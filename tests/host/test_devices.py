@@ -4,67 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from device_states import (
-    LUKS,
-    MBR_ENTRY,
-    at,
-    claimed,
-    lvm_label,
-    md_superblock,
-    mounted,
-    read_only,
-    run,
-    swapping,
-)
 
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs
-from schedlab.host.consent import consent_to, objections, writable_path
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (run("mkfs.ext4", "-q"), "a ext4 signature (filesystem)"),
-        (run("mkswap"), "a swap signature"),
-        (at(446, MBR_ENTRY.ljust(64, b"\0") + b"\x55\xaa"), "a dos partition table"),
-        (at(0, LUKS.ljust(592, b"\0")), "a crypto_LUKS signature (crypto)"),
-        (at(512, lvm_label()), "a LVM2_member signature (raid)"),
-        (at(4096, md_superblock()), "a linux_raid_member signature (raid)"),
-    ],
-    ids=["ext4", "swap", "dos", "luks", "lvm", "raid"],
-)
-def test_a_device_with_content_is_refused(loop, make, reason):
-    assert devices.reasons_against_writing(loop) == ()
-    make(loop)
-    content = Path(loop).read_bytes()
-    with pytest.raises(HostError) as caught:
-        consent_to(loop)
-    assert f"Refusing to write to {loop}: " in str(caught.value)
-    assert reason in str(caught.value)
-    assert caught.value.hint
-    assert Path(loop).read_bytes() == content
-
-
-def test_a_device_in_use_is_refused(loop, tmp_path):
-    def reasons():
-        return "; ".join(devices.reasons_against_writing(loop))
-
-    with read_only(loop):
-        assert "it is read-only" in reasons()
-    with claimed(loop):
-        assert "the kernel is using it" in reasons()
-    assert reasons() == ""
-    with mounted(loop, tmp_path):
-        assert f"it is mounted on {tmp_path}" in reasons()
-    with swapping(loop):
-        assert "it is swap space in use" in reasons()
-
-
-def test_an_empty_device_needs_the_explicit_word(loop):
-    assert objections(loop) == ()
-    with pytest.raises(HostError, match="not allowed the loss"):
-        writable_path(loop)
 
 
 def test_what_is_no_block_device_is_refused(tmp_path):

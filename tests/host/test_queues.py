@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_devices import mounted, run
+from device_states import mounted, run
 
 from schedlab.app import targets
 from schedlab.app.apply import apply

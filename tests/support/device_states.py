@@ -281,6 +281,7 @@ STATES = {
         prepared(at(SIZE - 8192, md_superblock(SIZE - 8192))),
         "a linux_raid_member signature",
     ),
+    "raid-1.2": (prepared(at(4096, md_superblock())), "a linux_raid_member signature"),
     "random": (prepared(at(5 * MIB, os.urandom(4096))), "data of unknown origin"),
     "one-byte": (prepared(at(SIZE - 1, b"x")), "data of unknown origin"),
     "lvm": (prepared(at(512, lvm_label())), "a LVM2_member signature"),
