@@ -106,6 +106,14 @@ class ByGroup(LoadScopeScheduling):
 
 
 @pytest.fixture
+def state(tmp_path, monkeypatch):
+    """A state directory of this test alone, also for the processes it starts."""
+    directory = tmp_path / "state"
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
 def small_disk(tmp_path, request):
     """A tmpfs of 8 MiB, or of the size that a test gives as this fixture's parameter."""
     disk = tmp_path / "disk"

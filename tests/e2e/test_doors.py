@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from calls import call
 from device_states import EXT4, STATES, over_a_mounted_device, written
 from loops import loop_device, needs_root
-from test_one_door import CONSENTING, call, experiment_on, own_state
+from test_one_door import CONSENTING, experiment_on, own_state
 
 from schedlab.kinds import fio_reading
 

@@ -33,14 +33,6 @@ def needs_fuse():
 
 
 @pytest.fixture
-def state(tmp_path, monkeypatch):
-    """A state directory of this test alone, also for the processes it starts."""
-    directory = tmp_path / "state"
-    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(directory))
-    return directory
-
-
-@pytest.fixture
 def ordinary_knobs(monkeypatch):
     """Ordinary files called `knob` or `knob-N` count as settings."""
     is_knob = journalled.is_knob

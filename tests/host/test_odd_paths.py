@@ -115,7 +115,7 @@ subprocess.run(["mkfs.ext4", "-q", device], check=True)
 subprocess.run(["mount", device, place], check=True)
 (place / "file").write_bytes(bytes(range(256)) * (20 << 12))
 down = subprocess.run([*run, "down", "full"], check=False, capture_output=True, text=True)
-kept = (place / "file").read_bytes() == bytes(range(256)) * (20 << 12)
+kept = place.is_mount()  # what it has in memory only, whoever drops caches drops
 keeper = json.loads(subprocess.check_output([*run, "list", "--json"]))["devices"][0]["keeper"]
 os.kill(keeper, signal.SIGTERM)
 while Path(f"/proc/{keeper}").exists():
@@ -134,5 +134,5 @@ def test_a_device_stays_up_when_its_files_cannot_be_written_back(tmp_path, state
     # EIO, or EROFS where the kernel wrote first and ext4 then gave the file system up.
     assert f"the file system on {place} could not be written back: " in result.stdout
     assert "hint: copy what you need from it" in result.stdout
-    assert "True" in result.stdout
+    assert " True CompletedProcess" in result.stdout
     assert "no emulated device is up" in result.stdout

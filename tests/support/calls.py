@@ -23,7 +23,13 @@ def call(*words: object) -> tuple[int, str]:
     """A command's exit code and all that it prints, with message and hint of an error of ours; any
     other error is raised as it is.
     """
+    try:
+        return _called(*words)
+    finally:
+        gc.collect()  # a consent in the frames of an error would hold its device until then
 
+
+def _called(*words: object) -> tuple[int, str]:
     def late(number: int, frame: object) -> None:
         raise AssertionError(f"hangs: {words}")
 
@@ -37,7 +43,6 @@ def call(*words: object) -> tuple[int, str]:
         signal.alarm(0)
         for number, handler in zip((signal.SIGPROF, signal.SIGALRM), before, strict=True):
             signal.signal(number, handler)
-        gc.collect()
     error = result.exception
     if error is None:
         return result.return_value or 0, result.output

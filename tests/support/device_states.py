@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -18,6 +19,7 @@ import pytest
 from schedlab.host import owned
 
 MIB = 1 << 20
+BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
 SIZE = 16 * MIB
 MBR_ENTRY = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8192)
 
@@ -96,12 +98,18 @@ def backing_of(device: str) -> Path:
     return Path(Path(f"/sys/block/{name}/loop/backing_file").read_text(encoding="utf-8").strip())
 
 
+def flush(device: str) -> None:
+    """Write back what is dirty of it alone, and of a file system on it, wherever it is mounted."""
+    with Path(device).open("rb") as opened:
+        fcntl.ioctl(opened, BLKFLSBUF, 0)
+
+
 def digest(device: str) -> str:
     """Of all that is on the medium, the device's own page cache included.
 
     Of swap space in use only the first page: the kernel writes to the others when it likes.
     """
-    subprocess.run(["sync"], check=True)
+    flush(device)
     content = backing_of(device).read_bytes()
     if f"{device} " in Path("/proc/swaps").read_text(encoding="utf-8"):
         content = content[:4096]
@@ -110,7 +118,7 @@ def digest(device: str) -> str:
 
 def written(device: str) -> tuple[int, int]:
     """(sectors written, sectors discarded), after everything dirty has been written back."""
-    os.sync()
+    flush(device)
     fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
     return int(fields[6]), int(fields[13])
 
