@@ -39,7 +39,7 @@ TESTS = {
     "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
     " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py",
-    "store": "tests/unit/test_store*.py tests/unit/test_import*.py",
+    "store": "tests/unit/test_store*.py tests/unit/test_import*.py tests/unit/test_exports.py",
     "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",

@@ -16,8 +16,7 @@ from schedlab.result import Result
 from schedlab.spec import Target
 
 
-@pytest.mark.parametrize("hosts", [3, 10, 50])
-@pytest.mark.parametrize("spread", [0.0, 0.03, 0.3])
+@pytest.mark.parametrize(("hosts", "spread"), [(3, 0.0), (3, 0.3), (10, 0.03), (50, 0.3)])
 def test_both_intervals_hold_what_they_promise(hosts, spread):
     """Hosts of 2 to 9 blocks: the mean of all, and the true effect of one more."""
     random, mean, held, new = np.random.default_rng(7), 0.1, 0, 0

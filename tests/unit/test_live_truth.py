@@ -71,8 +71,7 @@ def flags_of(record):
     return {flag.kind for flag in answer_of(record).flags}
 
 
-@pytest.mark.parametrize("day", [1.0, 0.5], ids=["steady", "diurnal"])
-@pytest.mark.parametrize("ratio", [1.0, 1.1, 2.0])
+@pytest.mark.parametrize(("ratio", "day"), [(1.0, 1.0), (1.1, 0.5), (2.0, 0.5)])
 def test_intervals_cover_the_truth(ratio, day):
     """Both candidates at once; a rate that doubles over the experiment changes nothing."""
     covered = wrong = found = 0
@@ -88,7 +87,7 @@ def test_intervals_cover_the_truth(ratio, day):
     assert found <= 5 if ratio == 1 else found >= 95 if ratio == 2 else True, found
 
 
-def share_flagged(kind, factor, experiments=40):
+def share_flagged(kind, factor, experiments=20):
     return (
         sum(kind in flags_of(simulated(seed, factor)) for seed in range(experiments)) / experiments
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from calls import run
 
 from schedlab.store import files
 
@@ -25,34 +24,29 @@ def owners(place: Path) -> set[tuple[int, int]]:
     return {(path.lstat().st_uid, path.lstat().st_gid) for path in place.rglob("*")}
 
 
-def schedlab(place: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "schedlab", *words]
-    subprocess.run(command, check=True, capture_output=True, cwd=place)
-
-
 @pytest.mark.parametrize("owner", [USER, 0, USER + 1])
 def test_everything_that_commands_write_is_the_users_in_the_users_directory(
-    tmp_path: Path, owner: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
 ) -> None:
     place = tmp_path / "home"
     place.mkdir()
     os.chown(place, owner, 7)
-    schedlab(place, "init", "file.toml")
+    monkeypatch.chdir(place)
+    run("init", "file.toml")
     rows = "scheduler,test,repetition,value\n" + "".join(
         f"{name},read,{n},{n + 1}.{len(name)}\n" for name in ("none", "bfq") for n in range(6)
     )
     (tmp_path / "rows.csv").write_text(rows)
-    schedlab(place, "import", "csv", str(tmp_path / "rows.csv"), "--candidate", "scheduler",
-             "--workload", "test", "--value", "value", "--unit", "s", "--block", "repetition",
-             "--lower-is-better", "--out", "new/deeper/result")  # fmt: skip
-    schedlab(place, "report", "new/deeper/result", "--html", "page.html")
+    columns = "--candidate scheduler --workload test --value value --unit s --block repetition"
+    run("import", "csv", tmp_path / "rows.csv", *columns.split(), "--lower-is-better", "--out",
+        "new/deeper/result")  # fmt: skip
+    run("report", "new/deeper/result", "--html", "page.html")
     (tmp_path / "sweep.toml").write_text(
         'seeds = 1\n[parameters]\nworkload = ["A"]\n[fixed]\nrequests = 50\n'
     )
-    schedlab(place, "sim", "sweep", str(tmp_path / "sweep.toml"), "--out", "sweeps/one")
-    schedlab(place, "sim", "run", "--requests", "50", "--seeds", "1", "--log", "requests.csv")
-    schedlab(place, "sim", "run", "--scheduler", "bfq", "--seconds", "0.1", "--seeds", "1",
-             "--gantt", "requests.svg")  # fmt: skip
+    run("sim", "sweep", tmp_path / "sweep.toml", "--out", "sweeps/one")
+    run("sim", "run", "--requests", 50, "--seeds", 1, "--log", "requests.csv")
+    run("sim", "run", "--scheduler", "bfq", "--seconds", 0.1, "--seeds", 1, "--gantt", "a.svg")
     assert len(list(place.rglob("*"))) > 16
     assert owners(place) == {(USER, GROUP) if owner == USER else (0, 0)}
 

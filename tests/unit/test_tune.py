@@ -564,10 +564,10 @@ def test_a_known_optimum_is_found_through_noise():
     """A setting with at least 70 % of what can be gained is among the best three."""
     effect = 0.4
     best = []
-    for seed in range(12):
+    for seed in range(6):
         search = searched(seed, effect)
         best.append(max(advantage(each.settings, effect) for each in search.finalists()))
-    assert sum(each >= 0.7 * effect for each in best) >= 10, best
+    assert sum(each >= 0.7 * effect for each in best) >= 5, best
 
 
 def test_the_tunable_that_matters_is_the_important_one():
@@ -577,12 +577,12 @@ def test_the_tunable_that_matters_is_the_important_one():
 
 
 def test_without_effect_the_fresh_measurement_says_so():
-    """The search may be fooled; the final measurement must not be: at least 19 of 20."""
+    """The search may be fooled; the final measurement must not be: at least 9 of 10."""
     from schedlab.analyse.answer import answer
     from schedlab.spec import Samples
 
     fooled = 0
-    for seed in range(20):
+    for seed in range(10):
         search = searched(seed, 0.0, blocks=40)
         rng = random.Random(seed + 1000)
         names = ["default", *(f"#{each.number}" for each in search.finalists())]

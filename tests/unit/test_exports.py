@@ -1,0 +1,79 @@
+"""Results as files of fio and IOzone: figures are means of the runs that count, and come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import experiment
+from golden import Golden
+
+from schedlab.report.view import flatten
+from schedlab.spec import Candidate, Plan, Record, Run, Workload
+from schedlab.store.exporters import fio, iozone
+from schedlab.store.importers import fio as fio_import
+from schedlab.store.importers import iozone as iozone_import
+from schedlab.store.importers.imported import Options
+
+ROWS = ((100, 100, 3), (256, 259, 1))
+
+
+def record(
+    parameters: dict[str, Any],
+    *metrics: Mapping[str, float],
+    rows: Sequence[Any] = ROWS,
+    **more: Any,
+) -> Record:
+    """Runs of one workload with these metrics, and one that failed a check and does not count."""
+    work = Workload("w", "file-test", "throughput_bytes_per_s", parameters)
+    asked = experiment(candidates=(Candidate("none"),), workloads=(work,), aa_arm=False)
+    runs = [Run(i, 0, "w", "none", 1, 1, "ok", "", 1.0, each, **more)
+            for i, each in enumerate(metrics)]  # fmt: skip
+    failed = Run(9, 0, "w", "none", 1, 1, "discarded", "", 1.0, dict.fromkeys(metrics[0], 9e9))
+    return Record(asked, Plan(()), (*runs, failed), histograms={("w", "none"): tuple(rows)})
+
+
+RECORDS = {
+    "reads": record(
+        {"test": "random-read", "record_bytes": 4096, "span_bytes": 1 << 20, "depth": 8},
+        *({"throughput_bytes_per_s": kib * 1024.0, "iops": kib / 4.0, "elapsed_s": 2.0}
+          for kib in (100, 300)),
+    ),
+    "writes of three workers": record(
+        {"test": "random-write", "workers": 3},
+        *({"throughput_bytes_per_s": rate, "iops": rate / 1024, "elapsed_s": 2.0}
+          for rate in (1024.0, 3072.0)),
+        properties={"usr_cpu": 0.1, "sys_cpu": 0.2},
+    ),
+    "both directions": record(
+        {"test": "mixed", "depth": 8},
+        {"read_bytes_per_s": 3e6, "write_bytes_per_s": 1e6, "iops": 400.0},
+    ),
+    "no histogram": record(
+        {"test": "read", "record_bytes": 65536}, {"throughput_bytes_per_s": 1e6}, rows=()
+    ),
+}  # fmt: skip
+
+
+def test_what_fio_would_have_written(tmp_path: Path, golden: Golden) -> None:
+    """Of 100 and 300 KiB/s in 2 s: 200 KiB/s, 50 requests/s, 100 of 4 KiB."""
+    parts = []
+    for number, (title, each) in enumerate(RECORDS.items()):
+        (file,) = fio.write(each, tmp_path / str(number))
+        facts = flatten(json.loads(file.read_text()))
+        lines = [f"{key} = {value}" for key, value in facts if value]
+        parts += [f"== {title}: {file.relative_to(tmp_path)}", *lines, ""]
+    golden("exports/fio.txt", "\n".join(parts))
+    (again,) = fio_import.read([("none", tmp_path / "0/none/4096/randread-8-1.json")],
+                               Options()).runs  # fmt: skip
+    assert again.metrics["throughput_bytes_per_s"] == 200 * 1024
+
+
+def test_what_iozone_would_have_written(tmp_path: Path, golden: Golden) -> None:
+    (file,) = iozone.write(RECORDS["reads"], tmp_path)
+    golden("exports/iozone.txt", file.read_text())
+    imported = iozone_import.read([("none", file)], Options())
+    assert imported.runs[0].metrics == {"throughput_bytes_per_s": 200.0 * 1024}
+    assert imported.experiment.workloads[0].parameters["test"] == "random-read"

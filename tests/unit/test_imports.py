@@ -1,0 +1,335 @@
+"""Importers of IOzone, fio, hdparm, time and dmesg on fixtures in their documented layouts.
+
+What becomes of each file, or the complaint that names its line, is in tests/golden/imports.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import Golden
+from imports import Imports, biff
+
+from schedlab.store.importers import dmesg, fio, hdparm, iozone, time
+from schedlab.store.importers.imported import Options
+
+THROUGHPUT = """\tRecord Size 8 kB
+\tFile size set to 1048576 kB
+\tChildren see throughput for  1 initial writers \t=   61447.99 kB/sec
+\tParent sees throughput for  1 initial writers \t=   61423.00 kB/sec
+\tMin throughput per process \t\t\t=   61447.99 kB/sec
+\tMin xfer \t\t\t\t\t= 1048576.00 kB
+\tChildren see throughput for  1 re-readers \t\t= 902.5 kB/sec
+
+"Throughput report Y-axis is type of test X-axis is number of processes"
+"Record size = 8 kBytes "
+"Output is in kBytes/sec"
+
+"  Initial write "   61447.99
+
+"        Re-read "     902.50
+
+
+iozone test complete.
+"""
+TABLE = """\tOutput is in kBytes/sec
+                                                              random    random     bkwd\
+    record    stride
+              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite\
+      read   fwrite frewrite    fread  freread
+           65536      64     1000     1100     2000     2100
+           65536     128   1200.5     1300     2200     2300        9
+
+iozone test complete.
+"""
+REPORT = """random garbage
+Excel output is below:
+
+"Writer report"
+        "4"  "8"  "16"
+"64"   100  200  0
+"128"   101  201  301
+
+"Random read report"
+        "4"  "8"
+"64"   7  8
+
+iozone test complete.
+"""
+
+
+# What iozone 3.408 and 3.492 print for -i 0 -i 2 (and -i 5): the columns between stay blank.
+OLD_HEADER = """
+                                                            random  random    bkwd   record\
+   stride
+              KB  reclen   write rewrite    read    reread    read   write    read  rewrite\
+     read   fwrite frewrite   fread  freread
+"""
+OLD_ROW = f"{409600:16}{64:8}{31782:8}{22524:8}{816017:26}{10411:8}{3779260:25}"
+OLD_FULL = (
+    "              64       4  496362  939223  2772930  2923952 1828508 1017549 1392258  1143223"
+    "  1768283   533875   653436 1679761  2203800"
+)
+NEW_ROW = "          102400    1024   379304   383401                     375988   383204"
+END = "\n\niozone test complete.\n"
+
+
+@pytest.fixture
+def imports(tmp_path: Path, golden: Golden) -> Imports:
+    return Imports(tmp_path, golden)
+
+
+def squeezed(row: str) -> str:
+    """A table whose white space a web page collapsed."""
+    return " ".join(OLD_HEADER.split("\n")[2].split()) + "\n" + " ".join(row.split()) + END
+
+
+def test_iozone(imports: Imports) -> None:
+    four = THROUGHPUT.replace("for  1 initial", "for  4 initial").replace("902.5 kB", "902.5 ops")
+    eights = THROUGHPUT.replace("= 8 kB", "= 64 kB").replace("Size 8 kB", "Size 64 kB")
+    imports("iozone", partial(iozone.read, options=Options()), {
+        "throughput mode": [("none", THROUGHPUT), ("none", THROUGHPUT), ("bfq", THROUGHPUT)],
+        "blocks have the record size of their summary": THROUGHPUT + eights,
+        "several workers, and operations": four,
+        "a table": TABLE,
+        "a table in operations": TABLE.replace("kBytes/sec", "operations per second"),
+        "a table in microseconds": TABLE.replace("kBytes/sec", "microseconds per operation"),
+        "reports; 0 is: not run": REPORT,
+        "reports in operations": "\tOPS Mode. Output is in operations per second.\n" + REPORT,
+        "figures belong to the column above them": OLD_HEADER + OLD_ROW + END,
+        "indentation that a mail removed": OLD_HEADER + OLD_ROW.strip() + END,
+        "all columns": OLD_HEADER + OLD_FULL + END,
+        "a later version": TABLE.partition("           65536")[0] + NEW_ROW + END,
+        "two of thirteen figures may be any": squeezed(OLD_ROW),
+        "thirteen of thirteen are all": squeezed(OLD_FULL),
+    })  # fmt: skip
+
+
+def test_complaints_about_iozone(imports: Imports) -> None:
+    imports("iozone-errors", partial(iozone.read, options=Options()), {
+        "nothing": "",
+        "cut": THROUGHPUT.replace("iozone test complete.", ""),
+        "no number": THROUGHPUT.replace("902.5 kB", "fast kB"),
+        "no rate": THROUGHPUT.replace("902.5", "0.0"),
+        "no test": THROUGHPUT.replace("re-readers", "jugglers"),
+        "no unit": THROUGHPUT.replace("902.5 kB/sec", "902.5 furlongs"),
+        "no record size": THROUGHPUT.replace("Record", "Wreck"),
+        "a record of nothing": THROUGHPUT.replace("= 8 kB", "= 0 kB"),
+        "a table: no number": TABLE.replace("1200.5", "     x"),
+        "a table: cut": TABLE.replace("iozone test complete.", ""),
+        "a table: moved": TABLE.replace("     1300 ", " 1300     "),
+        "a table: no figures": TABLE.replace("64     1000     1100     2000     2100", ""),
+        "a table: no row": TABLE.replace("iozone test", "disk full\niozone test"),
+        "a table: no record": TABLE.replace("     64     1000", "      0     1000"),
+        "a report: no test": REPORT.replace("Writer report", "Juggler report"),
+        "a report: too many figures": REPORT.replace("201  301", "201  301 4"),
+        "a report: no title": REPORT.replace('"Writer report"\n', ""),
+    })  # fmt: skip
+
+
+def test_workbooks_of_iozone(imports: Imports) -> None:
+    cells = [(0, 0, "iozone -b x.xls"), (2, 0, "Writer report"), (3, 1, 4), (3, 2, 8.0),
+             (4, 0, 64), (4, 1, 1234.5), (4, 2, 99.0)]  # fmt: skip
+    whole, empty = biff(*cells), biff()
+    imports(
+        "iozone-workbooks",
+        partial(iozone.read, options=Options()),
+        {
+            "two figures": whole,
+            "operations": biff((0, 0, "iozone -a -O -b x.xls"), *cells[1:]),
+            "cut": whole[:-10],
+            "no test": biff((2, 0, "Cook report")),
+            "half a head": empty[:8] + b"\x0a",
+            "no end": empty[:-4],
+            "infinite": biff((0, 0, math.inf)),
+            "a short cell": empty[:8] + struct.pack("<HH6s", 2, 6, b""),
+            "a short label": empty[:8] + struct.pack("<HH8s", 4, 8, b"\0" * 7 + b"\2"),
+        },
+    )
+
+
+def fio_output_job(name: str = "j", **read: Any) -> dict[str, Any]:
+    idle = {"io_bytes": 0, "bw": 0, "iops": 0.0, "runtime": 0}
+    lat = {
+        "min": 100, "max": 900, "mean": 300.0, "N": 4,
+        "percentile": {"50.000000": 257, "99.000000": 900}, "bins": {"100": 1, "129": 2, "258": 1},
+    }  # fmt: skip
+    busy = {"io_bytes": 1, "bw_bytes": 4096000, "bw": 4000, "iops": 1000.0, "runtime": 2000}
+    busy |= {"lat_ns": lat} | read
+    return {"jobname": name, "read": busy, "write": idle, "usr_cpu": 10.0, "sys_cpu": 20.0}
+
+
+def jobs(*each: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"jobs": each, **more})
+
+
+def with_options(global_options: Any = None, **options: str) -> str:
+    more = {"global options": global_options} if global_options else {}
+    return jobs({**fio_output_job("j"), "job options": options}, **more)
+
+
+def report_of(elapsed: int, printed_ms: int, ios: int) -> str:
+    job = fio_output_job("j", total_ios=ios, iops=ios / elapsed)
+    job |= {"elapsed": elapsed, "job_runtime": elapsed * 1000 - 100}
+    stamp = {"timestamp": printed_ms // 1000, "timestamp_ms": printed_ms}
+    return json.dumps({**stamp, "jobs": [job]}, indent=2) + "\n"
+
+
+def pair(first: str, second: str) -> list[tuple[str, str]]:
+    return [("none", first), ("none", second)]
+
+
+def test_fio(imports: Imports) -> None:
+    old = fio_output_job(clat={"mean": 3.5, "max": 9, "N": 2, "percentile": {"99.000000": 8}})
+    del old["read"]["lat_ns"], old["read"]["bw_bytes"]
+    total = {"N": 9, "mean": 5000.0, "max": 9500, "percentile": {"99.000000": 9000}}
+    done = {"50.000000": 3000, "99.000000": 8000}
+    both = fio_output_job()
+    both["read"] |= {"lat_ns": total,
+                     "clat_ns": {"N": 9, "mean": 4.0, "max": 5, "percentile": done}}  # fmt: skip
+    mixed = fio_output_job()
+    latency = {"mean": 9.0, "max": 99, "N": 1, "bins": {"100": 2}}
+    mixed["write"] = {"bw_bytes": 1000, "iops": 5.0, "runtime": 3000, "clat_ns": latency}
+    mixed["job options"] = {"rw": "randrw", "bs": 4096}
+    apart = [report_of(3, 1_000_000 + at, 300) for at in (0, 3200, 9000)]
+    imports("fio", partial(fio.read, options=Options()), {
+        "text before it, and two of a name":
+            "fio: a warning\n" + jobs(*map(fio_output_job, ("a", "a", "b"))),
+        "an old one has microseconds and KiB": jobs(old),
+        "the total latency counts, and completion where there is no other": jobs(both),
+        "reads and writes of one job add up": jobs(mixed),
+        "other numjobs": pair(with_options({"numjobs": "1"}), with_options({"numjobs": "8"})),
+        "a depth and the usual one": pair(with_options(bs="4k"),
+                                          with_options(bs="4k", iodepth="8")),
+        "other seeds are repetitions": pair(with_options(bs="4k", randseed="1"),
+                                            with_options(bs="4k", randseed="2")),
+        "other files": pair(with_options(filename="/dev/a"), with_options(filename="/dev/b")),
+        "a label that it contradicts": with_options({"ioscheduler": "bfq"}),
+        "a label that it does not": [("bfq low", with_options({"ioscheduler": "bfq"}))],
+        "interim reports are no repetitions":
+            "".join(report_of(n, 1_000_000 + 1000 * n, 100 * n) for n in (1, 2, 3)),
+        "separate runs are": "".join("fio: laying out\n" + text for text in apart),
+        "as PowerShell writes it": jobs(fio_output_job()).encode("utf-16"),
+    })  # fmt: skip
+
+
+def test_complaints_about_fio(imports: Imports) -> None:
+    bins = {"mean": 1, "max": 1, "N": 1}
+    changes: list[dict[str, Any]] = [
+        {"iops": "many"}, {"iops": 0.0}, {"iops": -1.0}, {"iops": True}, {"iops": 1e301},
+        {"lat_ns": {**bins, "bins": {"x": 1}}}, {"lat_ns": {**bins, "bins": {"1": 1.5}}},
+    ]  # fmt: skip
+    broken = '{"fio version": "fio-3.33", "jobs": [1, 2, fault, 4], "disk_util": []}'
+    imports("fio-errors", partial(fio.read, options=Options()), {
+        "nothing": "", "cut": 'x\n{"jobs": [', "no list": '{"jobs": 3}',
+        "no name": '{"jobs": [{}]}',
+        "failed": jobs({**fio_output_job(), "error": 5}), "deep": "{" * 100_000,
+        "shown with what is around it": broken, "a client": '{"client_stats":[]}',
+        **{str(change): jobs(fio_output_job(**change)) for change in changes},
+    })  # fmt: skip
+
+
+HDPARM = """
+/dev/sda:
+ Timing cached reads:   25994 MB in  2.00 seconds = 12997.05 MB/sec
+ HDIO_DRIVE_CMD(identify) failed: Inappropriate ioctl for device
+ Timing buffered disk reads: 606 MB in  3.01 seconds = 201.50 MB/sec
+ Timing O_DIRECT disk reads (offset 100 GB): 800 kB in  3.01 seconds = 265.78 kB/sec
+"""
+
+
+def hdparm_of(disk: str, rate: float, size: int = 300) -> str:
+    figures = f"{size} MB in  {size / rate:.2f} seconds = {rate:.2f} MB/sec"
+    cached = " Timing cached reads:   9000 MB in  2.00 seconds = 4500.00 MB/sec"
+    return f"\n/dev/{disk}:\n Timing buffered disk reads: {figures}\n{cached}\n"
+
+
+def test_hdparm(imports: Imports) -> None:
+    line = " Timing buffered disk reads: 606 MB in  {} seconds = {} MB/sec\n"
+    imports(
+        "hdparm",
+        partial(hdparm.read, options=Options()),
+        {
+            "stray lines, and its control": [("none", HDPARM), ("none", HDPARM), ("bfq", HDPARM)],
+            "two disks are two workloads": hdparm_of("sdx", 100) + hdparm_of("sdy", 300) * 2,
+            "a disk per candidate is a note": [(n, hdparm_of(n, 100)) for n in ("sdx", "sdy")],
+            "a rate that its own line contradicts": "/dev/sdx:\n" + line.format("3.00", "999.00"),
+            "the time of a window": line.format("0.50", "0.25"),
+            "no time": line.format("0", "1"),
+            "no rate": line.format("1", "0"),
+            "no figure": " Timing buffered disk reads: soon",
+            "nothing": "\n",
+        },
+    )
+
+
+def test_time(imports: Imports) -> None:
+    """6.95 s, of which 6.78 and 2.92 are of the CPU, in every dialect and twice; then hours."""
+    dialects = [
+        "noise\n\nreal\t0m6.95s\nuser\t0m6.78s\nsys\t0m2.92s\n",
+        "real 6.95\nuser 6.78\nsys 2.92\n",
+        "real\t6.95s\nuser\t6.78s\nsys\t2.92s\ncpu\t139%\n",
+        "tar xf a.tar  6.78s user 2.92s system 139% cpu 6.95 total\n",
+        "\tUser time (seconds): 6.78\n\tSystem time (seconds): 2.92\n"
+        "\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:06.95\n\tMaximum resident: 7\n",
+        "6.78user 2.92system 0:06.95elapsed 139%CPU (0avgtext+0avgdata 2064maxresident)k\n"
+        "0inputs+0outputs (0major+71minor)pagefaults 0swaps\n",
+        "real\t0m 6.95s\nuser\t0m 6.78s\nsys\t0m 2.92s\n",
+        "        6.95 real         6.78 user         2.92 sys\n",
+        "    0m6.95s real     0m6.78s user     0m2.92s system\n",
+        "6.780u 2.920s 0:06.95 139.5%\t0+0k 0+0io 0pf+0w\n",
+        "________\nExecuted in    6.95 secs    fish           external\n"
+        "   usr time    6.78 secs  120.00 micros    6.78 secs\n"
+        "   sys time    2.92 secs   95.00 micros    2.92 secs\n",
+    ]
+    hours = [
+        "real\t1h2m3.500s\nuser\t0m1.5s\nsys\t0m0.25s",
+        "1.50user 0.25system 1:02:03elapsed 0%CPU (0k",
+        "1.500u 0.250s 1:02:03.50 0.0%\t0+0k",
+        "x  1.50s user 0.25s system 0% cpu 1:02:03.50 total",
+        "x  1.0s user 1.0s system 9% cpu 2:03.5 total",
+        "\tUser time (seconds): 1\n\tSystem time (seconds): 1\n"
+        "\tElapsed (wall clock) time (h:mm:ss or m:ss): 1:02:03.5",
+        "real 3723,5\nuser 1,0\nsys 1.0",
+        "Executed in   62.00 mins    fish\n   usr time    1.50 secs 1\n"
+        "   sys time  250.00 millis 1",
+        "real\t2m0.5s\nuser\t0m1s\nsys\t0m1s",
+    ]
+    wrong = [
+        "real\t1h2m3.500s\nuser\t0m1.5s\nsys\t0m.25s", "took 3 seconds\n", "real 1\nuser 1\n",
+        "real soon\n", f"real\t{'9' * 400}m0.5s\nuser\t0m1s\nsys\t0m1s\n", "real 1\nreal 2\n",
+        "real 0\nuser 0\nsys 0\n", "x\nreal 1\nuser 1\n", "nothing\n",
+    ]  # fmt: skip
+    texts: dict[str, str | bytes] = {
+        **{text[:40].__repr__(): text * 2 for text in dialects},
+        **{text[:40].__repr__(): text + "\n" for text in hours},
+        **{text[:40].__repr__(): text for text in wrong},
+        "as PowerShell writes it": "real 6.95\nuser 6.78\nsys 2.92\n".encode("utf-16"),
+    }
+    imports("time", partial(time.read, workload="extract", options=Options()), texts)
+
+
+LOG = """\
+[71725.370000] usb 1-1: new device
+[71725.470964] [Pid: 4129], CPUburst: 100214270, rt_priority:10
+[71725.571000] [Pid: 4130], CPUBurst: 100036000, rt_priority:10
+Nov 21 host kernel: [71725.671000] [Pid: 4129], CPUBurst: 100000000, rt_priority:10
+"""
+
+
+def test_bursts_of_a_patched_kernels_log(imports: Imports) -> None:
+    imports("dmesg", partial(dmesg.read, options=Options()), {
+        "added up per process": [("100 ms", LOG)],
+        "a log that lost lines":
+            LOG + "[71735.671000] [Pid: 4129], CPUBurst: 100000000, rt_priority:10\n",
+        "without times there is no timeline": "[Pid: 7], CPUBurst: 5, rt_priority:0\n",
+        "no process": "[1.0] [Pid: x], CPUBurst: 5, rt_priority:1\n",
+        "half a line": "fine\n[1.0] [Pid: 3], CPUBurst: 5\n",
+        "nothing": "", "no burst": "nothing here\n",
+    })  # fmt: skip
