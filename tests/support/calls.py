@@ -78,15 +78,20 @@ def refused(function: Callable[..., Any], *values: Any, **named: Any) -> tuple[s
     return str(raised.value), raised.value.hint
 
 
-def refusals(function: Callable[..., Any], cases: Iterable[tuple[Any, ...]]) -> str:
-    """What a call says of each of these arguments, with its hint: the text of a golden file."""
+def refusals(
+    function: Callable[..., Any], cases: Iterable[tuple[Any, ...]], place: str = ""
+) -> str:
+    """What a call says of each of these arguments, with its hint: the text of a golden file. The
+    directory `place` of a test is left out.
+    """
     parts = []
     for case in cases:
         message, hint = refused(function, *case)
         assert hint, message
-        lines = (", ".join(map(brief, case)), f"  {message}", f"  hint: {hint}")
+        lines = [", ".join(map(brief, case)), f"  {message}", f"  hint: {hint}", ""]
+        lines = [line.replace(place, "") for line in lines] if place else lines
         # A list of all that is known is not frozen here.
-        parts += [line if len(line) <= 100 else f"{line[:100]}…" for line in (*lines, "")]
+        parts += [line if len(line) <= 100 else f"{line[:100]}…" for line in lines]
     return "\n".join(parts)
 
 

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import COMMANDS, PARENT, typed
+from golden import Golden
 
 from schedlab.app import options
 from schedlab.cli import cli
@@ -15,12 +16,6 @@ from schedlab.cli.options import typed_options
 from schedlab.design.io_families import FAMILIES
 from schedlab.errors import HostError, SpecError
 from schedlab.host.queues import queues_below
-
-FILE_TESTS = "omit it; it works only with --workloads file-tests"
-BUILT_IN = "omit it; it works only with built-in workloads"
-COMMAND = "omit it; it works only with a COMMAND"
-WORKLOADS, OWN = "with these workloads", "with a COMMAND"
-CPU_TIMED = "omit it; it works only with --workloads groups, mixed or wakeup"
 
 
 def refused(words: str) -> tuple[str, str]:
@@ -32,68 +27,35 @@ def refused(words: str) -> tuple[str, str]:
     return str(raised.value), raised.value.hint
 
 
-@pytest.mark.parametrize("command", ["compare", "tune", "io sweep", "lab run block-size"])
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        ("--switch sda", "--directory"),
-        ("--directory . --fs xfs", "--scratch or --model"),
-        ("--directory . --rotational 1", "--scratch, --model or --device"),
-        ("--directory . --scratch-directory /x", "--scratch"),
-        ("--model disk7200 --scratch-directory /x", "--scratch"),
-        ("--model disk7200 --scratch 1G --switch sda", "--directory"),
-        ("--allow-unknown-data", "--destroy-data"),
-        ("--device /dev/x --allow-unknown-data", "--destroy-data"),
-        ("--device /dev/x --size 1G", "--directory or --model"),
-        ("--read-only", "--device"),
-        ("--destroy-data /dev/x", "--device"),
-    ],
-)
-def test_target_options_that_the_target_ignores_are_refused(
-    command: str, words: str, hint: str
+ON_TARGETS = [
+    f"{command} {words}"
+    for command in ("compare", "tune", "io sweep", "lab run block-size")
+    for words in (
+        "--switch sda", "--directory . --fs xfs", "--directory . --rotational 1",
+        "--directory . --scratch-directory /x", "--model disk7200 --scratch-directory /x",
+        "--model disk7200 --scratch 1G --switch sda", "--allow-unknown-data",
+        "--device /dev/x --allow-unknown-data", "--device /dev/x --size 1G", "--read-only",
+        "--destroy-data /dev/x",
+    )
+]  # fmt: skip
+OF_WORK = [
+    "compare --size 3G", "compare --scratch 1G --size 3G", "compare --depth 3",
+    "compare --workloads readers --workers 3", "compare --buffered", "compare --records 4k",
+    "compare --workloads readers --tests read", "tune --depth 3", "compare --buffered -- true",
+    "tune --fio job --records 4k", "compare --program ls", "compare --archive-size 9M",
+    "compare --explain -- true", "compare --explain --fio job", "compare --rehearse",
+    "tune --rehearse", "cpu compare --seconds 3 -- true",
+    "cpu compare --workloads pipe --seconds 3", "cpu compare --directory .",
+    "cpu compare --explain -- true",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "lines"), [("targets", ON_TARGETS), ("work", OF_WORK)])
+def test_options_that_would_change_nothing_are_refused(
+    name: str, lines: list[str], golden: Golden
 ) -> None:
-    option = words[words.rindex("--") + 2 :].partition(" ")[0]
-    assert refused(f"{command} {words}") == (
-        f"--{option} would change nothing on this target", f"omit it; it works only with {hint}"
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("words", ["", "--scratch 1G "])
-def test_the_size_of_a_temporary_device_is_that_of_scratch(words: str) -> None:
-    assert refused(f"compare {words}--size 3G") == (
-        "--size would change nothing on a temporary device", "use --scratch SIZE"
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("words", "option", "where", "hint"),
-    [
-        ("compare --depth 3", "--depth", WORKLOADS, FILE_TESTS),
-        ("compare --workloads readers --workers 3", "--workers", WORKLOADS, FILE_TESTS),
-        ("compare --buffered", "--buffered", WORKLOADS, FILE_TESTS),
-        ("compare --records 4k", "--records", WORKLOADS, FILE_TESTS),
-        ("compare --workloads readers --tests read", "--tests", WORKLOADS, FILE_TESTS),
-        ("tune --depth 3", "--depth", WORKLOADS, FILE_TESTS),
-        ("compare --buffered -- true", "--buffered", OWN, FILE_TESTS),
-        ("tune --fio job --records 4k", "--records", OWN, FILE_TESTS),
-        ("compare --program ls", "--program", WORKLOADS,
-         "omit it; it works only with --workloads startup"),
-        ("compare --archive-size 9M", "--archive-size", WORKLOADS,
-         "omit it; it works only with --workloads extraction"),
-        ("compare --explain -- true", "--explain", OWN, BUILT_IN),
-        ("compare --explain --fio job", "--explain", OWN, BUILT_IN),
-        ("compare --rehearse", "--rehearse", WORKLOADS, COMMAND),
-        ("tune --rehearse", "--rehearse", WORKLOADS, COMMAND),
-        ("cpu compare --seconds 3 -- true", "--seconds", OWN, CPU_TIMED),
-        ("cpu compare --workloads pipe --seconds 3", "--seconds", WORKLOADS, CPU_TIMED),
-        ("cpu compare --directory .", "--directory", WORKLOADS, COMMAND),
-        ("cpu compare --explain -- true", "--explain", OWN, BUILT_IN),
-    ],
-)  # fmt: skip
-def test_options_that_the_work_ignores_are_refused(
-    words: str, option: str, where: str, hint: str
-) -> None:
-    assert refused(words) == (f"{option} would change nothing {where}", hint)
+    told = ("{}\n  {}\n  hint: {}\n".format(words, *refused(words)) for words in lines)
+    golden(f"refusals/unheeded-{name}.txt", "\n".join(told))
 
 
 @pytest.mark.parametrize(

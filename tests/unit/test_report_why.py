@@ -8,9 +8,10 @@ from typing import Any
 import answers
 import pytest
 import reports
+from golden import Golden
 
 from schedlab.report.shares import share_lines
-from schedlab.report.texts import Texts
+from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.report.why import explained, lines
 from schedlab.spec import Explanation, explanations
@@ -44,103 +45,46 @@ def waiting(tag: float, scheduler: float, device: float, depth: float = 2, **mor
     return Explanation("readers", tag * 1e-6, scheduler * 1e-6, device * 1e-6, depth, **more)
 
 
-def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
-    lines = sentences(none=waiting(0, 0, 4000, 88), kyber=waiting(0, 100, 3900, 88))
-    assert lines == [
-        "With none and kyber, 99 % of the waiting of the readers was inside the device, behind 88 "
-        "requests: no scheduler can reorder those. Fewer requests in flight would help."
-    ]
+CASES: dict[str, dict[str, Any]] = {
+    "behind others": {"none": waiting(0, 0, 4000, 88), "kyber": waiting(0, 100, 3900, 88)},
+    "the fast one is not": {"none": waiting(2500, 0, 3700, 110), "bfq": waiting(5, 20, 281, 110)},
+    "nothing to wait for": {"none": waiting(0, 0, 100, 1), "bfq": waiting(0, 5, 95, 1)},
+    "a full queue": {"none": waiting(3000, 0, 3000), "bfq": waiting(1000, 1000, 3000)},
+    "a limit": {"none": waiting(3000, 0, 3000, has_limits=True), "bfq": waiting(1, 1, 5000)},
+    "outside": {"none": waiting(0, 0, 600, outside_s=400e-6), "bfq": waiting(0, 0, 990)},
+    "outside, io_uring": {"engine": "io_uring", "none": waiting(0, 0, 600, outside_s=400e-6)},
+    "several requests": {
+        "none": waiting(0, 0, 100, requests_per_operation=4.0),
+        "bfq": waiting(0, 0, 100, requests_per_operation=3.5),
+    },
+    "held back": {
+        "none": waiting(0, 0, 400), "kyber": waiting(0, 900, 400), "bfq": waiting(0, 500, 400),
+    },
+    "the fast one does not wait": {"none": waiting(400, 0, 400), "bfq": waiting(0, 60, 90)},
+    "what fell": {"none": waiting(440, 0, 3825, 88), "bfq": waiting(1, 14, 165, 68)},
+    "a raised weight": {
+        "none": waiting(440, 0, 3825, 88),
+        "bfq": waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6),
+    },
+    "nothing stands out": {"none": waiting(20, 20, 60), "bfq": waiting(20, 20, 61)},
+    "alike": {"none": waiting(20, 20, 60), "bfq": waiting(20, 20, 3000)},
+    "unlike": {"none": waiting(20, 20, 60), "bfq": waiting(20, 20, 3000), "scored": {"bfq": 90e-6}},
+    "20 of 2000 lost": {
+        "none": waiting(20, 20, 60, requests=990, lost=20),
+        "bfq": waiting(20, 20, 61, requests=990),
+    },
+    "9 of 2000 lost": {
+        "none": waiting(20, 20, 60, requests=990, lost=9),
+        "bfq": waiting(20, 20, 61, requests=990),
+    },
+}  # fmt: skip
 
 
-def test_the_fast_one_is_not_reported_out_of_reach() -> None:
-    lines = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
-    assert not any("no scheduler" in line for line in lines)
-    assert lines[0].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
-
-
-def test_a_device_with_nothing_to_wait_for_is_the_wait_itself() -> None:
-    (line,) = sentences(none=waiting(0, 0, 100, 1), bfq=waiting(0, 5, 95, 1))
-    assert "was the device itself" in line
-
-
-def test_a_full_queue_is_named_with_its_time() -> None:
-    (line,) = sentences(none=waiting(3000, 0, 3000), bfq=waiting(1000, 1000, 3000))[:1]
-    assert line == (
-        "For a free tag, the readers waited 3.0 ms of 6.0 ms with none: the queue was full before "
-        "a scheduler could choose."
-    )
-
-
-def test_a_limit_is_not_called_a_full_queue() -> None:
-    lines = sentences(none=waiting(3000, 0, 3000, has_limits=True), bfq=waiting(1, 1, 5000))
-    assert any("io.max" in line for line in lines)
-    assert not any("the queue was full" in line for line in lines)
-
-
-def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
-    lines = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
-    assert lines[1] == ("Outside the block layer, the readers waited 400 µs of 1.0 ms with none.")
-    lines = sentences(engine="io_uring", none=waiting(0, 0, 600, outside_s=400e-6))
-    assert any("io_uring tries again later" in line for line in lines)
-
-
-def test_operations_of_several_requests_are_reported() -> None:
-    lines = sentences(
-        none=waiting(0, 0, 100, requests_per_operation=4.0),
-        bfq=waiting(0, 0, 100, requests_per_operation=3.5),
-    )
-    assert lines[-1].startswith("An operation of the readers was 3.5 to 4.0 requests")
-
-
-def test_a_scheduler_that_holds_back_is_named() -> None:
-    lines = sentences(none=waiting(0, 0, 400), kyber=waiting(0, 900, 400), bfq=waiting(0, 500, 400))
-    assert lines == [
-        "In the scheduler, while it served others, the readers waited 900 µs of 1.3 ms with kyber "
-        "and 500 µs of 900 µs with bfq."
-    ]
-
-
-def test_the_fast_one_is_not_reported_as_waiting() -> None:
-    lines = sentences(none=waiting(400, 0, 400), bfq=waiting(0, 60, 90))
-    assert not any("In the scheduler" in line for line in lines)
-
-
-def test_what_fell_is_named_with_both_figures() -> None:
-    lines = sentences(none=waiting(440, 0, 3825, 88), bfq=waiting(1, 14, 165, 68))
-    assert lines[0] == (
-        "With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait in the device "
-        "fell from 3.8 ms to 165 µs."
-    )
-
-
-def test_a_weight_that_bfq_raised_for_a_while_is_reported() -> None:
-    bfq = waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6)
-    lines = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
-    assert lines[1] == (
-        "bfq served the readers first, with 30× their weight, for 700 ms; after 61 MB it stopped."
-    )
-
-
-@pytest.mark.parametrize("lang", ["en", "ko", "ru"])
-def test_where_nothing_stands_out_nothing_is_claimed(lang: str) -> None:
-    lines = sentences(lang, none=waiting(20, 20, 60), bfq=waiting(20, 20, 61))
-    assert lines == [Texts(lang)("why.unknown")]
-
-
-def test_an_extra_run_that_was_unlike_the_scored_ones_is_said() -> None:
-    none, bfq = waiting(20, 20, 60), waiting(20, 20, 3000)
-    lines = sentences(none=none, bfq=bfq, scored={"bfq": 90e-6})
-    assert lines[-1].startswith(
-        "With bfq this extra run was unlike the scored ones: 3.0 ms instead of 90 µs"
-    )
-    assert not any("unlike" in line for line in sentences(none=none, bfq=bfq))
-
-
-def test_lost_events_are_reported() -> None:
-    none, bfq = waiting(20, 20, 60, requests=990, lost=20), waiting(20, 20, 61, requests=990)
-    assert sentences(none=none, bfq=bfq)[-1] == "The captures missed 1 % of the events."
-    few = replace(none, lost=9)
-    assert not any("missed" in line for line in sentences(none=few, bfq=bfq))
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_reasons(lang: str, golden: Golden) -> None:
+    """Nothing is claimed of the fast ones, of a limit, nor where nothing stands out."""
+    shown = ("\n".join([f"== {title}", *sentences(lang, **case)]) for title, case in CASES.items())
+    golden(f"why.{lang}.txt", "\n\n".join(shown))
 
 
 def part(count: int, sum_ns: int) -> dict[str, Any]:

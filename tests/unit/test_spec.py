@@ -160,71 +160,46 @@ def test_a_missing_key_and_a_table_that_is_none_are_named() -> None:
     assert caught.value.hint == "expected a table"
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "value"),
-    [
-        (parse_size, "512", 512), (parse_size, "64k", 65536), (parse_size, "1.5M", 3 << 19),
-        (parse_size, " 2 GiB", 2 << 30), (parse_size, "1tb", 1 << 40),
-        (parse_duration, "7", 7.0), (parse_duration, "5us", 5e-6),
-        (parse_duration, "500ms", 0.5), (parse_duration, "1.5 s", 1.5),
-        (parse_duration, "2m", 120.0), (parse_duration, "2min", 120.0),
-        (parse_duration, "1h", 3600.0),
-        (parse_share, "2%", 0.02), (parse_share, "0.5", 0.5), (parse_share, "99.9 %", 0.999),
+# What reads or writes a quantity, and what it is given.
+QUANTITIES: dict[Callable[..., Any], list[tuple[Any, ...]]] = {
+    parse_size: [
+        *((text,) for text in ("512", "64k", "1.5M", " 2 GiB", "1tb")),
+        *((wrong,) for wrong in ("", "0", "-1k", "1x", "k", "1.k")),
     ],
-)  # fmt: skip
-def test_quantities_are_read_as_people_write_them(
-    read: Callable[[str], float], text: str, value: float
-) -> None:
-    assert read(text) == pytest.approx(value, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("read", "words"),
-    [
-        (parse_size, ["", "0", "-1k", "1x", "k", "1.k"]),
-        (parse_duration, ["", "0", "0s", "-1s", "1d", "s"]),
-        (parse_share, ["", "0", "0%", "1", "100%", "2", "-1%", "x"]),
+    parse_duration: [
+        *((text,) for text in ("7", "5us", "500ms", "1.5 s", "2m", "2min", "1h")),
+        *((wrong,) for wrong in ("", "0", "0s", "-1s", "1d", "s")),
     ],
-)
-def test_what_is_no_quantity_is_refused_with_an_example(
-    read: Callable[[str], float], words: list[str]
-) -> None:
-    for word in words:
-        with pytest.raises(SpecError, match="is not a") as caught:
-            read(word)
-        assert "for example" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("size_bytes", "1k", 1024), ("record_bytes", ["4k", 7], [4096, 7]), ("slice_ms", "2s", 2e3),
-        ("seconds", "1m", 60.0), ("ramp_seconds", "1m", 60.0), ("budget_s", "1m", 60.0),
-        ("seconds", 3, 3), ("names", ["1k"], ["1k"]), ("size", "1k", "1k"), ("bytes", "1k", "1k"),
+    parse_share: [
+        *((text,) for text in ("2%", "0.5", "99.9 %")),
+        *((wrong,) for wrong in ("", "0", "0%", "1", "100%", "2", "-1%", "x")),
     ],
-)  # fmt: skip
-def test_a_key_that_ends_in_its_unit_takes_text(key: str, value: object, expected: object) -> None:
-    assert parse_quantity(key, value) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (size_text(0), "0 B"), (size_text(1023), "1023 B"), (size_text(1024), "1 KiB"),
-        (size_text(1536), "1536 B"), (size_text(3 << 19), "1536 KiB"),
-        (size_text(5 << 20), "5 MiB"),
-        (size_text(1 << 30), "1 GiB"), (size_text(1 << 29), "512 MiB"),
-        (size_text((1 << 30) + (1 << 20)), "1025 MiB"),
-        (size_text(502_500_000 << 10), "479.2 GiB"), (size_text(1_000_000), "1000000 B"),
-        (counted(1, "process"), "1 process"), (counted(2, "process"), "2 processes"),
-        (counted(0, "seed"), "0 seeds"), (counted(31, "CPU"), "31 CPUs"),
-        (duration_text(45.4), "45 s"), (duration_text(99.4), "99 s"), (duration_text(100), "2 min"),
-        (duration_text(119 * 60), "119 min"), (duration_text(120 * 60), "2 h 0 min"),
-        (duration_text(7500), "2 h 5 min"), (duration_text(100 * 3600), "100 h 0 min"),
+    size_text: [
+        (size,) for size in (0, 1023, 1024, 1536, 3 << 19, 5 << 20, 1 << 30, 1 << 29,
+                             (1 << 30) + (1 << 20), 502_500_000 << 10, 1_000_000)
     ],
-)  # fmt: skip
-def test_quantities_are_written_in_their_largest_unit(text: str, expected: str) -> None:
-    assert text == expected
+    counted: [(1, "process"), (2, "process"), (0, "seed"), (31, "CPU")],
+    duration_text: [(s,) for s in (45.4, 99.4, 100, 119 * 60, 120 * 60, 7500, 100 * 3600)],
+    parse_quantity: [
+        ("size_bytes", "1k"), ("record_bytes", ["4k", 7]), ("slice_ms", "2s"), ("seconds", "1m"),
+        ("ramp_seconds", "1m"), ("budget_s", "1m"), ("seconds", 3), ("names", ["1k"]),
+        ("size", "1k"), ("bytes", "1k"),
+    ],
+}  # fmt: skip
+
+
+def test_quantities_are_read_and_written_as_people_do(golden: Golden) -> None:
+    def made(function: Callable[..., Any], values: tuple[Any, ...]) -> str:
+        try:
+            result = function(*values)
+        except SpecError as error:
+            return f"{error} ({error.hint})"
+        return f"{result:.12g}" if isinstance(result, float) else repr(result)
+
+    golden("quantities.txt", "\n".join(
+        f"{function.__name__}{values}: {made(function, values)}"
+        for function, cases in QUANTITIES.items() for values in cases
+    ))  # fmt: skip
 
 
 def test_a_file_up_to_the_limit_is_read_and_a_larger_one_refused(tmp_path: Path) -> None:
