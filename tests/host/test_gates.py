@@ -132,6 +132,23 @@ def test_stolen_time_is_found(quiet):
     assert gates.neighbour_findings(before, two_ticks) == ()
 
 
+def test_stolen_time_is_a_share_of_all_cpus_and_of_the_window(quiet):
+    share_s = gates.STEAL_SHARE * 10 * (os.cpu_count() or 1)
+    assert share_s > gates.STEAL_FLOOR_S
+    for factor, found in ((0.9, []), (1.1, ["steal"])):
+        after = dataclasses.replace(
+            quiet, at_s=quiet.at_s + 10, stolen_s=quiet.stolen_s + factor * share_s
+        )
+        assert names(gates.neighbour_findings(quiet, after)) == found
+
+
+def test_pages_that_were_swapped_either_way_are_counted(tmp_path, monkeypatch):
+    (tmp_path / "vmstat").write_text("pswpin 3\npswpout 40\n", encoding="ascii")
+    (tmp_path / "stat").write_text(STAT, encoding="ascii")
+    monkeypatch.setattr(gates, "PROC", tmp_path)
+    assert gates.snapshot(None).swapped_pages == 43
+
+
 def test_swap_errors_and_bytes(quiet):
     findings = gates.findings(quiet, later(quiet, swapped_pages=quiet.swapped_pages + 1), None)
     assert names(findings) == ["swap"]

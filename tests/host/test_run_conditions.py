@@ -1,5 +1,6 @@
 """The conditions of a run: each of these tests fails on a wrong line that no figure would show."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from test_true_experiments import BFQ, NONE, bfq_is_there, opened
 
 from schedlab.errors import GateError
 from schedlab.host.control import Control
+from schedlab.kinds.random_reads import RandomReads
 from schedlab.run import gates
 from schedlab.spec import Workload
 
@@ -81,3 +83,39 @@ def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none
     assert measured[-len(runs) :] == [each.candidate for each in runs]
     assert {NONE.label, BFQ.label} <= set(measured)
     assert len({name for phase, name in lines if phase == "prepared"}) == 1
+
+
+def test_a_run_of_ours_is_under_the_scheduler_of_its_cell_and_all_of_it_is_accounted_for(
+    settled, monkeypatch
+):
+    """Another program that switches during the run, and bytes that the device did not see."""
+    measure = RandomReads.measure
+    active = []
+
+    def under(after):
+        def measured(self, target, label, seed):
+            file = Path(f"/sys/block/{target.device}/queue/scheduler")
+            active.append(file.read_text().partition("[")[2].partition("]")[0])
+            return after(file, measure(self, target, label, seed))
+
+        return measured
+
+    def switched(file, outcome):
+        file.write_text("mq-deadline" if active[-1] != "mq-deadline" else "none")
+        return outcome
+
+    def claimed(file, outcome):
+        read, written = outcome.properties["claimed_bytes"]
+        facts = {**outcome.properties, "claimed_bytes": [2 * read + (64 << 20), written]}
+        return dataclasses.replace(outcome, properties=facts)
+
+    with opened(DIRECT) as run:
+        bfq_is_there()
+        for change, gate in ((lambda file, outcome: outcome, ""), (switched, "knob-changed"),
+                             (claimed, "device-bytes")):  # fmt: skip
+            monkeypatch.setattr(RandomReads, "measure", under(change))
+            for candidate in (BFQ, NONE):
+                outcome = run(DIRECT, candidate)
+                assert active[-1] == candidate.label
+                found = {each.gate for each in outcome.gates} - {"unsettled"}
+                assert found == ({gate} if gate else set())
