@@ -1,9 +1,11 @@
 """Each gate with the disturbance that it is for; dropping the gate fails its test."""
 
 import dataclasses
+import mmap
 import os
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.host import owned
-from schedlab.run import gates
+from schedlab.run import drain, gates
 
 # Uses that many seconds of CPU time.
 BUSY = "import time\nwhile time.process_time() < {}: pass"
@@ -243,3 +245,26 @@ def test_requests_in_flight_keep_it_from_settling(tmp_path, monkeypatch):
     assert time.monotonic() - began >= 0.2
     assert finding
     assert "sdx has 0 + 2 requests in flight" in finding.detail
+
+
+def test_a_queue_is_silent_only_after_its_last_write(loop: str) -> None:
+    handle, page = os.open(loop, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 4096)
+    written: list[float] = []
+
+    def write() -> None:
+        for _ in range(20):
+            os.pwritev(handle, [page], 0)
+            written.append(time.monotonic())
+            time.sleep(drain.QUIET_S / 6)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert owned.wait_until(lambda: bool(written), 20)
+    took_s = drain.drain(Path(loop), [Path(loop).name], 60.0)
+    returned = time.monotonic()
+    writer.join()
+    os.close(handle)
+    # One write may come between the last look and the return.
+    *_, before, last = [0.0, *(at for at in written if at < returned)]
+    assert max(returned - last, last - before) >= drain.QUIET_S * 0.9
+    assert took_s >= drain.QUIET_S

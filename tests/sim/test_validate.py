@@ -74,6 +74,24 @@ def test_no_measured_response_is_refused(tmp_path: Path) -> None:
     assert "disksim-validate" in str(caught.value.hint)
 
 
+def test_volumes_of_a_trace_are_chosen_as_the_error_says(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    lines = (f"128166372003061629,usr,{disk},Read,{disk * 8192},4096,4000" for disk in (0, 1, 0))
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(SpecError, match=r"2 volumes, usr\.0, usr\.1") as caught:
+        validated("disk7200", f"{path}:msr")
+    assert "--volumes select=" in caught.value.hint
+    assert (
+        validated("disk7200", f"{path}:msr", "--volumes", "select=usr.0")["parts"]["all"][
+            "requests"
+        ]
+        == 2
+    )
+    assert (
+        validated("disk7200", f"{path}:msr", "--volumes", "region")["parts"]["all"]["requests"] == 3
+    )
+
+
 def test_fail_above_exits_1_and_out_holds_the_page(tmp_path: Path) -> None:
     arguments = [
         small_disk(tmp_path),

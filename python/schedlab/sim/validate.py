@@ -191,6 +191,7 @@ def simulation_of(
     requests: int | None,
     *,
     arrivals: str = "trace",
+    volumes: str | None = None,
     closed: bool = False,
     event: str = "complete",
     skip_bad_lines: bool = False,
@@ -198,7 +199,9 @@ def simulation_of(
     """The simulation of a measured trace. A disksim-validate trace is a closed loop: each request
     follows the simulated completion before it, unless `arrivals` are those `measured`.
     """
-    replay = replay_of(trace, event=event, skip_bad_lines=skip_bad_lines)
+    replay = replay_of(
+        trace, volumes=volumes or "refuse", event=event, skip_bad_lines=skip_bad_lines
+    )
     form = replay.format or trace_format(replay.path)
     think = closed or (form == "disksim-validate" and arrivals == "trace")
     if closed and arrivals == "measured":

@@ -20,9 +20,12 @@ AT_LEAST_1 = click.IntRange(min=1)
 set_option = click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key."
 )
+volumes_option = click.option(
+    "--volumes", help="Of a trace: refuse (several), region, select=ID,….  [refuse]"
+)
 _trace_options = together(
     click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload."),
-    click.option("--volumes", help="Of a trace: refuse (several), region, select=ID,….  [refuse]"),
+    volumes_option,
     click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
                  help="Of a trace: what to do with addresses beyond the device.  [refuse]"),
     click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),

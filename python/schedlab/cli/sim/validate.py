@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from schedlab.cli.options import PATH, json_option
-from schedlab.cli.sim.options import set_option, show
+from schedlab.cli.sim.options import set_option, show, volumes_option
 from schedlab.cli.types import Percent
 
 
@@ -20,6 +20,7 @@ from schedlab.cli.types import Percent
 @click.option("--arrivals", type=click.Choice(["trace", "measured"]), default="trace",
               help="measured: use the measured times, also for a disksim-validate trace.",
 )  # fmt: skip
+@volumes_option
 @click.option("--closed", is_flag=True, help="Keep the measured think times, not the arrivals.")
 @click.option("--requests", type=click.IntRange(min=1), help="At most this number.")
 @click.option("--event", type=click.Choice(["queue", "dispatch", "complete"]), default="complete")
