@@ -247,11 +247,11 @@ def test_requests_in_flight_keep_it_from_settling(tmp_path, monkeypatch):
     assert "sdx has 0 + 2 requests in flight" in finding.detail
 
 
-def test_a_queue_is_silent_only_after_its_last_write(loop: str) -> None:
+def test_a_queue_is_silent_only_after_its_last_write(loop):
     handle, page = os.open(loop, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 4096)
-    written: list[float] = []
+    written = []
 
-    def write() -> None:
+    def write():
         for _ in range(20):
             os.pwritev(handle, [page], 0)
             written.append(time.monotonic())
