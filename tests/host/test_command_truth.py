@@ -175,7 +175,6 @@ def test_what_a_command_finds_in_the_cache_it_does_not_read(tmp_path, filesystem
     assert checks == [("ok", [])] * 2
 
 
-@pytest.mark.machine
 @pytest.mark.alone
 @pytest.mark.parametrize(("cache", "repeated"), [("warm", ["not-warm"]), ("cold", [])])
 def test_a_warm_run_is_repeated_when_the_cache_is_dropped_meanwhile(tmp_path, cache, repeated):
