@@ -82,15 +82,15 @@ DEVICE_TESTS = {
     ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),
     "app": (
-        ("appl* undo watch set_scheduler", "tests/host/test_apply.py tests/host/test_apply_l*.py"),
-        ("tune*", "tests/e2e/test_tune_device.py"),
+        ("emulated_devices", "tests/host/test_emulated_runs.py"),
+        ("recovering", "tests/host/test_recover.py"),
+        ("apply/*", "tests/host/test_apply.py tests/host/test_apply_l*.py"),
+        ("tune/*", "tests/e2e/test_tune_device.py"),
         ("cpu_comparison", "tests/host/test_cpu_policies.py"),
         ("quanta switch_cost", "tests/host/test_cpu_sweep.py"),
         ("count", "tests/host/test_cpu_run.py"),
-        ("trace_command", "tests/host/test_burst_capture.py"),
-        ("trace_io", "tests/host/test_block_capture.py"),
-        ("emulated_devices", "tests/host/test_emulated_runs.py"),
-        ("recovering", "tests/host/test_recover.py"),
+        ("trace/command", "tests/host/test_burst_capture.py"),
+        ("trace/block_io", "tests/host/test_block_capture.py"),
         ("own_work extraction", "tests/host/test_commands.py tests/host/test_kinds.py"),
         ("*", "tests/e2e/test_io_run.py tests/e2e/test_compare.py"),
     ),
@@ -177,8 +177,10 @@ def by_tests(room: str, jobs: dict[str, str]) -> dict[str, list[str]]:
     """Tests on devices -> the jobs that they may notice."""
     groups: dict[str, list[str]] = {}
     for job, path in jobs.items():
+        module = path.removeprefix(f"python/schedlab/{room}/").removesuffix(".py")
+        names = (module, Path(module).name)
         for modules, tests in DEVICE_TESTS.get(room, ()):
-            if any(fnmatch(Path(path).stem, module) for module in modules.split()):
+            if any(fnmatch(name, each) for each in modules.split() for name in names):
                 groups.setdefault(tests, []).append(job)
                 break
     return groups
