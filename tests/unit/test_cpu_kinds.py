@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, WorkloadKind, latency, typed
+from schedlab.kinds import KINDS, WorkloadKind, typed
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_fork_storm import ForkStorm
@@ -19,7 +19,7 @@ from schedlab.kinds.cpu_mixed import MixedWork
 from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.resolved import Outcome
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
-from schedlab.spec import GateFinding, Workload
+from schedlab.spec import GateFinding, Workload, latency
 
 MIXES: tuple[type[CpuMixKind], ...] = (Wakeup, MixedWork, Messaging, Pipe, ForkStorm, Groups)
 WINDOW_S = 2.5

@@ -11,7 +11,7 @@ from golden import Golden
 
 from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
-from schedlab.kinds import KINDS, latency, typed
+from schedlab.kinds import KINDS, typed
 from schedlab.kinds.command import Command
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
@@ -19,7 +19,7 @@ from schedlab.run import gates
 from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded, with_times
 from schedlab.run.explain import worth_explaining
-from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload
+from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, latency
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 

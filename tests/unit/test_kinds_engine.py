@@ -12,7 +12,6 @@ from load_engine import BINS, IN_ORDER, MIB, READ, TARGET, Engine, group, proces
 
 from schedlab import _core
 from schedlab.errors import HostError, Interrupted, SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     Actors,
     actor,
@@ -35,6 +34,7 @@ from schedlab.kinds.engine import (
     watching_jobs,
 )
 from schedlab.kinds.readers_together import jain
+from schedlab.spec import latency
 
 
 def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough() -> None:

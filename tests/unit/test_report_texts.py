@@ -26,8 +26,9 @@ from schedlab.report.texts import (
     percent_decimals,
     plural_form,
 )
-from schedlab.report.view import flatten, percentiles, record_bytes, size_text
+from schedlab.report.view import flatten, percentiles, record_bytes
 from schedlab.spec import METRICS, Metric
+from schedlab.spec.quantities import size_text
 
 EN, KO, RU = (Texts(language) for language in LANGUAGES)
 # Upper ends 1, 2, 4 and 8 µs; 12,000 requests, so that 99.9 % still have 12 beyond them.

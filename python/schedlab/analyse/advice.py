@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from schedlab.analyse.choice import ENDS, UNBOUNDED
-from schedlab.analyse.losses import Pairs, t_quantile, upper
+from schedlab.analyse.losses import Pairs, upper
+from schedlab.analyse.quantiles import t_quantile
 from schedlab.spec.answer import Advice
 
 #: Bounds that are worth measuring for, as shares, beside the margin.

@@ -67,7 +67,7 @@ def aa_interval(arms: Floats, aa_baseline: int | None, alpha: float) -> AaInterv
         return None
     difference = arms[:, -1] - arms[:, aa_baseline]
     spread = float(difference.std(ddof=1))
-    half = float(t_quantile(alpha, len(arms) - 1)) * spread / math.sqrt(len(arms))
+    half = float(t_quantile(alpha / 2, len(arms) - 1)) * spread / math.sqrt(len(arms))
     return AaInterval(float(difference.mean()), half)
 
 

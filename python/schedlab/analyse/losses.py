@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
 
-from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.rows import Booleans, RowData
 
 ALPHA = 0.05
@@ -44,15 +43,6 @@ def lower(look: float, k: int, rows: int) -> Levels:
     """For bounds from below: each candidate on each row."""
     rows = max(rows, 1)
     return Levels(look * ALPHA / (2 * max(k - 1, 1) * rows), look * ALPHA / (4 * rows))
-
-
-def t_quantile(level: float, freedom: Floats | float) -> Floats:
-    """One-sided Student quantile; infinite without a degree of freedom."""
-    nu = np.asarray(freedom, dtype=np.float64)
-    if nu.size > 1 and (nu == nu.flat[0]).all():
-        return np.full(nu.shape, t_quantile(level, float(nu.flat[0])))
-    with np.errstate(invalid="ignore"):
-        return np.where(nu > 0, -stdtrit(np.where(nu > 0, nu, 1.0), level), np.inf)
 
 
 @dataclass(frozen=True)

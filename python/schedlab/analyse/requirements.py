@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schedlab.analyse.losses import t_quantile
+from schedlab.analyse.quantiles import t_quantile
 from schedlab.analyse.rows import RowData
 from schedlab.spec import Require
 from schedlab.spec.answer import Met, Requirement, Row

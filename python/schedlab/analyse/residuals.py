@@ -47,7 +47,7 @@ def outliers(fit: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     with np.errstate(invalid="ignore", divide="ignore"):
         others = np.maximum(total - e**2 / free, 0) / (fit.freedom - 1)
         t = np.abs(e) / np.sqrt(others * free)
-    limit = t_quantile(LEVEL / (n * a), fit.freedom - 1)
+    limit = t_quantile(LEVEL / (n * a) / 2, fit.freedom - 1)
     wild = (t > limit) & (np.abs(e) / free > OUTLIER_FACTOR)
     return tuple(Outlier(i, j, float(e[i, j] / free[j])) for i, j in np.argwhere(wild).tolist())
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlab.spec import GateFinding
+from schedlab.spec.quantities import size_text
 
 MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 
@@ -13,8 +14,7 @@ MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 def describe(facts: Mapping[str, Any]) -> str:
     """A device in a few words: `disk7200, 8 GiB, 32 tags, emulated`."""
     size = facts["size_bytes"]
-    size_text = f"{size / (1 << 30):.4g} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.4g} MiB"
-    parts = [facts["model"], size_text, f"{facts['tags']} tags"]
+    parts = [facts["model"], size_text(size, 4), f"{facts['tags']} tags"]
     if facts["served_in_order"]:
         parts.append("served in order")
     if facts["dilate"] != 1:

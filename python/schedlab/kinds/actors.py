@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.engine import claimed_bytes, group, run_groups
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 # Regions begin at whole MiB, so that they are aligned for every record size in use.
 ALIGNMENT_BYTES = 1 << 20

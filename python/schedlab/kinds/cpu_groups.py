@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.errors import SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Micros,
@@ -21,6 +20,7 @@ from schedlab.kinds.cpu_mix import (
 )
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
+from schedlab.spec import latency
 
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
 

@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec import GateFinding, Kind
+from schedlab.spec import GateFinding, Kind, latency
 
 HOG_WORK_NS = 100_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     RANDOM_ENDLESS,
     actor,
@@ -23,6 +22,7 @@ from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 LOG_NAME = "log"
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.errors import SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import claimed_bytes, group, run_job, work
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 SEQUENTIAL: dict[str, Any] = {"kind": "sequential"}
 RANDOM: dict[str, Any] = {"kind": "random", "replacement": False}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from schedlab.errors import SpecError
-from schedlab.kinds import fio_reading, latency
+from schedlab.kinds import fio_reading
 from schedlab.kinds.command import COMMAND_METRICS, Command
-from schedlab.spec import Metric
+from schedlab.spec import Metric, latency
 
 DIRECTIONS = ("read", "write", "trim")
 QUANTILES = ("p50", "p90", "p99", "p99_9")

@@ -10,10 +10,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.file_test import Seconds
-from schedlab.spec import Metric
+from schedlab.spec import Metric, latency
 from schedlab.spec.output_metrics import parse_output_metric
 
 OPERATIONS = ("read", "write")

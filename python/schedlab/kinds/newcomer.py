@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     RANDOM_ENDLESS,
     Actors,
@@ -27,6 +26,7 @@ from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 # What one request of the newcomer waits beside writers, for the estimate of a run's time.
 USUAL_WAIT_S = 0.01

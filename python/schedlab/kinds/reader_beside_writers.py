@@ -13,7 +13,6 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     RANDOM_ENDLESS,
     actor,
@@ -27,6 +26,7 @@ from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Seconds
 from schedlab.kinds.newcomer import BesideWriters
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 # A primed reader works on so many bytes at most: enough to be new to no scheduler (bfq lets a
 # process be new for some 60 MB), and read in a moment.

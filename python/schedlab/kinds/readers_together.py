@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds import latency
 from schedlab.kinds.actors import Actors, actor, load_depth, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 LATENCIES = tuple(f"latency_ns_{q}" for q in latency.QUANTILES)
 METRICS = (

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.errors import SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.actors import Actors, actor, added, rate_bound
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import run_groups
 from schedlab.kinds.file_test import READ, WRITE, Seconds
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_metric
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import GateFinding, Metric
+from schedlab.spec import GateFinding, Metric, latency
 from schedlab.spec.reading import check_regular
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.errors import SpecError
-from schedlab.kinds import latency
 from schedlab.kinds.actors import (
     RANDOM_ENDLESS,
     actor,
@@ -25,6 +24,7 @@ from schedlab.kinds.engine import work
 from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.readers_together import OnlyReads
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
+from schedlab.spec import latency
 
 NAMES = ("favoured", "other")
 # A priority requests no share, only that the favoured group comes first.

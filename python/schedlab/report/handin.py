@@ -14,10 +14,11 @@ from typing import Any
 
 from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
-from schedlab.report.view import View, record_bytes, size_text
+from schedlab.report.view import View, record_bytes
 from schedlab.report.workload_names import name_of
 from schedlab.spec import Metric, Run
 from schedlab.spec.intervals import half_width
+from schedlab.spec.quantities import size_text
 
 INDEX = 100.0
 LEVEL = 0.95
@@ -86,7 +87,7 @@ def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[A
     if not any(series.record_bytes for series in part):
         return [Column(texts("column.workload"), text=True)], [[s.workload] for s in part]
     head = [Column(texts("column.test"), text=True), Column(texts("column.record_size"), text=True)]
-    return head, [[s.test, size_text(s.record_bytes) if s.record_bytes else ""] for s in part]
+    return head, [[s.test, size_text(s.record_bytes, 6) if s.record_bytes else ""] for s in part]
 
 
 def _named(view: View, part: Sequence[Series], key: str) -> str:
@@ -118,7 +119,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         body: list[list[Any]] = []
         for series in sorted(rows, key=lambda s: s.record_bytes or 0):
             size = series.record_bytes
-            first: Any = TableCell(size_text(size), float(size)) if size else series.workload
+            first: Any = TableCell(size_text(size, 6), float(size)) if size else series.workload
             body.append([first, *_with_halves(view, [series])])
         about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
@@ -186,7 +187,7 @@ def _totals(view: View, part: Sequence[Series]) -> list[Table]:
         return []
     tests = dict.fromkeys(s.test for s in part)
     by_test = [(test, [s for s in part if s.test == test]) for test in tests]
-    by_size = [(size_text(size), [s for s in part if s.record_bytes == size]) for size in sizes]
+    by_size = [(size_text(size, 6), [s for s in part if s.record_bytes == size]) for size in sizes]
     return [
         _grand_table(view, part, "by_test", texts("column.test"), by_test),
         _grand_table(view, part, "by_size", texts("column.record_size"), by_size),
@@ -378,7 +379,7 @@ def _place(view: View, size: str, value: float | None) -> str | None:
     if value is None:
         return None
     if size.endswith("_bytes"):
-        return size_text(value, digits=3).replace(".", view.texts.decimal)
+        return size_text(value, 3).replace(".", view.texts.decimal)
     return view.texts.figure(value)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.replays import replay_lines
-from schedlab.report.view import View, size_text
+from schedlab.report.view import View
 from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
+from schedlab.spec.quantities import size_text
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
 SHARES = {
@@ -256,7 +257,7 @@ def design(view: View) -> list[str]:
     lines += sentences.switches(view)
     target, kind = experiment.target, str(experiment.target.kind)
     key = kind if f"kind.{kind}" in texts.entries else "none"
-    where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)
+    where = texts(f"kind.{key}", size=size_text(target.size_bytes, 6), path=target.path)
     lines.append(texts("text.design_target", target=where))
     if _fills_reported_pages(view):
         lines.append(texts("text.design_free_pages"))

@@ -14,6 +14,7 @@ from schedlab.report.words import metric_of
 from schedlab.report.workload_names import translated
 from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
 from schedlab.spec.answer import Answer, Row
+from schedlab.spec.latency import bin_of, is_supported
 
 
 @dataclass(frozen=True)
@@ -188,14 +189,6 @@ def record_bytes(parameters: Mapping[str, Any]) -> int | None:
     return size if size > 0 else None
 
 
-def size_text(size_bytes: float, digits: int = 6) -> str:
-    """4096 as `4 KiB`."""
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >= 1 << shift:
-            return f"{size_bytes / (1 << shift):.{digits}g} {unit}"
-    return f"{size_bytes:.{digits}g} B"
-
-
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
     """Nested tables as (dotted key, value); lists of plain values stay one value."""
     if isinstance(value, Mapping):
@@ -220,18 +213,12 @@ def percentiles(
     `histogram` has rows (low_ns, high_ns, count); the value is the upper end of the bin, as a
     percentile is the latency that this share of the requests did not exceed.
     """
-    total = sum(row[2] for row in histogram)
-    rows = sorted(histogram, key=lambda row: row[0])
-    points: list[tuple[float, float]] = []
-    seen, at = 0, 0
-    for share in sorted(shares):
-        if total * (1 - share) < 10:
-            break
-        while at < len(rows) - 1 and seen + rows[at][2] < share * total:
-            seen += rows[at][2]
-            at += 1
-        points.append((share, float(rows[at][1])))
-    return points
+    total, rows = sum(row[2] for row in histogram), sorted(histogram, key=lambda row: row[0])
+    return [
+        (share, float(bin_of(rows, share * total)[1]))
+        for share in sorted(shares)
+        if is_supported(total, share)
+    ]
 
 
 def gate_rows(view: View) -> list[tuple[Run, GateFinding]]:

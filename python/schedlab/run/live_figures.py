@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlab.kinds.latency import QUANTILES, REQUESTS_BEYOND_MIN
 from schedlab.kinds.live_load import OPERATIONS, group_metric
+from schedlab.spec.latency import QUANTILES, REQUESTS_BEYOND_MIN, bin_of, is_supported
 
 Bin = tuple[int, int]
 
@@ -52,14 +52,11 @@ class Flow:
         above it. Bins are a quarter of an octave wide.
         """
         total = sum(self.bins.values())
-        if not total or total * (1 - share) < beyond - 1e-9:
+        if not total or not is_supported(total, share, beyond):
             return None
-        seen, wanted = 0, share * total
-        for (low, high), count in sorted(self.bins.items()):
-            if seen + count >= wanted:
-                return low + (high + 1 - low) * (wanted - seen) / count
-            seen += count
-        return None
+        rows = ((*ends, count) for ends, count in sorted(self.bins.items()))
+        low, high, part = bin_of(rows, share * total)
+        return low + (high + 1 - low) * part
 
     def statistic_ns(self, name: str, beyond: int = REQUESTS_BEYOND_MIN) -> float | None:
         """`mean`, `p50`, … `p99_99`; None where too few requests support it."""

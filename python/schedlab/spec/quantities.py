@@ -54,15 +54,18 @@ def parse_quantity(key: str, value: object) -> object:
     return value
 
 
-def size_text(size_bytes: int) -> str:
-    """4096 as `4 KiB`: the largest unit that divides it, or one decimal instead of many digits."""
-    units = [(30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")]
-    units = [one for one in units if size_bytes >> one[0]] or units[-1:]
-    shift, unit = next(one for one in units if size_bytes % (1 << one[0]) == 0)
-    if size_bytes >> shift < 10_000_000:
-        return f"{size_bytes >> shift} {unit}"
-    shift, unit = units[0]
-    return f"{size_bytes / (1 << shift):.1f} {unit}"
+def size_text(size_bytes: float, digits: int = 0) -> str:
+    """4096 as `4 KiB`: the largest unit that divides it, or one decimal instead of many figures;
+    with `digits` so many significant figures of the largest unit.
+    """
+    units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")]
+    units = [one for one in units if size_bytes >= one[0]] or units[-1:]
+    if digits:
+        return f"{size_bytes / units[0][0]:.{digits}g} {units[0][1]}"
+    size, unit = next(one for one in units if size_bytes % one[0] == 0)
+    if size_bytes / size < 10_000_000:
+        return f"{size_bytes // size} {unit}"
+    return f"{size_bytes / units[0][0]:.1f} {units[0][1]}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -52,7 +52,7 @@ class Noise:
         """Half of the interval of the mean of `blocks` differences; infinite without data."""
         if not self.freedom:
             return math.inf
-        return float(t_quantile(level, self.freedom)) * self.spread / math.sqrt(blocks)
+        return float(t_quantile(level / 2, self.freedom)) * self.spread / math.sqrt(blocks)
 
 
 # Before anything was measured: 10 %, worth two differences.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedlab.kinds import latency
+from schedlab.spec import latency
 
 
 def load_lines(group: Mapping[str, Any]) -> Iterator[str]:

@@ -20,7 +20,6 @@ from schedlab.design.plan import arms
 from schedlab.errors import HostError, SpecError, nearest
 from schedlab.kinds import OVERRIDE, WorkloadKind
 from schedlab.kinds.calculation import Calculation
-from schedlab.kinds.latency import merge
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
@@ -30,6 +29,7 @@ from schedlab.run.backends.cpu_policies import PolicySession
 from schedlab.run.backends.cpu_policy import policy_name, policy_of, time_ms
 from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
+from schedlab.spec.latency import merge
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlab.kinds.latency import bin_of
+from schedlab.spec.latency import bin_of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from schedlab.errors import GateError, HostError, SchedlabError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
-from schedlab.kinds import Outcome, ResolvedTarget, WorkloadKind, latency
+from schedlab.kinds import Outcome, ResolvedTarget, WorkloadKind
 from schedlab.kinds.command import Command
 from schedlab.run import fidelity, gates
 from schedlab.run.admitted import Admitted
@@ -28,7 +28,7 @@ from schedlab.run.candidate_settings import AS_IS, CandidateSettings, groups_of_
 from schedlab.run.drain import flush
 from schedlab.run.io_groups import IoGroups
 from schedlab.run.phases import closed_after
-from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
+from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload, latency
 
 # Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
 SETTLED_FROM_S = 300.0

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from schedlab.kinds.latency import merge
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.sim.experiments import disk_simulation, host_run, ssd_simulation
 from schedlab.sim.judge import verdict_of
 from schedlab.sim.results import DIRECTIONS
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
+from schedlab.spec.latency import merge
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control

@@ -15,6 +15,7 @@ from statistics import pstdev
 from typing import Any
 
 from schedlab.spec import Record, Run, Workload
+from schedlab.spec.latency import bin_of
 from schedlab.spec.names import safe_name, safe_names
 from schedlab.store.files import make_beneath, make_directory, write_atomic
 
@@ -183,19 +184,10 @@ def _latency(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
         "mean": mean,
         "stddev": variance**0.5,
         "N": total,
-        "percentile": {f"{q:.6f}": _quantile(middles, total * q / 100) for q in _QUANTILES},
+        "percentile": {f"{q:.6f}": _middle(*bin_of(rows, total * q / 100)[:2]) for q in _QUANTILES},
         "bins": {str(m): n for m, n in middles},
     }
 
 
 def _middle(low: int, high: int) -> int:
     return low if high <= low else low + (high - low + 1) // 2
-
-
-def _quantile(middles: Sequence[tuple[int, int]], rank: float) -> int:
-    seen = 0
-    for middle, count in middles:
-        seen += count
-        if seen >= rank:
-            return middle
-    return middles[-1][0]

@@ -1,4 +1,4 @@
-"""Percentiles from the engine's histograms: rows (low, high, count) in nanoseconds."""
+"""Quantiles of histograms of latencies: ascending rows (low, high, count) in nanoseconds."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ def merge(histograms: Iterable[Rows]) -> list[list[int]]:
 def quantile(rows: Rows, q: float) -> float | None:
     """The q-quantile as the middle of its bin; None unless 10/(1-q) requests support it."""
     total = sum(count for _, _, count in rows)
-    if total * (1 - q) < REQUESTS_BEYOND_MIN - 1e-9:
+    if not is_supported(total, q):
         return None
-    low, high = bin_of(rows, q * total)
+    low, high, _ = bin_of(rows, q * total)
     return (low + high) / 2
 
 
-def bin_of(rows: Rows, rank: float) -> tuple[int, int]:
-    """The bin of the value of that rank, from 1; (0, 0) without such a value."""
+def is_supported(requests: int, q: float, beyond: int = REQUESTS_BEYOND_MIN) -> bool:
+    """Whether so many `requests` have at least `beyond` above their q-quantile."""
+    return requests * (1 - q) >= beyond - 1e-9
+
+
+def bin_of(rows: Iterable[Sequence[int]], rank: float) -> tuple[int, int, float]:
+    """Ends of the bin with the value of that rank, from 1, and the share of the bin's values up to
+    it; (0, 0, 0) without such a value.
+    """
     seen = 0
     for low, high, count in rows:
+        if count and seen + count >= rank:
+            return low, high, (rank - seen) / count
         seen += count
-        if seen >= rank:
-            return low, high
-    return 0, 0
+    return 0, 0, 0.0
 
 
 def metrics(rows: Rows, prefix: str = "") -> dict[str, float]:
