@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import facts, journal, knobs, leftovers, owned, scratch
+from schedlab.host import journal, knobs, leftovers, owned, scratch
 from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 
@@ -164,7 +164,7 @@ def is_removed(device, backing_file):
     entry = Path("/sys/block", Path(device).name)
 
     def is_so():
-        shown = facts.text(entry / "loop/backing_file") or backing_file
+        shown = knobs.text(entry / "loop/backing_file") or backing_file
         return not entry.exists() or not shown.startswith(backing_file)
 
     return owned.wait_until(is_so, 1.0)

@@ -114,9 +114,9 @@ def test_kernel_threads_are_not_others():
     threads = {2}  # kthreadd
     assert not {key[0] for key in known} & threads
     stat = "12 (kworker/0:1-events) I 2 0 0 0 -1 69238880 0 0 0 0 500 900 0 0 20 0 1 0 7 0 0"
-    assert gates._process(stat) is None
+    assert gates._process(stat.rpartition(")")[2].split()) is None
     user = stat.replace("69238880", "4194304").replace("kworker/0:1-events", "a) b (c")
-    assert gates._process(user) == (7, gates.Process(2, 14.0, 0.0))
+    assert gates._process(user.rpartition(")")[2].split()) == (7, gates.Process(2, 14.0, 0.0))
 
 
 # Recorded on a virtual machine, 2 CPUs; then the same 1 s later with 5 ticks stolen.

@@ -84,7 +84,7 @@ def _check_servers(kinds: Mapping[tuple[str, str], WorkloadKind]) -> None:
     named = {server: label for (label, _), kind in kinds.items() if isinstance(kind, Command)
              for server in kind.servers}  # fmt: skip
     for server, label in named.items():
-        if not processes.of(server):
+        if not processes.called(server):
             raise SpecError(
                 f"{label}: no process of the server {server!r} runs",
                 "start it first, or by --setup, whose processes need no name",

@@ -327,13 +327,13 @@ def _time_for(
     target: float,
     spread: float,
     candidates: int,
-    per_block: float,
-    spent: float,
+    per_block_s: float,
+    spent_s: float,
     foreseen: Foreseen,
 ) -> float | None:
     """Seconds until the bound is `target`; `None` beyond the most blocks."""
     for blocks in range(BLOCKS_LEAST, 10 * BLOCKS_MOST):
         seen = foreseen(spread, blocks, candidates)
         if seen is not None and seen <= target:
-            return spent + (blocks - 1) * per_block
+            return spent_s + (blocks - 1) * per_block_s
     return None

@@ -49,9 +49,10 @@ def signatures(descriptor: int, size_bytes: int) -> list[str]:
     return findings + _backup_table(descriptor, size_bytes)
 
 
-def _probe(program: str, descriptor: int, offset: int) -> list[str]:
+def _probe(program: str, descriptor: int, offset_bytes: int) -> list[str]:
     """Findings of one `blkid -p`; it exits 2 for nothing and also for an unreadable device."""
-    command = [program, "-p", "-o", "export", "-O", str(offset), f"/proc/self/fd/{descriptor}"]
+    device = f"/proc/self/fd/{descriptor}"
+    command = [program, "-p", "-o", "export", "-O", str(offset_bytes), device]
     probe = subprocess.run(
         command, capture_output=True, text=True, check=False, pass_fds=[descriptor]
     )
@@ -161,11 +162,11 @@ def _is_zero(data: bytes) -> bool:
     return not data.strip(b"\0")
 
 
-def _place(offset: int) -> str:
+def _place(offset_bytes: int) -> str:
     for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if offset and offset % size == 0:
-            return f"{offset // size} {unit}"
-    return f"byte {offset}"
+        if offset_bytes and offset_bytes % size == 0:
+            return f"{offset_bytes // size} {unit}"
+    return f"byte {offset_bytes}"
 
 
 def _forget_pages(descriptor: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from schedlab.errors import HostError
-from schedlab.host import content, kernel_paths, knobs
+from schedlab.host import content, kernel_paths, knobs, processes
 from schedlab.host.kernel_paths import Mount, shown
 from schedlab.spec.reading import opened
 
@@ -182,7 +182,7 @@ def _mounted(numbers: dict[str, str]) -> list[str]:
     """Mounts of these devices, in this and every other mount namespace."""
     targets: dict[tuple[str, str], str] = {}
     seen: set[str] = set()
-    for process in ("self", *(p.name for p in Path("/proc").glob("[0-9]*"))):
+    for process in ("self", *map(str, processes.every())):
         with contextlib.suppress(OSError):  # gone meanwhile, or not ours to see
             namespace = str(Path(f"/proc/{process}/ns/mnt").readlink())
             if namespace in seen:
@@ -249,23 +249,18 @@ def _opened(numbers: dict[str, str], patience_s: float = 1.0) -> list[str]:
 
 
 def _openers(numbers: dict[str, str]) -> list[str]:
-    processes: dict[str, str] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        if process.name == str(os.getpid()):
-            continue
+    openers = set()
+    for process in {*processes.every()} - {os.getpid()}:
         with contextlib.suppress(OSError):
-            for link in os.scandir(process / "fd"):
+            for link in os.scandir(f"/proc/{process}/fd"):
                 with contextlib.suppress(OSError):
                     device = link.stat()
                     number = f"{os.major(device.st_rdev)}:{os.minor(device.st_rdev)}"
                     if stat.S_ISBLK(device.st_mode) and number in numbers:
-                        processes[process.name] = text_of(process / "comm")
-    return [f"process {number} ({name}) has it open" for number, name in sorted(processes.items())]
+                        openers.add(str(process))
+    return [f"process {each} ({processes.name_of(each)}) has it open" for each in sorted(openers)]
 
 
 def text_of(path: Path) -> str:
     """The stripped text of a small file; empty when it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+    return knobs.text(path) or ""

@@ -99,7 +99,7 @@ def _unknown(topic: str, error: Exception) -> Fact:
 
 def privileges() -> Iterator[Fact]:
     """Who we are, and which capabilities are missing."""
-    status = facts.text("/proc/self/status") or ""
+    status = knobs.text("/proc/self/status") or ""
     mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not mask >> bit & 1]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
@@ -175,13 +175,13 @@ def _queue(name: str) -> Iterator[Fact]:
 
 def ext() -> Iterator[Fact]:
     """sched_ext: whether such a CPU scheduler is loaded."""
-    state = facts.text("/sys/kernel/sched_ext/state")
+    state = knobs.text("/sys/kernel/sched_ext/state")
     if state is None:
         yield Fact("sched_ext", "not in this kernel", "only the built-in CPU policies")
     elif state == "disabled":
         yield Fact("sched_ext", "disabled", "CPU schedulers in BPF can be loaded")
     else:
-        name = facts.text("/sys/kernel/sched_ext/root/ops") or "unnamed"
+        name = knobs.text("/sys/kernel/sched_ext/root/ops") or "unnamed"
         follows = "CPU results are for that scheduler"
         yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
 
@@ -200,7 +200,7 @@ def emulated_devices() -> Iterator[Fact]:
         yield Fact(topic, "no: loop missing", "only the simulator", "modprobe loop")
     else:
         yield Fact(topic, "yes (fuse, loop, root)", "`schedlab device models` lists the models")
-        status = facts.text("/proc/self/status") or ""
+        status = knobs.text("/proc/self/status") or ""
         mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
         if not mask >> _CAPABILITIES["SYS_RESOURCE"] & 1:
             follows = "its server may wait for memory: leave some free below a file system"
@@ -222,7 +222,7 @@ def loop() -> Iterator[Fact]:
     elif not os.access(owned.LOOP_CONTROL, os.W_OK):
         yield Fact("loop devices", "not permitted here", "no scratch device", "sudo schedlab ...")
     else:
-        depth = facts.text("/sys/module/loop/parameters/hw_queue_depth") or "128"
+        depth = knobs.text("/sys/module/loop/parameters/hw_queue_depth") or "128"
         state = f"available, hardware queue {depth} deep"
         yield Fact("loop devices", state, f"schedulers see a backlog beyond {depth} in flight")
 
@@ -244,7 +244,7 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
             command = f"sed -n {each.line}p {each.file}" if each.line else f"cat {each.file}"
             value = f"{each.value}{'' if each.certain else ', perhaps'}"
             yield Fact("set by", f"{name}: {each.place} ({value})", follows, command)
-    if profile := facts.text(root / "etc/tuned/active_profile"):
+    if profile := knobs.text(root / "etc/tuned/active_profile"):
         yield Fact(
             "set by", f"tuned, profile {profile}", "it may set CPU settings too", "tuned-adm off"
         )
@@ -255,7 +255,7 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
 
 def io_uring() -> Iterator[Fact]:
     """Ask the kernel: without parameters it fails with EFAULT where io_uring is allowed."""
-    setting = facts.text("/proc/sys/kernel/io_uring_disabled")
+    setting = knobs.text("/proc/sys/kernel/io_uring_disabled")
     code = _syscall_error(_IO_URING_SETUP, 1, None)
     if code in (errno.EFAULT, errno.EINVAL):
         yield Fact("io_uring", "allowed", "queue depths above 1 per worker can be measured")
@@ -292,7 +292,7 @@ def tracing() -> Iterator[Fact]:
         command = "mount -t tracefs tracefs /sys/kernel/tracing"
         follows = "trace points cannot be looked up by name"
         yield Fact("tracefs", "not mounted, or not permitted here", follows, command)
-    level = facts.text("/proc/sys/kernel/perf_event_paranoid")
+    level = knobs.text("/proc/sys/kernel/perf_event_paranoid")
     if level is None:
         yield Fact("perf events", "not in this kernel", "no fallback for BPF but schedstat")
         return
@@ -304,15 +304,15 @@ def tracing() -> Iterator[Fact]:
 
 def real_time() -> Iterator[Fact]:
     """RT throttling, the fair server, and groups that take real-time away."""
-    runtime = facts.text("/proc/sys/kernel/sched_rt_runtime_us")
-    period = facts.text("/proc/sys/kernel/sched_rt_period_us")
+    runtime = knobs.text("/proc/sys/kernel/sched_rt_runtime_us")
+    period = knobs.text("/proc/sys/kernel/sched_rt_period_us")
     share = "no limit" if runtime == "-1" else f"{runtime} of {period} us"
     follows = "beside ordinary tasks, real-time workers get at most that share of a CPU"
     command = "sysctl kernel.sched_rt_runtime_us=-1"
     yield Fact("RT throttling", share, follows, "" if runtime == "-1" else command)
     server = Path("/sys/kernel/debug/sched/fair_server/cpu0/runtime")
     release = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
-    if value := facts.text(server):
+    if value := knobs.text(server):
         state = f"{value} ns a second for ordinary tasks"
         command = "echo 0 > /sys/kernel/debug/sched/fair_server/cpu*/runtime"
         yield Fact("fair server", state, "sched_rt_runtime_us does not change it", command)
@@ -354,8 +354,8 @@ def processor() -> Iterator[Fact]:
 
 def clock() -> Iterator[Fact]:
     """The clock source: reading another than tsc is a system call away or worse."""
-    source = facts.text(facts.CLOCK / "current_clocksource") or "unknown"
-    available = (facts.text(facts.CLOCK / "available_clocksource") or "").split()
+    source = knobs.text(facts.CLOCK / "current_clocksource") or "unknown"
+    available = (knobs.text(facts.CLOCK / "available_clocksource") or "").split()
     fast = source in ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
     follows = "reading the time is cheap" if fast else "reading the time disturbs short requests"
     better = not fast and "tsc" in available

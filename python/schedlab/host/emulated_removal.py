@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from schedlab.host import kernel_paths, owned
+from schedlab.host import kernel_paths, owned, processes
 from schedlab.host.journal import Entry
 from schedlab.host.write_back import MNT_DETACH, MNT_FORCE, WriteBack, unmount
 
@@ -73,15 +73,12 @@ def remove(path: str) -> bool:
 
 def servers(directory: str | Path) -> list[int]:
     """Process ids of servers of that directory, found by their arguments."""
-    processes = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    wanted, ids = {SERVER_MODULE.encode(), os.fsencode(directory)}, []
+    for process in processes.every():
         with contextlib.suppress(OSError):
-            arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            if SERVER_MODULE.encode() in arguments and os.fsencode(directory) in arguments:
-                processes.append(int(entry.name))
-    return processes
+            if wanted <= {*Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")}:
+                ids.append(process)
+    return ids
 
 
 def end_servers(directory: str | Path) -> None:

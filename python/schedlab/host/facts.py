@@ -18,6 +18,7 @@ from typing import Any
 import schedlab
 from schedlab.errors import HostError
 from schedlab.host import devices, journal, kernel_paths, knobs
+from schedlab.host.knobs import text
 from schedlab.spec.reading import opened
 
 CPU = Path("/sys/devices/system/cpu")
@@ -85,14 +86,6 @@ def collect(
     if target is not None:
         facts["target"] = describe_target(target)
     return facts
-
-
-def text(path: str | Path) -> str | None:
-    """The stripped content of a small file; None when it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def kernel() -> dict[str, Any]:

@@ -93,6 +93,14 @@ def is_late(path: str | Path) -> bool:
     return Path(path).name == PREFERENCE
 
 
+def text(path: str | Path) -> str | None:
+    """The stripped content of a small file; None when it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
 def as_text(value: str | int | float) -> str:
     """The text that is written for a setting: 32.0 and 32 are both `32`."""
     if isinstance(value, float) and value.is_integer():

@@ -5,29 +5,33 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from schedlab.host import knobs
+
 PROC = Path("/proc")
 _NAME_BYTES = 15  # include/linux/sched.h: TASK_COMM_LEN with its zero
 
 
-def of(name: str) -> list[int]:
+def every() -> list[int]:
+    """The ids of all running processes."""
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def called(name: str) -> list[int]:
     """The process ids of a program's name, or below the directory of a control group."""
     if name.startswith("/"):
         return below(Path(name))
-    wanted, found = name.encode()[:_NAME_BYTES], []
-    for directory in PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (directory / "comm").read_bytes().removesuffix(b"\n") == wanted:
-                found.append(int(directory.name))
-    return found
+    wanted = name.encode()[:_NAME_BYTES].decode(errors="replace")
+    return [process for process in every() if name_of(process) == wanted]
+
+
+def name_of(process: int | str) -> str:
+    """The name of a running program, at most 15 bytes of it; empty when it is gone."""
+    return knobs.text(PROC / str(process) / "comm") or ""
 
 
 def stat_fields(process: int | str) -> list[str]:
     """The fields of /proc/PID/stat from the third, the state, on; none when it is gone."""
-    try:
-        text = (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
+    return (knobs.text(PROC / str(process) / "stat") or "").rpartition(")")[2].split()
 
 
 def below(group: Path) -> list[int]:

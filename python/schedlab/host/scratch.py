@@ -132,9 +132,9 @@ def check_space(directory: Path, size_bytes: int) -> None:
         raise _no_space(directory, size_bytes, free)
 
 
-def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
+def _no_space(directory: Path, size_bytes: int, free_bytes: int) -> HostError:
     return HostError(
-        f"{directory} has {free >> 20} MiB free, {size_bytes >> 20} MiB are needed",
+        f"{directory} has {free_bytes >> 20} MiB free, {size_bytes >> 20} MiB are needed",
         "use less, or name a directory on a larger file system",
     )
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from schedlab.host import knobs
+
 DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d",
                "usr/lib/udev/rules.d", "lib/udev/rules.d")  # fmt: skip
 _TOKEN = re.compile(
@@ -84,8 +86,8 @@ def disk(name: str, sysfs: Path = Path("/sys"), run: Path = Path("/run")) -> Dis
     """A disk with the properties that udev stored for it."""
     properties: dict[str, str | None] = {"DEVTYPE": "disk", "SUBSYSTEM": "block"}
     properties["DEVNAME"] = f"/dev/{name}"
-    number = _text(sysfs / "block" / name / "dev")
-    stored = _text(run / "udev" / "data" / f"b{number}")
+    number = knobs.text(sysfs / "block" / name / "dev")
+    stored = knobs.text(run / "udev" / "data" / f"b{number}")
     for line in (stored or "").splitlines():
         if line.startswith("E:"):
             key, _, value = line[2:].partition("=")
@@ -106,7 +108,7 @@ def rule_files(root: Path, planned: Mapping[Path, str]) -> list[Path]:
 
 def rules(file: Path, text: str | None = None) -> Iterator[Rule]:
     """The rules of a file, or of the text that it is to hold; continued lines are joined."""
-    text = (_text(file) or "") if text is None else text
+    text = (knobs.text(file) or "") if text is None else text
     pending, start = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         if not pending:
@@ -164,7 +166,7 @@ def _set_properties(
             is_plain = holds is True and token.operator in ("=", ":=") and "$" not in token.value
             properties[token.attribute] = token.value if is_plain else None
         elif token.key == "IMPORT" and token.attribute == "cmdline":
-            pairs = [w.partition("=") for w in (_text(root / "proc/cmdline") or "").split()]
+            pairs = [w.partition("=") for w in (knobs.text(root / "proc/cmdline") or "").split()]
             values = [value or "1" for name, _, value in pairs if name == token.value]
             properties[token.value] = values[-1] if values else ""
 
@@ -224,11 +226,12 @@ def _values(token: Token, target: Disk) -> list[str] | None:
         known = target.properties.get(attribute, "" if target.is_known else None)
         return [known] if known is not None else None
     if key == "ATTR":
-        return [_text(target.path / attribute) or ""]
+        return [knobs.text(target.path / attribute) or ""]
     if key == "ATTRS":
         own = target.path.resolve()
         parents = [own, *own.parents]
-        texts = [_text(parent / attribute) for parent in parents if (parent / "uevent").exists()]
+        present = [parent for parent in parents if (parent / "uevent").exists()]
+        texts = [knobs.text(parent / attribute) for parent in present]
         return [text for text in texts if text is not None]
     if key == "KERNELS":
         own = target.path.resolve()
@@ -249,10 +252,3 @@ def pattern(value: str) -> str:
 def _matches(value: str, pattern: str) -> bool:
     """Shell patterns with alternatives separated by |."""
     return any(fnmatch.fnmatchcase(value, part) for part in pattern.split("|"))
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

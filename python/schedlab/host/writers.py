@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedlab.host import processes
+
 # include/uapi/linux/fanotify.h
 _CLOEXEC, _NONBLOCK, _MARK_ADD, _AT_FDCWD = 0x1, 0x2, 0x1, -100
 _MODIFY, _OPEN = 0x2, 0x20
@@ -116,6 +118,6 @@ def command_of(process_id: int) -> str:
     try:
         words = (home / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
         text = b" ".join(words).decode(errors="replace")
-        return text or (home / "comm").read_text(errors="replace").strip()
+        return text or processes.name_of(process_id)
     except OSError:
         return ""

@@ -52,12 +52,12 @@ def group(
 
 
 def work(
-    pattern: Mapping[str, Any], direction: Mapping[str, Any], record: int, seed: int,
+    pattern: Mapping[str, Any], direction: Mapping[str, Any], record_bytes: int, seed: int,
     depth: int = 1, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The requests of a group: a closed loop of `depth`, unless `more` has other `arrivals`."""
     arrivals = {"kind": "closed", "depth": depth}
-    about = {"pattern": pattern, "direction": direction, "record": record, "seed": seed}
+    about = {"pattern": pattern, "direction": direction, "record": record_bytes, "seed": seed}
     return {**about, "arrivals": arrivals, **more}
 
 

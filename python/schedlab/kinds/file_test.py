@@ -148,11 +148,11 @@ class FileTest(WorkloadKind, frozen=True):
         return self.seconds or None
 
     def _job(
-        self, target: ResolvedTarget, name: str, seed: int, span: int, **options: Any
+        self, target: ResolvedTarget, name: str, seed: int, span_bytes: int, **options: Any
     ) -> dict[str, Any]:
         """The engine's group of this test."""
         order, direction, _ = TESTS[self.test]
-        requests = work(order, direction, self.record_bytes, seed, self.depth, span=span)
+        requests = work(order, direction, self.record_bytes, seed, self.depth, span=span_bytes)
         usual = {"workers": self.workers, "engine": self.engine, "direct": self.direct}
         return group(name, target, requests, **{**usual, "sync": self.sync, **options})
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedlab.host import processes
 from schedlab.host.devices import text_of
 from schedlab.spec import GateFinding
 
@@ -301,24 +302,18 @@ def other_processes(
     own_process: int, groups: Iterable[Path] = ()
 ) -> dict[tuple[int, int], Process]:
     """User processes that neither descend from `own_process` nor are in one of `groups`."""
-    processes: dict[int, tuple[int, Process]] = {}
-    for entry in os.scandir(PROC):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parsed = _process(text_of(Path(entry.path) / "stat"))
-                if parsed:
-                    processes[int(entry.name)] = parsed
-    ours = {own_process}
-    for group in groups:
-        for file in group.rglob("cgroup.procs"):
-            ours |= set(map(int, text_of(file).split()))
-    descendants = {pid for pid in processes if _descends(pid, processes, ours)}
-    return {(p, start): each for p, (start, each) in processes.items() if p not in descendants}
+    known: dict[int, tuple[int, Process]] = {}
+    for pid in processes.every():
+        with contextlib.suppress(IndexError):
+            if parsed := _process(processes.stat_fields(pid)):
+                known[pid] = parsed
+    ours = {own_process, *(pid for group in groups for pid in processes.below(group))}
+    descendants = {pid for pid in known if _descends(pid, known, ours)}
+    return {(p, start): each for p, (start, each) in known.items() if p not in descendants}
 
 
-def _process(stat: str) -> tuple[int, Process] | None:
-    """(start time in ticks, process) from /proc/PID/stat; None for a kernel thread."""
-    fields = stat.rpartition(")")[2].split()
+def _process(fields: Sequence[str]) -> tuple[int, Process] | None:
+    """(start time in ticks, process) from `processes.stat_fields`; None for a kernel thread."""
     if int(fields[6]) & _KERNEL_THREAD:
         return None
     user, system, waited_user, waited_system = map(int, fields[11:15])

@@ -132,8 +132,10 @@ class WorkGroup:
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            return [(pid, _name(pid)) for pid in processes.below(self.path) if pid]
-        return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
+            mine = [pid for pid in processes.below(self.path) if pid]
+        else:
+            mine = [pid for pid in processes.every() if _session(pid) in self._sessions]
+        return [(pid, processes.name_of(pid) or "?") for pid in mine]
 
     def end(self) -> list[str]:
         """End the remaining processes: TERM, then KILL; returns their names."""
@@ -150,7 +152,7 @@ class WorkGroup:
     def forget_ended(self) -> None:
         """Forget sessions without processes: the kernel gives their numbers to others."""
         if not self.path:
-            self._sessions.intersection_update(map(_session, _pids()))
+            self._sessions.intersection_update(map(_session, processes.every()))
 
 
 def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
@@ -416,17 +418,6 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
     }
     text, hint = what.get(step, (f"cannot start {launch.argv[0]}{who}", "see ulimit -u"))
     return HostError(f"{text}: {error.strerror}", hint)
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return "?"
-
-
-def _pids() -> Iterator[int]:
-    return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
 
 
 def _session(pid: int) -> int:

@@ -114,11 +114,7 @@ def identity(device: str) -> str:
     """The identity over reboots, `ATTRIBUTE:VALUE`: WWID, else serial, else `name:NAME`."""
     block = knobs.CLASS_BLOCK / device
     for name in IDENTITIES:
-        try:
-            text = (block / name).read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
-            continue
-        if text:
+        if text := text_of(block / name):
             return f"{name}:{text}"
     return f"name:{device}"
 

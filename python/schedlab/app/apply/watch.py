@@ -148,14 +148,10 @@ def running_suspects(most: int = 5) -> tuple[str, ...]:
     """
     own = _ancestors()
     suspects = []
-    for directory in processes.PROC.iterdir():
-        if not directory.name.isdigit() or int(directory.name) in own:
-            continue
-        with contextlib.suppress(OSError):
-            name = (directory / "comm").read_text(errors="replace").strip()
-            if name.startswith(SUSPECTS):
-                process_id = int(directory.name)
-                suspects.append((process_id, f"{command_of(process_id) or name} ({process_id})"))
+    for process_id in {*processes.every()} - own:
+        name = processes.name_of(process_id)
+        if name.startswith(SUSPECTS):
+            suspects.append((process_id, f"{command_of(process_id) or name} ({process_id})"))
     return tuple(line for _, line in sorted(suspects, reverse=True)[:most])
 
 

@@ -139,10 +139,10 @@ def _started(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
         ) from error
 
 
-def _is_over(child: subprocess.Popen[bytes] | None, began: float, seconds: float | None) -> bool:
+def _is_over(child: subprocess.Popen[bytes] | None, began_s: float, seconds: float | None) -> bool:
     if child is not None and child.poll() is not None:
         return True
-    return seconds is not None and time.monotonic() - began >= seconds
+    return seconds is not None and time.monotonic() - began_s >= seconds
 
 
 def second_line(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:

@@ -199,7 +199,7 @@ class CommandCells:
 
     def _servers_read(self, kind: Command) -> int:
         """Bytes that what was set up, and the servers by name, had read."""
-        named = (pid for server in kind.servers for pid in processes.of(server))
+        named = (pid for server in kind.servers for pid in processes.called(server))
         return read_bytes_of({*named, *(pid for pid, _ in self.standing.members())})
 
     def _run(
@@ -225,7 +225,7 @@ class CommandCells:
         label: str,
         ended: Ended,
         synced_s: float,
-        began: float,
+        began_s: float,
         findings: Sequence[GateFinding],
     ) -> Outcome:
         """Metrics, bounds and gates of a run, however it ended."""
@@ -250,7 +250,7 @@ class CommandCells:
         if failure:
             text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
             gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
-        read = written_file(self.place.directory, began)
+        read = written_file(self.place.directory, began_s)
         values, bounds, missing = self._values(kind, label, ended, read)
         gates_found += [] if failure and not kind.ignore_exit else missing
         usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
