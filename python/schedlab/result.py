@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, OVERRIDE, typed
+from schedlab.kinds.traits import with_traits
 from schedlab.spec import (
     AA_SUFFIX,
     Experiment,
@@ -65,7 +66,7 @@ class Result:
     @cached_property
     def record(self) -> Record:
         """Everything that was stored."""
-        return self.folder.record()
+        return with_traits(self.folder.record())
 
     @cached_property
     def answer(self) -> Answer:
@@ -175,6 +176,7 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
     from schedlab.analyse import answer, by_guarantee
     from schedlab.analyse.sessions import FEWEST_SESSIONS, one_each
 
+    record = with_traits(record)
     experiment = record.experiment
     objective = _frozen_goal(experiment)
     primary, secondary = _counted(record, _actors(record))

@@ -15,6 +15,7 @@ from golden import Golden
 
 from schedlab import spec
 from schedlab.errors import SpecError
+from schedlab.kinds.traits import fills_page_cache, nothing_to_order
 from schedlab.spec import (
     Candidate,
     Experiment,
@@ -24,11 +25,9 @@ from schedlab.spec import (
     Stopping,
     Target,
     Workload,
-    fills_page_cache,
     from_json,
     is_alike,
     metric_named,
-    nothing_to_order,
     to_json,
 )
 from schedlab.spec.checked_line import decode, encode, seal, unseal

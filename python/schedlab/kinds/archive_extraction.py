@@ -30,6 +30,7 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
     """One extraction; without `archive`, a generated archive like a source tree of `size_bytes`."""
 
     kind: ClassVar[str] = "archive-extraction"
+    is_buffered = True
     metrics: ClassVar[tuple[str, ...]] = ("elapsed_s", "user_s", "system_s", "cpu_s")
     needs_files: ClassVar[bool] = True
 

@@ -41,6 +41,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     offer: ClassVar[Offer | None] = None
     # Metrics that are the figures of another actor of the run, such as its writers.
     actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    # Uses the page cache unless its parameters say `direct`.
+    is_buffered: ClassVar[bool] = False
+    # One stream of requests, unless its parameters say otherwise.
+    is_one_stream: ClassVar[bool] = False
     needs_files: ClassVar[bool] = False
     # Works on its own files below the target's directory: nothing is filled for it.
     brings_files: ClassVar[bool] = False

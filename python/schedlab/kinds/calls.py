@@ -37,6 +37,7 @@ class Calls(WorkloadKind, frozen=True):
     """Sequential calls of `block_bytes`: `calls` of them, or (0) as many as `total_bytes` holds."""
 
     kind: ClassVar[str] = "calls"
+    is_buffered = True
     metrics: ClassVar[tuple[str, ...]] = ("seconds_per_call", "elapsed_s", "cpu_s",
                                           "throughput_bytes_per_s")  # fmt: skip
 

@@ -28,6 +28,7 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
     """
 
     kind: ClassVar[str] = "copy-beside-desktop"
+    is_buffered = True
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "copy_bytes_per_s")
     offer: ClassVar[Offer | None] = Offer(
         "copy", "newcomer beside a copy", metrics, {"latency": "newcomer_latency_ns_p90"}

@@ -23,6 +23,8 @@ class DeviceTimings(WorkloadKind, frozen=True):
     """One timing; `direct` reads with O_DIRECT instead; `seconds` 0 is hdparm's own window."""
 
     kind: ClassVar[str] = "device-timings"
+    is_buffered = True
+    is_one_stream = True
     metrics: ClassVar[tuple[str, ...]] = (
         "throughput_bytes_per_s", "iops", "cpu_s", "elapsed_s", *LATENCIES,
     )  # fmt: skip

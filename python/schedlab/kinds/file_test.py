@@ -54,6 +54,7 @@ class FileTest(WorkloadKind, frozen=True):
     """One test at one record size; `seconds` 0 is one pass over the span."""
 
     kind: ClassVar[str] = "file-test"
+    is_one_stream = True
     metrics: ClassVar[tuple[str, ...]] = (
         "throughput_bytes_per_s", "iops", "cpu_s", "elapsed_s", *LATENCIES,
     )  # fmt: skip

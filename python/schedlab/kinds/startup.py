@@ -55,6 +55,7 @@ class Startup(WorkloadKind, frozen=True):
     """
 
     kind: ClassVar[str] = "startup"
+    is_buffered = True
     metrics: ClassVar[tuple[str, ...]] = (
         "startup_s", "cpu_s", "read_bytes_per_s", "write_bytes_per_s",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.replays import replay_lines
 from schedlab.report.view import View
-from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
+from schedlab.spec import ATTEMPTS_MAX, Flag
 from schedlab.spec.quantities import size_text
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
@@ -236,9 +236,7 @@ def _failed_cells(view: View) -> int:
 def _fills_reported_pages(view: View) -> bool:
     """Whether a workload fills the page cache with memory that a hypervisor takes back."""
     memory: Mapping[str, Any] = view.record.host.get("memory") or {}
-    return bool(memory.get("free_pages_reported")) and any(
-        fills_page_cache(workload) for workload in view.experiment.workloads
-    )
+    return bool(memory.get("free_pages_reported") and view.record.buffered)
 
 
 def design(view: View) -> list[str]:

@@ -6,7 +6,6 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 
 from __future__ import annotations
 
-from schedlab.spec.caching import fills_page_cache
 from schedlab.spec.capture import explanations, is_alike
 from schedlab.spec.convert import from_json, to_json
 from schedlab.spec.experiment import (
@@ -28,7 +27,6 @@ from schedlab.spec.experiment import (
 )
 from schedlab.spec.findings import Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import METRICS, Metric, metric_named
-from schedlab.spec.ordering import nothing_to_order
 from schedlab.spec.results import (
     Bound,
     Explanation,
@@ -73,10 +71,8 @@ __all__ = [
     "Workload",
     "boot_of",
     "explanations",
-    "fills_page_cache",
     "from_json",
     "is_alike",
     "metric_named",
-    "nothing_to_order",
     "to_json",
 ]

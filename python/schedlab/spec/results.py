@@ -206,7 +206,8 @@ class Record:
     `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
     `explanations[workload, candidate]` say where requests waited, one per group. `planning`
-    is the planning after the first block.
+    is the planning after the first block. Labels of workloads by their kind: those whose pages go
+    through the page cache (`buffered`), and those with one request at a time (`unordered`).
     """
 
     experiment: Experiment
@@ -221,6 +222,8 @@ class Record:
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
     planning: Planning | None = None
+    buffered: frozenset[str] = frozenset()
+    unordered: frozenset[str] = frozenset()
 
     @property
     def is_of_boots(self) -> bool:

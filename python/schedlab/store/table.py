@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from schedlab.spec import Bound, Record, Run, Samples, Workload
-from schedlab.spec.ordering import nothing_to_order
 
 # A quantile of latencies, or of response times: what it is of, and which.
 QUANTILE = re.compile(r"(.+_ns)_(p\d+(?:_\d+)?)")
@@ -77,7 +76,7 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         hosts=tuple(run.host for run in mine) if any(run.host for run in mine) else (),
         time_s=_seconds(mine),
         actor=actor,
-        nothing_to_order=nothing_to_order(workload),
+        nothing_to_order=workload.label in record.unordered,
         repeated=Counter(run.candidate for run in tried if run.status == "discarded"),
         kept=Counter(run.candidate for run in runs),
     )
