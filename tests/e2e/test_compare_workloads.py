@@ -1,42 +1,24 @@
 """The kinds of I/O workloads on a real scratch device, from the command line."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from loops import needs_root
+from processes import ended
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("state")
 
 
-@pytest.fixture
-def schedlab(tmp_path):
-    """Run a command in an own folder; (exit code, stdout, stderr)."""
-
-    def run(*words, path=None):
-        env = {
-            **os.environ,
-            "SCHEDLAB_STATE_DIR": str(tmp_path / "state"),
-            "PYTHONPATH": str(ROOT / "python"),
-            **({"PATH": path} if path else {}),
-        }
-        result = subprocess.run(
-            [sys.executable, "-m", "schedlab", *map(str, words)],
-            env=env, cwd=tmp_path, text=True, capture_output=True, timeout=180, check=False,
-        )  # fmt: skip
-        return result.returncode, result.stdout, result.stderr
-
-    return run
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def compare(tmp_path, *words):
-    return [
+    return ended(
         "compare", "--scratch", "64M", "--scratch-directory", tmp_path, "--schedulers", "none,bfq",
-        "--blocks", 2, "--out", "r", "--json", *words,
-    ]  # fmt: skip
+        "--blocks", 1, "--out", "r", "--json", *words,
+    )  # fmt: skip
 
 
 def stored(tmp_path):
@@ -45,9 +27,9 @@ def stored(tmp_path):
 
 @needs_root
 @pytest.mark.parametrize("program", [None, "gzip --version"])
-def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, schedlab, program):
+def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, program):
     options = ["--program", program] if program else []
-    code, out, err = schedlab(*compare(tmp_path, "--workloads", "startup", *options))
+    code, out, err = compare(tmp_path, "--workloads", "startup", *options)
     assert code == 0, err
     assert {row["workload"] for row in json.loads(out)["rows"]} == {
         "start-up alone",
@@ -62,21 +44,21 @@ def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, sc
 
 
 @needs_root
-def test_a_program_that_is_not_installed_is_named(tmp_path, schedlab):
-    words = ["--workloads", "startup", "--program", "no-such-program"]
-    code, _, err = schedlab(*compare(tmp_path, *words))
+def test_a_program_that_is_not_installed_is_named(tmp_path):
+    words = ("--workloads", "startup", "--program", "no-such-program")
+    code, _, err = compare(tmp_path, *words)
     assert code == 2
     assert "no-such-program" in err
     assert "hint: " in err
 
 
-def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
+def test_workers_are_reported_in_iozones_words(tmp_path):
     words = ["io", "run", "--test", "randread", "--file", "F", "--size", "4M", "--workers", 3]
-    code, out, err = schedlab(*words)
+    code, out, err = ended(*words)
     assert code == 0, err
     assert "Children see throughput for  3 random readers" in out
     assert "Min xfer" in out
-    code, out, err = schedlab(*words, "--json")
+    code, out, err = ended(*words, "--json")
     assert code == 0, err
     result = json.loads(out)
     assert result["iozone"]["min_xfer_kib"] == 4096
@@ -88,8 +70,8 @@ def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
 
 
 @needs_root
-def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
-    code, out, err = schedlab(
+def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path):
+    code, out, err = ended(
         "io", "sweep", "--scratch", "16M", "--scratch-directory", tmp_path, "--bytes", "256k",
         "--block-sizes", "512,4k,16k,64k,256k", "--modes", "sync,direct", "--blocks", 2,
         "--out", "r", "--json",
@@ -106,11 +88,11 @@ def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
 @needs_root
 @pytest.mark.alone
 @pytest.mark.machine
-def test_a_sweep_finds_what_a_call_costs(tmp_path, schedlab):
+def test_a_sweep_finds_what_a_call_costs(tmp_path):
     """On a device that takes 2 ms for each request of any size."""
     model = tmp_path / "fixed.toml"
     model.write_text("model = 'fixed'\nservice = '2ms'\nservers = 1\nsize = '64m'\n")
-    code, out, err = schedlab(
+    code, out, err = ended(
         "io", "sweep", "--model", model, "--bytes", "256k", "--block-sizes", "4k,16k,64k,256k",
         "--modes", "direct", "--blocks", 3, "--out", "r", "--json",
     )  # fmt: skip

@@ -2,35 +2,25 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from loops import needs_root
+from loops import attached, needs_root
+from processes import ended, started
 
-ROOT = Path(__file__).parents[2]
+from schedlab.host import owned
+
 MIB = 1 << 20
+pytestmark = pytest.mark.usefixtures("state")
 
 
-@pytest.fixture
-def io_run(tmp_path):
+def io_run(*words):
     """`io run WORDS`; (exit code, stdout, stderr)."""
-
-    def run(*words):
-        state = {"SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "PYTHONPATH": str(ROOT / "python")}
-        result = subprocess.run(
-            [sys.executable, "-m", "schedlab", "io", "run", *map(str, words)],
-            env={**os.environ, **state}, text=True, capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-        return result.returncode, result.stdout, result.stderr
-
-    return run
+    return ended("io", "run", *words)
 
 
-def test_one_flipped_byte_is_found(tmp_path, io_run):
+def test_one_flipped_byte_is_found(tmp_path):
     file = tmp_path / "F"
     words = ["--file", file, "--record", "4k", "--verify", "--seed", 3]
     code, _, err = io_run("--test", "write", "--size", "1M", *words)
@@ -49,7 +39,7 @@ def test_one_flipped_byte_is_found(tmp_path, io_run):
 
 
 @needs_root
-def test_a_disk_without_room_is_an_error_that_leaves_no_file(small_disk, io_run):
+def test_a_disk_without_room_is_an_error_that_leaves_no_file(small_disk):
     code, _, err = io_run("--test", "write", "--file", small_disk / "F", "--size", "64M")
     assert code == 2
     assert "hint: " in err
@@ -62,18 +52,13 @@ def loop(tmp_path):
     """A loop device of 16 MiB and its backing file, which may be taken away."""
     backing = tmp_path / "disk.img"
     backing.write_bytes(os.urandom(16 * MIB))
-    attach = ["losetup", "--find", "--show", backing]
-    result = subprocess.run(attach, capture_output=True, text=True, check=False)
-    if result.returncode:
-        pytest.skip(f"needs loop devices: {result.stderr.strip()}")
-    device = result.stdout.strip()
-    yield device, backing
-    subprocess.run(["losetup", "--detach", device], check=True)
+    with attached(backing) as device:
+        yield device, backing
 
 
 @needs_root
 @pytest.mark.parametrize("end", ["ends", "killed"])
-def test_what_it_leaves_on_a_device_counts_as_ours_next_time(tmp_path, io_run, loop, end):
+def test_what_it_leaves_on_a_device_counts_as_ours_next_time(loop, end):
     """Without a note, the second run would refuse its own data as data of unknown origin."""
     device, backing = loop
     backing.write_bytes(bytes(16 * MIB))
@@ -82,15 +67,11 @@ def test_what_it_leaves_on_a_device_counts_as_ours_next_time(tmp_path, io_run, l
         code, _, err = io_run("--test", "write", "--size", "1M", *words)
         assert code == 0, err
     else:
-        command = [sys.executable, "-m", "schedlab", "io", "run", "--test", "random-write"]
-        state = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}
-        process = subprocess.Popen([*command, "--seconds", "60", *words], env=state)
+        process = started("io", "run", "--test", "random-write", "--seconds", 60, *words)
         statistics = Path("/sys/block", Path(device).name, "stat")
-        deadline = time.monotonic() + 60
-        while int(statistics.read_text().split()[4]) < 10 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        assert owned.wait_until(lambda: int(statistics.read_text().split()[4]) >= 10, 60)
         process.kill()
-        process.wait()
+        process.communicate()
     code, _, err = io_run("--test", "random-write", "--size", "1M", *words)
     assert code == 0, err
     with Path(device).open("r+b") as foreign:
@@ -101,7 +82,7 @@ def test_what_it_leaves_on_a_device_counts_as_ours_next_time(tmp_path, io_run, l
 
 @needs_root
 @pytest.mark.parametrize("engine", [["--depth", 8], ["--engine", "psync"]])
-def test_a_device_that_vanishes_is_counted_and_ends_the_load(loop, io_run, engine):
+def test_a_device_that_vanishes_is_counted_and_ends_the_load(loop, engine):
     device, backing = loop
     vanish = threading.Timer(1.5, os.truncate, [backing, 0])
     vanish.start()
@@ -116,7 +97,7 @@ def test_a_device_that_vanishes_is_counted_and_ends_the_load(loop, io_run, engin
     assert group["elapsed_ns"] < 50e9
 
 
-def test_a_closed_loop_says_what_its_percentiles_cannot_show(tmp_path, io_run):
+def test_a_closed_loop_says_what_its_percentiles_cannot_show(tmp_path):
     words = ["--test", "read", "--file", tmp_path / "F", "--size", "1M"]
     _, out, err = io_run(*words)
     assert "(closed loop)" in out

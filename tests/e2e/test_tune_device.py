@@ -6,42 +6,25 @@ tenfold and more, under any other load of the machine.
 """
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from loops import needs_root
+from loops import attached, needs_root
+from processes import ended
 
 from schedlab.cli import cli
 from schedlab.errors import SchedlabError
+from schedlab.host import knobs
 
 pytest.importorskip("optuna")
-ROOT = Path(__file__).parents[2]
 WAIT_S = 400
 
 
-@pytest.fixture
-def environment(tmp_path):
-    return {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
-
-
-def start(*words, env, cwd, under=()):
-    command = [*under, sys.executable, "-m", "schedlab", "tune", *map(str, words)]
-    return subprocess.Popen(
-        command, env={**env, "PYTHONPATH": str(ROOT / "python")}, cwd=cwd, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-
-
-def tune(*words, env, cwd):
-    process = start(*words, env=env, cwd=cwd)
-    out, err = process.communicate(timeout=WAIT_S)
-    return process.returncode, out, err
+@pytest.fixture(autouse=True)
+def here(tmp_path, state, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -50,29 +33,14 @@ def device(tmp_path):
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(2 << 30)
-    command = ["/usr/sbin/losetup", "--find", "--show", image]
-    path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    # A loop device keeps its queue's settings when its file goes, so they are restored.
-    settings = Path("/sys/block") / Path(path).name / "queue"
-    usual = (settings / "read_ahead_kb").read_text()
-    scheduler = (settings / "scheduler").read_text().partition("[")[2].partition("]")[0]
-    (settings / "scheduler").write_text("none")
-    (settings / "read_ahead_kb").write_text("4")
-    yield path
-    (settings / "scheduler").write_text(scheduler)
-    (settings / "read_ahead_kb").write_text(usual)
-    subprocess.run(["/usr/sbin/losetup", "--detach", path], check=True)
+    with attached(image) as path:  # one of the test's own: nobody sees its settings later
+        knobs.write_value(knobs.queue_of(path) / "scheduler", "none")
+        knobs.write_value(knobs.queue_of(path) / "read_ahead_kb", "4")
+        yield path
 
 
 def queue(device):
-    values = {}
-    for path in sorted((Path("/sys/block") / Path(device).name / "queue").rglob("*")):
-        try:
-            if path.is_file():
-                values[str(path)] = path.read_text()
-        except OSError:
-            continue
-    return values
+    return knobs.snapshot(knobs.queue_of(device))
 
 
 def lines(path):
@@ -81,13 +49,13 @@ def lines(path):
 
 @pytest.mark.machine
 @needs_root
-def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, environment, device):
+def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, device):
     before = queue(device)
-    code, out, err = tune(
+    code, out, err = ended("tune",
         "--device", device, "--scheduler", "none", "--tunables", "read_ahead_kb", "--tests", "read",
         "--minimise", "latency_ns_p50", "--buffered", "--records", "16k", "--seconds", "150ms",
         "--budget", "45s", "--seed", 1,
-        "--out", "r", "--json", env=environment, cwd=tmp_path,
+        "--out", "r", "--json",
     )  # fmt: skip
     assert code == 0, err
     result = json.loads(out)
@@ -109,9 +77,7 @@ KILLS = (("fsync", 6), ("renameat", 9), ("write", 60))
 
 @needs_root
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at a system call")
-def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
-    tmp_path, environment, device
-):
+def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(tmp_path, device):
     before, words = queue(device), (
         "--device", device, "--scheduler", "none,bfq", "--tunables", "read_ahead_kb,slice_idle",
         "--tests", "read", "--seconds", "50ms", "--budget", "20s", "--seed", 2, "--out", "r",
@@ -120,14 +86,10 @@ def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
     for call, number in KILLS:
         strace = ("strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
                   f"inject={call}:signal=SIGKILL:when={number}")  # fmt: skip
-        process = start(*words, env=environment, cwd=tmp_path, under=strace)
-        _, err = process.communicate(timeout=WAIT_S)
-        killed += process.returncode != 0
-        assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), err
-        subprocess.run(
-            [sys.executable, "-m", "schedlab", "recover"], check=True, cwd=tmp_path,
-            env={**environment, "PYTHONPATH": str(ROOT / "python")},
-        )  # fmt: skip
+        code, _, err = ended("tune", *words, under=strace, start_new_session=True, timeout=WAIT_S)
+        killed += code != 0
+        assert code in (0, -signal.SIGKILL, 128 + signal.SIGKILL), err
+        assert ended("recover")[0] == 0
         assert queue(device) == before, f"{call} {number}"
         assert (runs.read_text() if runs.exists() else "").startswith(kept), f"{call} {number}"
         kept = runs.read_text().rpartition("\n")[0] if runs.exists() else ""
@@ -135,7 +97,7 @@ def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
             words = ("--resume", "r")
     assert killed == len(KILLS)
     assert kept
-    code, out, err = tune("--resume", "r", "--json", env=environment, cwd=tmp_path)
+    code, out, err = ended("tune", "--resume", "r", "--json", timeout=WAIT_S)
     assert code == 0, err
     assert runs.read_text().startswith(kept)
     asked = [record["block"] for record in lines(tmp_path / "r/trials.jsonl")]
@@ -145,9 +107,7 @@ def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
 
 
 @needs_root
-def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path):
     small = ("--scratch", "16M", "--workloads", "readers", "--scheduler", "bfq")
     wanted = ("--space", "slice_idle=0..4", "--subject-to", "latency_ns_p99<5ms")
     shown = CliRunner().invoke(cli, ["tune", *small, "--dry-run", *wanted])

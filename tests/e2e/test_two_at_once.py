@@ -1,15 +1,14 @@
 """Two commands at the same time on one host: different devices, the same device, one sysctl."""
 
-import os
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from loops import loop_device, needs_root
+from processes import started
 
-ROOT = Path(__file__).parents[2]
+from schedlab.host import owned
+
 RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 WAIT_S = 120
 LONG = ("--tests", "read", "--records", "64k", "--seconds", "50ms", "--blocks", "400")
@@ -18,21 +17,18 @@ pytestmark = needs_root
 
 
 @pytest.fixture
-def start(tmp_path, disks):
+def start(tmp_path, state, disks, monkeypatch):
     """Start a command; all of a test share one state directory and end before its disks."""
-    environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
-    environment["PYTHONPATH"] = str(ROOT / "python")
-    started = []
+    monkeypatch.chdir(tmp_path)
+    running = []
 
     def begin(*words, log="err"):
         with (tmp_path / log).open("w") as err:
-            command = [sys.executable, "-m", "schedlab", *map(str, words)]
-            started.append(subprocess.Popen(command, env=environment, cwd=tmp_path,
-                                            stdout=subprocess.DEVNULL, stderr=err))  # fmt: skip
-        return started[-1]
+            running.append(started(*words, stdout=subprocess.DEVNULL, stderr=err))
+        return running[-1]
 
     yield begin
-    for process in started:
+    for process in running:
         if process.poll() is None:
             process.terminate()
         process.wait(WAIT_S)
@@ -46,12 +42,9 @@ def disks(tmp_path):
 
 def until_measuring(process, folder):
     """Its first run is stored, so that it has what it changes."""
-    deadline = time.monotonic() + WAIT_S
     runs = folder / "runs.jsonl"
-    while not (runs.exists() and runs.stat().st_size):
-        assert process.poll() is None, "it ended early"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert owned.wait_until(lambda: runs.exists() and runs.stat().st_size > 0, WAIT_S)
+    assert process.poll() is None, "it ended early"
 
 
 def finish(process, tmp_path, log="err"):

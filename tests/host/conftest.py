@@ -12,6 +12,7 @@ from loops import loop_device
 
 from schedlab.errors import HostError
 from schedlab.host import emulated, journalled, owned
+from schedlab.run import gates
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,14 @@ def needs_fuse():
         emulated.require_fuse()
     except HostError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def no_neighbours(monkeypatch):
+    """The gates against other programs are off: tests share their machine."""
+    monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
+    monkeypatch.setattr(gates, "frequency_findings", lambda *readings: ())
+    monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: None)
 
 
 @pytest.fixture

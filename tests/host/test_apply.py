@@ -100,31 +100,6 @@ def test_what_is_applied_holds_and_is_undone_byte_by_byte(root, device, lasting)
 
 
 @needs_root
-def test_a_second_apply_keeps_what_was_before_the_first(root, device):
-    queue = knobs.queue_of(device)
-    before = knobs.snapshot(queue)
-    request = Request((device,), root=root)
-    apply(choice("bfq", low_latency=0), request, quiet)
-    apply(choice("kyber"), request, quiet)
-    assert knobs.snapshot(queue)["scheduler"] == "kyber"
-    undo([], True, quiet)
-    assert knobs.snapshot(queue) == before
-
-
-@needs_root
-def test_a_foreign_change_is_left_and_named(root, device):
-    queue = knobs.queue_of(device)
-    (queue / "scheduler").write_text("none")  # a loop device keeps what it was set to once
-    apply(choice("bfq"), Request((device,), root=root), quiet)
-    (queue / "scheduler").write_text("kyber")
-    assert not status(root)[0].holds
-    messages = []
-    undo([device], False, messages.append)
-    assert "kyber" in messages[0]
-    assert knobs.read_value(queue / "scheduler") == "kyber"
-
-
-@needs_root
 @pytest.mark.parametrize("now", ["mq-deadline", "bfq"])  # what the new kernel, or our rule, chose
 def test_after_a_reboot_only_our_file_goes(root, device, lasting, monkeypatch, tmp_path, now):
     queue, rules = knobs.queue_of(device), tree(root)
@@ -201,49 +176,28 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
     assert udev.queue_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value", "certain"),
-    [
-        (
-            "61-later.rules",
-            'KERNEL=="sd*", ATTR{queue/scheduler}="mq-deadline"',
-            "mq-deadline",
-            True,
-        ),
-        ("59-final.rules", 'ATTR{queue/scheduler}:="none"', "none", True),
-        ("60-io-scheduler.rules", "# overridden: nothing", None, True),
-        ("99-asks.rules", 'PROGRAM=="/bin/x", ATTR{queue/scheduler}="kyber"', "kyber", False),
-        (
-            "99-cmdline.rules",
-            'IMPORT{cmdline}="elevator"\nENV{elevator}=="b?q", ATTR{queue/scheduler}="kyber"',
-            "kyber",
-            True,
-        ),
-        (
-            "99-cmdline.rules",
-            'IMPORT{cmdline}="absent"\nENV{absent}=="?*", ATTR{queue/scheduler}="none"',
-            "bfq",
-            True,
-        ),
-        (
-            "99-goto.rules",
-            'PROGRAM=="/bin/x", GOTO="end"\nATTR{queue/scheduler}="none"\nLABEL="end"',
-            "none",
-            False,
-        ),
-        (
-            "99-runs.rules",
-            "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"",
-            "x",
-            False,
-        ),
-        ("99-other.rules", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
-        ("99-driver.rules", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "none", False),
-        ("99-broken.rules", 'KERNEL="sdx" and more', "bfq", True),
-    ],
-)
+IMPORTED = 'IMPORT{cmdline}="'
+RULES = [
+    ("61-later", 'KERNEL=="sd*", ATTR{queue/scheduler}="mq-deadline"', "mq-deadline", True),
+    ("59-final", 'ATTR{queue/scheduler}:="none"', "none", True),
+    ("60-io-scheduler", "# overridden: nothing", None, True),
+    ("99-asks", 'PROGRAM=="/bin/x", ATTR{queue/scheduler}="kyber"', "kyber", False),
+    ("99-cmdline", IMPORTED + 'elevator"\nENV{elevator}=="b?q", ATTR{queue/scheduler}="kyber"',
+     "kyber", True),
+    ("99-cmdline", IMPORTED + 'absent"\nENV{absent}=="?*", ATTR{queue/scheduler}="none"',
+     "bfq", True),
+    ("99-goto", 'PROGRAM=="/bin/x", GOTO="end"\nATTR{queue/scheduler}="none"\nLABEL="end"',
+     "none", False),
+    ("99-runs", "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"", "x", False),
+    ("99-other", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
+    ("99-driver", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "none", False),
+    ("99-broken", 'KERNEL="sdx" and more', "bfq", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "value", "certain"), RULES)
 def test_later_final_and_overriding_rules(root, tmp_path, name, text, value, certain):
-    (root / "etc/udev/rules.d" / name).write_text(f"{text}\n")
+    (root / f"etc/udev/rules.d/{name}.rules").write_text(f"{text}\n")
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=bfq\n")
     last = setters.winner_at_boot(setters.of(disk(tmp_path), root))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_apply import choice, needs_root, quiet, tree
+from test_apply import choice, device, lasting, needs_root, quiet, root, tree
 
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
@@ -13,23 +13,11 @@ from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError
 from schedlab.host import settings, udev_service
 
-
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
-    (tmp_path / "root/etc/udev/rules.d").mkdir(parents=True)
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def device(new_loop, monkeypatch):
-    """A loop device that represents a disk: it gets a lasting rule."""
-    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", ())
-    return Path(new_loop()).name
+__all__ = ["device", "lasting", "root"]
 
 
 @needs_root
-def test_what_keeps_a_device_follows_a_later_apply(root, device, new_loop, monkeypatch):
+def test_what_keeps_a_device_follows_a_later_apply(root, device, lasting, new_loop, monkeypatch):
     reloaded = []
     monkeypatch.setattr(udev_service, "reload", lambda names, report: reloaded.append(names))
     other = Path(new_loop()).name
@@ -79,7 +67,7 @@ def test_what_keeps_a_device_follows_a_later_apply(root, device, new_loop, monke
 
 
 @needs_root
-def test_a_former_name_is_kept_as_the_name_of_today(root, device):
+def test_a_former_name_is_kept_as_the_name_of_today(root, device, lasting):
     messages = []
     request = Request((device,), persist=True, root=root)
     apply(choice("noop"), replace(request, dry_run=True), messages.append)

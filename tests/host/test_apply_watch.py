@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_apply import choice, needs_root, quiet
+from test_apply import choice, device, needs_root, quiet, root
 
 from schedlab.app.apply import applied
 from schedlab.app.apply.apply import Request, apply
@@ -19,16 +19,7 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.host import knobs, owned
 
-
-@pytest.fixture
-def root(tmp_path, state):
-    """No rules, and records of this test alone."""
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def device(new_loop):
-    return Path(new_loop()).name
+__all__ = ["device", "root"]
 
 
 @needs_root

@@ -3,7 +3,6 @@ schedlab makes of it must agree; the host is as before afterwards."""
 
 import json
 import os
-import statistics
 import sys
 import tempfile
 import threading
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from cgroups import remove_group
 
 from schedlab.app.admit import admit
 from schedlab.app.compare.comparison import Load, Place, comparison
@@ -31,7 +29,6 @@ from schedlab.spec.convert import to_json
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 FIND = 'read -r s < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; '
-SLEEP = FIND + 'case "$s" in *"[bfq]"*) t=0.52;; *) t=0.40;; esac; sleep $t; '
 
 
 def experiment(line, *, metrics=(), blocks=2, schedulers="none,bfq", **parameters):
@@ -83,21 +80,20 @@ def values(runs, candidate, metric="elapsed_s"):
     return [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
 
 
-@pytest.mark.machine
-@pytest.mark.alone
-def test_elapsed_time_and_printed_numbers_follow_the_scheduler(tmp_path):
-    line = SLEEP + 'echo "took $t s"; echo "log {\\"a\\": [{\\"n\\": \\"x\\", \\"t\\": $t}]}"'
+def test_printed_numbers_follow_the_scheduler(tmp_path):
+    """Times that follow it are in test_command_truth.py."""
+    took = FIND + 'case "$s" in *"[bfq]"*) t=0.52;; *) t=0.40;; esac; '
+    line = took + 'echo "took $t s"; echo "log {\\"a\\": [{\\"n\\": \\"x\\", \\"t\\": $t}]}"'
     runs, _ = measured(
-        tmp_path,
-        line,
-        blocks=4,
+        tmp_path, line,
         metrics=["elapsed", "took:ms=stdout~took (?<value>[0-9.]+) (?<unit>s)",
-                 'json:s=stdout@a[?n==x].t'],
+                 "json:s=stdout@a[?n==x].t"],
     )  # fmt: skip
-    ratio = statistics.median(values(runs, "bfq")) / statistics.median(values(runs, "none"))
-    assert ratio == pytest.approx(1.3, rel=0.05)
-    assert set(values(runs, "bfq", "took")) == {520.0}
-    assert set(values(runs, "none", "json")) == {0.4}
+    assert (set(values(runs, "bfq", "took")), set(values(runs, "none", "took"))) == (
+        {520.0},
+        {400.0},
+    )
+    assert (set(values(runs, "bfq", "json")), set(values(runs, "none", "json"))) == ({0.52}, {0.4})
     assert all(run.metrics["elapsed_synced_s"] > run.metrics["elapsed_s"] for run in runs)
 
 
@@ -109,28 +105,6 @@ def test_a_command_reads_nothing_unless_it_is_given_something(tmp_path):
         where.mkdir()
         measured(where, "cat", blocks=1, schedulers="none", stdin=stdin)
         assert {file.read_text() for file in where.glob("out/raw/output/*.out")} == {printed}
-
-
-@pytest.mark.machine
-@pytest.mark.alone
-def test_a_command_and_a_workload_in_one_experiment(tmp_path):
-    file = tmp_path / "both.toml"
-    file.write_text(
-        'candidates = ["none", "bfq"]\naa_arm = false\n'
-        '[target]\nkind = "scratch"\nsize_bytes = "32M"\n'
-        "[stopping]\nblocks = 1\n"
-        '[[workloads]]\nlabel = "mine"\nkind = "command"\n'
-        f"parameters = {{ shell = '{SLEEP}', anyway = true }}\n"
-        '[[workloads]]\nkind = "random-reads"\nparameters = { seconds = 0.2 }\n'
-    )
-    runs = run(file, tmp_path / "out", permission=Permission(trust=True)).folder.runs()
-    for candidate, seconds in (("none", 0.4), ("bfq", 0.52)):
-        mine = [r for r in runs if (r.workload, r.candidate) == ("mine", candidate)]
-        assert len(mine) == 1
-        assert seconds <= mine[0].metrics["elapsed_s"] < seconds + 0.1
-        reads = [r for r in runs if r.workload == "random-reads" and r.status == "ok"]
-        assert all(r.metrics["iops"] > 100 for r in reads if r.candidate == candidate)
-    assert len([r for r in runs if r.status == "ok"]) == 4
 
 
 def test_a_status_under_one_scheduler_ends_the_experiment_with_exit_1(tmp_path):
@@ -295,28 +269,6 @@ def _without_none(value):
     return [_without_none(v) for v in value] if isinstance(value, list) else value
 
 
-@pytest.mark.machine
-def test_a_throttled_device_shows_its_throttle(tmp_path):
-    root = Path("/sys/fs/cgroup/blkio")
-    if not (root / "blkio.throttle.read_bps_device").exists():
-        pytest.skip("needs the v1 blkio controller")
-    group = root / f"test-{tmp_path.name}"
-    group.mkdir()
-    throttle = FIND + (
-        f'n=$(cat "/sys/block/${{SCHEDLAB_DEVICE#/dev/}}/dev"); case "$s" in '
-        f'*"[bfq]"*) b=12000000;; *) b=15000000;; esac; '
-        f'echo "$n $b" > {group}/blkio.throttle.read_bps_device; echo $$ > {group}/cgroup.procs; '
-        "dd if=big of=/dev/null bs=256k iflag=direct 2>/dev/null"
-    )
-    try:
-        setup = "dd if=/dev/urandom of=big bs=1M count=24 2>/dev/null"
-        runs, _ = measured(tmp_path, throttle, blocks=3, setup=setup)
-    finally:
-        remove_group(group)
-    ratio = statistics.median(values(runs, "bfq")) / statistics.median(values(runs, "none"))
-    assert ratio == pytest.approx(1.25, rel=0.05)
-
-
 def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     busy = threading.Event()
 
@@ -469,7 +421,7 @@ def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, mou
 
 def test_a_command_beside_a_workload_of_ours_on_a_bare_device(tmp_path):
     """Both get the device: the command by its name, our engine as it was given up."""
-    command = experiment(SLEEP, blocks=1, schedulers="none,mq-deadline")
+    command = experiment("true", blocks=1, schedulers="none,mq-deadline")
     ours = comparison(
         Place(scratch_bytes=64 << 20), Load(seconds=0.2), families=["newcomer"],
         schedulers="none,mq-deadline", stopping=Stopping(blocks=1), aa_arm=False, seed=1,

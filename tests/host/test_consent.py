@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from device_states import MIB, SIZE, STATES, at, digest
+from dying import die
 
 from schedlab.errors import HostError
 from schedlab.host import consent, content, journal, owned, recover
@@ -124,18 +125,12 @@ def test_large_devices_are_sampled_at_the_same_places():
 @pytest.mark.parametrize("victims", ["owner", "both"])
 def test_what_a_killed_session_has_written_counts_as_ours(state, loop, victims):
     """Its guardian, or the next recovery, notes what it left on the device."""
-    program = (
-        "import os, sys\n"
+    work = (
         "from schedlab.host.consent import consent_to\n"
-        "from schedlab.host.control import Control\n"
-        "control = Control().__enter__()\n"
-        f"target = control.write_to(consent_to({loop!r}))\n"
-        "os.pwrite(os.open(target, os.O_WRONLY), os.urandom(1 << 20), 3 << 20)\n"
-        f"if {victims == 'both'}: os.kill(control.guardian_process_id, 9)\n"
-        "os.kill(os.getpid(), 9)\n"
+        "target = control.write_to(consent_to(device))\n"
+        "os.pwrite(os.open(target, os.O_WRONLY), os.urandom(1 << 20), 3 << 20)"
     )
-    result = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
-    assert result.returncode == -9, result.stderr
+    die(loop, work, with_guardian=victims == "both")
     recover.restore_all(state)
     consent_to(loop).close()
     at(15 * MIB, b"x")(loop)

@@ -5,10 +5,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from dying import die, schedlab
 
 from schedlab.errors import HostError, RestoreError
 from schedlab.host import journal, knobs, leftovers, owned, scratch
@@ -278,16 +278,8 @@ def test_two_sessions_share_a_host_but_not_a_device(state, new_loop, tmp_path):
 def test_the_first_original_wins_over_a_session_that_died(state, loop):
     """Killed with its guardian after a change: the next one restores before it snapshots."""
     before = queue_values(loop)
-    program = (
-        "import os, signal\n"
-        "from schedlab.host.control import Control\n"
-        "control = Control().__enter__()\n"
-        f"control.set_scheduler({loop!r}, 'bfq')\n"
-        "os.kill(control.guardian_process_id, 9)\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
     with Control() as control:
-        subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+        die(loop, "control.set_scheduler(device, 'bfq')")
         assert queue_values(loop)["scheduler"] == "bfq"
         control.set_scheduler(loop, "kyber")
     assert queue_values(loop) == before
@@ -397,8 +389,7 @@ def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(state, loop,
     with pytest.raises(RestoreError), Control():
         pass
     monkeypatch.setattr(knobs, "write_value", write)
-    with Control() as control:
-        assert control.recovered.restored
+    assert schedlab("recover").returncode == 0
     assert queue_values(loop)["scheduler"] == "none"
 
 

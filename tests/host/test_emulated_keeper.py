@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from dying import schedlab
+from processes import with_words
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import journal, keeper, owned
@@ -25,11 +27,6 @@ def nothing_is_left(root_with_loop, needs_fuse, state):
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     assert str(state) not in mounts
     assert not any((state / keeper.DEVICES).glob("*/schedlab-*"))
-
-
-def schedlab(*arguments):
-    command = [sys.executable, "-m", "schedlab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_up_list_down(state):
@@ -124,11 +121,7 @@ def test_a_keeper_that_never_reports_is_ended(state, tmp_path, monkeypatch):
 @pytest.mark.parametrize("with_guardian", [False, True])
 def test_a_killed_keeper_leaves_nothing(state, with_guardian):
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "doomed", state)
-    guardians = [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and _is_guardian(entry, state / keeper.DEVICES / "doomed")
-    ]
+    guardians = with_words("schedlab.host.guardian", state / keeper.DEVICES / "doomed")
     assert guardians
     for process in guardians if with_guardian else []:
         os.kill(process, signal.SIGKILL)
@@ -137,11 +130,3 @@ def test_a_killed_keeper_leaves_nothing(state, with_guardian):
     backing = owned.SYS_BLOCK / Path(kept.path).name / "loop" / "backing_file"
     # Another process may have the number by now.
     assert not backing.exists() or str(state) not in backing.read_text()
-
-
-def _is_guardian(entry, directory):
-    try:
-        arguments = (entry / "cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"schedlab.host.guardian" in arguments and os.fsencode(directory) in arguments

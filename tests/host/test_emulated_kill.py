@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import left_below, with_words
 
 from schedlab.host import emulated_removal, journal, owned, recover
 
@@ -26,47 +27,17 @@ SEED = int(os.environ.get("SEED", str(random.randrange(1 << 30))))
 pytestmark = pytest.mark.usefixtures("root_with_loop", "needs_fuse")
 
 
-def with_argument(part):
-    """Processes that carry this text in their arguments, not counting this one."""
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if part.encode() in (entry / "cmdline").read_bytes():
-                    pids.append(int(entry.name))
-            except OSError:
-                pass
-    return pids
-
-
-def guardian_of(state):
-    return [p for p in with_argument("schedlab.host.guardian") if p in with_argument(str(state))]
-
-
-def servers_of(state):
-    inside = with_argument(f"{state}/")
-    return [p for p in with_argument(emulated_removal.SERVER_MODULE) if p in inside]
-
-
 def left_over(state):
     """The remains of a session, by any sign."""
-    remains = [f"process {p}" for p in with_argument(f"{state}/")]
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    remains += [f"mount {line}" for line in mounts if str(state) in line]
-    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        try:
-            if str(state) in file.read_text():
-                remains.append(str(file))
-        except OSError:
-            pass
-    return remains + [str(path) for path in state.glob(f"{owned.PREFIX}*")]
+    remains = [f"process {pid}" for pid in with_words(f"{state}/")]
+    return [*remains, *left_below(state), *map(str, state.glob(f"{owned.PREFIX}*"))]
 
 
 def strike(victim, owner, state):
     targets = {
         "owner": [owner.pid],
-        "guardian": guardian_of(state),
-        "server": servers_of(state),
+        "guardian": with_words("schedlab.host.guardian", state),
+        "server": with_words(emulated_removal.SERVER_MODULE, f"{state}/"),
     }
     if victim == "stopped server":
         for process in targets["server"]:
@@ -117,7 +88,7 @@ def kill_at_a_moment(number, moments, state, begin, kill):
     try:
         if is_at_work := number % 2 == 0:
             assert owner.stdout and owner.stdout.readline() == "ready\n"
-            assert any("mount" in line and "ext4" in line for line in left_over(state))
+            assert any(" ext4 " in line for line in left_over(state))
         delay_s = moments.uniform(0.0, 0.5) if is_at_work else moments.uniform(0.1, 4.0)
         time.sleep(delay_s)  # the moment itself, not a condition
         kill(owner)

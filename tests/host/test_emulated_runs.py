@@ -9,19 +9,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import ended, started, with_words
 
+from schedlab.app.compare.comparison import Place, target_of
+from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
+from schedlab.app.targets import resolve
 from schedlab.errors import SpecError
-from schedlab.host import emulated_removal
+from schedlab.host import emulated_removal, owned
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
+from schedlab.kinds import typed
+from schedlab.run.admitted import Permission
 
 MIB = 1 << 20
-VERIFY_S = int(os.environ.get("VERIFY_SECONDS", "3"))
-FIXED = "model = 'fixed'\nservice = '{service}'\nservers = 1\nsize = '64m'\n"
+VERIFY_S = int(os.environ.get("VERIFY_SECONDS", "1"))
 
 
 @pytest.fixture(autouse=True)
@@ -31,38 +35,10 @@ def nothing_is_left(root_with_loop, needs_fuse, state):
     assert emulated_removal.servers(state) == []
 
 
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "schedlab", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-
-def finished(process):
-    output, _ = process.communicate(timeout=150)
-    assert process.returncode == 0, output
-    return output
-
-
 def runs_of(folder):
     lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines if line.startswith("{")]
     return [run for run in records if "emulated" in run.get("properties", {})]
-
-
-def fixed(directory, service):
-    path = directory / "fixed.toml"
-    path.write_text(FIXED.format(service=service))
-    return str(path)
-
-
-def server_of(state):
-    """The server of the emulated device below this directory."""
-    return [
-        process
-        for directory in state.glob("schedlab-emulated-*")
-        for process in emulated_removal.servers(directory)
-    ]
 
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
@@ -103,16 +79,22 @@ def test_what_fio_wrote_is_what_fio_reads(state, tmp_path, scheduler):
     assert account["errors"] == 0
 
 
-def test_a_command_is_compared_on_a_model(state, tmp_path):
-    write = "dd if=/dev/zero of=@dir@/x bs=64k count=20 oflag=direct"
-    output = finished(start(
+def compared(tmp_path, *work):
+    """What a comparison on a model of 4 commands printed, and its runs."""
+    code, out, err = ended(
         "compare", "--model", "disk7200", "--size", "64M", "--queue-depth", "4",
-        "--schedulers", "none,bfq", "--blocks", "1", "--out", str(tmp_path / "result"),
-        "--", "sh", "-c", write,
-    ))  # fmt: skip
-    assert "Emulated device" in output
+        "--schedulers", "none,bfq", "--blocks", "1", "--out", tmp_path / "result", *work,
+    )  # fmt: skip
+    assert code == 0, err
     runs = runs_of(tmp_path / "result")
     assert len(runs) >= 2
+    return out + err, runs
+
+
+def test_a_command_is_compared_on_a_model(state, tmp_path):
+    write = "dd if=/dev/zero of=@dir@/x bs=64k count=20 oflag=direct"
+    output, runs = compared(tmp_path, "--", "sh", "-c", write)
+    assert "Emulated device" in output
     for run in runs:
         assert run["properties"]["emulated"]["written_bytes"] >= 20 * 65536
         assert run["properties"]["driver_tags"] == 4
@@ -123,33 +105,23 @@ def test_a_command_is_compared_on_a_model(state, tmp_path):
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
 def test_a_fio_job_is_compared_on_a_model(state, tmp_path):
     job = tmp_path / "reads.fio"
-    job.write_text(
-        "[reads]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\nioengine=libaio\niodepth=8\n"
-        "runtime=1\ntime_based=1\n"
-    )
-    finished(start(
-        "compare", "--model", "disk7200", "--size", "64M", "--queue-depth", "4",
-        "--schedulers", "none,mq-deadline", "--blocks", "1", "--out", str(tmp_path / "result"),
-        "--fio", str(job),
-    ))  # fmt: skip
-    runs = runs_of(tmp_path / "result")
-    assert len(runs) >= 2
-    assert all(run["properties"]["emulated"]["reads"] > 20 for run in runs)
+    job.write_text("[r]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\nnumber_ios=40\n")
+    _, runs = compared(tmp_path, "--fio", job)
+    assert all(run["properties"]["emulated"]["reads"] >= 40 for run in runs)
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_server_that_dies_ends_the_experiment_with_the_reason(state, tmp_path, way):
-    model = fixed(tmp_path, "2ms")
-    process = start(
+    model = tmp_path / "fixed.toml"
+    model.write_text("model = 'fixed'\nservice = '2ms'\nservers = 1\nsize = '64m'\n")
+    process = started(
         "compare", "--model", model, "--size", "64M", "--schedulers", "none,bfq",
-        "--workloads", "random-reads", "--blocks", "40", "--out", str(tmp_path / "result"),
+        "--workloads", "random-reads", "--blocks", "40", "--out", tmp_path / "result",
+        stderr=subprocess.STDOUT,
     )  # fmt: skip
-    deadline = time.monotonic() + 60.0
-    while not runs_of_so_far(tmp_path / "result"):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    (server,) = server_of(state)
+    file = tmp_path / "result/runs.jsonl"
+    assert owned.wait_until(lambda: file.exists() and file.stat().st_size > 0, 60.0)
+    (server,) = with_words(emulated_removal.SERVER_MODULE, f"{state}/")
     os.kill(server, way)
     output, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, None), output
@@ -157,15 +129,7 @@ def test_a_server_that_dies_ends_the_experiment_with_the_reason(state, tmp_path,
     assert "--resume" in output
 
 
-def runs_of_so_far(folder):
-    file = folder / "runs.jsonl"
-    return file.exists() and file.stat().st_size > 0
-
-
 def test_what_belongs_to_a_model_is_refused_elsewhere():
-    from schedlab.app.compare.comparison import Place, target_of
-    from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
-
     for place in (Place(queue_depth=4), Place(dilate=2.0)):
         with pytest.raises(SpecError, match="emulated device"):
             target_of(place)
@@ -173,10 +137,6 @@ def test_what_belongs_to_a_model_is_refused_elsewhere():
     small = lab_experiment(lab, "small", Wishes(Place(model="disk5400", size_bytes=64 * MIB)))
     assert (small.target.kind, small.target.model) == ("emulated", "disk5400")
     assert small.target.size_bytes == 64 * MIB
-    from schedlab.app.targets import resolve
-    from schedlab.kinds import typed
-    from schedlab.run.admitted import Permission
-
     elsewhere = lab_experiment(lab, "small", Wishes(Place(scratch_bytes=64 * MIB)))
     kinds = [typed(work) for work in elsewhere.workloads]
     with pytest.raises(SpecError, match="only on a model"):
@@ -187,9 +147,6 @@ def test_what_belongs_to_a_model_is_refused_elsewhere():
     "name", ["iozone-schedulers", "device-timings", "bfq-tunables", "interference", "ncq-depth"]
 )
 def test_labs_accept_a_model_its_depth_and_its_dilation(name):
-    from schedlab.app.compare.comparison import Place
-    from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
-
     place = Place(model="disk5400", queue_depth=4, dilate=2.0)
     lab = lab_named(name)
     target = lab_experiment(lab, "small", Wishes(place)).target

@@ -10,14 +10,10 @@ from pathlib import Path
 
 import click
 import pytest
+from dying import schedlab
 
 import schedlab as schedlab_package
 from schedlab.host import facts, knobs
-
-
-def schedlab(*arguments):
-    command = [sys.executable, "-m", "schedlab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from cgroups import remove_group
+from processes import left_below, with_words
 
 from schedlab.host import journal, knobs, owned, recover, shelter
 
@@ -55,11 +56,8 @@ class Scene:
         return {device.name: knobs.snapshot(device / "queue") for device in devices}
 
     def left_over(self):
-        backing = (path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
         files = [path.name for path in self.directory.glob(f"{owned.PREFIX}*")]
-        loops = [line for line in backing if f"{self.directory}/{owned.PREFIX}" in line]
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").count(str(self.directory))
-        return [*files, *loops, *["a mount"] * mounts]
+        return [*files, *(line for line in left_below(self.directory) if owned.PREFIX in line)]
 
     def assert_as_before(self, context):
         assert self.queues() == self.before, context
@@ -122,7 +120,7 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.1)  # anywhere in what the guardian does, not a condition
-        for guardian in guardians_of(scene.state):
+        for guardian in with_words("schedlab.host.guardian", scene.state):
             os.kill(guardian, signal.SIGKILL)
         process.communicate(timeout=60)
         assert recover_now(scene.state).failed == []
@@ -216,18 +214,6 @@ def test_a_kill_at_a_system_call_loses_no_setting(scene, call):
     assert killed or call == "ftruncate"
 
 
-def guardians_of(state):
-    pids = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"schedlab.host.guardian" in words and os.fsencode(state) in words:
-            pids.append(int(entry.parent.name))
-    return pids
-
-
 def test_the_guardian_ignores_signals_and_restores_alone(scene):
     """Also when a child of the owner, which holds a copy of the pipe, lives on."""
     program = (
@@ -252,9 +238,7 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene):
         assert knobs.read_value(knobs.scheduler_file(scene.device)) == "kyber"
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 30
-        while journal.exists(scene.state) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for_no_journal(scene.state)
         scene.assert_as_before("the guardian restores alone")
     finally:
         os.kill(child, signal.SIGKILL)

@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
+from calls import document
 from giving_up import given_up
 from loops import attached, loop_device
 
 from schedlab import _core
+from schedlab.app.measure.single_load import timing_lines
 from schedlab.errors import HostError, SpecError
 from schedlab.host.consent import hold
 
@@ -142,6 +144,7 @@ def test_errors_of_the_device_are_counted_and_end_the_load(thin_loop, engine, de
 CHILD = """
 import sys
 from schedlab import _core
+from schedlab.app.measure.single_load import timing_lines
 print(_core.run_io_job(sys.argv[1], lambda: print("running", flush=True)), flush=True)
 """
 
@@ -236,17 +239,22 @@ def thread_names():
     return names
 
 
-def test_hdparms_timings_read_what_they_say(loop):
+def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop):
     with Path(loop).open("rb") as device:  # while it is open, its cache is kept
         assert len(device.read()) == 16 << 20
         before = sectors(loop)[0]
-        timings = json.loads(_core.io_timings(loop))
+        (timings,) = document("io", "timings", loop)["timings"].values()
         # The second one is from the device again; other tests may drop the cache of the first.
         assert sectors(loop)[0] - before >= 16 << 20
     assert timings["cached"]["elapsed_ns"] >= 2e9
     assert timings["cached"]["bytes"] % (2 << 20) == 0
     assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over
     assert not timings["interrupted"]
+    for direct in (False, True):
+        head, *lines = timing_lines(Path(loop), timings, direct)[:3]
+        assert head == f"\n{loop}:"
+        assert [line.startswith(" Timing ") for line in lines] == [True, True]
+        assert sum("O_DIRECT" in line for line in lines) == 2 * direct
 
 
 @pytest.mark.machine
@@ -349,6 +357,7 @@ def test_ctrl_c_ends_worker_processes_at_once(loop, engine):
 DOOMED = """
 import sys
 from schedlab import _core
+from schedlab.app.measure.single_load import timing_lines
 _core.run_io_job(sys.argv[1], None, lambda text: print(text, flush=True))
 """
 

@@ -41,7 +41,7 @@ def test_an_entry_that_names_another_file_is_refused_and_the_rest_restored(
     for word, value in words.items():
         text = text.replace(word, value)
     entry = json.loads(text)
-    die(state, loop, f"control.set_scheduler(device, 'bfq')\ncontrol._journal.append(**{entry!r})")
+    die(loop, f"control.set_scheduler(device, 'bfq')\ncontrol._journal.append(**{entry!r})")
     result = schedlab("recover")
     assert result.returncode == 2, result.stderr
     assert "which is no setting and nothing of schedlab's: it is left alone" in result.stderr

@@ -15,8 +15,7 @@ from schedlab.run.backends import cpu_ext, cpu_policy
 from schedlab.spec import Stopping
 
 pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.usefixtures("state"),
+    pytest.mark.usefixtures("state", "no_neighbours"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: control groups"),
 ]
 # Loads at its start, unloads at Ctrl-C; `touch eject` makes the kernel throw it out.

@@ -20,7 +20,6 @@ from schedlab.app.measure import measure
 from schedlab.host.control import Control
 from schedlab.kinds.engine import run_groups
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
-from schedlab.run import gates
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.io import IoSession, open_session
 from schedlab.spec import Candidate, Cell, Experiment, Stopping, Target, Workload
@@ -30,15 +29,7 @@ SIZE_BYTES = 256 * MIB
 NONE = Candidate("none", {"scheduler": "none"})
 BFQ = Candidate("bfq", {"scheduler": "bfq"})
 
-pytestmark = pytest.mark.usefixtures("root_with_loop", "state", "alone")
-
-
-@pytest.fixture
-def alone(monkeypatch):
-    """The gates against other programs are off: tests share their machine."""
-    monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
-    monkeypatch.setattr(gates, "frequency_findings", lambda *readings: ())
-    monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: None)
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state", "no_neighbours")
 
 
 def bfq_is_there():
