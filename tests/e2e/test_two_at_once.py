@@ -75,18 +75,6 @@ def test_different_devices_are_measured_at_once_and_one_device_by_one(start, dis
     assert scheduler.read_text() == before
 
 
-def test_a_device_that_is_written_to_is_refused_to_the_second(start, disks, tmp_path):
-    device = disks[0]
-    writing = ("--tests", "random-write", *LONG[2:], "--destroy-data", device)
-    long = start(*compare(device, writing, "long"), log="long.err")
-    until_measuring(long, tmp_path / "long")
-    code, text = finish(start(*compare(device, writing, "same")), tmp_path)
-    assert code == 2
-    assert f"Refusing to write to {device}" in text
-    assert f"process {long.pid}" in text
-    assert long.poll() is None
-
-
 @pytest.mark.skipif(not RR_KNOB.exists(), reason="this kernel has no round-robin sysctl")
 def test_one_sysctl_belongs_to_one(start, disks, tmp_path):
     """And who changes another thing may work beside it."""

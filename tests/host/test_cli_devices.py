@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from calls import document, run
+from calls import call, document, run
 
 from schedlab.host import knobs
 
@@ -45,11 +45,35 @@ def test_apply_as_json_is_what_status_shows(device, tmp_path):
     assert document("undo", "--all") == {"undone": []}
 
 
-def test_set_prints_before_and_after_and_how_to_undo_it(device):
-    done = run("io", "set", "mq-deadline", device)
-    assert done.stdout == f"{device}:\tnone -> mq-deadline\n"
-    assert done.stderr.splitlines()[-1] == f"undo: schedlab io set none {device}"
-    facts = document("io", "set", "none", device)["devices"][device]
-    assert (facts["before"], facts["after"]) == ("mq-deadline", "none")
+def test_get_and_list_have_their_forms(device):
+    assert run("io", "get", device).stdout == f"{device}:\tnone\n"
+    offered = run("io", "list", f"/dev/{device}").stdout
+    assert offered == f"{device}:\t{' '.join(knobs.offered(device))}\n" and "[" not in offered
+    assert f"{device}:\tnone\n" in run("io", "get").stdout
     assert document("io", "get", device)["devices"][device]["scheduler"] == "none"
     assert "none" in document("io", "list", device)["devices"][device]
+
+
+def test_set_stays_and_says_how_to_take_it_back(device):
+    queue = knobs.queue_of(device)
+    knobs.write_value(queue / "scheduler", "mq-deadline")
+    knobs.write_value(queue / "iosched/fifo_batch", "7")
+    before = knobs.snapshot(queue)
+    done = run("io", "set", "bfq:low_latency=0", device)
+    assert done.stdout == f"{device}:\tmq-deadline -> bfq\n"
+    assert knobs.tunables(queue)["low_latency"] == "0"
+    line = done.stderr.splitlines()[-1]
+    assert line == f"undo: schedlab io set mq-deadline:fifo_batch=7 {device}"
+    run(*line.split()[2:])
+    assert knobs.snapshot(queue) == before
+    facts = document("io", "set", "none", device)["devices"][device]
+    assert (facts["before"], facts["after"]) == ("mq-deadline", "none")
+
+
+@pytest.mark.parametrize(
+    "words", [("nosuch", ""), ("bfq:low_latency=9", ""), ("bfq", "", "nosuch"), ("bfq",)]
+)
+def test_set_changes_nothing_when_something_is_wrong(device, words):
+    before = knobs.snapshot(knobs.queue_of(device))
+    assert call("io", "set", *(word or device for word in words))[0] == 2
+    assert knobs.snapshot(knobs.queue_of(device)) == before

@@ -195,6 +195,8 @@ def test_a_command_that_switches_the_scheduler_itself_is_found_out(tmp_path):
     gates = [gate for run in runs if run.candidate == "bfq" for gate in run.gates]
     fatal = {gate.gate for gate in gates if gate.fatal}
     assert fatal == {"knob-changed"}
+    Result.load(tmp_path / "out").write_html(tmp_path / "page.html")
+    assert "setting changed" in (tmp_path / "page.html").read_text()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 import pytest
-from dying import schedlab
 
 import schedlab as schedlab_package
 from schedlab.host import facts, knobs
@@ -64,44 +63,6 @@ def test_facts_hold_the_whole_queue_of_the_device(loop):
 def test_a_device_that_is_removed_meanwhile_is_left_out(loop):
     there = Path(loop).name
     assert list(facts.collect(device_names=[there, "loop-removed"])["devices"]) == [there]
-
-
-def test_io_get_and_list_have_their_forms(state, loop):
-    name = Path(loop).name
-    assert schedlab("io", "get", name).stdout == f"{name}:\tnone\n"
-    offered = schedlab("io", "list", loop).stdout
-    assert offered == f"{name}:\t{' '.join(knobs.offered(loop))}\n"
-    assert "[" not in offered
-    assert f"{name}:\tnone\n" in schedlab("io", "get").stdout
-    values = json.loads(schedlab("io", "get", name, "--json").stdout)
-    assert values["devices"][name]["scheduler"] == "none"
-
-
-def test_io_set_stays_and_says_how_to_take_it_back(state, loop):
-    name = Path(loop).name
-    knobs.write_value(knobs.scheduler_file(loop), "mq-deadline")
-    knobs.write_value(knobs.queue_of(loop) / "iosched/fifo_batch", "7")
-    before = knobs.snapshot(knobs.queue_of(loop))
-    result = schedlab("io", "set", "bfq:low_latency=0", name)
-    assert (result.returncode, result.stdout) == (0, f"{name}:\tmq-deadline -> bfq\n")
-    assert knobs.tunables(knobs.queue_of(loop))["low_latency"] == "0"
-    (line,) = (s for s in result.stderr.splitlines() if s.startswith("undo: "))
-    assert line == f"undo: schedlab io set mq-deadline:fifo_batch=7 {name}"
-    assert schedlab(*line.split()[2:]).returncode == 0
-    assert knobs.snapshot(knobs.queue_of(loop)) == before
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("nosuch", "{loop}"), ("bfq:low_latency=9", "{loop}"), ("bfq", "{loop}", "nosuch"), ("bfq",)],
-)
-def test_io_set_changes_nothing_when_something_is_wrong(state, loop, arguments):
-    before = knobs.snapshot(knobs.queue_of(loop))
-    result = schedlab("io", "set", *(word.format(loop=loop) for word in arguments))
-    assert result.returncode == 2
-    assert "rror:" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert knobs.snapshot(knobs.queue_of(loop)) == before
 
 
 def test_without_root_there_is_one_clear_message(nobody, loop, monkeypatch):

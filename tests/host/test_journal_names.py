@@ -74,8 +74,11 @@ def _put_odd(kind, path):
             file.truncate(journal.BYTES_MAX + 1)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "directory", "link", "device", "too large"])
-@pytest.mark.parametrize("command", [["recover"], ["io", "get"], ["io", "set", "none"], ["doctor"]])
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [*((["recover"], kind) for kind in ("fifo", "directory", "link", "device", "too large")),
+     (["io", "get"], "device"), (["io", "set", "none"], "link"), (["doctor"], "fifo")],
+)  # fmt: skip
 def test_what_is_no_journal_is_an_error_and_nothing_is_waited_for(state, loop, kind, command):
     journal.prepare(state)
     path = state / "session-00000000000000000001-1.jsonl"
