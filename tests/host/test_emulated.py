@@ -40,7 +40,7 @@ def _mountinfo():
 
 
 def fixed(directory, service, servers=1):
-    """A device file whose every request takes the same time."""
+    """A device file whose every request takes the same time; a busy machine serves 250 a second."""
     path = directory / "fixed.toml"
     path.write_text(FIXED.format(service=service, servers=servers))
     return str(path)
@@ -101,7 +101,7 @@ def test_memory_is_taken_at_once_where_there_is_plenty():
 
 def test_the_queue_is_that_of_the_model(control):
     for model, rotational in (("disk7200", "1"), ("sd-card", "0")):
-        device = control.emulated(Emulation(model, size_bytes=64 * MIB, queue_depth=8))
+        device = control.emulated(Emulation(model, 64 * MIB, queue_depth=8, dilate=10))
         queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
         assert (queue / "rotational").read_text().strip() == rotational
         assert (queue / "nr_requests").read_text().strip() == "8"
@@ -124,7 +124,7 @@ def test_reset_empties_the_cache_of_the_model(control):
 
 
 def test_data_come_back_and_a_discarded_range_is_zero(control):
-    device = control.emulated(Emulation("sd-card", size_bytes=64 * MIB))
+    device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
     data = os.urandom(3 * MIB)
     with Path(device.path).open("r+b") as file:
         file.seek(5 * MIB + 512)
@@ -168,7 +168,7 @@ def test_an_archive_extracted_on_ext4_is_the_same(control, tmp_path, scheduler):
 
 def test_data_in_a_file_survive_the_device(control, tmp_path):
     store = tmp_path / "store"
-    emulation = Emulation(fixed(tmp_path, "1ms"), size_bytes=None, data=str(store))
+    emulation = Emulation(fixed(tmp_path, "4ms"), size_bytes=None, data=str(store))
     device = control.emulated(emulation)
     with Path(device.path).open("r+b") as file:
         file.write(b"schedlab")
@@ -189,7 +189,7 @@ def test_a_response_takes_the_modelled_time_and_dilation_stretches_it(control, t
 
 
 def test_a_dead_server_is_an_error_and_no_hang(control, tmp_path):
-    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), size_bytes=None))
     assert device.is_alive()
     assert device.server
     os.kill(device.server.process_id, signal.SIGKILL)
@@ -203,7 +203,7 @@ def test_a_dead_server_is_an_error_and_no_hang(control, tmp_path):
 
 
 def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(control, tmp_path):
-    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), size_bytes=None))
     assert device.server
     os.kill(device.server.process_id, signal.SIGSTOP)
     with pytest.raises(OSError) as caught:
@@ -337,7 +337,7 @@ def test_the_commands_of_a_device_can_be_changed(control, tmp_path):
 
 
 def test_a_dilated_device_has_a_scheduler_with_stretched_times(control, tmp_path):
-    model = fixed(tmp_path, "1ms")
+    model = fixed(tmp_path, "4ms")
     device = control.emulated(Emulation(model, size_bytes=None, dilate=10))
     applied = control.set_scheduler(device.path, "mq-deadline")
     assert applied.queue["iosched/read_expire"] == "5000"  # the kernel's default is 500 ms
@@ -392,7 +392,7 @@ def test_writing_back_under_a_small_memory_limit_does_not_hang(control, tmp_path
             refusals.append(str(error))
     else:
         pytest.skip(f"needs the memory controller of cgroups: {refusals}")
-    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), size_bytes=None))
     script = "import sys\nfor i in range(15): open(sys.argv[1], 'r+b').write(bytes(4 << 20))"
     enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
     command = ["/bin/sh", "-c", enter, "sh", sys.executable, "-c", script, device.path]

@@ -44,7 +44,7 @@ def test_up_list_down(state):
 
 
 def test_two_of_a_kind_get_two_names(state):
-    names = [keeper.up(Emulation("sd-card", 64 * MIB), "", state).name for _ in range(2)]
+    names = [keeper.up(Emulation("sd-card", 64 * MIB, dilate=10), "", state).name for _ in range(2)]
     assert names == ["sd-card", "sd-card-2"]
     assert schedlab("device", "down", "--all").stdout.split() == (
         ["sd-card", "is", "down", "sd-card-2", "is", "down"]
@@ -60,7 +60,7 @@ def test_a_device_that_stays_up_does_not_hold_the_others(state, monkeypatch):
         return ask(directory, question)
 
     for name in ("first", "second"):
-        keeper.up(Emulation("sd-card", 64 * MIB), name, state)
+        keeper.up(Emulation("sd-card", 64 * MIB, dilate=10), name, state)
     gone = []
     with monkeypatch.context() as patch:
         patch.setattr(keeper, "_ask", busy)

@@ -113,7 +113,7 @@ def test_a_fio_job_is_compared_on_a_model(state, tmp_path):
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_server_that_dies_ends_the_experiment_with_the_reason(state, tmp_path, way):
     model = tmp_path / "fixed.toml"
-    model.write_text("model = 'fixed'\nservice = '2ms'\nservers = 1\nsize = '64m'\n")
+    model.write_text("model = 'fixed'\nservice = '4ms'\nservers = 1\nsize = '64m'\n")
     process = started(
         "compare", "--model", model, "--size", "64M", "--schedulers", "none,bfq",
         "--workloads", "random-reads", "--blocks", "40", "--out", tmp_path / "result",

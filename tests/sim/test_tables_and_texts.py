@@ -31,10 +31,10 @@ from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
 from schedlab.sim.replay import Replay
 from schedlab.sim.runs import Simulation
 from schedlab.spec import Stopping
+from schedlab.spec.convert import to_json
 
 Rates = dict[tuple[str, str, int], list[float]]
 KIB, MIB = 1 << 10, 1 << 20
-DISK = {"device": device_text("disk7200"), "path": "disk7200"}
 
 
 def rates(value):
@@ -273,36 +273,30 @@ def ssd(workloads="AD", device_set=None, **changes):
     return ssd_experiment(first, candidates, workloads, range(5, 9), **changes)
 
 
-def test_an_experiment_on_policies_of_an_ssd():
-    one = ssd(device_set={"buffer.size": "32MiB"})
-    assert one.title == "Command-queue policies on the simulated ncq2014, serial"
-    # What --metric names decides, and no goal beside it.
-    assert (one.kind, one.target.kind, one.objective) == ("sim", "none", "throughput")
-    assert (one.baseline, one.seed, one.aa_arm) == ("fcfs", 5, False)
-    assert one.stopping == Stopping("fixed", 4)
-    policies = [{"policy": "fcfs"}, {"policy": "tsb", "alpha": "0.95"}]
-    assert [dict(each.settings) for each in one.candidates] == policies
-    common = {
-        "device": "ncq2014", "service": "serial", "requests": 300,
-        "device_set": {"buffer.size": "32MiB"},
-    }  # fmt: skip
-    assert [(each.label, each.parameters) for each in one.workloads] == [
-        (name, {**common, "workload": name}) for name in "AD"
-    ]
-    secondary = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
-    assert {(each.kind, each.metric, each.secondary) for each in one.workloads} == {
-        ("ssd", "mean_read_ms", secondary)
+def test_experiments_on_policies_of_an_ssd_and_of_a_disk(golden):
+    """What --metric names decides, and no goal beside it; a disk in a closed loop by its rate."""
+    disk = DiskSimulation(requests=200, seed=3, device_set={"rpm": 5400})
+    ones = {
+        "ssd": ssd(device_set={"buffer.size": "32MiB"}),
+        "ssd by rate": ssd(metric="iops"),
+        "disk": disk_experiment(disk, ["sptf", "fcfs"], range(3, 5)),
+        "disk with a rate": disk_experiment(
+            dataclasses.replace(disk, rate=40.0), ["sptf", "fcfs"], range(3, 5)
+        ),
     }
-    (by_rate, _) = ssd(metric="iops").workloads
-    assert (by_rate.metric, by_rate.secondary) == ("iops", ("mean_read_ms", *secondary[:-1]))
+    golden("sim-experiments.json", json.dumps({n: to_json(e) for n, e in ones.items()}, indent=1))
     with pytest.raises(SpecError, match="--metric speed is not known") as caught:
         ssd(metric="speed")
     assert "mean_read_ms" in caught.value.hint
-    made = ssd_simulation(one.workloads[1], one.candidates[1], 9)
+    made = ssd_simulation(ones["ssd"].workloads[1], ones["ssd"].candidates[1], 9)
     assert made == Simulation(
         policy="tsb", policy_set={"alpha": "0.95"}, workload="D", requests=300, seed=9,
         service="serial", device_set={"buffer.size": "32MiB"},
     )  # fmt: skip
+    (workload,) = ones["disk"].workloads
+    assert disk_simulation(workload, ones["disk"].candidates[1], 8) == dataclasses.replace(
+        disk, seed=8
+    )
 
 
 def test_an_experiment_after_its_warm_up():
@@ -340,27 +334,6 @@ def test_policies_in_files_stay_where_they_were_typed():
     for text in ("", "mine.py:Only,x y"):
         with pytest.raises(SpecError, match="is not understood"):
             policy_candidates(text)
-
-
-@pytest.mark.parametrize(("rate", "metric"), [(None, "iops"), (40.0, "latency_ns_mean")])
-def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate, metric):
-    first = DiskSimulation(rate=rate, requests=200, seed=3, device_set={"rpm": 5400})
-    one = disk_experiment(first, ["sptf", "fcfs"], range(3, 5))
-    (workload,) = one.workloads
-    all_ = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
-    assert (workload.metric, one.objective) == (metric, "throughput")
-    assert workload.secondary == tuple(name for name in all_ if name != metric)
-    plain = {"device": "disk7200", "workload": "random4k", "span": "0", "requests": 200}
-    more = {"device_set": {"rpm": 5400}, **({} if rate is None else {"rate": rate})}
-    assert (workload.label, workload.kind) == ("random4k", "disk")
-    assert workload.parameters == {**plain, **more}
-    assert [(each.label, each.settings) for each in one.candidates] == [
-        (name, {"policy": name}) for name in ("sptf", "fcfs")
-    ]
-    assert (one.kind, one.target.kind, one.baseline) == ("sim", "none", "sptf")
-    assert (one.seed, one.aa_arm, one.stopping) == (3, False, Stopping("fixed", 2))
-    assert one.title == "Command-queue policies on the simulated disk7200"
-    assert disk_simulation(workload, one.candidates[1], 8) == dataclasses.replace(first, seed=8)
 
 
 @pytest.mark.parametrize(
@@ -413,48 +386,25 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     assert "fcfs, sptf overloaded, none stable" in judged_by_rate(hopeless)[1][0]
 
 
-def test_the_job_of_a_disk_holds_what_was_set():
-    plain = {**DISK, "set": {}, "policy": "fcfs", "requests": 10_000}
-    described = {
-        "pattern": {"kind": "random", "replacement": True}, "direction": {"kind": "read"},
-        "record": "4k", "span": 0, "arrivals": {"kind": "closed", "depth": 1}, "seed": 1,
-    }  # fmt: skip
-    assert json.loads(DiskSimulation().job()) == {**plain, "workload": described}
-    one = DiskSimulation(
-        policy="sptf", workload="mixed4k", record="8192", span="1G", depth=3, requests=5, seed=7,
-        device_set={"rpm": 1},
-    )  # fmt: skip
-    mixed = {"kind": "mixed", "read_percent": 70}
-    changed = {"direction": mixed, "record": 8192, "span": "1G", "seed": 7}
-    arrivals = {"kind": "closed", "depth": 3}
-    assert json.loads(one.job()) == {
-        **DISK, "set": {"rpm": 1}, "policy": "sptf", "requests": 5,
-        "workload": {**described, **changed, "arrivals": arrivals},
-    }  # fmt: skip
-    assert json.loads(DiskSimulation(requests=1).job())["requests"] == 1
-    poisson = DiskSimulation(rate=40.0)
-    assert poisson.arrivals() == {"kind": "poisson", "rate_per_s": 40.0}
-    for name, direction, record in (
-        ("random4k", "read", "4k"), ("random64k", "read", "64k"), ("randwrite4k", "write", "4k"),
-        ("seqread", "read", "128k"), ("seqwrite", "write", "128k"),
-    ):  # fmt: skip
-        workload = json.loads(DiskSimulation(workload=name).job())["workload"]
-        assert (workload["direction"], workload["record"]) == ({"kind": direction}, record)
-        is_sequential = workload["pattern"] == {"kind": "sequential"}
-        assert is_sequential == name.startswith("seq")
-
-
-def test_the_job_of_a_trace_has_no_sizes_and_no_seed():
+def test_jobs_of_a_disk_hold_what_was_set(golden):
+    """A trace has no sizes and no seed of its own."""
     replay = Replay(Path("t.csv"), "spc", fit="wrap", think=True)
-    one = DiskSimulation.of_trace(replay, device="disk7200", requests=3)
-    trace = {"path": "t.csv", "format": "spc", "options": {"fit": "wrap", "think": True}}
-    assert json.loads(one.job()) == {
-        **DISK, "set": {}, "policy": "fcfs", "requests": 3, "trace": trace
-    }  # fmt: skip
-    assert json.loads(dataclasses.replace(one, requests=None).job())["requests"] is None
+    ones = [
+        DiskSimulation(),
+        DiskSimulation(policy="sptf", workload="mixed4k", record="8192", span="1G", depth=3,
+                       requests=5, seed=7, device_set={"rpm": 1}),
+        DiskSimulation(rate=40.0, requests=1),
+        *(DiskSimulation(workload=name)
+          for name in ("random64k", "randwrite4k", "seqread", "seqwrite")),
+        DiskSimulation.of_trace(replay, device="disk7200", requests=3),
+    ]  # fmt: skip
+    ones.append(dataclasses.replace(ones[-1], requests=None))
+    jobs = [json.loads(one.job()) for one in ones]
+    assert {job.pop("device") for job in jobs} == {device_text("disk7200")}
+    golden("disk-jobs.json", "\n".join(json.dumps(job, sort_keys=True) for job in jobs))
     for wrong in ({"record": "4k"}, {"span": "1G"}, {"depth": 2}, {"rate": 3.0}):
         with pytest.raises(SpecError, match="a trace fixes its own sizes"):
-            dataclasses.replace(one, **wrong).job()
+            dataclasses.replace(ones[-1], **wrong).job()
 
 
 @pytest.mark.parametrize(
