@@ -4,9 +4,27 @@ import os
 from pathlib import Path
 
 import pytest
+from device_states import claimed, mounted, read_only, swapping
 
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs
+
+
+def test_what_speaks_against_a_device_is_named(loop, tmp_path):
+    """For sharing and in messages; test_consent.py has all that speaks against writing."""
+
+    def reasons():
+        return "; ".join(devices.reasons_against_writing(loop))
+
+    for use, said in ((read_only, "it is read-only"), (claimed, "the kernel is using it")):
+        with use(loop):
+            assert said in reasons()
+    assert reasons() == ""
+    with swapping(loop):
+        assert "it is swap space in use" in reasons()
+    assert reasons() == "it holds a swap signature (other)"
+    with mounted(loop, tmp_path):
+        assert f"it is mounted on {tmp_path}" in reasons()
 
 
 def test_what_is_no_block_device_is_refused(tmp_path):
