@@ -20,7 +20,7 @@ import msgspec
 
 from schedlab.host.settings import FEEL, TABLE
 from schedlab.kinds import KINDS, WorkloadKind
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Statement, Stopping, Target, Workload
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 # What TOML's types are called in the references.
@@ -31,7 +31,10 @@ TABLES: Mapping[str, type[Any]] = {
     "[stopping]": Stopping,
     "[[candidates]]": Candidate,
     "[[workloads]]": Workload,
+    "[[statements]]": Statement,
 }
+# Keys of a file that an experiment has no more; see design/grid.py.
+GRID = {Candidate, Workload}
 # What people may omit although the experiment has it; see app/measure/files.py.
 FILLED_IN: Mapping[tuple[type[Any], str], str] = {
     (Experiment, "title"): "the file's name",
@@ -39,7 +42,8 @@ FILLED_IN: Mapping[tuple[type[Any], str], str] = {
     (Experiment, "seed"): "random",
     (Experiment, "target"): 'a temporary device of 1 GiB (`{ kind = "scratch" }`)',
     (Experiment, "baseline"): "the first candidate",
-    (Workload, "label"): "the kind's name",
+    (Candidate, "label"): "required, but with a grid its values",
+    (Workload, "label"): "the kind's name; with a grid its values",
     (Workload, "metric"): "the kind's first",
 }
 # Written by imports only.
@@ -70,7 +74,8 @@ def _of_dataclass(cls: type[Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "description": " ".join((cls.__doc__ or "").split()),
-        "properties": {f.name: schema(hints[f.name]) for f in fields},
+        "properties": {f.name: schema(hints[f.name]) for f in fields}
+        | ({"grid": {"type": "object"}} if cls in GRID else {}),
         "required": [f.name for f in fields if _is_required(cls, f)],
         "additionalProperties": False,
     }
@@ -111,6 +116,8 @@ def experiment_text() -> str:
             lines.append(
                 f"| `{field.name}` | {_type(hints[field.name])} | {_default(cls, field)} |"
             )
+        if cls in GRID:
+            lines.append("| `grid` | table of lists: one for every combination | empty |")
     return "\n".join(lines) + "\n"
 
 

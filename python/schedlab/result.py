@@ -248,7 +248,7 @@ def _with_limits(
     result: Answer, record: Record, primary: Sequence[Samples], asked: Mapping[str, Any]
 ) -> Answer:
     """The answer with its flags, and what else the pages show."""
-    from schedlab.analyse import call_costs, check_means, knees
+    from schedlab.analyse import call_costs, check_means, compared, knees
     from schedlab.analyse.limits import limits
     from schedlab.analyse.pareto import pareto
 
@@ -263,7 +263,19 @@ def _with_limits(
         *_run_flags(record),
         *limits(result, primary, aa=asked["aa"], blocked=experiment.blocked, seed=experiment.seed),
     )
-    return replace(result, flags=flags, knees=knees(*sizes), pareto=pareto(result))
+    statements = compared(experiment.statements, _values(record)) if experiment.statements else ()
+    return replace(
+        result, flags=flags, statements=statements, knees=knees(*sizes), pareto=pareto(result)
+    )
+
+
+def _values(record: Record) -> dict[tuple[str, str, str], dict[int, float]]:
+    """The values of each metric on each workload under each candidate, by block."""
+    values: dict[tuple[str, str, str], dict[int, float]] = {}
+    for run in record.analysed_runs:
+        for metric, value in run.metrics.items():
+            values.setdefault((metric, run.workload, run.candidate), {})[run.block] = value
+    return values
 
 
 def _ends(record: Record) -> tuple[int, ...] | None:

@@ -230,9 +230,7 @@ FILES = {
 }
 
 
-READERS = (("run",), ("run", "--dry-run"), ("sim", "sweep"))
-# A sweep of nothing is one point with every default.
-READ = [(w, c) for w in READERS for c in FILES if (w[0], c) != ("sim", "nothing")]
+READ = [(w, c) for w in (("run",), ("run", "--dry-run")) for c in FILES]
 
 
 @pytest.mark.parametrize(("words", "case"), READ, ids=[f"{' '.join(w)}-{c}" for w, c in READ])
@@ -243,7 +241,7 @@ def test_a_file_that_is_no_experiment_is_one_error(folder, words, case):
 
 
 @pytest.mark.parametrize("special", ["/dev/zero", "/dev/null", "/", "fifo", "missing"])
-@pytest.mark.parametrize("command", ["run", "sim sweep", "report", "trace stats", "import time"])
+@pytest.mark.parametrize("command", ["run", "report", "trace stats", "import time"])
 def test_no_regular_file_is_one_error(folder, command, special):
     if special == "fifo":
         os.mkfifo("fifo")

@@ -31,7 +31,6 @@ QUICK = {
     "io sweep": ["--dry-run"], "lab run": ["block-size", "--dry-run"],
     "live": ["LOOP", "--dry-run"], "recommend": ["LOOP", "--seconds", "1"], "run": ["EMPTY"],
     "sim compare": ["--requests", "100", "--seeds", "2"],
-    "sim ncq-study": ["--requests", "100", "--seeds", "1"],
     "sim validate": ["disk7200", "EMPTY"], "trace cpu": ["true"],
     "trace io": ["LOOP", "--seconds", "0.1"], "tune": ["--scratch", "64M", "--dry-run"],
     "undo": ["--all"], "watch": ["LOOP", "--seconds", "0.1"],

@@ -11,13 +11,11 @@ from kernel_check import CHECKS, checks_of
 from kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 
 from schedlab import _core
-from schedlab.app.compare.sweep_result import doubts, ending
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names
 from schedlab.sim.host import HostSimulation, presets, split_schedulers
 from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published
-from schedlab.sim.sweep import read_sweep, run_point
 
 ALL = [name for name, _, _ in _core.host_schedulers()]
 MODERN = ["none", "mq-deadline", "kyber", "bfq"]
@@ -173,32 +171,6 @@ def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
     result = CliRunner().invoke(cli, [*asked, *common, *out])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "verdict" / "report.html").is_file()
-
-
-def test_a_sweep_takes_schedulers(tmp_path):
-    file = tmp_path / "sweep.toml"
-    file.write_text(
-        'seeds = 1\n[fixed]\nprocesses = "readers3"\nseconds = 1.0\nsize = "8GiB"\n'
-        '[parameters]\nscheduler = ["none", "bfq:slice_idle=0"]\ntags = [1, 4]\n'
-    )
-    points = read_sweep(file).points
-    assert len(points) == 4
-    row = run_point(points[0].settings, points[0].seed)
-    assert row["metrics"]["total"]["requests"] > 0
-    file.write_text('seeds = 1\n[parameters]\nscheduler = ["none"]\nspeed = [1]\n')
-    with pytest.raises(SpecError, match="speed"):
-        read_sweep(file)
-
-
-def test_a_sweep_says_which_schedulers_are_not_validated(tmp_path):
-    rows = [
-        {"settings": {"scheduler": "noop", "tags": tags}, "seed": seed}
-        for tags, seed in itertools.product((1, 4), (1, 2))
-    ]
-    (doubt,) = doubts(rows)
-    assert doubt == "random32: noop is not validated against the kernel: no current kernel has noop"
-    assert doubt in ending(rows, tmp_path, tmp_path)
-    assert doubts([{"settings": {"workload": "A"}, "seed": 1}]) == []
 
 
 def test_a_trace_becomes_a_process_for_each_of_its_volumes(tmp_path):

@@ -13,15 +13,17 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from schedlab.app.admit import admit
+from schedlab.app.measure.files import experiment_of
 from schedlab.cli.sim.compare import compare
 from schedlab.cli.sim.disk import disk
 from schedlab.cli.sim.run import run
 from schedlab.errors import SpecError
+from schedlab.run.backends.sim import outcome_of
 from schedlab.sim.host import HostSimulation
 from schedlab.sim.host_job import HostJob
 from schedlab.sim.jobs import model_of
 from schedlab.sim.request_log import HOST_COLUMNS
-from schedlab.sim.sweep import read_sweep, run_point
 
 # What is simulated in so many ways, short: device, source, queue.
 SSD = ("--device", "ncq2014", "--workload", "A", "--policy", "tsb", "--requests", "300")
@@ -181,21 +183,25 @@ def test_a_log_of_processes_is_csv_whatever_their_names(tmp_path: Path) -> None:
     ]
 
 
+# Keys of a candidate, whether it is written there or as `workload.KEY`; the others are parameters.
+SETTINGS = {"policy", "alpha", "aging", "read_limit", "bundle_pages", "bundle_min", "scheduler"}
 SWEEPS: dict[str, dict[str, Any]] = {
     "serial": {"policy": "tsb", "workload": "A", "requests": 300},
     "stb": {"policy": "stb", "workload": "A", "requests": 400},
     "parallel": {"device": "sata-ssd", "service": "parallel", "policy": "fcfs", "workload": "A"},
-    "trace": {"trace": "TRACE", "workload.volumes": "region", "workload.fit": "wrap"},
+    "trace": {"trace": "TRACE", "workload_set.volumes": "region", "workload_set.fit": "wrap"},
+    "disk": {"policy": "sstf", "depth": 4, "requests": 100},
     "host": {"scheduler": "mq-deadline", "processes": "readers3-deep", "seconds": 1.0},
     "host trace": {"scheduler": "none", "trace": "TRACE", "size": "8GiB"},
 }  # fmt: skip
 SWEPT: dict[str, Any] = {
-    "policy.alpha": 0.3, "policy.aging": "every-arrival", "policy.read_limit": "3ms",
-    "policy.bundle_pages": 3, "policy.bundle_min": 3, "device": "nvme", "service": "parallel",
-    "device.buffer.size": "1MiB", "device.flash.channels": 2, "workload": "C",
-    "workload.read_share": 0.1, "workload.name": "B", "workload.time_scale": 3.0, "requests": 40,
-    "processes": "levels", "seconds": 0.5, "tags": 2, "nr_requests": 3, "window": 2,
-    "trace_set": {"time_scale": 2.0}, "device_set": {"rpm": 5400}, "scheduler": "bfq",
+    "alpha": 0.3, "aging": "every-arrival", "read_limit": "3ms", "bundle_pages": 3,
+    "bundle_min": 3, "device": "nvme", "service": "parallel", "buffer_bytes": 1 << 20,
+    "device_set.buffer.size": "1MiB", "device_set.flash.channels": 2, "workload": "C",
+    "workload_set.read_share": 0.1, "workload_set.name": "B", "workload_set.time_scale": 3.0,
+    "requests": 40, "processes": "reader-writers", "seconds": 0.5, "tags": 2, "nr_requests": 3,
+    "window": 2, "trace_set": {"time_scale": 2.0}, "device_set.rpm": 5400, "scheduler": "bfq",
+    "policy_set.alpha": 0.3, "depth": 9, "policy": "clook",
 }  # fmt: skip
 
 
@@ -205,30 +211,32 @@ def test_every_key_of_a_sweep_changes_its_figures_or_is_refused(key: str, traces
     others = [each for each in SWEEPS.items() if each[1].get(key) != SWEPT[key]]
     for name, base in others:
         places = {"trace": str(traces / "TRACE")} if "trace" in base else {}
-        file = traces / "sweep.toml"
+        kind = name if name == "disk" else "host-queue" if "scheduler" in base else "ssd"
 
-        def rows(settings: Mapping[str, Any], file: Path = file) -> Any:
-            fixed = "\n".join(f"{json.dumps(k)} = {inline(v)}" for k, v in settings.items())
-            file.write_text(f"seeds = 1\n[fixed]\n{fixed}\n")
-            (point,) = read_sweep(file).points
-            return run_point(point.settings, 1)["metrics"]
+        def figures(settings: Mapping[str, Any], kind: str = kind) -> Any:
+            own = {k: v for k, v in settings.items() if k in SETTINGS}
+            others = {f"workload.{k}": v for k, v in settings.items() if k not in SETTINGS}
+            experiment = experiment_of(
+                {
+                    "kind": "sim", "seed": 1, "stopping": {"blocks": 1},
+                    "candidates": [{"label": "c", "settings": own | others}],
+                    "workloads": [{"label": "w", "kind": kind}],
+                },
+                "sweep",
+            )  # fmt: skip
+            admit(experiment)
+            return outcome_of((experiment.workloads[0], experiment.candidates[0]), 1)
 
-        before = rows(base | places)
+        before = figures(base | places)
         try:
-            after = rows(base | places | {key: SWEPT[key]})
+            after = figures(base | places | {key: SWEPT[key]})
         except SpecError:
             continue
         # No page of this trace is touched twice.
-        assert after != before or (name, key) == ("trace", "device.buffer.size"), (name, key)
+        same = ("trace", "buffer_bytes"), ("trace", "device_set.buffer.size")
+        assert after != before or (name, key) in same, (name, key)
         changes += 1
-    assert changes or key == "workload.name"
-
-
-def inline(value: Any) -> str:
-    """A value in TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {inline(each)}" for key, each in value.items()) + "}"
-    return json.dumps(value)
+    assert changes or key == "workload_set.name"
 
 
 COMPARED = {

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim import iozone_model as iozone
-from schedlab.sim import read_sweep, run_sweep
 from schedlab.sim.device import device_text
 from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.experiments import (
@@ -424,32 +423,6 @@ def test_a_job_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(SpecError) as caught:
         DiskSimulation(**changes).job()
     assert str(caught.value).startswith(message) and caught.value.hint
-
-
-def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path):
-    path, out = tmp_path / "sweep.toml", tmp_path / "out"
-    path.write_text("seeds = 3\n[fixed]\nrequests = 10\n[parameters]\npolicy = ['fcfs', 's']\n")
-    seen = []
-
-    def report(done, total):
-        seen.append((done, total))
-        file = out / "done.jsonl"
-        assert (file.read_bytes().count(b"\n") if file.exists() else 0) == done
-        assert not (out / "results.jsonl").exists()
-
-    rows = run_sweep(read_sweep(path), out, report)
-    assert seen == [(done, 6) for done in range(7)]
-    assert [(row["settings"]["policy"], row["seed"]) for row in rows] == [
-        (policy, seed) for policy in ("fcfs", "s") for seed in (1, 2, 3)
-    ]
-    file = out / "done.jsonl"
-    # A crash of the machine may leave zeros behind the last whole line.
-    file.write_bytes(file.read_bytes()[:-600] + bytes(3))
-    (out / "results.jsonl").unlink()
-    assert run_sweep(read_sweep(path), out) == rows
-    assert file.read_bytes().count(b"\n") == 6
-    lines = (out / "results.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == rows
 
 
 @pytest.mark.parametrize(("columns", "width"), [(40, 60), (61, 61), (160, 160), (200, 160)])

@@ -24,7 +24,6 @@ from schedlab.app.measure.labs import (
     Lab,
     Wishes,
     check_options,
-    expanded,
     lab_experiment,
     merged,
     sweep_of,
@@ -80,27 +79,19 @@ def test_tables_are_merged_and_all_else_is_replaced() -> None:
     assert base["a"] == {"x": 1, "y": {"z": 2}}
 
 
-def test_a_grid_is_a_workload_for_each_point() -> None:
-    work = {"label": "{test} {record_bytes} x{depth}", "kind": "k", "parameters": {"seconds": 1},
-            "grid": {"test": ["read", "write"], "record_bytes": ["8k"], "depth": [3]}}  # fmt: skip
-    assert expanded(work) == [
-        {"label": f"{test} 8 KiB x3", "kind": "k",
-         "parameters": {"seconds": 1, "test": test, "record_bytes": "8k", "depth": 3}}
-        for test in ("read", "write")
-    ]  # fmt: skip
-    assert expanded({"label": "w", "grid": {}}) == [{"label": "w"}]
-    assert expanded({"label": "w {a}"}) == [{"label": "w {a}"}]
-
-
 def test_labs_that_simulate_heed_few_options() -> None:
-    for key in ("ncq_study", "iozone_model"):
-        check_options(lab(**{key: {}}), dict.fromkeys(("name", "--scale", "--out", "--json")))
-        assert refused(
-            check_options, lab(**{key: {}}), dict.fromkeys(("--seed", "--json", "--device"))
-        ) == (
-            "lab mine: is simulated, so --device, --seed would change nothing",
-            "--scale, --out and --json are for every lab",
-        )
+    check_options(lab(iozone_model={}), dict.fromkeys(("name", "--scale", "--out", "--json")))
+    assert refused(
+        check_options, lab(iozone_model={}), dict.fromkeys(("--seed", "--json", "--device"))
+    ) == (
+        "lab mine: is simulated, so --device, --seed would change nothing",
+        "--scale, --out and --json are for every lab",
+    )
+    check_options(lab(kind="sim"), dict.fromkeys(("--seed", "--blocks", "--dask", "--dry-run")))
+    assert refused(check_options, lab(kind="sim"), dict.fromkeys(("--device", "--dask"))) == (
+        "lab mine: is simulated, so --device would change nothing",
+        "omit them; --blocks, --seed and --dask are for this lab",
+    )
     check_options(lab(), {"--seed": (), "--device": ()})
     quanta_lab = lab(sweep=TABLE)
     check_options(quanta_lab, dict.fromkeys(("--scale", "--blocks", "--seed", "--dry-run")))
@@ -110,9 +101,6 @@ def test_labs_that_simulate_heed_few_options() -> None:
         "lab mine: is about CPU time, so --fs, --schedulers would change nothing",
         "omit them; --blocks and --seed change this lab",
     )
-    assert refused(lab_experiment, lab(ncq_study={}), "small") == (
-        "lab mine: is a simulation study", "schedlab sim ncq-study"
-    )  # fmt: skip
     assert refused(lab_experiment, lab(iozone_model={}), "small") == (
         "lab mine: is a simulation study", "schedlab lab run mine"
     )  # fmt: skip

@@ -74,7 +74,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Known:
     target = Known()
 
     @contextmanager
-    def opened(admitted: Any, observer: Any) -> Iterator[Known]:
+    def opened(admitted: Any, observer: Any, *of_simulations: Any) -> Iterator[Known]:
         target.opened += 1
         yield target
 

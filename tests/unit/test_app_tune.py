@@ -225,7 +225,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Known:
     known = Known()
 
     @contextmanager
-    def opened(admitted: Any, observer: Any) -> Iterator[Known]:
+    def opened(admitted: Any, observer: Any, *of_simulations: Any) -> Iterator[Known]:
         known.admitted = admitted
         known.opened += 1
         yield known

@@ -14,7 +14,7 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
 
-SIMULATED = {"ncq-ssd", "iozone-schedulers-model"}
+SIMULATED = {"iozone-schedulers-model"}
 IO_LABS = [name for name, lab in labs().items() if lab.kind == "io"]
 
 

@@ -7,6 +7,7 @@ from schedlab.analyse.guarantees import by_guarantee
 from schedlab.analyse.knee import Knee, find_knee
 from schedlab.analyse.scaling import call_costs, knees
 from schedlab.analyse.sessions import session_means
+from schedlab.analyse.statements import compared
 from schedlab.analyse.steady import common_ramp, steadiness
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "check",
     "check_means",
     "common_ramp",
+    "compared",
     "find_knee",
     "knees",
     "session_means",

@@ -23,6 +23,7 @@ from schedlab.kinds import OVERRIDE, WorkloadKind, typed
 from schedlab.kinds.command import Command
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
+from schedlab.sim.policy_file import is_policy_file
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
 from schedlab.spec.names import check_name
 
@@ -47,7 +48,10 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     kinds = _typed_kinds(experiment)
     _check_servers(kinds)
     _check_stopping(experiment)
+    _check_statements(experiment)
     lines = [line for kind in kinds.values() for line in kind.programs()]
+    policies = (str(candidate.settings.get("policy", "")) for candidate in experiment.candidates)
+    lines += filter(is_policy_file, policies)
     programs = tuple(dict.fromkeys((*lines, *programs_of(experiment.candidates))))
     labelled = {label: kind for (label, _), kind in kinds.items()}
     notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
@@ -62,7 +66,13 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
         notes=tuple(dict.fromkeys((*resolved.notes, *notes))),
     )
     _check_trust(admitted)
-    return admitted
+    if experiment.kind != "sim":
+        return admitted
+    from schedlab.run.backends.sim import check, doubts
+
+    check(experiment)
+    said = tuple(dict.fromkeys((*experiment.notes, *doubts(experiment))))
+    return replace(admitted, experiment=replace(experiment, notes=said))
 
 
 def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> Admitted:
@@ -116,6 +126,32 @@ def _check_labels(what: str, labels: list[str]) -> None:
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a unique label")
+
+
+def _check_statements(experiment: Experiment) -> None:
+    """Statements speak of metrics, workloads and candidates that there are."""
+    there = {
+        "workload": [work.label for work in experiment.workloads],
+        "candidate": [candidate.label for candidate in experiment.candidates],
+    }
+    for of in experiment.statements:
+        metric_named(of.metric)
+        named = {
+            "workload": (*of.workloads, *of.over_workloads, *filter(None, (of.at,))),
+            "candidate": (*of.candidates, *filter(None, (of.over,))),
+        }
+        for what, labels in named.items():
+            for label in labels:
+                if label not in there[what]:
+                    raise SpecError(
+                        f"statement {of.says!r}: {what} {label!r} is not in the experiment",
+                        nearest(label, there[what]),
+                    )
+        lengths = {len(of.workloads), len(of.over_workloads)} - {0, 1}
+        if len(lengths) > 1:
+            message = f"statement {of.says!r}: {len(of.workloads)} workloads over "
+            message += f"{len(of.over_workloads)}"
+            raise SpecError(message, "as many of each, or one")
 
 
 def _check_stopping(experiment: Experiment) -> None:

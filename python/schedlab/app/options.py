@@ -31,7 +31,7 @@ Typed = Mapping[str, Any]
 # What says where, and how it is shown; all else is in the folder that is resumed.
 _WITH_RESUME = {
     "--resume", "--dry-run", "--json", "--trust", "--device", "--destroy-data",
-    "--allow-unknown-data", "--read-only",
+    "--allow-unknown-data", "--read-only", "--dask",
 }  # fmt: skip
 _GOAL: Objective = "throughput"
 _EXTENDING = {"--blocks", "--budget"}

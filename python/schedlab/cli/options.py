@@ -49,6 +49,9 @@ trust_option = click.option(
 goal_option = click.option(
     "--goal", type=GOALS, help="Which metrics decide (default: those chosen before the first run)."
 )
+dask_option = click.option(
+    "--dask", metavar="tcp://HOST:PORT|local:N", help="Simulate on a Dask cluster."
+)
 LANGUAGE = click.Choice(("en", "ko", "ru"))
 language_option = click.option("--lang", type=LANGUAGE, help="Language (default: that of LANG).")
 destroy_option = click.option(

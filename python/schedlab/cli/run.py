@@ -9,6 +9,7 @@ import click
 
 from schedlab.cli.options import (
     PATH,
+    dask_option,
     destroy_option,
     dry_run_option,
     json_option,
@@ -37,6 +38,7 @@ from schedlab.errors import SpecError
     metavar="NAMES",
     help="Disks and settings of the machine to switch.",
 )
+@dask_option
 @out_option
 @dry_run_option
 @json_option

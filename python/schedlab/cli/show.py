@@ -151,6 +151,7 @@ def run_and_present(
     from schedlab.app.preview import preview
 
     admitted = admit(experiment, permission)
+    measure.check_dask(experiment, typed.get("dask"))
     if typed.get("dry_run"):
         show_preview(preview(admitted), typed)
         return None
@@ -158,11 +159,11 @@ def run_and_present(
         with measuring() as observer:
             rehearse(admitted, observer)
         return None
-    for note in (*experiment.notes, *admitted.notes):
+    for note in (*admitted.experiment.notes, *admitted.notes):
         print_message(f"note: {note}")
     folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
     with (watched_by or measuring)() as observer:
-        result = measure.measure(admitted, folder, observer=observer)
+        result = measure.measure(admitted, folder, observer=observer, dask=typed.get("dask"))
     (shown_by or present)(result, typed["as_json"])
     return result
 
@@ -180,11 +181,14 @@ def resume_and_present(
 
     check_resumed(typed_options(click.get_current_context()), extends="blocks" in typed)
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
+    dask = typed.get("dask")
     if typed.get("dry_run"):
         show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)
         return
     with (watched_by or measuring)() as observer:
-        result = resume(typed["resume"], **more, permission=permission, observer=observer)
+        result = resume(
+            typed["resume"], **more, permission=permission, observer=observer, dask=dask
+        )
     (shown_by or present)(result, typed["as_json"])
 
 

@@ -104,7 +104,8 @@ def declared(workloads: Iterable[Workload]) -> dict[str, Metric]:
 
 
 def typed(workload: Workload, candidate: Candidate | None = None, where: str = "") -> WorkloadKind:
-    """The workload with typed parameters, changed by the candidate's `workload.*` settings.
+    """The workload with typed parameters, changed by the candidate's `workload.*` settings; a dot
+    goes into a table (`device_set.buffer.size`: its key `buffer.size`).
 
     SpecError naming the place (`where`, the workload's label), the key and the nearest known one.
     """
@@ -116,14 +117,18 @@ def typed(workload: Workload, candidate: Candidate | None = None, where: str = "
         )
     parameters: dict[str, Any] = {**workload.parameters, **overrides(candidate)}
     known = cls.__struct_fields__
-    if unknown := [key for key in parameters if key not in known]:
+    if unknown := [key for key in parameters if key.partition(".")[0] not in known]:
         raise SpecError(
             f"{where}: {workload.kind} has no parameter {unknown[0]!r}", nearest(unknown[0], known)
         )
-    data = {}
+    data: dict[str, Any] = {}
     for key, value in parameters.items():
+        name, is_inside, inner = key.partition(".")
         try:
-            data[key] = parse_quantity(key, value)
+            one = parse_quantity(key, value)
+            old = data.get(name, {})
+            table = old if isinstance(old, dict) else {}
+            data[name] = {**table, inner: one} if is_inside else one
         except SpecError as error:
             raise SpecError(f"{where}: {key}: {error}", error.hint) from error
     try:

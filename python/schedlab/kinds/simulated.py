@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
+from schedlab.errors import SpecError
 from schedlab.kinds.base import WorkloadKind
 from schedlab.spec import Kind
 
@@ -33,7 +34,9 @@ class Simulated(WorkloadKind, frozen=True):
 
 
 class SimulatedSsd(Simulated, frozen=True):
-    """An SSD with a command queue. A trace is one sample: it has no blocks to compare."""
+    """An SSD with a command queue. A `trace` (a file) takes the place of the `workload`, and is one
+    sample: it has one block. `policy_set` are parameters of every policy.
+    """
 
     kind: ClassVar[str] = "ssd"
     metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops", "throughput_bytes_per_s")
@@ -42,9 +45,22 @@ class SimulatedSsd(Simulated, frozen=True):
     service: Literal["serial", "parallel"] | None = None
     requests: Annotated[int, Meta(ge=1)] | None = None
     workload: str = "A"
+    trace: str | None = None
+    buffer_bytes: Annotated[int, Meta(ge=1)] | None = None
     device_set: dict[str, Any] = field(default_factory=dict)
+    policy_set: dict[str, Any] = field(default_factory=dict)
     workload_set: dict[str, Any] = field(default_factory=dict)
     warm_up: str = "none"
+
+    def check(self, label: str) -> None:
+        """SpecError for a parameter that would change nothing beside the others."""
+        if self.trace is not None:
+            _refuse_idle(self, label, "workload", beside="trace")
+        if "name" in self.workload_set:
+            raise SpecError(f"{label}: workload_set.name would change nothing", "workload = NAME")
+        if self.buffer_bytes is not None and "buffer.size" in self.device_set:
+            message = f"{label}: buffer_bytes would change nothing beside device_set.buffer.size"
+            raise SpecError(message, "omit one of them")
 
 
 class SimulatedDisk(Simulated, frozen=True):
@@ -65,7 +81,8 @@ class SimulatedDisk(Simulated, frozen=True):
 
 class SimulatedHost(Simulated, frozen=True):
     """Processes above a device: candidates are the kernel's I/O schedulers. `processes` is a preset
-    or a file, `process` the one whose figures count; empty: all together.
+    or a file, `process` the one whose figures count; empty: all together. A `trace` (a file) takes
+    their place, is fitted to the device by `trace_set`, and has one block.
     """
 
     kind: ClassVar[str] = "host-queue"
@@ -84,3 +101,22 @@ class SimulatedHost(Simulated, frozen=True):
     warm_up_seconds: Annotated[float, Meta(ge=0)] = 0.0
     device_set: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    trace: str | None = None
+    format: str | None = None
+    requests: Annotated[int, Meta(ge=1)] | None = None
+    trace_set: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, label: str) -> None:
+        """SpecError for a parameter that would change nothing beside the others."""
+        if self.trace is None:
+            _refuse_idle(self, label, "format", "requests", "trace_set", beside="no trace")
+        else:
+            _refuse_idle(self, label, "processes", "seconds", beside="a trace")
+
+
+def _refuse_idle(kind: Simulated, label: str, *names: str, beside: str) -> None:
+    """SpecError for the first of these parameters that has not its default."""
+    usual = type(kind)()
+    for name in names:
+        if getattr(kind, name) != getattr(usual, name):
+            raise SpecError(f"{label}: {name} would change nothing beside {beside}", "omit it")

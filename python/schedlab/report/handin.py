@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, record_bytes
 from schedlab.report.workload_names import name_of
-from schedlab.spec import Metric, Run
+from schedlab.spec import Metric, Run, Workload
 from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
@@ -50,11 +51,34 @@ class Grand:
 
 def study_tables(view: View) -> list[Table]:
     """Every table of the study, in the order in which studies print them."""
-    tables = [*fleet_tables(view), *_processes(view), *_sums(view)]
+    tables = [*_statements(view), *fleet_tables(view), *_processes(view), *_sums(view)]
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)
     return [*tables, *_costs(view), *_knees(view), *_pareto(view)]
+
+
+def _statements(view: View) -> list[Table]:
+    """What a study published beside the same figures of these runs."""
+    texts, verdicts = view.texts, {True: "statements.yes", False: "statements.no"}
+    rows = [
+        [of.says, of.published, of.figure, ", ".join(filter(None, (of.workload, of.candidate))),
+         "" if of.comes_out is None else texts(verdicts[of.comes_out])]
+        for of in view.answer.statements
+    ]  # fmt: skip
+    if not rows:
+        return []
+    heads = ("says", "published", "here", "at", "verdict")
+    columns = [Column(texts(f"statements.{head}"), text=head != "here") for head in heads]
+    notes = [statements_line(view)]
+    return [build(texts, "statements", texts("statements.title"), columns, rows, notes)]
+
+
+def statements_line(view: View) -> str:
+    """How many of the published statements come out; empty where none can be compared."""
+    judged = [of.comes_out for of in view.answer.statements if of.comes_out is not None]
+    counts = {"count": sum(judged), "all": len(judged)}
+    return view.texts("statements.comes_out", **counts) if judged else ""
 
 
 def parts(view: View) -> list[list[Series]]:
@@ -68,6 +92,7 @@ def parts(view: View) -> list[list[Series]]:
 
 def every_series(view: View) -> Iterator[Series]:
     """The primary metric of every workload that has a value."""
+    tests = Counter((_sized(work)[0], work.metric) for work in view.experiment.workloads)
     for work in view.experiment.workloads:
         metric = view.experiment.metric(work)
         values: dict[str, dict[int, float]] = {name: {} for name in view.names}
@@ -76,9 +101,30 @@ def every_series(view: View) -> Iterator[Series]:
             if run.candidate in values and math.isfinite(value):
                 values[run.candidate][run.block] = value
         if any(values.values()):
-            size = record_bytes(work.parameters)
-            test = str(work.parameters.get("test", work.label)) if size else work.label
+            test, size = _sized(work)
+            if size and not record_bytes(work.parameters) and tests[test, work.metric] < 2:
+                test, size = work.label, None
             yield Series(work.label, name_of(view.texts, test), size, metric, values)
+
+
+def _sized(work: Workload) -> tuple[str, int | None]:
+    """The test of a workload and its record size, or what its label says beside the size of a
+    simulated buffer, and that size.
+    """
+    if size := record_bytes(work.parameters):
+        return str(work.parameters.get("test", work.label)), size
+    if size := record_bytes(work.parameters, "buffer_bytes"):
+        return " ".join(work.label.replace(size_text(size), "").split()).replace(" ,", ","), size
+    return work.label, None
+
+
+def _size_column(view: View) -> str:
+    """The title of a column of sizes."""
+    return view.texts("column.record_size" if _has_records(view) else "column.buffer_size")
+
+
+def _has_records(view: View) -> bool:
+    return any(record_bytes(work.parameters) for work in view.experiment.workloads)
 
 
 def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:
@@ -86,7 +132,7 @@ def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[A
     texts = view.texts
     if not any(series.record_bytes for series in part):
         return [Column(texts("column.workload"), text=True)], [[s.workload] for s in part]
-    head = [Column(texts("column.test"), text=True), Column(texts("column.record_size"), text=True)]
+    head = [Column(texts("column.test"), text=True), Column(_size_column(view), text=True)]
     return head, [[s.test, size_text(s.record_bytes, 6) if s.record_bytes else ""] for s in part]
 
 
@@ -114,8 +160,8 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         by_test.setdefault(series.test if series.record_bytes else "", []).append(series)
     tables = []
     for test, rows in by_test.items():
-        label = "record_size" if test else "workload"
-        columns = [Column(texts(f"column.{label}"), text=True), *_paired(view, unit)]
+        head = _size_column(view) if test else texts("column.workload")
+        columns = [Column(head, text=True), *_paired(view, unit)]
         body: list[list[Any]] = []
         for series in sorted(rows, key=lambda s: s.record_bytes or 0):
             size = series.record_bytes
@@ -183,14 +229,14 @@ def _index(view: View, part: Sequence[Series]) -> list[Table]:
 def _totals(view: View, part: Sequence[Series]) -> list[Table]:
     """Grand means per test over its record sizes, and per record size over its tests."""
     texts, sizes = view.texts, sorted({s.record_bytes for s in part if s.record_bytes})
-    if len(sizes) < 2:
+    if len(sizes) < 2 or not _has_records(view):
         return []
     tests = dict.fromkeys(s.test for s in part)
     by_test = [(test, [s for s in part if s.test == test]) for test in tests]
     by_size = [(size_text(size, 6), [s for s in part if s.record_bytes == size]) for size in sizes]
     return [
         _grand_table(view, part, "by_test", texts("column.test"), by_test),
-        _grand_table(view, part, "by_size", texts("column.record_size"), by_size),
+        _grand_table(view, part, "by_size", _size_column(view), by_size),
     ]
 
 

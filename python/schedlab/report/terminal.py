@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlab.report import notes, sentences, why
+from schedlab.report.handin import statements_line
 from schedlab.report.screen import rows_of, screen
 from schedlab.report.steps import Step, next_step
 from schedlab.report.tables import Table, TableCell, TableRow
@@ -100,7 +101,8 @@ def _limits(view: View) -> list[str]:
             key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
             works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
     lines = [f"{title}: {_where(view, labels)}{text}" for (title, text), labels in works.items()]
-    every = [*sentences.not_counted(view), *lines, *sentences.about_folder(view)]
+    published = [line] if (line := statements_line(view)) else []
+    every = [*published, *sentences.not_counted(view), *lines, *sentences.about_folder(view)]
     return [*every, *sentences.switches(view)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,23 +14,6 @@ from schedlab.report.workload_names import translated
 from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
 from schedlab.spec.answer import Answer, Row
 from schedlab.spec.latency import bin_of, is_supported
-
-
-@dataclass(frozen=True)
-class Member:
-    """A workload of a family at its record size."""
-
-    record_bytes: int
-    row: Row
-
-
-@dataclass(frozen=True)
-class SizeFamily:
-    """The workloads that differ in nothing but the record size, from small to large."""
-
-    title: str
-    metric: Metric
-    members: tuple[Member, ...]
 
 
 class View:
@@ -104,27 +86,6 @@ class View:
             grouped.setdefault(run.workload, []).append(run)
         return grouped
 
-    @cached_property
-    def families(self) -> tuple[SizeFamily, ...]:
-        """Workloads grouped by test (else kind) and metric, where record sizes differ."""
-        rows = {row.workload: row for row in self.primary}
-        grouped: dict[tuple[str, str], dict[int, Row]] = {}
-        for workload in self.experiment.workloads:
-            size = record_bytes(workload.parameters)
-            if size is None or workload.label not in rows:
-                continue
-            key = (str(workload.parameters.get("test", workload.kind)), workload.metric)
-            grouped.setdefault(key, {}).setdefault(size, rows[workload.label])
-        return tuple(
-            SizeFamily(
-                title,
-                self.metric(name),
-                tuple(Member(size, members[size]) for size in sorted(members)),
-            )
-            for (title, name), members in grouped.items()
-            if len(members) > 1
-        )
-
     @property
     def measured(self) -> str:
         """When and where; an import may know neither."""
@@ -180,10 +141,10 @@ class View:
         return tuple(sorted(label for label in labels if label.endswith(AA_SUFFIX)))
 
 
-def record_bytes(parameters: Mapping[str, Any]) -> int | None:
-    """The record size of a workload, where it has one."""
+def record_bytes(parameters: Mapping[str, Any], name: str = "record_bytes") -> int | None:
+    """The record size of a workload, or its parameter `name` in bytes, where it has one."""
     try:
-        size = int(float(parameters["record_bytes"]))
+        size = int(float(parameters[name]))
     except (KeyError, TypeError, ValueError):
         return None
     return size if size > 0 else None

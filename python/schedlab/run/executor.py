@@ -108,6 +108,11 @@ class Executor:
         """The first block that is not over; their number when all are."""
         return self._next()
 
+    @property
+    def left(self) -> tuple[Cell, ...]:
+        """The cells that are not over, in their order."""
+        return tuple(cell for cell in self.cells if not self._is_over(cell))
+
     def session_end(self, number: int) -> float:
         """The block after the last one of session `number`, once the plan is complete."""
         share = (number + 1) / self.experiment.stopping.sessions
@@ -209,7 +214,9 @@ class Executor:
             while not self._is_over(cell):
                 run, outcome = self._attempt(cell)
                 series = {f"series {name}": rows for name, rows in outcome.series.items()}
-                self.folder.append(run, {**outcome.histograms, **series})
+                is_simulated = self.experiment.kind == "sim"
+                bulk = {**outcome.histograms, **series}
+                self.folder.append(run, bulk, is_repeatable=is_simulated)
                 self.folder.keep_output(run, outcome.output)
                 self._note(run)
                 self._report(number, run)
@@ -266,7 +273,7 @@ class Executor:
             self.busy_repeats += 1
 
     def _report(self, number: int, last: Run | None) -> None:
-        left = [cell for cell in self.cells if not self._is_over(cell)]
+        left = self.left
         finished = len(self.cells) - len(left)
         eta_s = self._estimate_s(left)
         self.watch(Progress(finished, len(self.cells), number + 1, len(self.blocks), eta_s, last))

@@ -10,19 +10,14 @@ True
 from schedlab.sim.device import devices
 from schedlab.sim.results import LOG_DTYPE, SimResult
 from schedlab.sim.runs import Requests, Simulation, policies, run, workloads
-from schedlab.sim.sweep import Sweep, read_sweep
-from schedlab.sim.sweep_run import run_sweep
 
 __all__ = [
     "LOG_DTYPE",
     "Requests",
     "SimResult",
     "Simulation",
-    "Sweep",
     "devices",
     "policies",
-    "read_sweep",
     "run",
-    "run_sweep",
     "workloads",
 ]

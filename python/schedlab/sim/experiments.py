@@ -181,29 +181,54 @@ def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simul
     parameters: dict[str, Any] = dict(workload.parameters)
     if "warm_up" in parameters:
         parameters["warm_up"] = fixed_warm_up(str(parameters["warm_up"]))
-    settings = dict(candidate.settings)
-    policy = str(settings.pop("policy"))
+    if buffer_bytes := parameters.pop("buffer_bytes", None):
+        changes = parameters.get("device_set", {})
+        parameters["device_set"] = {**changes, "buffer.size": buffer_bytes}
+    if trace := parameters.pop("trace", None):
+        parameters["workload"] = Path(trace)
+    settings = {**parameters.pop("policy_set", {}), **candidate.settings}
+    policy = str(settings.pop("policy", "fcfs"))
     return Simulation(policy=policy, policy_set=settings, seed=seed, **parameters)
 
 
 def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
     """The same of a workload of kind `disk`."""
-    return DiskSimulation(**{**workload.parameters, **candidate.settings, "seed": seed})
+    policy = only_setting(candidate, "policy", "fcfs")
+    return DiskSimulation(**workload.parameters, policy=policy, seed=seed)
+
+
+def only_setting(candidate: Candidate, name: str, usual: str) -> str:
+    """The one setting that a candidate can have; SpecError for another one."""
+    if others := sorted(set(candidate.settings) - {name}):
+        raise SpecError(
+            f"candidate {candidate.label!r}: {others[0]!r} would change nothing, only {name} does",
+            f"a parameter of the workload is workload.{others[0]}",
+        )
+    return str(candidate.settings.get(name, usual))
+
+
+def host_simulation(workload: Workload, candidate: Candidate, seed: int) -> HostSimulation:
+    """The same of a workload of kind `host-queue`."""
+    parameters = {key: value for key, value in workload.parameters.items() if key != "process"}
+    if trace := parameters.pop("trace", None):
+        parameters["trace"] = Path(trace)
+    scheduler = only_setting(candidate, "scheduler", "none")
+    return HostSimulation(**parameters, scheduler=scheduler, seed=seed)
 
 
 def host_run(
-    workload: Workload, candidate: Candidate, seed: int
+    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None = None
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """A run of a workload of kind `host-queue`, and the figures of the process that it names."""
-    parameters: dict[str, Any] = dict(workload.parameters)
-    wanted = parameters.pop("process", "")
-    scheduler = str(candidate.settings["scheduler"])
-    run = HostSimulation(**parameters, scheduler=scheduler, seed=seed).run()
+    """A run of it, and the figures of the process that it names."""
+    wanted = workload.parameters.get("process", "")
+    run = host_simulation(workload, candidate, seed).run(stop)
     for process in (run["total"], *run["processes"]):
         if process["name"] == (wanted or "total"):
             return run, process
     known = ", ".join(process["name"] for process in run["processes"])
-    raise SpecError(f"process {wanted!r} is not in {parameters['processes']}", f"one of: {known}")
+    raise SpecError(
+        f"process {wanted!r} is not in {workload.parameters['processes']}", f"one of: {known}"
+    )
 
 
 def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:

@@ -16,7 +16,7 @@ from schedlab.sim.jobs import Shown, Typed, changes_of, given, replay_from, seed
 from schedlab.sim.judge import fixed_warm_up
 from schedlab.sim.pool import map_threads
 from schedlab.sim.request_log import write_host_log
-from schedlab.sim.validated import Validity, doubt_of, validity_of
+from schedlab.sim.validated import Validity, validity_of
 from schedlab.spec import SCHEMA_VERSION, Experiment
 from schedlab.store.files import made
 
@@ -70,18 +70,12 @@ class HostJob:
         )
 
     def experiment(self) -> tuple[Experiment, list[str]]:
-        """Schedulers are candidates, seeds blocks; notes say which are not validated."""
+        """Schedulers are candidates, seeds blocks."""
         if self.first.trace is not None:
             raise SpecError("a trace has no seeds, and a verdict needs blocks", "omit --out")
-        experiment = host_experiment(
+        return host_experiment(
             self.first, self.schedulers, self.processes, self.seeds, self.metric
-        )
-        doubts = [
-            doubt_of(dataclasses.replace(self.first, processes=file), name)
-            for file, name in itertools.product(self.processes, self.schedulers)
-        ]
-        notes = (*experiment.notes, *filter(None, doubts))
-        return dataclasses.replace(experiment, notes=notes), []
+        ), []
 
     def validity(self, processes: str, scheduler: str) -> Validity:
         """Whether kernel-check has validated such a simulation."""

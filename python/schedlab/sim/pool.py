@@ -42,7 +42,7 @@ def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
     Policies in Python hold the interpreter: they run in processes, unless there is only one.
     """
     if len(simulations) > 1 and any(is_policy_file(each.policy) for each in simulations):
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        with processes() as pool:
             return list(pool.map(_run, simulations))
     return map_threads(lambda simulation, stop: simulation.run(stop), simulations)
 
@@ -53,19 +53,35 @@ def _run(simulation: Simulation) -> SimResult:
 
 def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:
     """`work` on every item in threads, in their order; on an error or Ctrl-C all are stopped."""
+    with threads() as (pool, stop):
+        futures = [pool.submit(work, item, stop) for item in items]
+        for future in completed(futures):
+            future.result()
+        return [future.result() for future in futures]
+
+
+@contextlib.contextmanager
+def threads() -> Iterator[tuple[Executor, SimStop]]:
+    """A thread for each core, and what ends their simulations; leaving it ends all of them."""
     from schedlab import _core
 
     stop = _core.SimStop()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            futures = [pool.submit(work, item, stop) for item in items]
-            for future in completed(futures):
-                future.result()
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield pool, stop
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def processes() -> Iterator[Executor]:
+    """A process for each core: policies in Python hold the interpreter."""
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def completed(futures: Iterable[Future[R]]) -> Iterator[Future[R]]:

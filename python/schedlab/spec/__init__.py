@@ -21,11 +21,12 @@ from schedlab.spec.experiment import (
     Planning,
     PublishedMean,
     Require,
+    Statement,
     Stopping,
     Target,
     Workload,
 )
-from schedlab.spec.findings import Flag, KneeFigure, ParetoPoint, Population
+from schedlab.spec.findings import ComparedStatement, Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import METRICS, Metric, metric_named
 from schedlab.spec.results import (
     Bound,
@@ -47,6 +48,7 @@ __all__ = [
     "Bound",
     "Candidate",
     "Cell",
+    "ComparedStatement",
     "Experiment",
     "Explanation",
     "Flag",
@@ -66,6 +68,7 @@ __all__ = [
     "Run",
     "RunStatus",
     "Samples",
+    "Statement",
     "Stopping",
     "Target",
     "Workload",

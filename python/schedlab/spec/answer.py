@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schedlab.spec.experiment import Objective
-from schedlab.spec.findings import Flag, KneeFigure, ParetoPoint, Population
+from schedlab.spec.findings import ComparedStatement, Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import Metric
 
 ANSWER_SCHEMA = 2
@@ -201,7 +201,7 @@ class Answer:
     `kinds`: where several hosts were measured, the kinds of device with an answer of their own.
 
     The rest is for the pages: `seconds` a block takes (`None`: not known), `flags`, `goal`,
-    `population`, `knees`, and `pareto` by workload.
+    `population`, `statements` of a study, `knees`, and `pareto` by workload.
     """
 
     code: AnswerCode
@@ -237,6 +237,7 @@ class Answer:
     goal: Objective | None = None
     population: Population | None = None
     flags: tuple[Flag, ...] = ()
+    statements: tuple[ComparedStatement, ...] = ()
     knees: tuple[KneeFigure, ...] = ()
     pareto: Mapping[str, tuple[ParetoPoint, ...]] = field(default_factory=dict)
     schema: int = ANSWER_SCHEMA

@@ -22,7 +22,8 @@ class Candidate:
 
     `settings` are applied in order, as text or numbers: for I/O `scheduler` first, then
     tunables (files under `queue/iosched/` or `queue/`); for CPU `policy`, `slice_ms`; for
-    simulations `policy`, `alpha`, …. `workload.KEY` changes that parameter of every workload.
+    simulations `policy`, `alpha`, …. `workload.KEY` changes that parameter of every workload; a
+    further dot goes into a table (`workload.device_set.buffer.size`).
     `aa_of` names the baseline where this is the A/A arm.
     """
 
@@ -118,12 +119,39 @@ class PublishedMean:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """What a study published, to be compared with the same figure of these runs.
+
+    The figure is the mean of `metric` over the blocks, for each of `workloads` under each of
+    `candidates`, divided by that on the `over_workloads` (of the same place, or the one; empty: the
+    same workload) and under `over` (empty: the same candidate), or less that if it `is_difference`;
+    without both it is the mean itself. Of several figures the `take`n one counts. It comes out if
+    it is between `least` and `most`, and if it is that of the workload `at`, where these are given;
+    without them it is only shown. `published` is the study's figure or word.
+    """
+
+    says: str
+    metric: str
+    workloads: tuple[str, ...]
+    candidates: tuple[str, ...]
+    over: str = ""
+    over_workloads: tuple[str, ...] = ()
+    is_difference: bool = False
+    take: Literal["largest", "smallest"] = "largest"
+    at: str = ""
+    published: str = ""
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Everything that is fixed before the first run; `experiment.toml` of a result folder.
 
     `explain` asks for explanatory runs of all workloads, not only of those with a difference.
     `shares` make one of the workloads: all alike, or by their `weight`; else the answer speaks of
     the largest loss on any of them. Candidates that miss what is required are not taken.
+    `statements` are what a study published of the same.
     """
 
     title: str
@@ -144,6 +172,7 @@ class Experiment:
     explain: bool = False
     shares: Literal["", "equal", "weights"] = ""
     requires: tuple[Require, ...] = ()
+    statements: tuple[Statement, ...] = ()
     schema: int = SCHEMA_VERSION
 
     @property

@@ -97,6 +97,21 @@ class ParetoPoint:
 
 
 @dataclass(frozen=True)
+class ComparedStatement:
+    """What a study says (`published`), and the `figure` of these runs, which is that of `candidate`
+    on `workload`. `comes_out` is `None` where there is nothing to compare with, or where another
+    workload may have the figure.
+    """
+
+    says: str
+    published: str
+    figure: float | None
+    comes_out: bool | None
+    workload: str = ""
+    candidate: str = ""
+
+
+@dataclass(frozen=True)
 class KneeFigure:
     """Where the metric of a candidate bends over an ordered size of its workloads.
 

@@ -24,12 +24,18 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def write_atomic(
-    path: Path, content: str | bytes, within: Path | None = None, mode: int = 0o644
+    path: Path,
+    content: str | bytes,
+    within: Path | None = None,
+    mode: int = 0o644,
+    *,
+    is_synced: bool = True,
 ) -> None:
     """Replace `path` by `content`: temporary file in its folder, fsync, rename, fsync the folder.
 
     `within` is the folder that the user named; directories between it and `path` must be real
-    ones. SpecError for a link or a path outside of it, HostError when the disk does not take it.
+    ones. Without `is_synced` a crash of the machine may lose it. SpecError for a link or a path
+    outside of it, HostError when the disk does not take it.
     """
     data = content.encode() if isinstance(content, str) else content
     with _directory_of(path, within) as directory, _explained(path, "write"):
@@ -43,13 +49,15 @@ def write_atomic(
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
+                if is_synced:
+                    os.fsync(file.fileno())
             os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
             raise
-        os.fsync(directory)
+        if is_synced:
+            os.fsync(directory)
 
 
 def append_line(path: Path, line: str, within: Path | None = None) -> None:

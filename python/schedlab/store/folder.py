@@ -220,12 +220,23 @@ class Folder:
         # What programs printed may be in a run: it is shown, never obeyed.
         return tuple(_run(all_printable(record), at) for at, record in self._runs.places())
 
-    def append(self, run: Run, histograms: Mapping[str, Histogram] | None = None) -> None:
-        """Store one attempt durably: its bulk first, then its line. HostError with the cause."""
+    def append(
+        self,
+        run: Run,
+        histograms: Mapping[str, Histogram] | None = None,
+        *,
+        is_repeatable: bool = False,
+    ) -> None:
+        """Store one attempt durably: its bulk first, then its line. HostError with the cause.
+
+        The bulk of one that `is_repeatable` may be lost when the machine crashes.
+        """
         if histograms:
             name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
             text = encode({key: list(rows) for key, rows in histograms.items()})
-            write_atomic(self.path / RAW / name, text + "\n", within=self.path)
+            write_atomic(
+                self.path / RAW / name, text + "\n", within=self.path, is_synced=not is_repeatable
+            )
             run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
         self._runs.append(to_json(run))
 

@@ -2,7 +2,8 @@
 
 Sizes and times may be text (`size_bytes = "256M"`, `seconds = "1.5s"`); the seed is optional;
 candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0",
-"big=kyber sysctl.vm.dirty_bytes=1G"]`, or with `kind = "cpu"` `["other", "rr:10ms"]`).
+"big=kyber sysctl.vm.dirty_bytes=1G"]`, or with `kind = "cpu"` `["other", "rr:10ms"]`). One with a
+`grid` stands for every combination (design/grid.py).
 The `experiment.toml` of a result folder is such a file too.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 
 from schedlab.app.compare.wishes import with_requirements
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
+from schedlab.design.grid import expanded
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
@@ -76,14 +78,21 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
     """The experiment that a table means, with what people may omit filled in."""
     filled = {"title": Path(where).stem, "kind": "io", "schema": SCHEMA_VERSION, **data}
     filled.setdefault("seed", secrets.randbits(32))
+    filled.setdefault("aa_arm", filled["kind"] != "sim")
+    if old := {"fixed", "parameters"} & set(data):
+        raise SpecError(
+            f"{where}: {min(old)!r} is a key of the sweeps of earlier versions",
+            "write its keys as the grid of [[candidates]]: docs/concepts/ssd-simulator.md, Sweeps",
+        )
     filled.setdefault("target", {"kind": "scratch", "size_bytes": 1 << 30}
                       if filled["kind"] == "io" else {"kind": "none"})  # fmt: skip
-    candidates = _list(filled, "candidates", where)
+    candidates = _all_of(filled, "candidates", "settings", where)
     candidates = filled["candidates"] = _candidates(candidates, filled["kind"] == "cpu")
     if candidates and isinstance(candidates[0], Mapping):
         filled.setdefault("baseline", candidates[0].get("label", ""))
     filled.setdefault("baseline", "")
-    filled["workloads"] = [_workload(each, where) for each in _list(filled, "workloads", where)]
+    workloads = _all_of(filled, "workloads", "parameters", where)
+    filled["workloads"] = [_workload(each, where) for each in workloads]
     for table in ("target", "stopping"):
         if isinstance(filled.get(table), Mapping):
             filled[table] = _quantities(filled[table], f"{where}.{table}")
@@ -132,6 +141,15 @@ def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:
     if not isinstance(values, list | tuple):
         raise SpecError(f"{where}.{key} = {values!r}", "expected a list")
     return list(values)
+
+
+def _all_of(data: Mapping[str, Any], key: str, inside: str, where: str) -> list[Any]:
+    """The candidates or workloads of a file, grids as what they mean."""
+    all_of: list[Any] = []
+    for number, each in enumerate(_list(data, key, where)):
+        is_table = isinstance(each, Mapping)
+        all_of += expanded(each, inside, f"{where}.{key}[{number}]") if is_table else [each]
+    return all_of
 
 
 def _workload(data: Any, where: str) -> Any:

@@ -1,12 +1,7 @@
 """Labs: ready-made experiments, one per published study, in `schedlab/labs/*.toml`.
 
-A lab is an experiment file with the study that it repeats (`study`), workloads that may be a grid,
-and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emulated]`):
-
-    [[workloads]]
-    label = "{test} {record_bytes}"          # a workload for every pair
-    kind = "file-test"
-    grid = { test = ["read", "write"], record_bytes = ["8k", "64k"] }
+A lab is an experiment file with the study that it repeats (`study`), and `[scale.small]` and
+`[scale.full]`, which change it (and `[scale.small-emulated]`):
 
     [scale.small]
     target = { size_bytes = "256M" }         # tables are merged, everything else is replaced
@@ -16,14 +11,12 @@ and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emula
     "{test} {record_bytes}" = { record_bytes = ["64k"] }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
-`[sweep]` instead (app/compare/quanta.py), one of simulations `[ncq_study]`
-(sim/ncq_study.py) or `[iozone_model]` (sim/iozone_model.py). A lab says
-what was studied, never what came out: that is computed from its runs.
+`[sweep]` instead (app/compare/quanta.py), and one has `[iozone_model]` (sim/iozone_model.py). A
+lab says what was studied and published, never what comes out: that is computed from its runs.
 """
 
 from __future__ import annotations
 
-import itertools
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,12 +35,12 @@ from schedlab.app.measure.files import experiment_of
 from schedlab.app.options import Named, check_target
 from schedlab.errors import SpecError, nearest
 from schedlab.spec import Experiment, Target, from_json, to_json
-from schedlab.spec.quantities import parse_quantity, size_text
+from schedlab.spec.quantities import parse_quantity
 
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
-_LAB_KEYS = ("study", "scale", "sweep", "ncq_study", "iozone_model")
+_LAB_KEYS = ("study", "scale", "sweep", "iozone_model")
 # What is heeded by every lab, and what by one of CPU quanta, too.
 _OPTIONS = {"name", "--scale", "--out", "--json"}
 _SWEEP_OPTIONS = {"--blocks", "--seed", "--dry-run"}
@@ -137,8 +130,11 @@ class Wishes:
 
 def check_options(lab: Lab, typed: Named) -> None:
     """SpecError for options that a lab would not heed, such as `--device` where it simulates."""
-    if "ncq_study" in lab.data or "iozone_model" in lab.data:
+    if "iozone_model" in lab.data:
         what, heeded, hint = "is simulated", _OPTIONS, "--scale, --out and --json are for every lab"
+    elif lab.kind == "sim":
+        what, heeded = "is simulated", _OPTIONS | _SWEEP_OPTIONS | {"--dask"}
+        hint = "omit them; --blocks, --seed and --dask are for this lab"
     elif "sweep" in lab.data:
         what, heeded = "is about CPU time", _OPTIONS | _SWEEP_OPTIONS
         hint = "omit them; --blocks and --seed change this lab"
@@ -167,8 +163,6 @@ def lab_experiment(
     """  # fmt: skip
     wishes = wishes or Wishes()
     data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
-    if "ncq_study" in data:
-        raise SpecError(f"lab {lab.name}: is a simulation study", "schedlab sim ncq-study")
     if "iozone_model" in data:
         hint = f"schedlab lab run {lab.name}"
         raise SpecError(f"lab {lab.name}: is a simulation study", hint)
@@ -176,10 +170,9 @@ def lab_experiment(
         sweep = sweep_of(data["sweep"], wishes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
         return quantum_experiment(sweep, effective_slices(sweep, report) if probe else requested)
-    target = _target(lab, data, wishes)
+    target = Target("none") if lab.kind == "sim" else _target(lab, data, wishes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
-    content["workloads"] = [one for work in data["workloads"] for one in expanded(work)]
     if wishes.schedulers or not content.get("candidates"):
         content["candidates"] = to_json(candidates_of(wishes.schedulers, None, target).candidates)
         content.pop("notes", None)
@@ -214,28 +207,6 @@ def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
         changed["path"] = place.scratch_directory
     table |= {key: value for key, value in changed.items() if value}
     return from_json(Target, table, f"lab {lab.name}.target")
-
-
-def expanded(work: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The workloads of a grid, one for each combination; the workload itself without one."""
-    grid = work.get("grid")
-    usual = {key: value for key, value in work.items() if key != "grid"}
-    if not grid:
-        return [usual]
-    tables = []
-    for values in itertools.product(*grid.values()):
-        point = dict(zip(grid, values, strict=True))
-        shown = {key: _text(key, value) for key, value in point.items()}
-        label = str(usual["label"]).format(**shown)
-        parameters = {**usual.get("parameters", {}), **point}
-        tables.append({**usual, "label": label, "parameters": parameters})
-    return tables
-
-
-def _text(key: str, value: Any) -> str:
-    """A value as a label shows it: sizes with their unit."""
-    number = parse_quantity(key, value)
-    return size_text(number) if key.endswith("_bytes") and isinstance(number, int) else str(value)
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

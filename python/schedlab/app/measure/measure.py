@@ -12,7 +12,7 @@ import platform
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
-from schedlab.spec import Experiment, Plan, Planning
+from schedlab.spec import Cell, Experiment, Plan, Planning
 from schedlab.spec.quantities import duration_text
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -87,9 +87,11 @@ def run(
     *,
     permission: Permission | None = None,
     observer: Observer = SILENT,
+    dask: str | None = None,
 ) -> Result:
     """Measure an experiment, or the file of one, in a new result folder.
 
+    Simulations run on all cores, or on the cluster at `dask` (`tcp://HOST:PORT`, `local:N`).
     A file is not trusted: give `permission=Permission(trust=True)` for programs and devices that
     it names, and a `Consent` for a device whose data it may destroy. SpecError or HostError with
     what helps; Interrupted after Ctrl-C, with everything restored and the folder kept.
@@ -102,8 +104,16 @@ def run(
     else:
         name = Path(experiment).stem
         admitted = admit(read_experiment(Path(experiment)), permission)
+    check_dask(admitted.experiment, dask)
     folder = create(admitted, Path(out) if out else default_folder(name))
-    return measure(admitted, folder, observer=observer)
+    return measure(admitted, folder, observer=observer, dask=dask)
+
+
+def check_dask(experiment: Experiment, dask: str | None) -> None:
+    """SpecError for a cluster where nothing is simulated."""
+    if dask and experiment.kind != "sim":
+        message = f"--dask would change nothing: the work is {experiment.kind}, and not simulated"
+        raise SpecError(message, "omit it")
 
 
 def resume(
@@ -113,16 +123,18 @@ def resume(
     budget_s: float | None = None,
     permission: Permission | None = None,
     observer: Observer = SILENT,
+    dask: str | None = None,
 ) -> Result:
     """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one."""
     folder = Folder.open(Path(path))
     check_kernel(folder)
     more = budget.extended(folder, blocks, budget_s)
     admitted = admit(more.experiment, permission or Permission())
+    check_dask(more.experiment, dask)
     check_resumable(folder, observer)
     budget.extend(folder, more)
     limit_s = 0.0 if blocks else budget_s
-    return measure(admitted, folder, resumed=True, observer=observer, budget_s=limit_s)
+    return measure(admitted, folder, resumed=True, observer=observer, budget_s=limit_s, dask=dask)
 
 
 def preview_of_rest(
@@ -148,6 +160,7 @@ def measure(
     resumed: bool = False,
     observer: Observer = SILENT,
     budget_s: float | None = None,
+    dask: str | None = None,
 ) -> Result:
     """Run what is left of a folder's plan; a new folder goes when its first run cannot start.
 
@@ -160,7 +173,7 @@ def measure(
         observer.report(f"nothing left to measure: {reason}")
         return Result(folder)
     try:
-        reason = run_sessions(admitted, folder, executor, observer)
+        reason = run_sessions(admitted, folder, executor, observer, dask)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -174,7 +187,13 @@ def measure(
     return Result(folder)
 
 
-def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observer: Observer) -> str:
+def run_sessions(
+    admitted: Admitted,
+    folder: Folder,
+    executor: Executor,
+    observer: Observer,
+    dask: str | None = None,
+) -> str:
     """Run the remaining cells, each session on its own target; why the last one ended."""
     several = admitted.experiment.stopping.sessions
     reason = ""
@@ -185,7 +204,7 @@ def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observe
         executor.session_id = session_id()
         if several > 1:
             observer.report(f"session {number + 1} of {several}")
-        with opened(admitted, observer) as session:
+        with opened(admitted, observer, executor.left, dask) as session:
             reason = executor.run(session, observer.watch, None if last else number)
             if last or executor.over():
                 explain(admitted, folder, session, observer)
@@ -270,19 +289,27 @@ def session_id() -> str:
 
 
 @contextmanager
-def opened(admitted: Admitted, observer: Observer) -> Iterator[Session]:
-    """The session of an experiment, its target ready; everything is restored after it."""
+def opened(
+    admitted: Admitted, observer: Observer, cells: Sequence[Cell] = (), dask: str | None = None
+) -> Iterator[Session]:
+    """The session of an experiment, its target ready; everything is restored after it.
+
+    Simulations of the `cells` to come begin at once, here or on the cluster at `dask`.
+    """
+    if admitted.experiment.kind == "sim":
+        from schedlab.run.backends import sim
+
+        with sim.open_session(admitted, cells, dask) as simulation:
+            yield simulation
+        return
     with ExitStack() as stack:
         control = stack.enter_context(_control(admitted, observer))
         yield stack.enter_context(_session(admitted, control, observer))
 
 
 @contextmanager
-def _control(admitted: Admitted, observer: Observer) -> Iterator[Control | None]:
-    """Control of the host, for experiments that change it."""
-    if admitted.experiment.kind == "sim":
-        yield None
-        return
+def _control(admitted: Admitted, observer: Observer) -> Iterator[Control]:
+    """Control of the host."""
     from schedlab.host.control import Control
 
     target = admitted.experiment.target
@@ -292,7 +319,7 @@ def _control(admitted: Admitted, observer: Observer) -> Iterator[Control | None]
 
 
 @contextmanager
-def _session(admitted: Admitted, control: Control | None, observer: Observer) -> Iterator[Session]:
+def _session(admitted: Admitted, control: Control, observer: Observer) -> Iterator[Session]:
     """The session of the experiment's kind; each backend is imported only when it is used."""
     kind = admitted.experiment.kind
     if kind == "io" and any(isinstance(each, LiveLoad) for each in admitted.kinds.values()):
@@ -305,16 +332,11 @@ def _session(admitted: Admitted, control: Control | None, observer: Observer) ->
 
         with io.open_session(admitted, control, observer.report) as session:
             yield session
-    elif kind == "cpu":
+    else:
         from schedlab.run.backends import cpu
 
         with cpu.open_session(admitted, control, observer.report) as workers:
             yield workers
-    else:
-        from schedlab.run.backends import sim
-
-        with sim.open_session(admitted, control, observer.report) as simulation:
-            yield simulation
 
 
 def check_resumable(folder: Folder, observer: Observer) -> None:

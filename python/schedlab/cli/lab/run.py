@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import measured_options, target_options, typed_options
+from schedlab.cli.options import dask_option, measured_options, target_options, typed_options
 
 
 @click.command()
@@ -16,6 +16,7 @@ from schedlab.cli.options import measured_options, target_options, typed_options
 @target_options
 @click.option("--schedulers", help="Candidates, instead of the lab's: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
+@dask_option
 @measured_options
 @click.pass_context
 def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
@@ -32,11 +33,6 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     lab = lab_named(name)
     check_options(lab, typed_options(ctx))
     print_message(f"{lab.title}. {lab.study}")
-    if simulated := lab.scaled(scale).get("ncq_study"):
-        from schedlab.cli.sim.ncq_study import ncq_study
-
-        ctx.invoke(ncq_study, **simulated, out=typed["out"], as_json=typed["as_json"])
-        return
     if modelled := lab.scaled(scale).get("iozone_model"):
         from schedlab.sim.iozone_model import present
 

@@ -10,10 +10,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.sim.cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
     "disk": ("schedlab.cli.sim.disk:disk", "Simulate a disk with heads and its command queue."),
     "compare": ("schedlab.cli.sim.compare:compare", "Compare SSD policies, with a verdict."),
-    "ncq-study": ("schedlab.cli.sim.ncq_study:ncq_study", "Repeat the NCQ study: paper and model."),
     "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
     "validate": ("schedlab.cli.sim.validate:validate", "Compare a disk with measured responses."),
-    "sweep": ("schedlab.cli.sim.sweep:sweep", "Simulate parameters × policies × seeds."),
 }
 
 

@@ -1,57 +1,117 @@
 """Cells in the simulator: policies are candidates, seeds are blocks.
 
 All candidates of a block get the same seed, and so the same requests. Nothing on the host changes.
+Cells are simulated on all cores, or by the workers of a Dask cluster, and stored in their order.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
+import msgspec
+
+from schedlab._core import SimStop
+from schedlab.errors import Interrupted, SpecError
+from schedlab.kinds import OVERRIDE, typed
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
-from schedlab.sim.experiments import disk_simulation, host_run, ssd_simulation
-from schedlab.sim.judge import verdict_of
+from schedlab.sim.experiments import (
+    disk_simulation,
+    host_run,
+    host_simulation,
+    ssd_simulation,
+)
+from schedlab.sim.judge import refuse_idle_parameters, verdict_of
+from schedlab.sim.policy_file import is_policy_file
+from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
 from schedlab.sim.results import DIRECTIONS
-from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
+from schedlab.sim.validated import doubt_of
+from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
 from schedlab.spec.latency import merge
 
-if TYPE_CHECKING:
-    from schedlab.host.control import Control
+Work = tuple[Workload, Candidate]
+OVERLOADED = "response times from arrival grow with the length of the run"
 
 
 class SimSession:
-    """Nothing to make ready: a simulation is fixed by its cell."""
+    """The simulations of all cells that are left, begun in the order of the plan.
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    Nothing is to be made ready: a simulation is fixed by its cell.
+    """
+
+    def __init__(self, pool: Executor, stop: SimStop | None, seed: int) -> None:
+        """`seed` is that of block 0; `stop` goes to every simulation, where it can."""
+        self._pool, self._seed = pool, seed
+        self._more = () if stop is None else (stop,)
+        self._begun: dict[tuple[int, str, str], Future[Outcome]] = {}
+
+    def begin(self, cell: Cell, work: Work) -> None:
+        """Begin a simulation that `measure` will ask for."""
+        seed = self._seed + cell.block
+        self._begun[cell.key] = self._pool.submit(outcome_of, work, seed, *self._more)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One simulation; `properties` holds the numbers that are no metric of schedlab."""
-        return OUTCOMES[workload.kind](workload, candidate, self.seed + cell.block)
+        if cell.key not in self._begun:
+            self.begin(cell, (workload, candidate))
+        (future,) = completed([self._begun.pop(cell.key)])
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise Interrupted("the simulations were ended") from error
+
+    def end(self) -> None:
+        """Nothing that is waiting begins any more."""
+        for future in self._begun.values():
+            future.cancel()
 
 
-def ssd_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+def outcome_of(work: Work, seed: int, stop: SimStop | None = None) -> Outcome:
+    """Of one cell, the same wherever it is simulated."""
+    return OUTCOMES[work[0].kind](*_applied(*work), seed, stop)
+
+
+def _applied(workload: Workload, candidate: Candidate) -> Work:
+    """The workload with what the candidate changes of it, and the candidate without that."""
+    parameters = msgspec.structs.asdict(typed(workload, candidate))
+    own = {k: v for k, v in candidate.settings.items() if not k.startswith(OVERRIDE)}
+    return (
+        dataclasses.replace(workload, parameters=parameters),
+        dataclasses.replace(candidate, settings=own),
+    )
+
+
+def ssd_outcome(
+    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
+) -> Outcome:
     """Of an SSD."""
-    result = ssd_simulation(workload, candidate, seed).run()
+    result = ssd_simulation(workload, candidate, seed).run(stop)
     bins = merge(result.histogram(direction).tolist() for direction in DIRECTIONS)
     return _outcome(seed, result.metrics, bins, result.report["steady"])
 
 
-def disk_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+def disk_outcome(
+    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
+) -> Outcome:
     """Of a disk with heads: the parameters and settings are the fields of `DiskSimulation`."""
-    run = disk_simulation(workload, candidate, seed).run()
+    run = disk_simulation(workload, candidate, seed).run(stop)
     numbers = {name: float(value) for name, value in run.items() if isinstance(value, int | float)}
     del numbers["seed"]
     bins = [list(each.values()) for each in run["latency_bins"]]
     return _outcome(seed, numbers, bins, run["steady"])
 
 
-def host_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+def host_outcome(
+    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
+) -> Outcome:
     """Of one process, or of all, above a device."""
-    run, process = host_run(workload, candidate, seed)
+    run, process = host_run(workload, candidate, seed, stop)
     numbers = {name: float(value) for name, value in process.items() if is_number(value)}
     order = {name: float(value) for name, value in run["order"].items()}
     bins = [list(each.values()) for each in process["latency_bins"]]
@@ -63,7 +123,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int], Outcome]] = {
+OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int, SimStop | None], Outcome]] = {
     "ssd": ssd_outcome,
     "disk": disk_outcome,
     "host-queue": host_outcome,
@@ -74,31 +134,82 @@ def _outcome(
     seed: int, numbers: Mapping[str, float], bins: list[list[int]], steady: Mapping[str, Any] | None
 ) -> Outcome:
     finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
+    verdict = None if steady is None else verdict_of(steady)
+    found = [GateFinding("overloaded", OVERLOADED, fatal=False)] if verdict == "overloaded" else []
     return Outcome(
         metrics={name: value for name, value in finite.items() if name in METRICS},
         properties={
             "simulation_seed": seed,
-            **({} if steady is None else {"steady": verdict_of(steady)}),
+            **({} if verdict is None else {"steady": verdict}),
             **{name: value for name, value in finite.items() if name not in METRICS},
         },
         histograms={"latency_ns": bins},
+        gates=tuple(found),
     )
 
 
 def check(experiment: Experiment) -> None:
-    """Simulate the first request of every cell; SpecError for what cannot be simulated."""
+    """SpecError for what cannot be simulated, found by the first request of every cell, and for
+    settings that would change nothing.
+    """
+    policies: dict[str, list[str]] = {}
+    for work, candidate in itertools.product(experiment.workloads, experiment.candidates):
+        common = (f"policy_set.{key}" for key in work.parameters.get("policy_set", ()))
+        for name in (*candidate.settings, *common, *work.parameters):
+            policies.setdefault(name, []).append(str(candidate.settings.get("policy", "fcfs")))
+    for name, all_of in policies.items():
+        refuse_idle_parameters({name: name.rpartition("policy_set.")[2]}, all_of)
+    cells = [*itertools.product(experiment.workloads, experiment.candidates)]
     for workload in experiment.workloads:
-        for candidate in experiment.candidates:
-            one = {"seconds": 0.001} if workload.kind == "host-queue" else {"requests": 1}
-            first = {**workload.parameters, **one}
-            short = Workload(workload.label, workload.kind, workload.metric, first)
-            OUTCOMES[workload.kind](short, candidate, experiment.seed)
+        if workload.parameters.get("trace") and experiment.stopping.blocks > 1:
+            message = f"{workload.label}: a trace is one sample, the same at every seed"
+            raise SpecError(message, "stopping = { blocks = 1 }")
+
+    def begin(work: Work, stop: SimStop) -> None:
+        workload, candidate = work
+        short = {"seconds": 0.001} if workload.kind == "host-queue" else {"requests": 1}
+        if workload.parameters.get("trace"):
+            short = {"requests": 1}
+        first = dataclasses.replace(workload, parameters={**workload.parameters, **short})
+        outcome_of((first, candidate), experiment.seed, stop)
+
+    map_threads(begin, cells)
+
+
+def doubts(experiment: Experiment) -> list[str]:
+    """A sentence for each of the kernel's schedulers whose figures are not validated."""
+    simulations = [
+        host_simulation(*_applied(workload, candidate), experiment.seed)
+        for workload, candidate in itertools.product(experiment.workloads, experiment.candidates)
+        if workload.kind == "host-queue"
+    ]
+    said = dict.fromkeys(doubt_of(each, each.scheduler) for each in simulations)
+    return list(filter(None, said))
 
 
 @contextmanager
 def open_session(
-    admitted: Admitted, _control: Control | None, _report: Callable[[str], None]
+    admitted: Admitted, cells: Sequence[Cell], dask: str | None
 ) -> Iterator[SimSession]:
-    """A session; the experiment is checked by simulating every cell's first request."""
-    check(admitted.experiment)
-    yield SimSession(admitted.experiment.seed)
+    """A session in which all `cells` are being simulated, by the Dask cluster at `dask` or here;
+    leaving it ends what still runs.
+    """
+    experiment = admitted.experiment
+    works = {w.label: w for w in experiment.workloads}
+    candidates = {c.label: c for c in experiment.candidates}
+    in_python = any(is_policy_file(str(c.settings.get("policy"))) for c in experiment.candidates)
+    with ExitStack() as stack:
+        # A flag lives in this process: threads can be told to stop, workers elsewhere cannot.
+        pool, stop = (
+            (stack.enter_context(dask_executor(dask) if dask else processes()), None)
+            if dask or in_python
+            else stack.enter_context(threads())
+        )
+        session = SimSession(pool, stop, experiment.seed)
+        try:
+            for cell in cells:
+                if cell.candidate in candidates:
+                    session.begin(cell, (works[cell.workload], candidates[cell.candidate]))
+            yield session
+        finally:
+            session.end()

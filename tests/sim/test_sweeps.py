@@ -1,0 +1,176 @@
+"""Sweeps: experiments whose candidates and workloads are grids, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.app.admit import admit
+from schedlab.app.measure import measure
+from schedlab.app.measure.files import experiment_of, read_experiment
+from schedlab.app.measure.measure import Observer
+from schedlab.cli import cli
+from schedlab.errors import Interrupted, SpecError
+from schedlab.run.admitted import Permission
+from schedlab.run.executor import Progress
+from schedlab.sim import Simulation
+
+SWEEP = """
+title = "Buffers"
+kind = "sim"
+seed = 3
+stopping = { blocks = 10 }
+[[candidates]]
+grid = { policy = ["fcfs", "tsb"], alpha = [0.5, 0.8, 0.9, 0.95, 1.0] }
+[[workloads]]
+label = "{workload}"
+kind = "ssd"
+parameters = { requests = 300, "device_set.buffer.size" = "8MiB" }
+grid = { workload = ["A", "D"] }
+"""
+
+
+def written(path: Path, text: str = SWEEP) -> Path:
+    path.write_text(text)
+    return path
+
+
+def figures(result: Any) -> dict[Any, Any]:
+    """Everything that a run's cell fixes."""
+    return {run.key: (run.metrics, run.properties) for run in result.record.runs}
+
+
+def test_200_points_on_two_workers_one_of_which_dies_are_those_of_threads(tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    experiment = read_experiment(written(tmp_path / "sweep.toml"))
+    whole = figures(measure.run(experiment, tmp_path / "threads"))
+    killed: list[int] = []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        workers = client.run(os.getpid)
+
+        def kill_one(now: Progress) -> None:
+            if now.done >= 50 and not killed:
+                killed.append(next(iter(workers.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        address = cluster.scheduler_address
+        observer = Observer(watch=kill_one)
+        many = measure.run(experiment, tmp_path / "dask", observer=observer, dask=address)
+    assert killed and len(whole) == 200 and figures(many) == whole
+    stored = whole[9, "D", "tsb, alpha=0.95"][0]
+    one = Simulation(
+        policy="tsb", policy_set={"alpha": 0.95}, workload="D", requests=300, seed=3 + 9,
+        device_set={"buffer.size": "8MiB"},
+    )  # fmt: skip
+    assert stored["mean_read_ms"] == one.run().metrics["mean_read_ms"]
+
+
+def test_a_sweep_is_resumed_after_an_interruption(tmp_path: Path) -> None:
+    file, parts = written(tmp_path / "sweep.toml"), tmp_path / "parts"
+    whole = figures(measure.run(file, tmp_path / "whole"))
+
+    def interrupt(now: Progress) -> None:
+        if now.done == 70:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        measure.run(file, parts, observer=Observer(watch=interrupt))
+    assert caught.value.hint == f"schedlab run --resume {parts}"
+    assert (parts / "runs.jsonl").read_bytes().count(b"\n") == 70
+    with (parts / "runs.jsonl").open("a") as out:
+        out.write('{"block": 7')  # a crash in the middle of a line
+    seen: list[int] = []
+    rest = measure.resume(parts, observer=Observer(watch=lambda now: seen.append(now.done)))
+    assert seen[0] == 70 and figures(rest) == whole
+
+
+def test_policies_in_python_are_swept_in_processes(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(
+        "import os\n\n\nclass First:\n    def select(self, queue, now_ns, device):\n"
+        f"        open(f'{tmp_path}/{{os.getpid()}}.pid', 'w').close()\n        return 0\n"
+    )
+    policy = f"{tmp_path}/first.py:First"
+    text = SWEEP.replace('"tsb"', f'"{policy}"').replace(", alpha = [0.5, 0.8, 0.9, 0.95, 1.0]", "")
+    file = written(tmp_path / "sweep.toml", text.replace("blocks = 10", "blocks = 2"))
+    found = figures(measure.run(file, tmp_path / "out", permission=Permission()))
+    for block, workload in ((0, "A"), (1, "D")):
+        mine, fcfs = (found[block, workload, name][0] for name in (policy, "fcfs"))
+        assert mine == fcfs
+    # One is this process, which simulates the first request of each cell beforehand.
+    assert len({int(each.stem) for each in tmp_path.glob("*.pid")} - {os.getpid()}) >= 1
+
+
+def sweep(**changes: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {
+        "kind": "sim", "candidates": [{"label": "c", "settings": {"policy": "tsb"}}],
+        "workloads": [{"label": "w", "kind": "ssd"}],
+    }  # fmt: skip
+    return usual | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"candidates": [{"label": "c", "settings": {"policy": "fcfs", "alpha": 0.5}}]},
+         "alpha would change nothing under fcfs"),
+        ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"policy_set.read_limit": 1}}]},
+         "policy_set.read_limit would change nothing under tsb"),
+        ({"candidates": [{"label": "c", "settings": {"policy": "sptf", "depth": 2}}],
+          "workloads": [{"label": "w", "kind": "disk"}]}, "'depth' would change nothing"),
+        ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"trace": "t.spc"}}]},
+         "w: a trace is one sample"),
+        ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"colour": "red"}}]},
+         "ssd has no parameter 'colour'"),
+        ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"requests.x": 3}}]},
+         "requests: expected"),
+        ({"candidates": [{"grid": {"policy": "fcfs"}}]}, "grid.policy = 'fcfs'"),
+        ({"candidates": [{"grid": ["fcfs"]}]}, r"candidates\[0\].grid = "),
+        ({"fixed": {}, "parameters": {}}, "'fixed' is a key of the sweeps of earlier versions"),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_cannot_be_meant_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        admit(experiment_of(sweep(**changes), "e"))
+    assert caught.value.hint
+
+
+def test_a_cluster_is_refused_where_nothing_is_simulated() -> None:
+    words = ["lab", "run", "interference", "--schedulers", "none", "--dask", "local:1", "--dry-run"]
+    with pytest.raises(SpecError, match="--dask would change nothing: the work is io"):
+        CliRunner().invoke(cli, words, catch_exceptions=False)
+
+
+def test_an_overloaded_device_is_noted(tmp_path: Path) -> None:
+    text = SWEEP.replace("requests = 300", "requests = 3000").replace("blocks = 10", "blocks = 1")
+    runs = measure.run(written(tmp_path / "a.toml", text), tmp_path / "out").record.runs
+    noted = {run.workload for run in runs for gate in run.gates if gate.gate == "overloaded"}
+    assert noted == {run.workload for run in runs if run.properties["steady"] == "overloaded"}
+    assert "D" in noted and all(run.status == "ok" for run in runs)
+
+
+def test_a_policy_in_python_of_a_file_is_not_run_without_trust(tmp_path: Path) -> None:
+    policy = f"{tmp_path}/first.py:First"
+    (tmp_path / "first.py").write_text(f"open('{tmp_path}/ran', 'w').close()\n")
+    file = written(tmp_path / "sweep.toml", SWEEP.replace('"tsb"', f'"{policy}"'))
+    with pytest.raises(SpecError, match="this experiment wants to run ") as caught:
+        CliRunner().invoke(cli, ["run", str(file)], catch_exceptions=False)
+    assert "--trust" in caught.value.hint and not (tmp_path / "ran").exists()
+
+
+def test_a_sweep_says_which_schedulers_are_not_validated() -> None:
+    both = {"grid": {"scheduler": ["none", "noop"], "workload.tags": [8, 16]}}
+    work = {"kind": "host-queue", "parameters": {"processes": "readers3", "seconds": 1}}
+    experiment = experiment_of(sweep(candidates=[both], workloads=[work], notes=["mine"]), "e")
+    admitted = admit(admit(experiment).experiment).experiment
+    unknown = "readers3: noop is not validated against the kernel: no current kernel has noop"
+    assert admitted.notes[0] == "mine" and admitted.notes.count(unknown) == 1
+    assert not any(": none is not" in note for note in admitted.notes)

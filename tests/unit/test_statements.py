@@ -1,0 +1,97 @@
+"""What a study published beside figures that are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from schedlab.analyse import compared
+from schedlab.app.admit import admit
+from schedlab.app.measure.labs import lab_experiment, lab_named
+from schedlab.errors import SpecError
+from schedlab.spec import ComparedStatement, Statement
+
+# Means 100 and 50, 20 and 40, 3 and 12, over two blocks.
+VALUES = {
+    ("m", "a", "x"): {0: 90.0, 1: 110.0}, ("m", "a", "y"): {0: 40.0, 1: 60.0},
+    ("m", "b", "x"): {0: 20.0, 1: 20.0}, ("m", "b", "y"): {0: 30.0, 1: 50.0},
+    ("m", "c", "x"): {0: 2.0, 1: 4.0}, ("m", "c", "y"): {0: 11.0, 1: 13.0},
+    ("m", "zero", "x"): {0: 0.0}, ("m", "zero", "y"): {0: 0.0, 1: 5.0},
+}  # fmt: skip
+
+
+def one(workloads: str, candidates: str, **more: Any) -> ComparedStatement:
+    for key in ("over_workloads",):
+        more[key] = tuple(more.get(key, "").split())
+    of = Statement("it", "m", tuple(workloads.split()), tuple(candidates.split()), **more)
+    (found,) = compared([of], VALUES)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "figure", "place"),
+    [
+        (one("a", "x"), 100.0, ("a", "x")),
+        (one("a", "y", over="x"), 0.5, ("a", "y")),
+        (one("a b c", "y", over="x"), 4.0, ("c", "y")),
+        (one("a b c", "y", over="x", take="smallest"), 0.5, ("a", "y")),
+        (one("b c", "x y", over_workloads="a b", take="smallest"), 0.15, ("c", "x")),
+        (one("a", "x", over_workloads="b c"), 100 / 3, ("c", "x")),
+        (one("b c", "x", over_workloads="a"), 0.2, ("b", "x")),
+        (one("a b", "x", over="y", is_difference=True), 50.0, ("a", "x")),
+        (one("zero", "x", over="y"), 1.0, ("zero", "x")),
+        (one("a", "x", over_workloads="zero"), math.inf, ("a", "x")),
+    ],
+)
+def test_the_figure_of_a_statement(
+    found: ComparedStatement, figure: float, place: tuple[str, str]
+) -> None:
+    assert (found.figure, (found.workload, found.candidate)) == (pytest.approx(figure), place)
+    assert found.comes_out is None
+
+
+def test_a_statement_comes_out_within_its_limits() -> None:
+    limits = [(100, 100), (99, None), (None, 101), (100.1, None), (None, 99.9), (1, 99)]
+    found = [one("a", "x", least=least, most=most).comes_out for least, most in limits]
+    assert found == [True, True, True, False, False, False]
+    assert one("nowhere", "x", most=1.0) == ComparedStatement("it", "", None, None)
+
+
+def test_a_place_comes_out_where_the_next_one_is_clearly_behind() -> None:
+    """Of 50 and 60 each time the difference is sure; of 50 ± 10 and 60 it is not."""
+    values = {
+        ("m", "a", "x"): {0: 49.0, 1: 51.0, 2: 50.0}, ("m", "b", "x"): {0: 59.0, 1: 61.0, 2: 60.0},
+        ("m", "c", "x"): {0: 65.0, 1: 55.0, 2: 60.5},
+    }  # fmt: skip
+
+    def at(workload: str, *among: str) -> bool | None:
+        of = Statement("it", "m", among, ("x",), take="largest", at=workload)
+        return compared([of], values)[0].comes_out
+
+    assert (at("b", "a", "b"), at("a", "a", "b")) == (True, False)
+    assert at("b", "a", "b", "c") is None and at("c", "c") is True
+
+
+def test_statements_of_the_lab_are_about_what_it_simulates() -> None:
+    experiment = lab_experiment(lab_named("ncq-ssd"), "small")
+    assert len(experiment.statements) == 22 and len(experiment.workloads) == 31
+    admit(experiment)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"workloads": ["A 9 MiB"]}, "workload 'A 9 MiB' is not in the experiment"),
+        ({"over": "tbs"}, "candidate 'tbs' is not in the experiment"),
+        ({"metric": "speed"}, "speed"),
+        ({"over_workloads": ["A 8 MiB"] * 3, "workloads": ["A 8 MiB"] * 2}, "2 workloads over 3"),
+    ],
+)
+def test_a_statement_about_something_else_is_refused(more: dict[str, Any], message: str) -> None:
+    usual = {"says": "it", "metric": "iops", "workloads": ["A 8 MiB"], "candidates": ["s"]}
+    lab = lab_named("ncq-ssd")
+    wrong = type(lab)("mine", {**lab.data, "statements": [usual | more]})
+    with pytest.raises(SpecError, match=message):
+        admit(lab_experiment(wrong, "small"))
