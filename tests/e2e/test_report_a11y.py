@@ -64,7 +64,7 @@ def findings(modules, tmp_path_factory):
         **cases,
     }.items():
         pages.append(directory / f"{name}.html")
-        report.write_html(record, verdict, pages[-1], language)
+        pages[-1].write_text(report.html(record, verdict, language), "utf-8")
     command = ["node", "check.mjs", browser, str(directory / "profile"), *map(str, pages)]
     completed = subprocess.run(
         command, cwd=modules, check=False, capture_output=True, text=True, timeout=600

@@ -126,7 +126,7 @@ def _boot_parameter(root: Path) -> Iterator[Setter]:
 
 def _zfs(root: Path) -> Iterator[Setter]:
     """`options zfs zfs_vdev_scheduler=…`: for the disks of its pools, in releases before 0.8.3."""
-    for file in _overriding(root, MODPROBE, "*.conf"):
+    for file in overriding(root, MODPROBE, "*.conf"):
         for number, line in _lines(file):
             match = re.match(r"options\s+zfs\s.*?\bzfs_vdev_scheduler=([\w-]+)", line)
             if match:
@@ -149,7 +149,7 @@ def _nixos(name: str, root: Path) -> Iterator[Setter]:
 
 def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
     """Lines `w /sys/block/sda/queue/scheduler - - - - bfq`; the path may be a pattern."""
-    for file in _overriding(root, TMPFILES, "*.conf"):
+    for file in overriding(root, TMPFILES, "*.conf"):
         for number, line in _lines(file):
             words = line.split(None, 6)
             if words and words[0].startswith("w") and len(words) == 7:
@@ -162,7 +162,7 @@ def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
 
 def _units(name: str, root: Path) -> Iterator[Setter]:
     """Services that are wanted at boot and write a scheduler in one of their commands."""
-    for file in _overriding(root, UNITS, "*.service"):
+    for file in overriding(root, UNITS, "*.service"):
         text = _text(file) or ""
         if "/queue/" not in text:
             continue
@@ -275,7 +275,7 @@ def _aims_at(path: str, name: str) -> bool | None:
     return place.startswith("/sys/devices/") and Path(place).name == name
 
 
-def _overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Path]:
+def overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Path]:
     """Files by name; of one name only that of the first directory counts, and /dev/null none."""
     files: dict[str, Path] = {}
     for directory in directories:

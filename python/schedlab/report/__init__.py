@@ -16,7 +16,6 @@ from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.spec import Record
 from schedlab.spec.answer import Answer
-from schedlab.store.files import made
 
 __all__ = [
     "LANGUAGES",
@@ -30,8 +29,6 @@ __all__ = [
     "setting_of",
     "tables_text",
     "text",
-    "write_html",
-    "write_xlsx",
     "xlsx",
 ]
 
@@ -75,20 +72,6 @@ def html(
     from schedlab.report.page import render
 
     return render(View(record, answer, Texts(lang), folder))
-
-
-def write_html(
-    record: Record, answer: Answer, path: Path, lang: str | None = "en", folder: Path | None = None
-) -> None:
-    """Write the report as one self-contained page; OSError when `path` cannot be written."""
-    made(Path(path)).write_text(html(record, answer, lang, folder), "utf-8")
-
-
-def write_xlsx(
-    record: Record, answer: Answer, path: Path, lang: str | None = "en", folder: Path | None = None
-) -> None:
-    """Write the workbook; OSError when `path` cannot be written."""
-    made(Path(path)).write_bytes(xlsx(record, answer, lang, folder))
 
 
 def xlsx(

@@ -16,7 +16,7 @@ import schedlab
 from schedlab.report import drawing
 from schedlab.report.markup import paragraph, section, whole_names
 from schedlab.report.texts import Texts
-from schedlab.store.files import made
+from schedlab.store.files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def render(page: Page, texts: Texts) -> str:
 
 
 def write(page: Page, texts: Texts, path: Path) -> None:
-    """Write the page; OSError when `path` cannot be written."""
-    made(path).write_text(render(page, texts), "utf-8")
+    """Write the page, whole or not at all; HostError when `path` cannot be written."""
+    write_atomic(path, render(page, texts))
 
 
 def _header(page: Page) -> str:

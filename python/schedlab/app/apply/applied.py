@@ -11,8 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,17 @@ class Applied:
     made: tuple[str, ...] = ()
     instance: str = ""
     schema: int = 2
+
+
+def record_now(device: str, identity: str, setting: str, **more: Any) -> Applied:
+    """The record of what this command sets in this boot."""
+    return Applied(
+        device, identity, setting,
+        applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        boot_id=boot_id(),
+        command=shlex.join(["schedlab", *sys.argv[1:]]),
+        **more,
+    )  # fmt: skip
 
 
 def directory() -> Path:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from schedlab.app import targets
@@ -276,15 +273,12 @@ def _check(name: str, choice: ToApply, request: Request) -> None:
 def _record(name: str, choice: ToApply, before: dict[str, str], after: object) -> Applied:
     values = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
     queue = knobs.queue_of(name)
-    return Applied(
-        device=name,
-        identity=applied.identity(name),
-        setting=_setting(name, choice.candidate),
+    return applied.record_now(
+        name,
+        applied.identity(name),
+        _setting(name, choice.candidate),
         result=choice.result,
         headline=choice.headline,
-        applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        boot_id=applied.boot_id(),
-        command=shlex.join(["schedlab", *sys.argv[1:]]),
         originals={str(queue / name): before[name] for name in sorted(before)},
         values={str(queue / name): values[name] for name in sorted(values)},
         instance=applied.instance(name),

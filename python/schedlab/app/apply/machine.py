@@ -8,17 +8,14 @@ exist only once those are mounted.
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from schedlab.app.apply import applied
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.errors import SpecError
-from schedlab.host import knobs, settings
+from schedlab.host import knobs, setters, settings
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
 from schedlab.host.settings import CPU_PREFIX, SYSCTL, SettingScope
@@ -31,7 +28,8 @@ SLICE = "sched_rr_timeslice_ms"
 AUTOGROUP = "sched_autogroup_enabled"
 SYSCTL_FILE = Path("etc/sysctl.d/90-schedlab.conf")
 TMPFILES_FILE = Path("etc/tmpfiles.d/90-schedlab.conf")
-DIRECTORIES = ("usr/lib/{}", "usr/local/lib/{}", "run/{}", "etc/{}")
+# Of files with one name that in the first directory counts.
+DIRECTORIES = ("etc/{}", "run/{}", "usr/local/lib/{}", "usr/lib/{}")
 Report = Callable[[str], None]
 
 
@@ -110,15 +108,12 @@ def apply(
         before = {str(path): settings.read(path) for path in paths}
         for path, text in wanted.items():
             control.write_knob(path, text)
-        record = Applied(
-            device=DEVICE,
-            identity="sysctl",
-            setting="",
+        record = applied.record_now(
+            DEVICE,
+            "sysctl",
+            "",
             result=result[0],
             headline=result[1],
-            applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            boot_id=applied.boot_id(),
-            command=shlex.join(["schedlab", *sys.argv[1:]]),
             originals=before,
             values={str(path): settings.read(path) for path in paths},
         )
@@ -246,13 +241,10 @@ def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
         kind, pattern = "sysctl.d", rf"\s*-?\s*{name}\s*=\s*(\S+)"
     else:
         kind, pattern = "tmpfiles.d", rf"\s*w\S*\s+{re.escape(str(knob))}(?:\s+\S+){{4}}\s+(\S+)"
-    files: dict[str, Path] = {}
-    for directory in DIRECTORIES:  # a later directory overrides files of the same name
-        for path in (root / directory.format(kind)).glob("*.conf"):
-            files[path.name] = path
-    settings = []
-    for name in sorted(files):
-        for line in text_of(files[name]).splitlines():
-            if match := re.match(pattern, line):
-                settings.append((files[name], match[1]))
-    return settings
+    directories = [directory.format(kind) for directory in DIRECTORIES]
+    return [
+        (file, match[1])
+        for file in setters.overriding(root, directories, "*.conf")
+        for line in text_of(file).splitlines()
+        if (match := re.match(pattern, line))
+    ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
@@ -34,7 +34,7 @@ def missed(tuning: Tuning, label: str) -> list[str]:
     runs = [r for r in verdict_of(tuning).record.analysed_runs if r.candidate == label]
     for each in tuning.question.constraints:
         values = [r.metrics[each.metric] for r in runs if r.metrics.get(each.metric, 0.0) > 0]
-        mean = _mean(values)
+        mean = geometric_mean(values) if values else None
         if mean is None:
             lines.append(
                 f"{label}: {each.text} could not be checked, as no run had requests enough for "
@@ -125,10 +125,11 @@ def _trials(
         label = tuning.label(entry.number)
         interval = tuning.search.interval_of(entry.number)
         known = interval is not None and math.isfinite(interval.high)
-        values = [
-            _mean([r.metrics[m.name] for r in mine.get(label, []) if r.metrics.get(m.name, 0) > 0])
-            for m in chart or ()
-        ] or [None, None]
+        measured = [
+            [v for run in mine.get(label, []) if (v := run.metrics.get(metric.name, 0)) > 0]
+            for metric in chart or ()
+        ]
+        values = [geometric_mean(v) if v else None for v in measured] or [None, None]
         trials.append(
             Trial(
                 label=label,
@@ -149,11 +150,6 @@ def _trials(
 def _good_runs(tuning: Tuning) -> list[Run]:
     """The runs of the search that passed their gates."""
     return [r for r in Folder.open(tuning.path / SEARCH).runs() if r.status == "ok"]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    """Geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 def write_reports(tuning: Tuning, shown: TuneView) -> dict[str, str]:
