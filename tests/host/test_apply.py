@@ -200,7 +200,7 @@ def test_later_final_and_overriding_rules(root, tmp_path, name, text, value, cer
     (root / f"etc/udev/rules.d/{name}.rules").write_text(f"{text}\n")
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=bfq\n")
-    last = setters.winner_at_boot(setters.of(disk(tmp_path), root))
+    last = setters.winner_at_boot(setters.setters_of(disk(tmp_path), root))
     if value is None:
         assert last is None
         return
@@ -228,7 +228,7 @@ def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     if source == "systemd unit":
-        assert setters.winner_at_boot(setters.of(disk(tmp_path), root)).source == "udev"
+        assert setters.winner_at_boot(setters.setters_of(disk(tmp_path), root)).source == "udev"
         wants = root / "etc/systemd/system/multi-user.target.wants"
         wants.mkdir()
         (wants / file.name).symlink_to(file)
@@ -238,7 +238,7 @@ def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path
         (root / "etc/tuned/active_profile").write_text("mine\n")
         file = base / "tuned.conf"
         file.write_text("[disk]\n# all but one\ndevices=!sda\nelevator=kyber\n")
-    settings = setters.of(disk(tmp_path / "d"), root)
+    settings = setters.setters_of(disk(tmp_path / "d"), root)
     last = setters.winner_at_boot(settings)
     assert (last.source, last.file, last.line, last.value, last.certain) == (
         source, file, line, "kyber", True,
@@ -260,7 +260,7 @@ def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path
 def test_what_is_for_another_disk_is_not_named(root, tmp_path, name, text):
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
-    assert [s.source for s in setters.of(disk(tmp_path / "d"), root)] == ["udev"]
+    assert [s.source for s in setters.setters_of(disk(tmp_path / "d"), root)] == ["udev"]
 
 
 BESIDE = {
@@ -279,10 +279,10 @@ def test_rules_of_others_for_other_files_of_the_queue_are_listed(root, tmp_path)
     found = {(each.source, each.name, each.value) for each in setters.others(here, root)}
     assert found == {("udev", "wbt_lat_usec", "0"), ("tmpfiles", "read_ahead_kb", "64"),
                      ("rc.local", "nr_requests", "64")}  # fmt: skip
-    (zfs,) = [each for each in setters.of(here, root) if each.source == "ZFS"]
+    (zfs,) = [each for each in setters.setters_of(here, root) if each.source == "ZFS"]
     assert (zfs.value, zfs.certain, zfs.line) == ("noop", False, 1)
     # Old releases of ZFS acted by it, so it never is the winner.
-    assert setters.winner_at_boot(setters.of(here, root)).source == "udev"
+    assert setters.winner_at_boot(setters.setters_of(here, root)).source == "udev"
 
 
 @needs_root
@@ -322,14 +322,14 @@ def test_zoned_devices_need_mq_deadline_before_linux_6_10(
 def test_a_boot_parameter_sets_nothing_and_a_nixos_gets_no_rule(root, tmp_path, device, lasting):
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=deadline\n")
-    settings = setters.of(disk(tmp_path / "d"), root)
+    settings = setters.setters_of(disk(tmp_path / "d"), root)
     assert (settings[0].source, settings[0].value) == ("boot parameter", "deadline")
     assert setters.winner_at_boot(settings).source == "udev"
     (root / "etc/nixos").mkdir()
     (root / "etc/NIXOS").touch()
     configuration = root / "etc/nixos/configuration.nix"
     configuration.write_text('{\n  hardware.block.scheduler = {\n    "sd*" = "kyber";\n  };\n}\n')
-    nixos = next(s for s in setters.of(disk(tmp_path / "e"), root) if s.source == "NixOS")
+    nixos = next(s for s in setters.setters_of(disk(tmp_path / "e"), root) if s.source == "NixOS")
     assert (nixos.file, nixos.line, nixos.value) == (configuration, 3, "kyber")
     with pytest.raises(SpecError, match="NixOS") as error:
         apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)

@@ -15,7 +15,7 @@ import pytest
 from processes import ended, started, with_words
 
 from schedlab.app.compare.comparison import Place, target_of
-from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
+from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
 from schedlab.app.targets import resolve
 from schedlab.errors import SpecError
 from schedlab.host import emulated_removal, owned
@@ -134,10 +134,10 @@ def test_what_belongs_to_a_model_is_refused_elsewhere():
         with pytest.raises(SpecError, match="emulated device"):
             target_of(place)
     lab = lab_named("ncq-depth")
-    small = lab_experiment(lab, "small", Wishes(Place(model="disk5400", size_bytes=64 * MIB)))
+    small = lab_experiment(lab, "small", LabChanges(Place(model="disk5400", size_bytes=64 * MIB)))
     assert (small.target.kind, small.target.model) == ("emulated", "disk5400")
     assert small.target.size_bytes == 64 * MIB
-    elsewhere = lab_experiment(lab, "small", Wishes(Place(scratch_bytes=64 * MIB)))
+    elsewhere = lab_experiment(lab, "small", LabChanges(Place(scratch_bytes=64 * MIB)))
     kinds = [typed(work) for work in elsewhere.workloads]
     with pytest.raises(SpecError, match="only on a model"):
         resolve(elsewhere, kinds, Permission())
@@ -149,7 +149,7 @@ def test_what_belongs_to_a_model_is_refused_elsewhere():
 def test_labs_accept_a_model_its_depth_and_its_dilation(name):
     place = Place(model="disk5400", queue_depth=4, dilate=2.0)
     lab = lab_named(name)
-    target = lab_experiment(lab, "small", Wishes(place)).target
+    target = lab_experiment(lab, "small", LabChanges(place)).target
     assert (target.kind, target.model) == ("emulated", "disk5400")
     assert (target.queue_depth, target.dilate) == (4, 2.0)
     own = lab_experiment(lab, "small").target

@@ -22,7 +22,7 @@ from schedlab.app.compare.quanta import Sweep, merged_candidates, quantum_experi
 from schedlab.app.measure import labs, single_load
 from schedlab.app.measure.labs import (
     Lab,
-    Wishes,
+    LabChanges,
     check_options,
     lab_experiment,
     merged,
@@ -115,7 +115,7 @@ def test_a_lab_with_the_users_wishes() -> None:
     usual = lab_experiment(lab(**data), "full")
     assert (usual.title, usual.stopping.blocks, usual.notes) == ("A lab (full)", 9, ("of these",))
     assert usual.target == Target("scratch", "/var/tmp", 1 << 30)
-    wishes = Wishes(schedulers="kyber,none", blocks=4, seed=0)
+    wishes = LabChanges(schedulers="kyber,none", blocks=4, seed=0)
     mine = lab_experiment(lab(**data), "small", wishes)
     assert (mine.title, mine.stopping.blocks, mine.seed) == ("A lab (small, 4 blocks)", 4, 0)
     assert [c.label for c in mine.candidates] == ["kyber", "none"] and mine.notes == ()
@@ -126,7 +126,7 @@ def test_where_a_lab_works() -> None:
     table = {"kind": "scratch", "size_bytes": "3M", "path": "/lab"}
 
     def target(table: dict[str, Any], **place: Any) -> Target:
-        return labs._target(lab(), {"target": table}, Wishes(place=Place(**place)))
+        return labs._target(lab(), {"target": table}, LabChanges(place=Place(**place)))
 
     assert target(table) == Target("scratch", "/var/tmp", 3 << 20)
     assert target(table, scratch_directory="/x", rotational="1", filesystem="xfs") == Target(
@@ -145,17 +145,17 @@ def test_where_a_lab_works() -> None:
     )  # fmt: skip
     changed = target(emulated, dilate=2.0, queue_depth=5, size_bytes=8192)
     assert (changed.dilate, changed.queue_depth, changed.size_bytes) == (2.0, 5, 8192)
-    none = labs._target(lab(), {}, Wishes())
+    none = labs._target(lab(), {}, LabChanges())
     assert none == Target("scratch", "/var/tmp", 1 << 30)
 
 
 def test_quanta_of_a_lab() -> None:
-    sweep = sweep_of(TABLE, Wishes())
+    sweep = sweep_of(TABLE, LabChanges())
     assert (sweep.slices, sweep.processes, sweep.seconds, sweep.repeat) == ((1.0, 10.0), 4, 2.0, 6)
     assert (sweep.policy, sweep.priority, sweep.kernel) == ("rr", 5, "elementwise")
     assert (sweep.precision, sweep.budget_s, sweep.aa) == (False, 0.0, True)
-    assert len(sweep.cpus) == 1 and sweep.seed != sweep_of(TABLE, Wishes()).seed
-    mine = sweep_of({**TABLE, "slices_ms": 3, "kernel": "matmul"}, Wishes(blocks=9, seed=0))
+    assert len(sweep.cpus) == 1 and sweep.seed != sweep_of(TABLE, LabChanges()).seed
+    mine = sweep_of({**TABLE, "slices_ms": 3, "kernel": "matmul"}, LabChanges(blocks=9, seed=0))
     assert (mine.slices, mine.repeat, mine.seed, mine.kernel) == ((3.0,), 9, 0, "matmul")
 
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from schedlab.app.compare.comparison import Place
 from schedlab.app.measure import labs as app_labs
-from schedlab.app.measure.labs import SCALES, Wishes, lab_experiment, lab_named, labs
+from schedlab.app.measure.labs import SCALES, LabChanges, lab_experiment, lab_named, labs
 from schedlab.app.targets import describe
 from schedlab.cli import cli
 from schedlab.errors import SpecError
@@ -20,7 +20,7 @@ IO_LABS = [name for name, lab in labs().items() if lab.kind == "io"]
 
 def experiment(name, scale="small", **wishes):
     wishes.setdefault("schedulers", None if labs()[name].data.get("candidates") else "none,bfq")
-    return lab_experiment(lab_named(name), scale, Wishes(**wishes))
+    return lab_experiment(lab_named(name), scale, LabChanges(**wishes))
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -226,7 +226,7 @@ def test_an_estimate_is_against_the_default():
 
 def test_first_each_tunable_goes_to_both_ends_alone_and_nothing_is_tried_twice():
     search = Search(small_space(), {"scheduler": "mq-deadline"}, 2**32 + 1, stall=12)
-    tunables = {t.name: t for t in small_space().of("mq-deadline")}
+    tunables = {t.name: t for t in small_space().tunables_of("mq-deadline")}
     tried = []
     while not search.is_over:
         ask = search.ask()
@@ -345,7 +345,7 @@ def test_a_small_space_ends():
 
 def test_the_space_is_the_table_with_the_ranges_of_the_user():
     space = table_space(["bfq"], [parse_range("slice_idle=0..4"), parse_range("new_knob=1..900")])
-    tunables = {t.name: t for t in space.of("bfq")}
+    tunables = {t.name: t for t in space.tunables_of("bfq")}
     assert (tunables["slice_idle"].high, tunables["slice_idle"].unit) == (4, "ms")
     assert tunables["new_knob"].log
     assert "rotational" not in tunables
@@ -353,8 +353,8 @@ def test_the_space_is_the_table_with_the_ranges_of_the_user():
     assert list(tunables)[-1] == "nr_requests"  # the kernel resets it with other settings
     assert space.size == len(tunables)
     named = table_space(["none"], [parse_range("rotational=0..1")])
-    assert "rotational" in {t.name for t in named.of("none")}
-    assert [t.name for t in table_space(["kyber"], only=["nr_requests"]).of("kyber")] == [
+    assert "rotational" in {t.name for t in named.tunables_of("none")}
+    assert [t.name for t in table_space(["kyber"], only=["nr_requests"]).tunables_of("kyber")] == [
         "nr_requests"
     ]
     for wrong in ("x", "x=1", "x=5..1", "../x=1..2", "x=-1..2"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedlab.app.compare.wishes import requirement_of, with_requirements, with_shares
+from schedlab.app.compare.requirements import requirement_of, with_requirements, with_shares
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Require, Target, Workload
 

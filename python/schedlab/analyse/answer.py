@@ -117,7 +117,7 @@ def answer(
         simulated=simulated,
         among=among,
     )
-    study = RowArrays.of(
+    study = RowArrays.from_samples(
         [_by_boot(s) if by_boot else s for s in samples],
         [_by_boot(s) if by_boot else s for s in secondary],
         question,
@@ -159,7 +159,7 @@ class RowArrays:
     apart: frozenset[str] = frozenset()
 
     @classmethod
-    def of(
+    def from_samples(
         cls,
         samples: Sequence[Samples],
         secondary: Sequence[Samples],
@@ -273,7 +273,7 @@ class RowArrays:
                 continue
             kept = set(self.blocks[:end])
             samples = [each.of_blocks(kept) for each in self.samples]
-            then = RowArrays.of(samples, (), self.question, set(self.apart))
+            then = RowArrays.from_samples(samples, (), self.question, set(self.apart))
             if then._compared == self._compared:
                 pairs = [then.pairs[i] for i in then.counted]
                 passed.append(self.choose(pairs, look=then.look).reach)

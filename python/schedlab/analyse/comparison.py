@@ -18,7 +18,7 @@ Unit = Literal["blocks", "sessions"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairDifferences:
     """Differences of logs, a minus b, for all pairs (P) of `candidates`.
 
     `differences` (n × P) are those of the units, `arms` (n × a) their logs, `session` (n) numbers
@@ -48,7 +48,7 @@ def compare_blocks(
     session: NDArray[np.intp],
     missing: float = 0.0,
     filled: int = 0,
-) -> Comparison:
+) -> PairDifferences:
     """The fit of the blocks, or of the means of the sessions where there are enough.
 
     `baseline` names the column of which the last one is the A/A arm.
@@ -67,7 +67,7 @@ def compare_blocks(
     if baseline is not None:
         y[:, baseline] = (arms[:, baseline] + arms[:, k]) / 2
     first, second = pair_index(k)
-    return Comparison(
+    return PairDifferences(
         candidates=tuple(candidates),
         unit="sessions" if as_units else "blocks",
         units=len(arms),
@@ -79,7 +79,7 @@ def compare_blocks(
     )
 
 
-def compare_table(table: RunMatrix) -> Comparison | None:
+def compare_table(table: RunMatrix) -> PairDifferences | None:
     """The comparison of one workload; `None` where it has no blocks to compare."""
     if table.zero or len(table.candidates) < 2 or not len(table.arms):
         return None

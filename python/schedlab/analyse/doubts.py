@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.comparison import PairDifferences
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.residuals import (
@@ -71,7 +71,9 @@ def aa_interval(arms: Floats, aa_baseline: int | None, alpha: float) -> AaInterv
     return AaInterval(float(difference.mean()), half)
 
 
-def examine(comparison: Comparison, aa_baseline: int | None, table: RunMatrix | None) -> Findings:
+def examine(
+    comparison: PairDifferences, aa_baseline: int | None, table: RunMatrix | None
+) -> Findings:
     """All findings from one comparison of blocks; `table` where it is of one workload.
 
     `comparison` with sessions as units has no findings about time.
@@ -148,7 +150,7 @@ def _stalls(
     }
 
 
-def changing(comparison: Comparison, findings: Findings, margin: float) -> list[int]:
+def changing(comparison: PairDifferences, findings: Findings, margin: float) -> list[int]:
     """Pairs whose fitted difference changes its sign beyond the margin."""
     aged = findings.aging
     if aged is None:
@@ -160,7 +162,7 @@ def changing(comparison: Comparison, findings: Findings, margin: float) -> list[
     return [pair for pair in aged.pairs if changes[pair]]
 
 
-def early_and_late(comparison: Comparison, pair: int) -> tuple[float, float]:
+def early_and_late(comparison: PairDifferences, pair: int) -> tuple[float, float]:
     """Mean difference of logs in the first and in the second half of the blocks."""
     d = comparison.differences[:, pair]
     half = len(d) // 2

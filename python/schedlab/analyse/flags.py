@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from schedlab.analyse.change_points import LEVEL, trend
-from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.comparison import PairDifferences
 from schedlab.analyse.doubts import Findings, changing, early_and_late
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
@@ -28,7 +28,7 @@ REACH_MAX = 1.0
 
 def table_flags(
     table: RunMatrix,
-    comparison: Comparison | None,
+    comparison: PairDifferences | None,
     findings: Findings,
     margin: float,
     splits: Sequence[int],
@@ -195,7 +195,7 @@ def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
 
 def finding_flags(
     table: RunMatrix,
-    comparison: Comparison,
+    comparison: PairDifferences,
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -243,7 +243,7 @@ def finding_flags(
 
 def _time(
     table: RunMatrix,
-    comparison: Comparison,
+    comparison: PairDifferences,
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -292,7 +292,7 @@ def _time(
 
 
 def changing_facts(
-    table: RunMatrix, comparison: Comparison, pair: tuple[str, str], index: int
+    table: RunMatrix, comparison: PairDifferences, pair: tuple[str, str], index: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Which of the pair was better in the first and in the second half, and by which ratio."""
     halves = []

@@ -108,7 +108,7 @@ def arrange(
 
     Raises SpecError when the columns differ in length or no run is left.
     """
-    rows = _Rows.of(samples)
+    rows = _Rows.from_samples(samples)
     of = {c: rows.names == c for c in (*order, *(aa or ()))}
     present = [c for c in order if (rows.there & of[c]).any()]
     if not present:
@@ -119,7 +119,7 @@ def arrange(
     aa_label = aa[1] if aa and aa[0] in present and (rows.there & of[aa[1]]).any() else ""
     bad = rows.there & ~rows.positive
     zero = tuple(c for c in present if (bad & of[c]).any())
-    arms = _Arms.of(rows, [*present, *([aa_label] if aa_label else [])])
+    arms = _Arms.from_rows(rows, [*present, *([aa_label] if aa_label else [])])
     left_out = _too_few(arms, present, aa_label) if blocked and not zero else ()
     kept = [
         i
@@ -167,7 +167,7 @@ class _Rows:
     values: Floats
 
     @classmethod
-    def of(cls, samples: Samples) -> _Rows:
+    def from_samples(cls, samples: Samples) -> _Rows:
         values = np.asarray(samples.values, dtype=np.float64)
         names = np.asarray(samples.candidates, dtype=object)
         blocks = np.asarray(samples.blocks, dtype=np.int64)
@@ -208,7 +208,7 @@ class _Arms:
     session: NDArray[np.intp]
 
     @classmethod
-    def of(cls, rows: _Rows, labels: Sequence[str]) -> _Arms:
+    def from_rows(cls, rows: _Rows, labels: Sequence[str]) -> _Arms:
         unique, row = np.unique(rows.blocks, return_inverse=True)
         shape = (len(unique), len(labels))
         total, count = np.zeros(shape), np.zeros(shape)

@@ -17,7 +17,7 @@ from schedlab.app.compare import cpu_comparison, own_work, recorded_work
 from schedlab.app.compare.comparison import Load, Place, families_of, stopping_of
 from schedlab.app.compare.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
 from schedlab.app.compare.own_work import OwnWork, usual_user
-from schedlab.app.compare.wishes import with_requirements, with_shares
+from schedlab.app.compare.requirements import with_requirements, with_shares
 from schedlab.app.setting_checks import check_switch
 from schedlab.design.io_families import FAMILIES
 from schedlab.errors import SpecError

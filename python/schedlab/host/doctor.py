@@ -232,7 +232,7 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
     names = sorted(p.name for p in knobs.SYS_BLOCK.iterdir() if not p.name.startswith(_UNSET))
     count = 0
     for name in names:
-        settings = setters.of(udev.disk(name), root)
+        settings = setters.setters_of(udev.disk(name), root)
         count += len(settings)
         last = setters.winner_at_boot(settings)
         for each in settings:

@@ -66,7 +66,7 @@ class Setter:
 Planned = Mapping[Path, str]
 
 
-def of(disk: udev.Disk, root: Path, planned: Planned | None = None) -> list[Setter]:
+def setters_of(disk: udev.Disk, root: Path, planned: Planned | None = None) -> list[Setter]:
     """Everything below `root` that sets the scheduler of the disk, in order of acting.
 
     `planned` are files that are judged as if they had these texts.

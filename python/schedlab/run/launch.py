@@ -100,7 +100,7 @@ class WorkGroup:
             self.path = control.cgroup(name, root=hierarchy())
 
     @classmethod
-    def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
+    def joining(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
         """The same processes, which join further cgroups by these files."""
         work_group = cls.__new__(cls)
         work_group.path, work_group._sessions = group.path, group._sessions

@@ -243,9 +243,9 @@ class Search:
         ]
         for trial in kinds:
             study.add_trial(self._frozen(trial.params, trial.values[0], 0.0))
-        if len(kinds) < 4 or not self.space.of(scheduler):
+        if len(kinds) < 4 or not self.space.tunables_of(scheduler):
             return {}
-        names = [self._key(scheduler, t.name) for t in self.space.of(scheduler)]
+        names = [self._key(scheduler, t.name) for t in self.space.tunables_of(scheduler)]
         evaluator = self.optuna.importance.FanovaImportanceEvaluator(seed=self.seed % 2**32)
         shares = self.optuna.importance.get_param_importances(
             study, evaluator=evaluator, params=names
@@ -279,7 +279,7 @@ class Search:
         scheduler = str(incumbent["scheduler"])
         if scheduler not in {each.scheduler for each in self.space.schedulers}:
             return None
-        tunables = self.space.of(scheduler)
+        tunables = self.space.tunables_of(scheduler)
         ends = [(t.name, end) for t in tunables for end in (t.low, t.high)]
         values = {t.name: int(incumbent[t.name]) for t in tunables if t.name in incumbent}
         for name, end in random.Random(f"{self.seed}/ends").sample(ends, len(ends)):
@@ -301,7 +301,7 @@ class Search:
         scheduler = trial.suggest_categorical("scheduler", names)
         values = {
             t.name: trial.suggest_int(self._key(scheduler, t.name), t.low, t.high, log=t.log)
-            for t in self.space.of(scheduler)
+            for t in self.space.tunables_of(scheduler)
         }
         self._study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
         return scheduler, values
@@ -313,7 +313,7 @@ class Search:
         if scheduler not in known:
             return
         parameters: dict[str, Any] = {"scheduler": scheduler}
-        for t in self.space.of(scheduler):
+        for t in self.space.tunables_of(scheduler):
             usual = t.low if t.default is None else t.default
             number = int(entry.settings.get(t.name, usual))
             parameters[self._key(scheduler, t.name)] = min(max(number, t.low), t.high)

@@ -92,7 +92,7 @@ class Space:
 
     schedulers: tuple[SchedulerSpace, ...]
 
-    def of(self, scheduler: str) -> tuple[Tunable, ...]:
+    def tunables_of(self, scheduler: str) -> tuple[Tunable, ...]:
         """The tunables of a scheduler."""
         return next(s.tunables for s in self.schedulers if s.scheduler == scheduler)
 
@@ -159,7 +159,7 @@ def _tunables(scheduler: str, ranges: Sequence[Range], only: Sequence[str]) -> t
 def settings_of(space: Space, scheduler: str, values: Mapping[str, int]) -> Settings:
     """The settings of a candidate; a value that is the kernel's default is not set."""
     settings: Settings = {"scheduler": scheduler}
-    for tunable in space.of(scheduler):
+    for tunable in space.tunables_of(scheduler):
         value = values.get(tunable.name, tunable.default)
         if value is not None and value != tunable.default:
             settings[tunable.name] = value
@@ -168,7 +168,7 @@ def settings_of(space: Space, scheduler: str, values: Mapping[str, int]) -> Sett
 
 def few_changes(space: Space, scheduler: str, rng: random.Random) -> dict[str, int]:
     """Values of a random half of the tunables, at least one, so that effects come apart."""
-    tunables = space.of(scheduler)
+    tunables = space.tunables_of(scheduler)
     count = rng.randint(1, max(1, math.ceil(len(tunables) / 2))) if tunables else 0
     return {t.name: _random_value(t, rng) for t in rng.sample(tunables, count)}
 

@@ -374,7 +374,7 @@ def warnings(
     """
     scheduler, _, tunables = setting.partition(":")
     disk = udev.disk(name)
-    found = setters.of(disk, request.root, written)
+    found = setters.setters_of(disk, request.root, written)
     ours = (request.root / RULES, apply_tuned.profile_path(request.root))
     lines = []
     for each in found:

@@ -217,7 +217,7 @@ def _status(record: Applied, root: Path) -> Status:
     queue = knobs.SYS_BLOCK / device / "queue"
     try:
         now = knobs.snapshot(queue)
-        last = setters.winner_at_boot(setters.of(udev.disk(device), root))
+        last = setters.winner_at_boot(setters.setters_of(udev.disk(device), root))
     except (HostError, OSError):
         now, last = {}, None
     after = f"{last.value} ({last.file.name})" if last else "the kernel's default"

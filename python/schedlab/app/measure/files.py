@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.compare.wishes import with_requirements
+from schedlab.app.compare.requirements import with_requirements
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.design.grid import expanded
 from schedlab.design.planning import BLOCKS_MOST

@@ -119,7 +119,7 @@ def lab_named(name: str) -> Lab:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LabChanges:
     """The user's changes of a lab: where it runs, the candidates, how often, the seed."""
 
     place: Place | None = None
@@ -150,7 +150,7 @@ def check_options(lab: Lab, typed: Named) -> None:
 def lab_experiment(
     lab: Lab,
     scale: Scale,
-    wishes: Wishes | None = None,
+    changes: LabChanges | None = None,
     report: Callable[[str], None] = lambda text: None,
     *,
     probe: bool = False,
@@ -161,33 +161,33 @@ def lab_experiment(
     without it nothing is set, and they are as requested. `report` gets messages of that.
     SpecError for a lab of simulations, which is no experiment, and for what does not fit.
     """  # fmt: skip
-    wishes = wishes or Wishes()
-    data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
+    changes = changes or LabChanges()
+    data = lab.scaled(scale, bool(changes.place and changes.place.model))
     if "iozone_model" in data:
         hint = f"schedlab lab run {lab.name}"
         raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
-        sweep = sweep_of(data["sweep"], wishes)
+        sweep = sweep_of(data["sweep"], changes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
         return quantum_experiment(sweep, effective_slices(sweep, report) if probe else requested)
-    target = Target("none") if lab.kind == "sim" else _target(lab, data, wishes)
+    target = Target("none") if lab.kind == "sim" else _target(lab, data, changes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
-    if wishes.schedulers or not content.get("candidates"):
-        content["candidates"] = to_json(candidates_of(wishes.schedulers, None, target).candidates)
+    if changes.schedulers or not content.get("candidates"):
+        content["candidates"] = to_json(candidates_of(changes.schedulers, None, target).candidates)
         content.pop("notes", None)
-    if wishes.seed is not None:
-        content["seed"] = wishes.seed
-    if wishes.blocks:
-        content["stopping"] = {**content.get("stopping", {}), "blocks": wishes.blocks}
-    own = f", {wishes.blocks} blocks" if wishes.blocks else ""
+    if changes.seed is not None:
+        content["seed"] = changes.seed
+    if changes.blocks:
+        content["stopping"] = {**content.get("stopping", {}), "blocks": changes.blocks}
+    own = f", {changes.blocks} blocks" if changes.blocks else ""
     content["title"] = f"{lab.title} ({scale}{own})"
     return experiment_of(content, f"lab {lab.name}")
 
 
-def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
+def _target(lab: Lab, data: Mapping[str, Any], changes: LabChanges) -> Target:
     """Where the work goes: the lab's own target, or the user's."""
-    place = wishes.place or Place()
+    place = changes.place or Place()
     table: dict[str, Any] = {
         key: parse_quantity(key, value) for key, value in data.get("target", {}).items()
     }
@@ -219,7 +219,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
+def sweep_of(table: Mapping[str, Any], changes: LabChanges) -> Sweep:
     """The quanta that a lab asks for."""
     import secrets
 
@@ -230,7 +230,7 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
         slices=tuple(float(ms) for ms in _list(known["slices_ms"])),
         processes=int(str(known["processes"])),
         seconds=float(str(known["seconds"])),
-        repeat=wishes.blocks or int(str(known["repeat"])),
+        repeat=changes.blocks or int(str(known["repeat"])),
         policy=str(known["policy"]),
         priority=int(str(known["priority"])),
         cpus=(last_cpu(),),
@@ -238,7 +238,7 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
         precision=False,
         budget_s=0.0,
         aa=True,
-        seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
+        seed=secrets.randbits(32) if changes.seed is None else changes.seed,
     )
 
 

@@ -26,7 +26,7 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     /dev/sdb
     """  # fmt: skip
     from schedlab.app import options
-    from schedlab.app.measure.labs import Wishes, check_options, lab_experiment, lab_named
+    from schedlab.app.measure.labs import LabChanges, check_options, lab_experiment, lab_named
     from schedlab.cli.cpu.sweep import present_quanta
     from schedlab.cli.show import print_message, run_and_present
 
@@ -39,8 +39,8 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
         click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
         return
     place = options.place_of(typed)
-    wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
+    changes = LabChanges(place, typed["schedulers"], typed["blocks"], typed["seed"])
     probe = not typed["dry_run"]
-    experiment = lab_experiment(lab, scale, wishes, print_message, probe=probe)
+    experiment = lab_experiment(lab, scale, changes, print_message, probe=probe)
     shown_by = present_quanta if lab.kind == "cpu" else None
     run_and_present(experiment, options.permission_of(place), name, typed, shown_by)

@@ -255,7 +255,7 @@ class PolicySession:
         options["same_session"] = bool(policy.autogroup == "shared" and self.work.path)
         if covered:
             options["scheduling"] = policy.attributes(1, cpu_count)
-        group = launch.WorkGroup.of(self.work, self._cgroup(groups, policy, covered))
+        group = launch.WorkGroup.joining(self.work, self._cgroup(groups, policy, covered))
         began, watch = time.time(), PolicyWatch(self.work, policy)
         order = launch.launch_of(kind, "", tokens, group, **options)
         with self._load(label, kind, policy) as load:
