@@ -36,20 +36,19 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     """
     from schedlab.app.apply.apply import Request, choice_of
     from schedlab.app.apply.apply import apply as apply_choice
-    from schedlab.cli.show import print_json, print_message
+    from schedlab.cli.show import print_message, print_result
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway, typed["devices"])
     records = apply_choice(
         choice, Request(**typed), click.echo if typed["dry_run"] else print_message
     )
-    if as_json:
-        print_json({"applied": to_json(records)})
-        return
+    lines = []
     for record in records:
         lasting = "also after a reboot" if record.files else "until the next reboot"
-        click.echo(f"{record.device}: {record.setting}, {lasting}")
-        click.echo(f"undo: schedlab undo {record.device}")
+        lines.append(f"{record.device}: {record.setting}, {lasting}")
+        lines.append(f"undo: schedlab undo {record.device}")
+    print_result(as_json, {"applied": to_json(records)}, lines)
 
 
 @click.command()
@@ -59,17 +58,13 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Restore what was set before `schedlab apply` on DEVICES (if only one is applied: there)."""
     from schedlab.app.apply.undo import undo as undo_applied
-    from schedlab.cli.show import print_json, print_message
+    from schedlab.cli.show import print_message, print_result
     from schedlab.errors import SpecError
 
     if devices and everything:
         raise SpecError("name devices, or --all", "schedlab status shows what is applied")
     undone = undo_applied(devices, everything, print_message)
-    if as_json:
-        print_json({"undone": undone})
-        return
-    for name in undone or ["nothing"]:
-        click.echo(f"undone: {name}")
+    print_result(as_json, {"undone": undone}, [f"undone: {each}" for each in undone or ["nothing"]])
 
 
 @click.command()
@@ -79,14 +74,11 @@ def status(root: Path, as_json: bool) -> None:
     """Show what is applied, since when, by which result; exit with 1 unless all is still set."""
     from schedlab.app.apply.undo import status as status_of
     from schedlab.app.apply.undo import status_lines
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.spec import to_json
 
     applied = status_of(root)
-    if as_json:
-        print_json({"applied": to_json(applied)})
-    else:
-        click.echo("\n".join(status_lines(applied)))
+    print_result(as_json, {"applied": to_json(applied)}, status_lines(applied))
     if not all(each.holds for each in applied):
         raise SystemExit(1)
 

@@ -117,12 +117,9 @@ def status(folder: Path | None, as_json: bool) -> None:
 
 def _show(plan: Boots, as_json: bool, words: Sequence[str] = ()) -> None:
     """Print where a plan is; WORDS belong to its next command."""
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
 
-    if as_json:
-        print_json(plan.as_json())
-    else:
-        click.echo("\n".join(plan.lines(words)))
+    print_result(as_json, plan.as_json(), plan.lines(words))
 
 
 @click.command()

@@ -48,14 +48,11 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
     `schedlab device models` lists the shipped ones.
     """
     from schedlab.app.apply.emulated_devices import emulation_of
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.host import keeper
 
     kept = keeper.up(emulation_of(options), name, state_directory)
-    if as_json:
-        print_json(asdict(kept))
-    else:
-        click.echo(kept.line())
+    print_result(as_json, asdict(kept), [kept.line()])
 
 
 @device.command(name="list")
@@ -64,14 +61,11 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
 def list_(as_json: bool, state_directory: str | None) -> None:
     """Show the emulated devices that are up, and how many requests they served."""
     from schedlab.app.apply.emulated_devices import kept_lines
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.host import keeper
 
     devices = keeper.kept(state_directory)
-    if as_json:
-        print_json({"devices": list(map(asdict, devices))})
-    else:
-        click.echo("\n".join(kept_lines(devices)))
+    print_result(as_json, {"devices": list(map(asdict, devices))}, kept_lines(devices))
 
 
 @device.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH
+from schedlab.cli.options import PATH, json_option
 
 
 @click.command()
@@ -15,7 +15,7 @@ from schedlab.cli.options import PATH
 @click.option("--path", type=PATH, help="Print the queues below a directory or device instead.")
 @click.option("--quanta", default="", help="Round-robin quanta in ms to look up, e.g. 1,5,10.")
 @click.option("--all", "everything", is_flag=True, help="Print every fact, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def doctor(
     directory: Path, path: Path | None, quanta: str, everything: bool, as_json: bool
 ) -> None:

@@ -17,7 +17,7 @@ from schedlab.errors import SpecError
 @click.option("--json", "as_json", is_flag=True, help="Print the file names as JSON.")
 def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     """Write the runs of the result FOLDER for other tools."""
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.store.exporters import fio, iozone
     from schedlab.store.folder import Folder
 
@@ -28,8 +28,5 @@ def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
         raise SpecError(f"{out}: {error.strerror}", "name a writable folder") from error
     if not written:
         raise SpecError(f"{folder}: has no run with a throughput", "look at runs.jsonl")
-    if as_json:
-        print_json({"files": [str(path) for path in written]})
-        return
-    for path in written:
-        click.echo(str(path))
+    files = [str(path) for path in written]
+    print_result(as_json, {"files": files}, files)

@@ -118,14 +118,13 @@ def status(as_json: bool, **typed: Any) -> None:
 def _play(playbook: str, typed: dict[str, Any], as_json: bool, variables: dict[str, Any]) -> None:
     """Run a playbook, and print what its command printed on each machine."""
     from schedlab.app.fleet.fleet import Machines, play
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
 
     states: dict[str, HostState] = play(playbook, Machines(**typed, variables=variables), _silent)
-    if as_json:
-        print_json({"hosts": {host: vars(state) for host, state in states.items()}})
-    for host, state in sorted(states.items()) if not as_json else ():
-        for line in (state.output or state.text).splitlines():
-            click.echo(f"{host}: {line}")
+    lines = [f"{host}: {line}" for host, state in sorted(states.items())
+             for line in (state.output or state.text).splitlines()]  # fmt: skip
+    document = {"hosts": {host: vars(state) for host, state in states.items()}}
+    print_result(as_json, document, lines)
     if any(state.failed for state in states.values()):
         raise SystemExit(1)
 

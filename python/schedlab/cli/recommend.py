@@ -21,10 +21,7 @@ def recommend(path: Path, seconds: float, as_json: bool) -> None:
     decide, and the command that would prove which one is better.
     """
     from schedlab.app.live import recommend as app
-    from schedlab.cli.show import print_json, print_lines
+    from schedlab.cli.show import print_result
 
     observed = app.observe(path, seconds)
-    if as_json:
-        print_json(app.as_json(observed))
-    else:
-        print_lines(app.lines(observed))
+    print_result(as_json, app.as_json(observed), app.lines(observed))

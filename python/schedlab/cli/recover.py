@@ -21,13 +21,10 @@ def recover(dry_run: bool, forget_undo: bool, as_json: bool, state_directory: st
     import dataclasses
 
     from schedlab.app.apply.recovering import recover_all
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
 
     recovery = recover_all(state_directory, dry_run, forget_undo)
-    if as_json:
-        print_json(dataclasses.asdict(recovery))
-    else:
-        for line in recovery.lines() or ["nothing to restore"]:
-            click.echo(line)
+    lines = recovery.lines() or ["nothing to restore"]
+    print_result(as_json, dataclasses.asdict(recovery), lines)
     if not dry_run:
         recovery.raise_if_failed()

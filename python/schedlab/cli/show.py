@@ -48,6 +48,14 @@ def print_json(document: Mapping[str, Any]) -> None:
     click.echo(json.dumps({"schema": SCHEMA_VERSION, **document}, indent=1))
 
 
+def print_result(as_json: bool, document: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Print a result as a JSON document, or as lines for people."""
+    if as_json:
+        print_json(document)
+    else:
+        print_lines(lines)
+
+
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
     """TERM and HUP end the work as Ctrl-C does, so that everything is restored."""

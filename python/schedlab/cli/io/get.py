@@ -12,7 +12,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the tunables.")
 def get(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the scheduler of each of DEVICES, or of all block devices that have one."""
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.host import journal, knobs
     from schedlab.host.devices import each_with_queue
     from schedlab.host.recover import restore_if_stale
@@ -25,8 +25,5 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
         return {"scheduler": scheduler, "tunables": knobs.tunables(knobs.queue_of(device))}
 
     settings = each_with_queue(look, devices)
-    if as_json:
-        print_json({"devices": settings})
-        return
-    for name, facts in settings.items():
-        click.echo(f"{name}:\t{facts['scheduler']}")
+    lines = [f"{name}:\t{facts['scheduler']}" for name, facts in settings.items()]
+    print_result(as_json, {"devices": settings}, lines)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import click
 
+from schedlab.cli.options import json_option
+
 
 @click.command("list")
 @click.argument("devices", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the schedulers that DEVICES offer, or all block devices that have one.
 
     Schedulers that are modules appear once they are loaded, for example by `modprobe bfq`.
     """
-    from schedlab.cli.show import print_json
+    from schedlab.cli.show import print_result
     from schedlab.host import knobs
     from schedlab.host.devices import each_with_queue
 
     offered = each_with_queue(knobs.offered, devices)
-    if as_json:
-        print_json({"devices": offered})
-        return
-    for name, schedulers in offered.items():
-        click.echo(f"{name}:\t{' '.join(schedulers)}")
+    lines = [f"{name}:\t{' '.join(schedulers)}" for name, schedulers in offered.items()]
+    print_result(as_json, {"devices": offered}, lines)

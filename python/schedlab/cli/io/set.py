@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from schedlab.cli.options import json_option
+
 
 @click.command("set")
 @click.argument("scheduler")
 @click.argument("devices", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     """Set SCHEDULER, or SCHEDULER:TUNABLE=VALUE,…, on DEVICES, and read it back.
 

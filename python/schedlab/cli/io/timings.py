@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from schedlab.cli.options import json_option
+
 
 @click.command()
 @click.argument("devices", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--direct", is_flag=True, help="Read with O_DIRECT (hdparm --direct).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
     """Time cached reads (2 s) and buffered reads (3 s) of DEVICES, as hdparm -tT does.
 

@@ -6,9 +6,11 @@ import json
 
 import click
 
+from schedlab.cli.options import json_option
+
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_labs(as_json: bool) -> None:
     """List the ready-made experiments: name, title, and the study that each repeats."""
     import textwrap

@@ -29,13 +29,10 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
     FILE may be compressed (gzip, zstd, bzip2, xz). `sda` means all files `sda.blktrace.*`.
     """
     from schedlab.app.trace import files as trace_files
-    from schedlab.cli.show import print_json, print_lines
+    from schedlab.cli.show import print_result
 
     figures = trace_files.stats(file, options)
-    if as_json:
-        print_json(figures)
-    else:
-        print_lines(trace_files.stats_lines(figures))
+    print_result(as_json, figures, trace_files.stats_lines(figures))
 
 
 @click.command()
@@ -46,10 +43,7 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
     """Write the requests of a block trace to OUT in another format, in order of arrival."""
     from schedlab.app.trace import files as trace_files
-    from schedlab.cli.show import print_json, print_lines
+    from schedlab.cli.show import print_result
 
     counts = trace_files.convert(file, out, to, options)
-    if as_json:
-        print_json(counts)
-    else:
-        print_lines(trace_files.converted_lines(counts, to))
+    print_result(as_json, counts, trace_files.converted_lines(counts, to))
