@@ -73,7 +73,7 @@ def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state, loop, m
     assert facts.rotational_doubt(name) == ""
     assert facts.queue_facts(name)["rotational"] is False
     knobs.write_value(knobs.queue_of(loop) / "rotational", "1")
-    assert 0 < facts.random_read_ms(loop)
+    assert facts.random_read_ms(loop) > 0
     for measured_ms, is_doubted in ((facts.DISK_MS_MIN, False), (0.99 * facts.DISK_MS_MIN, True)):
         monkeypatch.setattr(facts, "random_read_ms", lambda path, of=measured_ms: of)
         doubt = facts.rotational_doubt(name)
