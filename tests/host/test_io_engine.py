@@ -47,11 +47,27 @@ def run(group, seconds=None, **job):
         return result
 
 
+@pytest.fixture
 def io_uring():
+    """Skip, with the reason, where the kernel refuses it."""
     try:
         _core.io_nop_calibration(1, 1)
     except HostError as refused:
         pytest.skip(str(refused))
+
+
+@pytest.fixture
+def engine(request):
+    """An engine, as a test gives it as this fixture's parameter."""
+    if request.param == "io_uring":
+        request.getfixturevalue("io_uring")
+    return request.param
+
+
+def by_engine(*rows):
+    """A test for each engine, or each engine and its depth."""
+    names = "engine" if isinstance(rows[0], str) else ("engine", "depth")
+    return pytest.mark.parametrize(names, rows, indirect=["engine"])
 
 
 def sectors(device):
@@ -65,10 +81,8 @@ def flushes(device):
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[15])
 
 
-@pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 16)])
+@by_engine(("psync", 1), ("io_uring", 16))
 def test_claimed_bytes_are_the_kernels(loop, engine, depth):
-    if engine == "io_uring":
-        io_uring()
     for direction, index in (("write", 1), ("read", 0)):
         before = sectors(loop)
         load = group(loop, engine, depth, direction=direction, direct=True)
@@ -79,16 +93,15 @@ def test_claimed_bytes_are_the_kernels(loop, engine, depth):
         assert tuple(b - a for a, b in zip(before, after, strict=True)) == claimed
 
 
-def test_a_batch_is_awaited_as_a_whole(loop):
+def test_a_batch_is_awaited_as_a_whole(loop, io_uring):
     """What was reaped must not be taken for what is waited for: one enter a batch of four."""
-    io_uring()
     result = run(group(loop, "io_uring", 8, batch=4, direct=True))["groups"][0]
     operations = result["reads"]["operations"]
     assert operations == SPAN // 4096
     assert result["ring"]["enters"] <= operations / 4 + 8
 
 
-@pytest.mark.parametrize("engine", ["psync", "mmap"])
+@by_engine("psync", "mmap")
 def test_a_record_that_is_synced_is_on_the_device_at_once(loop, engine):
     load = group(loop, engine, direction="write", span=1 << 20, sync="dsync")
     with Path(loop).open("rb"):  # the last one to close a device writes all of it back
@@ -114,8 +127,7 @@ def test_o_direct_alignment_names_record_size_and_block_size(loop):
     assert "multiple of 512" in e.value.hint
 
 
-def test_a_device_without_poll_queues_refuses_iopoll(loop):
-    io_uring()
+def test_a_device_without_poll_queues_refuses_iopoll(loop, io_uring):
     with pytest.raises(HostError, match="io_poll"):
         run(group(loop, "io_uring", direct=True, iopoll=True), 0.1)
 
@@ -128,10 +140,8 @@ def thin_loop(root_with_loop, small_disk):
 
 
 @pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
-@pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8)])
+@by_engine(("psync", 1), ("io_uring", 8))
 def test_errors_of_the_device_are_counted_and_end_the_load(thin_loop, engine, depth):
-    if engine == "io_uring":
-        io_uring()
     load = group(thin_loop, engine, depth, direction="write", direct=True, span=16 << 20)
     result = run(load, 30)["groups"][0]
     assert result["workers"][0]["stopped_by"] in ("errors", "no_space")
@@ -149,23 +159,22 @@ print(_core.run_io_job(sys.argv[1], lambda: print("running", flush=True)), flush
 """
 
 
-@pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 32), ("mmap", 1)])
-def test_ctrl_c_ends_a_job_at_once(loop, engine, depth):
-    if engine == "io_uring":
-        io_uring()
-    load = group(loop, engine, depth, direct=engine != "mmap")
-    job = json.dumps({"seconds": 60, "groups": [load]})
-    child = subprocess.Popen([sys.executable, "-c", CHILD, job], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("process", [False, True])
+@by_engine(("psync", 1), ("io_uring", 32), ("mmap", 1))
+def test_ctrl_c_ends_a_job_at_once(loop, engine, depth, process):
+    load = group(loop, engine, depth, direct=engine != "mmap", workers=1 + process)
+    job = json.dumps({"seconds": 600, "process": process, "groups": [load]})
+    command = [sys.executable, "-c", CHILD, job]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
     assert child.stdout
     for _ in range(5):
         assert child.stdout.readline() == "running\n"
-    child.send_signal(signal.SIGINT)
-    begun = time.monotonic()
-    output, _ = child.communicate(timeout=30)
-    assert time.monotonic() - begun < 5  # not the 60 s of the job
+    os.killpg(child.pid, signal.SIGINT)
+    output, _ = child.communicate(timeout=60)  # not the 600 s of the job
     result = json.loads(output.splitlines()[-1])
     assert result["interrupted"]
-    assert result["abandoned_workers"] == 0
+    assert process or result["abandoned_workers"] == 0
+    assert result["groups"][0]["reads"]["operations"] > 0
 
 
 class Freezable:
@@ -200,10 +209,8 @@ def freezable(new_loop, tmp_path):
         subprocess.run(["umount", "-l", mount], check=True)
 
 
-@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+@by_engine("psync", "io_uring")
 def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable, engine):
-    if engine == "io_uring":
-        io_uring()
     load = group(freezable.device, engine, direction="write", direct=True)
     stopping = threading.Event()
 
@@ -215,10 +222,10 @@ def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable, engine):
     try:
         threading.Timer(0.3, stopping.set).start()
         with given_up(load) as groups:
-            job = json.dumps({"seconds": 60, "groups": groups})
+            job = json.dumps({"seconds": 600, "groups": groups})
             begun = time.monotonic()
             result = json.loads(_core.run_io_job(job, ctrl_c))
-            assert time.monotonic() - begun < 5  # not the 60 s of the job
+            assert time.monotonic() - begun < 60  # not the 600 s of the job
     finally:
         freezable.control(FITHAW)
     assert result["interrupted"]
@@ -258,8 +265,7 @@ def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop):
 
 
 @pytest.mark.machine
-def test_the_engine_publishes_its_own_cost():
-    io_uring()
+def test_the_engine_publishes_its_own_cost(io_uring):
     cost = json.loads(_core.io_nop_calibration(64, 32))
     assert 0 < cost["ns_per_io_min"] <= cost["ns_per_io"] < 1e6
     with pytest.raises(SpecError, match="batch"):
@@ -290,10 +296,8 @@ def rows(result, side="reads"):
 
 @pytest.mark.machine
 @pytest.mark.parametrize("process", [False, True])
-@pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8), ("mmap", 1)])
+@by_engine(("psync", 1), ("io_uring", 8), ("mmap", 1))
 def test_the_series_holds_every_completion_once(loop, engine, depth, process):
-    if engine == "io_uring":
-        io_uring()
     load = group(loop, engine, depth, workers=2, direct=engine != "mmap")
     result = run(load, 0.45, ramp_seconds=0.25, process=process)["groups"][0]
     series = rows(result)
@@ -332,26 +336,6 @@ def test_workers_are_processes_of_their_own(loop):
     ids = [worker["id"] for crew in result["groups"] for worker in crew["workers"]]
     assert sorted(ids) == sorted(pid for crew in ready[0] for pid in crew["ids"])
     assert result["process_cpu_system_ns"] > 0
-
-
-@pytest.mark.parametrize("engine", ["psync", "io_uring"])
-def test_ctrl_c_ends_worker_processes_at_once(loop, engine):
-    if engine == "io_uring":
-        io_uring()
-    job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop, engine, workers=2)]})
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, job], stdout=subprocess.PIPE, text=True, process_group=0
-    )
-    assert child.stdout
-    for _ in range(5):
-        assert child.stdout.readline() == "running\n"
-    os.killpg(child.pid, signal.SIGINT)
-    begun = time.monotonic()
-    output, _ = child.communicate(timeout=30)
-    assert time.monotonic() - begun < 5  # not the 60 s of the job
-    result = json.loads(output.splitlines()[-1])
-    assert result["interrupted"]
-    assert result["groups"][0]["reads"]["operations"] > 0
 
 
 DOOMED = """
@@ -431,10 +415,10 @@ def test_who_only_reads_opens_for_reading_only(loop, process):
 def test_a_newcomer_begins_later_and_tells_every_response(loop):
     old = group(loop, span=4 << 20) | {"name": "old"}
     new = group(loop, offset=4 << 20, span=4 << 20, start_after_ms=300, requests=50)
-    job = {"seconds": 30, "process": True, "groups": [old, new | {"ends_job": True}]}
+    job = {"seconds": 600, "process": True, "groups": [old, new | {"ends_job": True}]}
     begun = time.monotonic()
     result = json.loads(_core.run_io_job(json.dumps(job)))
-    assert time.monotonic() - begun < 10, "the job ends with the newcomer"
+    assert time.monotonic() - begun < 60, "the job ends with the newcomer"
     first, newcomer = result["groups"]
     assert rows(first)[0][1] > 0
     assert [row[1] for row in rows(newcomer)[:3]] == [0, 0, 0]
@@ -511,8 +495,7 @@ def test_workers_enter_their_cgroup_and_priority(loop, cgroup):
         run(load | {"cgroup": str(cgroup / "absent")}, 0.1, process=True)
 
 
-def test_requests_in_the_driver_are_sampled(loop):
-    io_uring()
+def test_requests_in_the_driver_are_sampled(loop, io_uring):
     load = group(loop, "io_uring", 16, direct=True)
     result = run(load, 0.5, device=loop)
     inflight = result["inflight"]

@@ -3,9 +3,19 @@
 import threading
 
 import pytest
-from test_io_engine import FIFREEZE, FITHAW, freezable, group, io_uring, rows, run
+from test_io_engine import (
+    FIFREEZE,
+    FITHAW,
+    by_engine,
+    engine,
+    freezable,
+    group,
+    io_uring,
+    rows,
+    run,
+)
 
-__all__ = ["freezable"]
+__all__ = ["engine", "freezable", "io_uring"]
 pytestmark = pytest.mark.machine
 
 STALL_S = 0.4
@@ -31,10 +41,8 @@ def share_slower_than(latency, limit_ns):
     return slow / float(latency["count"])
 
 
-@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+@by_engine("psync", "io_uring")
 def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(freezable, engine):
-    if engine == "io_uring":
-        io_uring()
     closed = group(freezable.device, engine, direction="write", direct=True)
     hidden = with_stall(freezable, closed)["groups"][0]
     assert hidden["arrivals"] == "closed"
@@ -47,11 +55,9 @@ def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(freezable, engine):
     assert share_slower_than(hidden["writes"]["latency"], STALL_S / 2 * 1e9) < 0.02
 
 
-@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+@by_engine("psync", "io_uring")
 def test_who_is_not_served_at_all_has_a_result(freezable, engine):
     """A device that stalls for the whole window: rate 0, and how long the oldest waits."""
-    if engine == "io_uring":
-        io_uring()
     rate = {"kind": "poisson", "rate_per_s": 200}
     load = group(freezable.device, engine, direction="write", direct=True, arrivals=rate)
     freezable.control(FIFREEZE)
@@ -70,7 +76,6 @@ def test_who_is_not_served_at_all_has_a_result(freezable, engine):
     assert result["writes"]["latency"]["max"] > 0.4e9
 
 
-def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable):
-    io_uring()
+def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable, io_uring):
     load = group(freezable.device, "io_uring", 4, direction="write", direct=True)
     assert with_stall(freezable, load, ramp_seconds=0.4)["elapsed_ns"] > 1.1e9  # 0.3 s stalled

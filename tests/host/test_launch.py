@@ -122,13 +122,15 @@ def test_every_cleanup_runs_and_servers_end_though_one_fails(group, tmp_path, st
     lines = {"a": "exit 3", "b": "touch cleaned", "c": "exit 4"}
     commands = [(label, Command(shell="true", cleanup=line), tokens(tmp_path))
                 for label, line in lines.items()]  # fmt: skip
+    work = launch.WorkGroup(None, "work")
+    run("sleep 60 &", work, tmp_path)
     with Control() as control, pytest.raises(HostError) as error:
-        phases.clean_up(control, commands, launch.WorkGroup(None, "work"), group)
+        phases.clean_up(control, commands, work, group)
     assert str(error.value).splitlines() == [
         "a: cleanup 'exit 3' exited with status 3", "c: cleanup 'exit 4' exited with status 4",
     ]  # fmt: skip
     assert (tmp_path / "cleaned").exists()
-    assert group.members() == []
+    assert group.members() == work.members() == []
 
 
 def test_a_cleanup_that_fails_does_not_hide_why_the_work_ended():
