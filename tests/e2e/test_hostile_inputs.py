@@ -45,72 +45,56 @@ def measured(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(measured, tmp_path, monkeypatch):
+def folder(measured, tmp_path, state, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("precious")
     return shutil.copytree(measured, tmp_path / "r")
 
 
-def replace(name, content):
+def instead(name, make):
+    """Something else in the place of a file; `make` is given the path and what was there."""
+
     def change(folder):
         path = folder / name
+        content = path.read_bytes() if path.exists() else b""
         path.unlink(missing_ok=True)
-        path.write_bytes(content)
+        make(path, content)
 
     return change
+
+
+def replace(name, content):
+    return instead(name, lambda path, _: path.write_bytes(content))
 
 
 def edit(name, old, new):
-    def change(folder):
-        path = folder / name
-        text = path.read_text()
-        assert old in text, f"{name} holds no {old}"
-        path.write_text(text.replace(old, new))
+    def make(path, content):
+        assert old.encode() in content, f"{name} holds no {old}"
+        path.write_bytes(content.replace(old.encode(), new.encode()))
 
-    return change
+    return instead(name, make)
 
 
 def half(name):
-    def change(folder):
-        content = (folder / name).read_bytes()
-        (folder / name).write_bytes(content[: len(content) // 2])
-
-    return change
+    return instead(name, lambda path, content: path.write_bytes(content[: len(content) // 2]))
 
 
 def as_directory(name):
-    def change(folder):
-        (folder / name).unlink()
-        (folder / name).mkdir()
-
-    return change
+    return instead(name, lambda path, _: path.mkdir())
 
 
 def as_fifo(name):
-    def change(folder):
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
-
-    return change
+    return instead(name, lambda path, _: os.mkfifo(path))
 
 
 def as_link(name, to):
-    def change(folder):
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(to)
-
-    return change
+    return instead(name, lambda path, _: path.symlink_to(to))
 
 
 def raw_link(folder):
     shutil.rmtree(folder / "raw", ignore_errors=True)
     (folder / "raw").symlink_to(folder.parent / "precious")
-
-
-def gone(folder):
-    shutil.rmtree(folder)
 
 
 def a_file(folder):
@@ -119,7 +103,7 @@ def a_file(folder):
 
 
 FATAL = {
-    "no folder": gone,
+    "no folder": shutil.rmtree,
     "a file": a_file,
     "experiment: empty": replace("experiment.toml", b""),
     "experiment: no TOML": replace("experiment.toml", b"\x00\xff\xfe[[["),
@@ -270,28 +254,19 @@ def test_no_regular_file_as_an_option_is_one_error(folder, command, special):
     assert f"special.toml: {reason}" in text or f"{Path(special).resolve()}: {reason}" in text
 
 
-@pytest.fixture
-def full(tmp_path):
-    """A file system with almost no room."""
-    if os.geteuid():
-        pytest.skip("mounting a small file system needs root")
-    where = tmp_path / "full"
-    where.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", where]
-    subprocess.run(command, check=True)
-    yield where
-    subprocess.run(["umount", where], check=True)
+small = pytest.mark.parametrize("small_disk", ["256k"], indirect=True)
 
 
-def test_a_full_disk_is_one_error_and_what_was_measured_is_resumed(folder, full):
+@small
+def test_a_full_disk_is_one_error_and_what_was_measured_is_resumed(folder, small_disk):
     """Exit 2 with the cause; after room was made the rest is measured."""
     Path("e.toml").write_text(SIM.replace("blocks = 2", "blocks = 200"))
-    code, text = call("run", "e.toml", "--out", full / "r")
+    code, text = call("run", "e.toml", "--out", small_disk / "r")
     assert code == 2
     assert "No space left" in text
-    subprocess.run(["mount", "-o", "remount,size=64m", full], check=True)
-    assert (full / "r" / "runs.jsonl").read_text().count("\n") > 0
-    code, text = call("run", "--resume", full / "r")
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    assert (small_disk / "r" / "runs.jsonl").read_text().count("\n") > 0
+    code, text = call("run", "--resume", small_disk / "r")
     assert code == 0, text
 
 
@@ -299,17 +274,18 @@ OUTPUTS = [("report", "r"), ("export", "r", "--format", "fio", "--out", "F/o"),
            ("reproduce", "r", "--out", "F/o"), ("init", "F/e.toml")]  # fmt: skip
 
 
+@small
 @pytest.mark.parametrize("words", OUTPUTS, ids=lambda words: words[0])
-def test_a_full_disk_below_any_output_is_one_error(folder, full, words):
+def test_a_full_disk_below_any_output_is_one_error(folder, small_disk, words):
     if words[0] == "report":
-        shutil.copytree(folder, full / "r", ignore=shutil.ignore_patterns("report.*", "raw"))
-        words = ("report", full / "r")
-    handle = os.open(full / "filler", os.O_WRONLY | os.O_CREAT)
+        shutil.copytree(folder, small_disk / "r", ignore=shutil.ignore_patterns("report.*", "raw"))
+        words = ("report", small_disk / "r")
+    handle = os.open(small_disk / "filler", os.O_WRONLY | os.O_CREAT)
     with pytest.raises(OSError, match="No space"):
         while True:
             os.write(handle, bytes(1024))
     os.close(handle)
-    code, text = call(*(str(word).replace("F/", f"{full}/") for word in words))
+    code, text = call(*(str(word).replace("F/", f"{small_disk}/") for word in words))
     assert code == 2, text
     assert "No space left" in text
 

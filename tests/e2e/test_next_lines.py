@@ -75,8 +75,7 @@ def works(command):
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch, tmp_path):
-    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+def own_state(monkeypatch, state, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 

@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from dying import recovered
 
 from schedlab.app.apply import applied
 from schedlab.app.apply.undo import status, undo
-from schedlab.host import journal, knobs, recover
+from schedlab.host import journal, knobs
 
 CALLS = ("write", "fsync", "renameat", "unlink", "unlinkat", "mkdir", "rmdir", "ftruncate")
 SOME = (3, 11)
@@ -79,11 +80,7 @@ class Scene:
         return result.returncode
 
     def recover(self):
-        state = journal.state_directory()
-        journal.prepare(state)
-        with journal.held(state, wait_s=30.0) as got:
-            assert got, "the lock is still held"
-            recovery = recover.restore_all(state)
+        recovery = recovered(journal.state_directory())
         assert recovery.failed == recovery.foreign == []
 
 

@@ -136,10 +136,10 @@ def test_a_command_that_fails_now_and_then_is_repeated(tmp_path):
 
 def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
     line = FIND + 'case "$s" in *"[bfq]"*) sleep 1000 & wait;; esac'
-    runs, _ = measured(tmp_path, line, blocks=1, timeout_s=0.7)
+    runs, _ = measured(tmp_path, line, blocks=1, timeout_s=3.0)
     hung = next(run for run in runs if run.candidate == "bfq")
     assert hung.status == "ok"
-    assert hung.metrics["elapsed_synced_s"] == 0.7
+    assert hung.metrics["elapsed_synced_s"] == 3.0
     assert hung.bounds["elapsed_synced_s"] == "at-least"
     assert hung.properties["censored"] is True
     Result.load(tmp_path / "out").write_html(tmp_path / "page.html")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from device_states import MIB, SIZE, STATES, at, digest
-from dying import die
+from dying import die, new_journal
 
 from schedlab.errors import HostError
 from schedlab.host import consent, content, journal, owned, recover
@@ -228,8 +228,7 @@ def test_what_a_session_left_is_noted_only_while_its_medium_is_there(state, loop
     with consent_to(loop) as held:
         identity = held.identity
     at(9 * MIB, b"what is there now")(loop)
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     sequence = identity.sequence if medium == "same" else str(int(identity.sequence) - 1)
     facts = {"size_bytes": identity.size_bytes, "key": identity.lasting_key}
     log.append("data", number=identity.number, sequence=sequence, **facts)

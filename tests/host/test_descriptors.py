@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 from commands import COMMANDS
+from dying import new_journal
 
 from schedlab.host import journal, knobs, owned, recover
 
@@ -139,8 +140,7 @@ def test_an_owner_without_its_journal_restores_from_memory_and_reports_it(loop, 
 
 def test_a_guardian_that_never_saw_its_owner_restores_nothing(loop, state):
     """Its pipe is another file: at once readable, as /dev/null is under a closed number 0."""
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     path = knobs.scheduler_file(loop)
     original = knobs.read_value(path)
     log.append("write", path=str(path), original=original, new="bfq")

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 import pytest
+from dying import recovered
 from processes import left_below, with_words
 
-from schedlab.host import emulated_removal, journal, owned, recover
+from schedlab.host import emulated_removal, journal, owned
 
 OWNER = Path(__file__).with_name("doomed_emulation.py")
 KILLS = int(os.environ.get("KILLS", "1"))
@@ -68,14 +69,6 @@ def start(group=None):
     )  # fmt: skip
 
 
-def settle(state):
-    """What the next schedlab command does before its own work."""
-    state.mkdir(mode=0o700, exist_ok=True)
-    with journal.held(state, wait_s=60.0) as got:
-        assert got, "the lock is still held"
-        recover.restore_all(state).raise_if_failed()
-
-
 def assert_clean(state, context):
     assert owned.wait_until(lambda: left_over(state) == [], 10.0), (context, left_over(state))
     assert not journal.exists(state), context
@@ -95,7 +88,7 @@ def kill_at_a_moment(number, moments, state, begin, kill):
     finally:
         owner.kill()
         owner.wait()
-    settle(state)
+    recovered(state, wait_s=60.0).raise_if_failed()
     return f"{delay_s:.3f} s after the {'mount' if is_at_work else 'start'}, SEED={SEED}"
 
 

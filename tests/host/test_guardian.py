@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 from cgroups import remove_group
+from dying import recovered
 from processes import left_below, with_words
 
-from schedlab.host import journal, knobs, owned, recover, shelter
+from schedlab.host import journal, knobs, owned, shelter
 
 OWNER = Path(__file__).with_name("doomed_owner.py")
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -28,14 +29,6 @@ KILLS = int(os.environ.get("KILLS", "5"))
 def start(device, directory, who, step):
     command = [sys.executable, str(OWNER), device, str(directory), who, str(step)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def recover_now(state):
-    """What `schedlab recover` does: wait for a running guardian, then restore the rest."""
-    journal.prepare(state)
-    with journal.held(state, wait_s=30.0) as got:
-        assert got, "the lock is still held"
-        return recover.restore_all(state)
 
 
 class Scene:
@@ -98,7 +91,7 @@ def test_a_killed_session_leaves_nothing_changed(scene, who):
         process = start(scene.device, scene.directory, who, step)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL, errors
-        recovery = recover_now(scene.state)
+        recovery = recovered(scene.state)
         assert recovery.failed == []
         assert recovery.foreign == [], f"step {step}"
         scene.assert_as_before(f"{who} killed at step {step}: {errors}{recovery}")
@@ -123,7 +116,7 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
         for guardian in with_words("schedlab.host.guardian", scene.state):
             os.kill(guardian, signal.SIGKILL)
         process.communicate(timeout=60)
-        assert recover_now(scene.state).failed == []
+        assert recovered(scene.state).failed == []
         scene.assert_as_before(f"owner killed at step {step}, then the guardian")
 
 
@@ -206,7 +199,7 @@ def test_a_kill_at_a_system_call_loses_no_setting(scene, call):
             [*command, *program], input="", capture_output=True, text=True, timeout=60, check=False
         )
         killed += result.returncode != 0
-        recovery = recover_now(scene.state)
+        recovery = recovered(scene.state)
         assert recovery.failed == recovery.foreign == [], f"{call} {number}"
         scene.assert_as_before(f"{call} {number}: {result.stderr}{recovery}")
         if not result.returncode:

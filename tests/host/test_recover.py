@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from dying import die, journal_of, schedlab
+from dying import die, journal_of, new_journal, schedlab
 
 from schedlab.errors import HostError, RestoreError
 from schedlab.host import journal, knobs, leftovers, owned, recover
@@ -111,8 +111,7 @@ def test_a_kill_between_journal_and_write_is_not_foreign(state, loop):
     for current in ("none", "bfq", "kyber"):
         knobs.write_value(queue / "scheduler", "none")
         before = knobs.snapshot(queue)
-        journal.prepare(state)
-        log = journal.Journal.create(state)
+        log = new_journal(state)
         log.append("queue", queue=str(queue), values=before)
         for new in ("bfq", "kyber"):
             path = str(queue / "scheduler")
@@ -131,8 +130,7 @@ def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(state,
     knobs.write_value(queue / "nr_requests", "64")
     knobs.write_value(queue / "iosched/fifo_batch", "7")
     before = knobs.snapshot(queue)
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     log.append("queue", queue=str(queue), values=before)
     for scheduler in ("none", "mq-deadline"):
         path = str(queue / "scheduler")
@@ -164,8 +162,7 @@ def test_the_journal_of_another_boot_is_not_replayed(state, loop):
 def test_a_last_line_cut_short_announced_nothing(state, loop, cut):
     queue = knobs.queue_of(loop)
     before = knobs.snapshot(queue)
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     log.append("queue", queue=str(queue), values=before)
     log.append("write", path=str(queue / "scheduler"), original="none", new="bfq")
     knobs.write_value(queue / "scheduler", "bfq")
@@ -283,8 +280,7 @@ def knob_journal(ordinary_knobs):
 
 def _knob_journal(place):
     state = place / "state"
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     changed = [place / f"knob-{i}" for i in range(2)]
     for knob in changed:
         log.append("write", path=str(knob), original="0", new="1")
@@ -354,8 +350,7 @@ def test_a_journal_damaged_at_any_byte_loses_only_that_line(knob_journal):
 def test_an_entry_of_another_shape_never_crashes(state, tmp_path, entry, ordinary_knobs):
     knob = tmp_path / "knob"
     knob.write_text("1", encoding="ascii")
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     log.append("write", path=str(knob), original="0", new="1")
     log.append(**entry)
     log.release()
@@ -391,8 +386,7 @@ def test_a_loop_device_that_another_program_has_by_now_is_left_alone(loop):
 
 def old_session(state, *things):
     """The journal of a session of another boot that had made these things."""
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     log.boot = "0" * 36
     for thing in things:
         log.append("own", **thing)
@@ -444,8 +438,7 @@ def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(state, 
 
 
 def test_a_note_of_a_thing_lives_as_long_as_its_session(state, tmp_path):
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     for name in ("b", "a"):
         leftovers.own(log, "directory", str(tmp_path / name))
     leftovers.own(log, "mount", str(tmp_path / "mount"))  # dies with the kernel: no note
@@ -461,8 +454,7 @@ def test_a_note_of_a_thing_lives_as_long_as_its_session(state, tmp_path):
 def test_a_note_of_another_boot_is_stale_although_a_journal_has_that_name(
     state, tmp_path, monkeypatch
 ):
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     leftovers.own(log, "file", str(tmp_path / "schedlab-file"))
     monkeypatch.setattr(journal, "boot_id", lambda: "1" * 36)
     assert [left.path for left in leftovers.stale(state)] == [str(tmp_path / "schedlab-file")]
@@ -470,8 +462,7 @@ def test_a_note_of_another_boot_is_stale_although_a_journal_has_that_name(
 
 
 def test_what_is_announced_is_on_disk_before_it_is_done(state, tmp_path, monkeypatch):
-    journal.prepare(state)
-    log = journal.Journal.create(state)
+    log = new_journal(state)
     synced = []
     sync = os.fsync
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from dying import recovered
 
 from schedlab.app.apply.apply import Request, ToApply, apply
 from schedlab.app.apply.recovering import recover_all
@@ -19,7 +20,7 @@ from schedlab.app.compare.own_work import OwnWork, comparison_of
 from schedlab.app.measure.measure import run
 from schedlab.app.tune import space as tune_space
 from schedlab.errors import HostError
-from schedlab.host import control_groups, journal, knobs, recover, settings
+from schedlab.host import control_groups, journal, knobs, settings
 from schedlab.host.control import Control
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate, Stopping
@@ -294,11 +295,7 @@ def test_a_kill_at_any_step_leaves_every_layer_as_it_was(loop, group, tmp_path, 
         ended = subprocess.run([*strace, *program], capture_output=True, text=True, timeout=120,
                                check=False)  # fmt: skip
         assert ended.returncode in (0, -9, 137), ended.stderr
-        state = journal.state_directory()
-        journal.prepare(state)
-        with journal.held(state, wait_s=30.0) as got:
-            assert got, "the lock is still held"
-            recovery = recover.restore_all(state)
+        recovery = recovered(journal.state_directory())
         assert recovery.failed == recovery.foreign == [], f"{call} {number}: {recovery.lines()}"
         assert now() == before, f"{call} {number}"
         assert not mark.exists(), f"{call} {number}"

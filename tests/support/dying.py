@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schedlab.host import journal
+from schedlab.host import journal, recover
 
 
 def die(loop: str, work: str, directory: Path | None = None, *, with_guardian: bool = True) -> str:
@@ -37,3 +37,17 @@ def journal_of(state: Path) -> Path:
 def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "schedlab", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def new_journal(state: Path) -> journal.Journal:
+    """A journal of this process, locked."""
+    journal.prepare(state)
+    return journal.Journal.create(state)
+
+
+def recovered(state: Path, wait_s: float = 30.0) -> recover.Recovery:
+    """What `schedlab recover` does: wait for a running guardian, then restore the rest."""
+    journal.prepare(state)
+    with journal.held(state, wait_s=wait_s) as got:
+        assert got, "the lock is still held"
+        return recover.restore_all(state)
