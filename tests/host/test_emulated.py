@@ -223,7 +223,7 @@ def test_the_end_of_a_session_does_not_wait_for_a_slow_device(root_with_loop, st
         assert closer.stdin
         closer.stdin.close()
         start = time.monotonic()
-    assert time.monotonic() - start < 30.0
+    assert time.monotonic() - start < 120.0
     closer.wait(30.0)
 
 
