@@ -55,6 +55,18 @@ RUST_MAY_USE = {
 }
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}
+# Modules with docstrings that begin with "What".
+RIDDLES: set[str] = {
+    "python/schedlab/app/compare/quanta.py",
+    "python/schedlab/cpu/settings.py",
+    "python/schedlab/run/backends/cpu_ext.py",
+    "python/schedlab/run/backends/cpu_settings.py",
+    "python/schedlab/sim/host.py",
+    "python/schedlab/sim/jobs.py",
+    "python/schedlab/sim/results.py",
+    "python/schedlab/sim/validate.py",
+    "python/schedlab/sim/validated.py",
+}
 
 
 def tracked(*endings):
@@ -180,6 +192,35 @@ def test_every_module_says_what_it_is_for():
         name(p) for p in tracked(".rs") if not p.read_text().lstrip().startswith(("//", "/*"))
     ]
     assert silent == []
+
+
+def of_the_product():
+    """(name, tree) of every Python file that is no test."""
+    homes = (PACKAGE, ROOT / "tools")
+    for path in tracked(".py"):
+        if any(path.is_relative_to(home) for home in homes):
+            yield name(path), ast.parse(path.read_text())
+
+
+def test_a_class_name_means_one_thing():
+    classes = {}
+    for path, tree in of_the_product():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(path)
+    assert {each: paths for each, paths in classes.items() if len(paths) > 1} == {}
+
+
+def test_a_docstring_says_the_thing_itself():
+    """ "What is measured" says less than "The measured devices": see the words of CONTRIBUTING."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    riddles = {
+        path
+        for path, tree in of_the_product()
+        for node in ast.walk(tree)
+        if isinstance(node, kinds) and (ast.get_docstring(node) or "").startswith("What ")
+    }
+    assert riddles <= RIDDLES
 
 
 def test_no_two_test_files_have_one_name():

@@ -1,4 +1,4 @@
-"""What a study published beside the same figures of an experiment."""
+"""Published figures of a study beside the same figures of an experiment."""
 
 from __future__ import annotations
 

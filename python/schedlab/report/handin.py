@@ -59,7 +59,7 @@ def study_tables(view: View) -> list[Table]:
 
 
 def _statements(view: View) -> list[Table]:
-    """What a study published beside the same figures of these runs."""
+    """Published figures of a study beside the same figures of these runs."""
     texts, verdicts = view.texts, {True: "statements.yes", False: "statements.no"}
     rows = [
         [of.says, of.published, of.figure, ", ".join(filter(None, (of.workload, of.candidate))),

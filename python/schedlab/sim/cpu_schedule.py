@@ -36,7 +36,7 @@ ANSWERS = ("turnaround", "waiting", "response")
 
 
 def document(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What `sim cpu --json` prints."""
+    """The document of `sim cpu --json`."""
     tasks, settings, seed = inputs(options)
     if options["quiz"]:
         return quiz(tasks, settings, seed)
@@ -44,7 +44,7 @@ def document(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(options: Mapping[str, Any]) -> list[str]:
-    """What `sim cpu` prints: a quiz, one chart as SVG, or results and how they compare."""
+    """The output of `sim cpu`: a quiz, one chart as SVG, or results and how they compare."""
     tasks, settings, seed = inputs(options)
     is_svg = options["gantt"] == "svg"
     if options["quiz"]:

@@ -168,7 +168,7 @@ def _arrivals(stays: Sequence[Stay]) -> dict[int, int]:
 
 
 def _work(own: Sequence[Stay]) -> list[int]:
-    """What a task computes and how long it sleeps, in turn, ns: begins and ends with work."""
+    """CPU time and sleep of a task in turn, ns: begins and ends with work."""
     work = [own[0].length_ns]
     for before, stay in itertools.pairwise(own):
         if stay.woken_ns is not None:
@@ -357,7 +357,7 @@ def lines(validation: CpuValidation) -> list[str]:
 
 
 def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]:
-    """What `schedlab sim cpu --validate` prints, and whether the simulation is close enough."""
+    """The lines of `schedlab sim cpu --validate`, and whether the simulation is close enough."""
     from schedlab.sim.cpu_schedule import settings_of
 
     idle = [name for name in IDLE if options[name]]

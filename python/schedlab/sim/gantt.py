@@ -62,7 +62,7 @@ class Canvas:
 
     @property
     def half_pixel_ns(self) -> int:
-        """What is shorter cannot be seen."""
+        """The shortest time that can be seen."""
         start, end = self.window
         return int((end - start) / (self.right - self.left) / 2)
 

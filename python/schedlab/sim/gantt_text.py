@@ -71,7 +71,7 @@ def _dominant(signs: Counter[str]) -> str:
 
 
 def _task_stretches(result: Mapping[str, Any], number: int) -> list[Stretch]:
-    """What a task does over time: arrives, waits, runs, does I/O, ends."""
+    """The states of a task over time: arrives, waits, runs, does I/O, ends."""
     task = result["tasks"][number]
     busy = [
         (s["start_ns"], s["end_ns"], "#") for s in result["segments"] if s.get("task") == number

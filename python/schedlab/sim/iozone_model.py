@@ -147,7 +147,7 @@ def sentences(
     four: Mapping[Key, Sequence[float]],
     study: Mapping[Key, Sequence[float]],
 ) -> list[str]:
-    """What follows from the tables, computed from them."""
+    """Conclusions that are computed from the tables."""
     cells = list(itertools.product(TESTS, RECORDS))
     modelled = dict(zip(cells, spread(one), strict=True))
     untied = {cell: each for cell, each in modelled.items() if each > 0.01}

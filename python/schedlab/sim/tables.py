@@ -79,7 +79,7 @@ def _side_by_side(names: Mapping[str, str]) -> list[list[str]]:
 def ssd_document(
     simulations: Sequence[Simulation], results: Sequence[SimResult], name: str
 ) -> dict[str, Any]:
-    """What `sim run --json` prints."""
+    """The document of `sim run --json`."""
     first = simulations[0]
     runs = [
         {

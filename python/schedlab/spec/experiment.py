@@ -120,7 +120,7 @@ class PublishedMean:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a study published, to be compared with the same figure of these runs.
+    """A published figure of a study, to be compared with the same figure of these runs.
 
     The figure is the mean of `metric` over the blocks, for each of `workloads` under each of
     `candidates`, divided by that on the `over_workloads` (of the same place, or the one; empty: the

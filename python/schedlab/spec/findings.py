@@ -98,8 +98,8 @@ class ParetoPoint:
 
 @dataclass(frozen=True)
 class ComparedStatement:
-    """What a study says (`published`), and the `figure` of these runs, which is that of `candidate`
-    on `workload`. `comes_out` is `None` where there is nothing to compare with, or where another
+    """A statement of a study (`published`), and the `figure` of these runs: that of `candidate` on
+    `workload`. `comes_out` is `None` where there is nothing to compare with, or where another
     workload may have the figure.
     """
 
