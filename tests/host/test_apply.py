@@ -15,9 +15,7 @@ from schedlab.app.apply.apply import (
     ToApply,
     apply,
     choice_of,
-    planned,
     rule_text,
-    warnings,
 )
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
@@ -300,25 +298,6 @@ def test_a_dry_run_judges_with_its_own_rule_in_place(root, device, lasting):
         file.unlink()
 
 
-@pytest.mark.parametrize(
-    ("release", "scheduler", "refused"),
-    [("6.9.12-1", "none", True), ("6.9.0", "mq-deadline", False), ("6.10.0-rc1", "none", False),
-     ("5.15.0-91-generic", "bfq", True), ("7.0.1", "bfq", False)],
-)  # fmt: skip
-def test_zoned_devices_need_mq_deadline_before_linux_6_10(
-    tmp_path, monkeypatch, release, scheduler, refused
-):
-    monkeypatch.setattr(settings.platform, "release", lambda: release)
-    (tmp_path / "zoned").write_text("host-managed\n")
-    if refused:
-        with pytest.raises(HostError, match=r"before Linux 6\.10 its writes need mq-deadline"):
-            settings.refuse_zoned(tmp_path, scheduler)
-    else:
-        settings.refuse_zoned(tmp_path, scheduler)
-    (tmp_path / "zoned").write_text("none\n")
-    settings.refuse_zoned(tmp_path, scheduler)
-
-
 def test_a_boot_parameter_sets_nothing_and_a_nixos_gets_no_rule(root, tmp_path, device, lasting):
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=deadline\n")
@@ -358,19 +337,6 @@ def test_a_rule_is_for_one_whole_disk_however_it_is_called(tmp_path):
     for name in ("loop7", "zram0", "dm-3"):
         (tmp_path / "sys/block" / name).symlink_to(target.path)
         assert udev.queue_settings(replace(target, name=name), tmp_path / "r") == []
-
-
-@needs_root
-def test_a_conflicting_rule_is_found_and_named(root, device):
-    (root / "etc/udev/rules.d/99-conflict.rules").write_text(
-        f'KERNEL=="{device}", ATTR{{queue/scheduler}}="mq-deadline"\n'
-    )
-    lines = warnings(device, "bfq", Request((device,), root=root))
-    assert any("99-conflict.rules:1" in line and "wins" in line for line in lines)
-    assert any(
-        "99-conflict.rules" in line
-        for line in planned([device], choice("bfq"), Request((device,), root=root))
-    )
 
 
 @needs_root

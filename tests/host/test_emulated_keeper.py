@@ -44,8 +44,11 @@ def test_up_list_down(state):
 
 
 def test_two_of_a_kind_get_two_names(state):
-    names = [keeper.up(Emulation("sd-card", 64 * MIB, dilate=10), "", state).name for _ in range(2)]
-    assert names == ["sd-card", "sd-card-2"]
+    ups = [keeper.up(Emulation("sd-card", 64 * MIB, dilate=10), "", state) for _ in range(2)]
+    assert [each.name for each in ups] == ["sd-card", "sd-card-2"]
+    for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal that it was started in
+        os.kill(ups[0].keeper, number)
+    assert [each.name for each in keeper.kept(state)] == ["sd-card", "sd-card-2"]
     assert schedlab("device", "down", "--all").stdout.split() == (
         ["sd-card", "is", "down", "sd-card-2", "is", "down"]
     )
@@ -92,9 +95,10 @@ def test_mistakes_are_named(state):
         keeper.up(Emulation("no-such-model"), "", state)
     with pytest.raises(SpecError, match="no name"):
         keeper.up(Emulation("disk7200"), "../x", state)
-    with pytest.raises(HostError, match="no emulated device nothing"):
-        keeper.down("nothing", state)
     keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
+    for name in ("nothing", "", ".", "../devices/mine"):
+        with pytest.raises(HostError, match=f"no emulated device {name}"):
+            keeper.down(name, state)
     with pytest.raises(HostError, match="there is an emulated device mine"):
         keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
     result = schedlab("device", "up", "disk7200", "--set", "rpm")

@@ -383,26 +383,11 @@ def test_two_schedules_by_hand(golden):
     """A of 8 ms at 0 and B of 4 ms at 1. Jain's index is that of CPU time over turnaround."""
     shown = cpu_schedule.shown(options(policy="fcfs, srtf,", tasks="A:0:8,B:1:4"))
     alone = cpu_schedule.shown(options(policy="srtf", tasks="A:0:8,B:1:4"))
-    golden("schedules.txt", "\n".join([*shown, "", *alone]))
-
-
-def test_the_heading_names_the_rounded_quantum_and_the_cpus():
-    lines = cpu_schedule.shown(options(tasks="A:0:8,B:1:4", quantum=MS, hz=250, cpus=2))
-    assert lines[0] == "rr: round robin, quantum 4 ms (asked 1 ms), 2 CPUs"
-    # One CPU is busy for 8 ms and the other one for 4 of 8.
-    assert lines[5].startswith("utilisation 75.0%, lost in switches 0.00%, Jain index 1.0000")
-
-
-def test_tasks_that_do_not_end_have_counts_and_no_finish():
-    lines = cpu_schedule.shown(options(processes=2, time=1000 * MS, calculation=2 * MS))
-    heads = ("arrival", "finish", "turnaround", "waiting", "response", "max wait", "CPU", "bursts")
-    assert lines[1].replace("max wait", "max").split() == [
-        "task,", "ms", *(name.split()[0] for name in heads), "count"
-    ]  # fmt: skip
-    # Turns of 4 ms: each waits half of the time, and gets 250 calculations of 2 ms.
-    assert lines[2].split() == ["P0", "0", "-", "-", "500", "0", "4", "500", "125", "250"]
-    assert lines[3].split() == ["P1", "0", "-", "-", "500", "4", "4", "500", "125", "250"]
-    assert lines[4].startswith("mean turnaround - ms, waiting 500 ms, response 2 ms; 249 ")
+    # The quantum is rounded up to a tick; one CPU is busy for 8 ms and the other one for 4 of 8.
+    wide = cpu_schedule.shown(options(tasks="A:0:8,B:1:4", quantum=MS, hz=250, cpus=2))
+    # Turns of 4 ms: each waits half of the time, and gets 250 calculations of 2 ms; none ends.
+    endless = cpu_schedule.shown(options(processes=2, time=1000 * MS, calculation=2 * MS))
+    golden("schedules.txt", "\n\n".join("\n".join(each) for each in (shown, alone, wide, endless)))
 
 
 def test_settings_are_the_options_that_were_given():
