@@ -47,19 +47,16 @@ def hyperfine_ms():
 
 
 def mix_s(role, tasks):
-    """Elapsed time of a finite mix."""
+    """Elapsed time of a finite crew."""
     job = {
         "groups": [{"name": "work", "role": role, "tasks": tasks}],
-        "ramp_ns": 0,
         "window_ns": 60 * 10**9,
-        "spin_ns_per_1000": 500.0,
-        "seed": 1,
     }
-    mix = _core.CpuMix(json.dumps(job))
-    mix.start()
-    while not mix.wait(0.1):
+    crew = _core.CpuCrew(json.dumps(job))
+    crew.start()
+    while not crew.wait(0.1):
         pass
-    return json.loads(mix.finish())["groups"][0]["elapsed_ns"] / 1e9
+    return json.loads(crew.finish())["groups"][0]["elapsed_ns"] / 1e9
 
 
 def our_pipe_s():
@@ -129,13 +126,12 @@ def our_wakeup_us():
     role = {"kind": "periodic", "period_ns": PERIOD_US * 1000, "work_ns": 1}
     scheduling = {"policy": "fifo", "nice": 0, "priority": 20}
     group = {"name": "work", "role": role, "tasks": 1, "scheduling": scheduling}
-    job = {"groups": [group], "ramp_ns": 0, "window_ns": window_ns, "spin_ns_per_1000": 500.0,
-           "cpus": [0], "seed": 1}  # fmt: skip
-    mix = _core.CpuMix(json.dumps(job))
-    mix.start()
-    while not mix.wait(0.5):
+    job = {"groups": [group], "window_ns": window_ns, "cpus": [0]}
+    crew = _core.CpuCrew(json.dumps(job))
+    crew.start()
+    while not crew.wait(0.5):
         pass
-    rows = json.loads(mix.finish())["groups"][0]["response"]
+    rows = json.loads(crew.finish())["groups"][0]["response"]
     return quantiles(rows, "late")[0]["late_ns_p50"] / 1e3
 
 

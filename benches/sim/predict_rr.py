@@ -23,7 +23,8 @@ import sys
 from scipy.special import stdtrit
 
 from schedlab.cpu.bursts import Capture
-from schedlab.cpu.crew import held_crew, totals
+from schedlab.cpu.crew import finished, held_crew, pids_of
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings, parse_time_ns
 from schedlab.host.control import Control
 
@@ -35,13 +36,13 @@ def measure(control: Control, settings: Settings) -> dict:
     (the kernel's own threads, the share kept for ordinary tasks) and goes on is an interruption.
     """
     with held_crew(settings, control) as (crew, quantum):
-        capture = Capture(crew.pids(), records_max=10_000_000)
+        capture = Capture(pids_of(crew), records_max=10_000_000)
         crew.start()
         marks: dict[int, list[list[int]]] = {}
         while not crew.wait(0.1):
             for process, mark in crew.take_preemptions():
                 marks.setdefault(process, []).append(mark)
-        rows, bursts = totals(crew), capture.finish()
+        rows, bursts = finished(crew), capture.finish()
     if not bursts.has_bursts or bursts.lost:
         raise SystemExit("every burst is needed: run as root, with the BPF or perf source")
     # Calculations and CPU time of all, then of the plain ones, from first to last preemption.
@@ -111,9 +112,8 @@ def main() -> None:
         slice_ms: Settings(
             options.processes,
             parse_time_ns(options.time),
-            "rr",
-            slice_ms=slice_ms,
-            cpus=(options.cpu,),
+            CpuPolicy("rr", slice_ms=slice_ms),
+            (options.cpu,),
             tell_slices=True,
         )
         for slice_ms in (options.short, options.long)

@@ -190,13 +190,13 @@ def test_a_command_beside_hogs_reports_their_work(tmp_path):
 
 def test_a_load_lasts_as_long_as_its_command_may(tmp_path, monkeypatch):
     jobs = []
-    new_mix = _core.CpuMix
+    new_crew = _core.CpuCrew
 
     def noted(text):
         jobs.append(json.loads(text))
-        return new_mix(text)
+        return new_crew(text)
 
-    monkeypatch.setattr(_core, "CpuMix", noted)
+    monkeypatch.setattr(_core, "CpuCrew", noted)
     for limit_s, least_s in ((7200.0, 7200), (float("inf"), 10**8)):
         work = OwnWork(["/bin/sleep", "0.1"], parameters={"timeout_s": limit_s})
         where = tmp_path / f"{limit_s}"
@@ -210,7 +210,7 @@ def test_a_load_that_the_kernel_refuses_is_an_error_with_a_hint(tmp_path, monkey
     def refused(text):
         raise PermissionError(1, "Operation not permitted", "policy")
 
-    monkeypatch.setattr(_core, "CpuMix", refused)
+    monkeypatch.setattr(_core, "CpuCrew", refused)
     load = CpuLoad(work=OwnWork(["true"]), load=1, cpus=(0,))
     with pytest.raises(HostError, match="the kernel refused policy fifo") as error:
         runs_of(tmp_path, load, "fifo", blocks=1, apply_to="all")

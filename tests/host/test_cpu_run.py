@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.cpu.settings import RR_KNOB
+from schedlab.cpu.policy import RR_KNOB
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time policies need root")

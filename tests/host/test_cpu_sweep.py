@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from schedlab.app.measure.switch_cost import beside_measured, swept
-from schedlab.cpu.settings import RR_KNOB
-from schedlab.run.backends.cpu_flip import Slices
+from schedlab.cpu.policy import RR_KNOB
+from schedlab.run.backends.cpu_flip import WorkerSlices
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
@@ -93,7 +93,7 @@ def test_a_slice_belongs_to_the_quantum_in_force_when_it_was_granted():
     # (granted, calculations, cpu, plain calculations, their cpu): 4 ms slices, a flip at 100 ms.
     granted = [97, 101, 109, 117, 125]
     marks = [[at * ms, 20 * i, 4 * ms * i, 8 * i, 2 * ms * i] for i, at in enumerate(granted)]
-    one = Slices(marks)
+    one = WorkerSlices(marks)
     assert one.between(100 * ms, 120 * ms, 4e6) == [60, 12 * ms, 24, 6 * ms]
     # Granted so near to the end of the cell that the flip may have come first: omitted.
     assert one.between(100 * ms, 117.5 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]

@@ -24,7 +24,7 @@ from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.app.trace import block_io as trace_io
 from schedlab.app.trace import command as trace_command
 from schedlab.cpu.bursts import Bursts
-from schedlab.cpu.settings import PRIORITY_DEFAULT
+from schedlab.cpu.policy import PRIORITY_DEFAULT
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
@@ -381,7 +381,7 @@ def test_how_a_bare_time_is_read(time: str, compat: str, duration_ns: int, said:
     settings = count.settings_of(typed, notes.append)
     assert (settings.duration_ns, notes) == (duration_ns, said)
     assert settings.epoch_grid is (compat == "sample")
-    assert (settings.cpus, settings.processes, settings.priority) == ((), 2, 5)
+    assert (settings.cpus, settings.processes, settings.policy.priority) == ((), 2, 5)
     assert count.settings_of({**typed, "cpus": (0,)}, notes.append).cpus == (0,)
 
 

@@ -21,7 +21,7 @@ from schedlab.app.measure.budget import Extended
 from schedlab.app.measure.files import experiment_of, stopped_by
 from schedlab.app.measure.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
-from schedlab.cpu.settings import RR_KNOB
+from schedlab.cpu.policy import RR_KNOB
 from schedlab.errors import GateError, HostError, Interrupted, SpecError
 from schedlab.kinds import Outcome, cached_reads, random_reads
 from schedlab.run import explain as explaining

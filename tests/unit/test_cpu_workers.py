@@ -20,123 +20,105 @@ from schedlab.cpu import refusals
 from schedlab.cpu.bursts import Bursts, Check, check
 from schedlab.cpu.crew import Quantum, needs_control, set_quantum
 from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import (
-    RR_KNOB,
-    Settings,
-    parse_cpus,
-    parse_slices,
-    parse_time_ns,
-)
+from schedlab.cpu.settings import Settings, parse_cpus, parse_slices, parse_time_ns
 from schedlab.errors import HostError, SpecError
 
 AFFINITY = os.sched_getaffinity(0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: users and limits")
 
 
-# ---- what workers shall do
+# ---- workers and their policies
 
 
-def test_workers_as_they_come() -> None:
-    assert Settings(3, None).job() == {
-        "processes": 3, "duration_ns": None, "kernel": "elementwise",
-        "scheduling": {"policy": "other"}, "cpus": [], "epoch_ns": 100_000_000,
-        "epoch_grid": False, "slices": False,
-    }  # fmt: skip
-
-
-def test_workers_as_they_are_asked() -> None:
+def test_workers_as_they_come_and_as_they_are_asked() -> None:
+    role = {"kind": "calculation", "kernel": "elementwise", "epoch_ns": 100_000_000,
+            "epoch_grid": False, "slices": False}  # fmt: skip
+    group = {"name": "work", "role": role, "tasks": 3, "cgroups": [],
+             "scheduling": {"policy": "other"}}  # fmt: skip
+    assert Settings(3, None).job() == {"groups": [group], "window_ns": None, "cpus": []}
     asked = Settings(
-        2, 77, "batch", slice_ms=1.5, cpus=(1, 0), kernel="matmul", epoch_grid=True,
+        2, 77, CpuPolicy("batch", slice_ms=1.5), (1, 0), kernel="matmul", epoch_grid=True,
         tell_slices=True,
     )  # fmt: skip
-    assert asked.job() == {
-        "processes": 2, "duration_ns": 77, "kernel": "matmul",
-        "scheduling": {"policy": "batch", "slice_ns": 1_500_000}, "cpus": [1, 0],
-        "epoch_ns": 100_000_000, "epoch_grid": True, "slices": True,
-    }  # fmt: skip
+    role = {**role, "kernel": "matmul", "epoch_grid": True, "slices": True}
+    group = {**group, "role": role, "tasks": 2,
+             "scheduling": {"policy": "batch", "slice_ns": 1_500_000}}  # fmt: skip
+    assert asked.job() == {"groups": [group], "window_ns": 77, "cpus": [1, 0]}
     # A cpuset confines them instead of their affinity.
-    assert Settings(2, 77, cpus=(1,), cpuset=True).job()["cpus"] == []
+    job = Settings(2, 77, cpus=(1,), cpuset=True).job(["/procs"])
+    assert (job["cpus"], job["groups"][0]["cgroups"]) == ([], ["/procs"])
+
+
+def scheduling(settings: Settings) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = settings.job()["groups"][0]["scheduling"]
+    return given
 
 
 @pytest.mark.parametrize(
-    ("options", "scheduling"),
+    ("policy", "given"),
     [
-        ({"policy": "other"}, {}),
-        ({"policy": "idle", "priority": 7}, {}),
-        ({"policy": "fifo"}, {"priority": 10}),
-        ({"policy": "fifo", "priority": 7}, {"priority": 7}),
+        (CpuPolicy("idle", priority=7), {}),
+        (CpuPolicy("other", priority=0), {}),
+        (CpuPolicy("other", nice=3), {"nice": 3}),
+        (CpuPolicy("fifo"), {"priority": 10}),
         # The quantum of rr is a knob of the host, none of the worker.
-        ({"policy": "rr", "priority": 99, "slice_ms": 4}, {"priority": 99}),
-        ({"policy": "other", "slice_ms": 0.25}, {"slice_ns": 250_000}),
-        ({"policy": "ext"}, {}),
+        (CpuPolicy("rr", 99, slice_ms=4), {"priority": 99}),
+        (CpuPolicy("other", slice_ms=0.25), {"slice_ns": 250_000}),
+        (CpuPolicy("ext"), {}),
     ],
 )
-def test_scheduling_of_workers(options: Mapping[str, Any], scheduling: Mapping[str, Any]) -> None:
-    expected = {"policy": options["policy"], **scheduling}
-    assert Settings(1, None, **options).job()["scheduling"] == expected
+def test_scheduling_of_workers(policy: CpuPolicy, given: Mapping[str, Any]) -> None:
+    assert scheduling(Settings(1, None, policy)) == {"policy": policy.policy, **given}
 
 
 @pytest.mark.parametrize(
-    ("processes", "options", "runtime_ns", "period_ns"),
+    ("processes", "cpus", "slice_ms", "runtime_ns", "period_ns"),
     [
         # Of each CPU 90 %: 9 ms of 10 ms.
-        (1, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 10_000_000),
-        (3, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 10_000_000),
-        (6, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 20_000_000),
-        (5, {"slice_ms": 9.0, "cpus": (0,)}, 9_000_000, 50_000_000),
-        (1, {}, 10_000_000, 11_111_111),
-        (4 * len(AFFINITY), {}, 10_000_000, 44_444_444),
+        (3, (0, 1, 2), 9.0, 9_000_000, 10_000_000),
+        (6, (0, 1, 2), 9.0, 9_000_000, 20_000_000),
+        (5, (0,), 9.0, 9_000_000, 50_000_000),
+        (1, (), None, 10_000_000, 11_111_111),
+        (4 * len(AFFINITY), (), None, 10_000_000, 44_444_444),
     ],
 )
 def test_deadline_workers_ask_for_nine_tenths_of_their_cpus(
-    processes: int, options: Mapping[str, Any], runtime_ns: int, period_ns: int
+    processes: int, cpus: tuple[int, ...], slice_ms: float | None, runtime_ns: int, period_ns: int
 ) -> None:
-    scheduling = Settings(processes, None, "deadline", **options).job()["scheduling"]
-    assert scheduling["slice_ns"] == runtime_ns
-    assert scheduling["period_ns"] == pytest.approx(period_ns, abs=1)
-    assert isinstance(scheduling["period_ns"], int)
+    given = scheduling(Settings(processes, None, CpuPolicy("deadline", slice_ms=slice_ms), cpus))
+    assert given["slice_ns"] == runtime_ns
+    assert given["period_ns"] == pytest.approx(period_ns, abs=1)
+    assert isinstance(given["period_ns"], int)
 
 
-REFUSED: Sequence[tuple[dict[str, Any], str, str]] = [
-    ({"processes": 0}, "0 processes", "use 1 to 1000"),
-    ({"processes": 1001}, "1001 processes", "use 1 to 1000"),
-    ({"policy": "rr", "priority": 0}, "priority 0 for rr", "choose 1 to 99"),
-    ({"policy": "fifo", "priority": 100}, "priority 100 for fifo", "choose 1 to 99"),
-    *[
-        ({"policy": policy, "slice_ms": 4.0},
-         f"a slice for policy {policy}: that policy has none",
-         "use --policy rr, other, batch or deadline")
-        for policy in ("fifo", "idle", "ext")
-    ],
-    *[
-        ({"policy": "rr", "slice_ms": slice_ms}, f"a slice of {slice_ms:g} ms for rr",
-         "the sysctl accepts whole milliseconds from 1")
-        for slice_ms in (0.0, 0.5, 1.5, -1.0, math.nan, math.inf)
-    ],
-    ({"slice_ms": 0.0}, "a slice of 0 ms", "choose one above 0"),
-    ({"slice_ms": math.nan}, "a slice of nan ms", "choose one above 0"),
-    ({"policy": "deadline", "slice_ms": -0.5}, "a slice of -0.5 ms", "choose one above 0"),
+REFUSED: Sequence[tuple[dict[str, Any], str]] = [
+    ({"policy": "rr", "priority": 0}, "priority 0 for rr"),
+    ({"policy": "fifo", "priority": 100}, "priority 100 for fifo"),
+    *[({"policy": policy, "slice_ms": 4.0}, f"policy {policy} has no slice")
+      for policy in ("fifo", "idle", "ext")],
+    *[({"policy": "rr", "slice_ms": slice_ms}, "the quantum of rr must be in whole ms")
+      for slice_ms in (0.5, 1.5)],
+    *[({"policy": policy, "slice_ms": slice_ms}, f"a slice of {slice_ms:g} ms")
+      for policy in ("rr", "other", "deadline") for slice_ms in (0.0, -0.5, math.nan, math.inf)],
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "message", "hint"), REFUSED)
-def test_settings_that_cannot_be(options: dict[str, Any], message: str, hint: str) -> None:
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_policies_that_cannot_be(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as refused:
-        Settings(**{"processes": 1, "duration_ns": None, **options})
-    assert (str(refused.value), refused.value.hint) == (message, hint)
+        CpuPolicy(**options)
+    assert str(refused.value) == message and refused.value.hint
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"processes": 1000}, {"policy": "rr", "priority": 1}, {"policy": "fifo", "priority": 99},
-        {"policy": "other", "priority": 0}, {"policy": "rr", "slice_ms": 1.0},
-        {"slice_ms": 0.001},
-    ],
-)  # fmt: skip
-def test_settings_at_their_limits(options: dict[str, Any]) -> None:
-    Settings(**{"processes": 1, "duration_ns": None, **options}).job()
+def test_workers_have_a_limit() -> None:
+    assert Settings(1000, None).processes == 1000
+    for processes in (0, 1001):
+        with pytest.raises(SpecError, match=f"{processes} processes") as refused:
+            Settings(processes, None)
+        assert refused.value.hint == "use 1 to 1000"
+    CpuPolicy("rr", 1, slice_ms=1.0), CpuPolicy("fifo", 99), CpuPolicy(slice_ms=0.001)
 
 
 # ---- as typed
@@ -186,7 +168,7 @@ def test_quanta_as_typed() -> None:
 
 # ---- lines
 
-EPOCHS = [(0, 150_999_999, 40, 1), (1, 101_000_000, 7, 1), (0, 260_500_000, 95, 3)]
+EPOCHS = [(0, (150_999_999, 40, 1)), (1, (101_000_000, 7, 1)), (0, (260_500_000, 95, 3))]
 TOTALS: list[Mapping[str, Any]] = [
     {"elapsed_ns": 412_999_999, "count": 1234},
     {"elapsed_ns": 98_000_000, "count": 1_234_567},
@@ -198,7 +180,7 @@ def printed(make: Callable[[Callable[[str], None]], Printer]) -> list[str]:
     """All lines of two workers, with their epochs in two rows of rows."""
     lines: list[str] = []
     printer = make(lines.append)
-    printer.created([501, 502])
+    printer.created(2)
     printer.epochs(EPOCHS[:2])
     printer.epochs(EPOCHS[2:])
     printer.finished(TOTALS, QUANTUM)
@@ -206,9 +188,8 @@ def printed(make: Callable[[Callable[[str], None]], Printer]) -> list[str]:
 
 
 def test_lines_of_the_course_of_the_sample_and_for_programs(golden: Golden) -> None:
-    settings = Settings(2, None, "rr", slice_ms=1.0)
     assert set(PRINTERS) == {"spec", "sample"}
-    printers = (*PRINTERS.values(), lambda write: JsonLines(write, settings))
+    printers = (*PRINTERS.values(), lambda write: JsonLines(write, "rr"))
     golden("commands/epochs.txt", "\n\n".join("\n".join(printed(make)) for make in printers))
 
 
@@ -224,31 +205,24 @@ def test_both_quanta_in_words(quantum: Quantum, sentence: str) -> None:
     assert quantum.sentence() == sentence
 
 
-@pytest.mark.parametrize(
-    ("options", "needed"),
-    [
-        ({}, False), ({"policy": "rr"}, False), ({"slice_ms": 3.0}, False),
-        ({"policy": "rr", "slice_ms": 3.0}, True), ({"cpuset": True}, True),
-    ],
-)  # fmt: skip
-def test_only_a_knob_and_a_cpuset_change_the_host(options: dict[str, Any], needed: bool) -> None:
-    settings = Settings(1, None, **options)
-    assert needs_control(settings) is needed
-    if needed and not settings.cpuset:
-        with pytest.raises(HostError, match=f"^{RR_KNOB} is not under schedlab") as refused:
-            set_quantum(settings, None)
-        assert refused.value.hint == "run as root"
-    else:
-        set_quantum(settings, None)
+def test_only_a_knob_and_a_cpuset_change_the_host() -> None:
+    quantum = CpuPolicy("rr", slice_ms=3.0)
+    for policy in (CpuPolicy(), CpuPolicy("rr"), CpuPolicy(slice_ms=3.0)):
+        assert not needs_control(Settings(1, None, policy))
+        set_quantum(policy, None)
+    assert needs_control(Settings(1, None, quantum))
+    assert needs_control(Settings(1, None, cpuset=True))
+    with pytest.raises(HostError, match=r"^a quantum of rr needs root$") as refused:
+        set_quantum(quantum, None)
+    assert refused.value.hint == "run as root"
 
 
 # ---- refusals
 
 
-def told(step: str, code: int, **options: Any) -> tuple[str, str]:
+def told(step: str, code: int, cpus: Sequence[int] = (), **options: Any) -> tuple[str, str]:
     """What is said when the kernel refuses a step of workers, and what helps."""
-    settings = Settings(**{"processes": 3, "duration_ns": None, **options})
-    error = explain(OSError(code, os.strerror(code), step), settings)
+    error = explain(OSError(code, os.strerror(code), step), CpuPolicy(**options), cpus, 3)
     assert isinstance(error, HostError)
     return str(error), error.hint
 

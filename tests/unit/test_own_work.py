@@ -13,14 +13,14 @@ from calls import brief
 from golden import Golden
 
 from schedlab.app.compare.own_work import OwnWork, workload_of
+from schedlab.cpu import policy as cpu_policy
+from schedlab.cpu.policy import effective_slice_ms
 from schedlab.errors import HostError, SpecError
 from schedlab.host import settings
 from schedlab.kinds import typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
-from schedlab.run.backends import cpu_policy
 from schedlab.run.backends.cpu_policy import (
-    effective_slice_ms,
     parse_policies,
     policy_of,
     refuse_ext,

@@ -2,6 +2,7 @@
 //! task), gates, signals, cgroups, and the account at the end. A child may call all but
 //! `Mapping::new` and `open_cgroups` between fork and exec.
 
+use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -9,7 +10,37 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::cpu::Refusal;
+/// What the kernel refused: the step, and its errno.
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {source}")]
+pub struct Refusal {
+    /// `cgroup`, `policy`, `slice`, `deadline`, `affinity`, `fork`, `memory`, `worker`, or a step of
+    /// [`crate::launch`].
+    pub step: &'static str,
+    /// The operating system's error.
+    pub source: io::Error,
+}
+
+impl Refusal {
+    pub(crate) fn new(step: &'static str, errno: i32) -> Self {
+        Refusal {
+            step,
+            source: io::Error::from_raw_os_error(errno),
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(libc::EIO)
+    }
+
+    pub(crate) fn last(step: &'static str) -> Self {
+        Refusal {
+            step,
+            source: io::Error::last_os_error(),
+        }
+    }
+}
 
 /// States of a task; 0 is one that is not ready yet.
 pub(crate) const READY: u32 = 1;
@@ -157,8 +188,8 @@ pub(crate) fn default_signals() {
 }
 
 /// Ties the forked child to its parent: it dies with it, ignores the terminal's
-/// Ctrl-C (the parent decides); `closing` all files lets a guardian's pipe see its owner die.
-pub(crate) fn detach(parent: i32, closing: bool) {
+/// Ctrl-C (the parent decides).
+pub(crate) fn detach(parent: i32) {
     // SAFETY: system calls on the child's own state, all allowed after fork.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -167,10 +198,13 @@ pub(crate) fn detach(parent: i32, closing: bool) {
         }
         default_signals();
         libc::signal(libc::SIGINT, libc::SIG_IGN);
-        if closing {
-            libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        }
     }
+}
+
+/// Closes all files of the child: a guardian's pipe shall see its owner die.
+pub(crate) fn close_files() {
+    // SAFETY: the child uses no file after it.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
 }
 
 /// The files `cgroup.procs`, to be entered after the fork.
@@ -211,4 +245,17 @@ pub(crate) fn reap(pid: i32, options: i32) -> Option<(i32, libc::rusage)> {
     // SAFETY: both places live through the call and have the types that the kernel writes.
     let ended = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
     (ended == pid).then_some((status, usage))
+}
+
+/// Whether a child has ended; it can still be reaped. One that is not ours has.
+pub(crate) fn has_ended(pid: i32) -> bool {
+    // SAFETY: siginfo_t is plain data that the kernel fills.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        match libc::waitid(libc::P_PID, pid as u32, &mut info, options) {
+            0 => info.si_pid() == pid,
+            _ => errno() == libc::ECHILD,
+        }
+    }
 }

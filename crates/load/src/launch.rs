@@ -15,11 +15,11 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, reap};
+use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, reap, Refusal};
 use crate::clock::{self, Cpu};
 use crate::confine::{Confinement, Wall};
 use crate::cpu::account::Account;
-use crate::cpu::{pin, Attributes, Refusal};
+use crate::cpu::{pin, Attributes};
 
 /// Steps of the child; what comes back through the pipe is an index of these, or
 /// `STARTS`.
@@ -239,7 +239,7 @@ impl Launched {
     fn ended(&self) -> Option<Ending> {
         let elapsed_ns = clock::now() - self.started_ns;
         let (status, usage) = reap(self.pid, 0)?;
-        let cpu = Cpu::of(&usage);
+        let (cpu, used) = (Cpu::of(&usage), Account::in_all(&usage).since(self.before));
         let signalled = libc::WIFSIGNALED(status);
         Some(Ending {
             elapsed_ns,
@@ -247,11 +247,11 @@ impl Launched {
             signal: signalled.then(|| libc::WTERMSIG(status)),
             user_ns: cpu.user,
             system_ns: cpu.system,
-            cpu_ns: cpu.total().saturating_sub(self.before.cpu_ns),
+            cpu_ns: used.cpu_ns,
             rss_bytes: usage.ru_maxrss as u64 * 1024,
             major_faults: usage.ru_majflt as u64,
-            voluntary_switches: (usage.ru_nvcsw as u64).saturating_sub(self.before.voluntary),
-            involuntary_switches: (usage.ru_nivcsw as u64).saturating_sub(self.before.involuntary),
+            voluntary_switches: used.voluntary,
+            involuntary_switches: used.involuntary,
             read_bytes: usage.ru_inblock as u64 * 512,
             dirtied_bytes: usage.ru_oublock as u64 * 512,
         })

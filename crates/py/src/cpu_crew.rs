@@ -1,10 +1,11 @@
-//! `CpuCrew`: worker processes that count calculations. JSON in, JSON out.
+//! `CpuCrew`: forked tasks that the CPU scheduler treats, and one of their calculations alone. JSON
+//! in, JSON out.
 
 use std::time::Duration;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use schedlab_load::cpu::{self, Job, Kernel, Refusal, WorkerGroup};
+use schedlab_load::cpu::{self, Crew, CrewJob, Kernel, Refusal};
 
 use crate::wrong;
 
@@ -13,80 +14,59 @@ pub(crate) fn refused(refusal: Refusal) -> PyErr {
     PyOSError::new_err((errno, refusal.source.to_string(), refusal.step))
 }
 
-/// Forked workers; see `schedlab_load::cpu::WorkerGroup`.
+/// See `schedlab_load::cpu::Crew`.
 #[pyclass]
-pub(crate) struct CpuCrew(WorkerGroup);
+pub(crate) struct CpuCrew(Crew);
 
 #[pymethods]
 impl CpuCrew {
     #[new]
     fn launch(py: Python<'_>, job_json: &str) -> PyResult<Self> {
-        let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
-        py.detach(|| WorkerGroup::launch(job))
+        let job: CrewJob = serde_json::from_str(job_json).map_err(wrong)?;
+        py.detach(|| Crew::launch(job))
             .map(CpuCrew)
             .map_err(refused)
     }
 
-    fn pids(&self) -> Vec<i32> {
+    fn pids(&self) -> Vec<(usize, i32)> {
         self.0.pids()
-    }
-
-    fn prepare(&mut self, py: Python<'_>, patience_s: f64) -> PyResult<()> {
-        py.detach(|| self.0.prepare(Duration::from_secs_f64(patience_s)))
-            .map_err(refused)
     }
 
     fn effective_slice_ns(&self) -> Option<u64> {
         self.0.effective_slice_ns()
     }
 
-    fn start(&mut self) {
+    fn start(&self) {
         self.0.start();
-    }
-
-    fn stop(&self) {
-        self.0.stop();
-    }
-
-    fn kill(&self) {
-        self.0.kill();
     }
 
     fn set_slice(&self, slice_ns: u64) -> PyResult<()> {
         self.0.set_slice(slice_ns).map_err(refused)
     }
 
-    fn wait(&mut self, py: Python<'_>, timeout_s: f64) -> bool {
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s)))
     }
 
-    /// Rows (process, at_ns, count, epochs).
-    fn take_epochs(&mut self) -> Vec<(usize, u64, u64, u64)> {
-        let epochs = self.0.take_epochs();
-        epochs
-            .iter()
-            .map(|e| (e.process, e.at_ns, e.count, e.epochs))
-            .collect()
+    fn take_epochs(&self) -> Vec<(usize, [u64; 3])> {
+        self.0.take_epochs()
     }
 
-    /// Rows (process, (at_ns, count, cpu_ns, plain_count, plain_cpu_ns)).
-    fn take_preemptions(&mut self) -> Vec<(usize, [u64; 5])> {
-        let preemptions = self.0.take_preemptions();
-        preemptions
-            .iter()
-            .map(|p| {
-                let marks = [p.at_ns, p.count, p.cpu_ns, p.plain_count, p.plain_cpu_ns];
-                (p.process, marks)
-            })
-            .collect()
+    fn take_preemptions(&self) -> Vec<(usize, [u64; 5])> {
+        self.0.take_preemptions()
     }
 
     fn lost_events(&self) -> u64 {
         self.0.lost_events()
     }
 
-    fn totals(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.totals()).map_err(wrong)
+    fn kill(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.kill());
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+        let result = py.detach(|| self.0.finish());
+        serde_json::to_string(&result).map_err(wrong)
     }
 }
 

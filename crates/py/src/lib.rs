@@ -8,7 +8,6 @@ mod block_capture;
 mod burst_capture;
 mod cpu_cost;
 mod cpu_crew;
-mod cpu_mix;
 mod cpu_sim;
 mod disk_sim;
 mod emulated_device;
@@ -42,9 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_class::<cpu_crew::CpuCrew>()?;
-    module.add_class::<cpu_mix::CpuMix>()?;
     module.add_class::<runqueue_capture::RunQueueCapture>()?;
-    module.add_function(wrap_pyfunction!(cpu_mix::spin_ns_per_1000, module)?)?;
     module.add_class::<launched::Launched>()?;
     module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;
     module.add_function(wrap_pyfunction!(launched::match_output, module)?)?;

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlab.app.setting_checks import places_of, planned_writes
-from schedlab.cpu.settings import RR_KNOB
+from schedlab.cpu.policy import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE

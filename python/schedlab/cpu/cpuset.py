@@ -30,12 +30,12 @@ def _listed(cpus: Iterable[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if run[1:] else str(run[0]) for run in runs)
 
 
-def join_cpuset(control: Control, pids: list[int], settings: Settings) -> None:
-    """Put processes into a new cpuset of `settings.cpus`; removed when `control` ends."""
+def join_file(control: Control, settings: Settings) -> str:
+    """The file through which workers join a new cpuset of theirs; removed when `control` ends."""
     cpus = _listed(settings.cpus)
     root, is_v2 = _cpuset_root()
     group = control.cgroup("cpuset", root)
-    own_domain = settings.policy == "deadline"
+    own_domain = settings.policy.policy == "deadline"
     if is_v2:
         control.write_knob(group / "cpuset.cpus", cpus)
         if own_domain:
@@ -46,14 +46,7 @@ def join_cpuset(control: Control, pids: list[int], settings: Settings) -> None:
         if own_domain:
             control.write_knob(group / "cpuset.cpu_exclusive", 1)
             control.write_knob(root / "cpuset.sched_load_balance", 0)
-    for pid in pids:
-        try:
-            (group / "cgroup.procs").write_text(str(pid))
-        except OSError as error:
-            raise HostError(
-                f"{group}: process {pid} cannot be moved into it: {error.strerror}",
-                "real-time workers need cpu.rt_runtime_us in a v1 cpu cgroup; or use --cpu",
-            ) from error
+    return str(group / "cgroup.procs")
 
 
 def _cpuset_root() -> tuple[Path, bool]:

@@ -1,4 +1,4 @@
-"""A crew of workers as a context: settings applied, workers held ready, everything taken back."""
+"""A crew of tasks as a context: settings applied, tasks held ready, everything taken back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from schedlab.cpu.cpuset import join_file
+from schedlab.cpu.policy import RR_KNOB, CpuPolicy
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import RR_KNOB, Settings
+from schedlab.cpu.settings import Settings
 from schedlab.errors import HostError
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.host.control import Control
-
-PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,20 @@ class Quantum:
     requested_ms: float | None
     effective_ms: float | None
 
+    @classmethod
+    def of(cls, crew: CpuCrew, policy: CpuPolicy) -> Quantum:
+        """That of a crew under `policy`."""
+        effective_ns = crew.effective_slice_ns()
+        return cls(policy.slice_ms, None if effective_ns is None else effective_ns / 1e6)
+
+    def facts(self, policy: CpuPolicy) -> dict[str, Any]:
+        """Both as properties of a run."""
+        return {
+            "policy": policy.policy,
+            "requested_slice_ms": self.requested_ms,
+            "effective_slice_ms": self.effective_ms,
+        }
+
     def sentence(self) -> str:
         """Both in words."""
         requested = "the kernel's own" if self.requested_ms is None else f"{self.requested_ms:g} ms"
@@ -35,58 +49,63 @@ class Quantum:
 
 
 @contextlib.contextmanager
-def held_crew(settings: Settings, control: Control | None) -> Iterator[tuple[CpuCrew, Quantum]]:
-    """Workers that sleep at the barrier, under their policy and quantum; killed at the end.
+def held(job: Mapping[str, Any], policy: CpuPolicy) -> Iterator[CpuCrew]:
+    """Tasks that all sleep at the gate; killed at the end.
 
-    `control` is needed where a setting of the host changes (a quantum of rr, a cpuset).
-    HostError with cause and hint for everything that the kernel refuses.
+    HostError with cause and hint for everything that the kernel refuses of `policy`, which some of
+    the tasks are given.
     """
-    from schedlab._core import CpuCrew
+    from schedlab import _core
 
-    set_quantum(settings, control)
     try:
-        crew = CpuCrew(json.dumps(settings.job()))
+        crew = _core.CpuCrew(json.dumps(job))
     except OSError as error:
-        raise explain(error, settings) from error
+        tasks = sum(group["tasks"] for group in job["groups"])
+        raise explain(error, policy, job["cpus"], tasks) from error
     try:
-        if settings.cpuset:
-            _join_cpuset(crew, settings, control)
-        try:
-            crew.prepare(PATIENCE_S)
-        except OSError as error:
-            raise explain(error, settings) from error
-        effective = crew.effective_slice_ns()
-        yield crew, Quantum(settings.slice_ms, None if effective is None else effective / 1e6)
+        yield crew
     finally:
         crew.kill()
-        crew.wait(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def held_crew(settings: Settings, control: Control | None) -> Iterator[tuple[CpuCrew, Quantum]]:
+    """Workers that sleep at the gate, under their policy and quantum; HostError as of `held`.
+
+    `control` is needed where a setting of the host changes (a quantum of rr, a cpuset).
+    """
+    set_quantum(settings.policy, control)
+    cgroups = [join_file(_needed(control, "a cpuset"), settings)] if settings.cpuset else []
+    with held(settings.job(cgroups), settings.policy) as crew:
+        yield crew, Quantum.of(crew, settings.policy)
 
 
 def needs_control(settings: Settings) -> bool:
     """Whether a setting of the host changes, so that a `Control` must be open."""
-    return settings.cpuset or (settings.policy == "rr" and settings.slice_ms is not None)
+    return settings.cpuset or settings.policy.sets_quantum
 
 
-def set_quantum(settings: Settings, control: Control | None) -> None:
+def set_quantum(policy: CpuPolicy, control: Control | None) -> None:
     """Write the quantum of rr to its (global, journalled) knob; others are set per worker."""
-    if settings.policy != "rr" or settings.slice_ms is None:
-        return
+    if policy.sets_quantum:
+        quantum_ms = policy.host_settings["knob.sched_rr_timeslice_ms"]
+        _needed(control, "a quantum of rr").write_knob(RR_KNOB, quantum_ms)
+
+
+def _needed(control: Control | None, name: str) -> Control:
     if control is None:
-        raise HostError(f"{RR_KNOB} is not under schedlab's control", "run as root")
-    control.write_knob(RR_KNOB, int(settings.slice_ms))
+        raise HostError(f"{name} needs root", "run as root")
+    return control
 
 
-def _join_cpuset(crew: CpuCrew, settings: Settings, control: Control | None) -> None:
-    if control is None:
-        raise HostError("a cpuset needs root", "run as root")
-    from schedlab.cpu.cpuset import join_cpuset
-
-    join_cpuset(control, crew.pids(), settings)
+def pids_of(crew: CpuCrew) -> list[int]:
+    """Process ids in the order of the workers' numbers."""
+    return [pid for _, pid in crew.pids()]
 
 
-def totals(crew: CpuCrew) -> list[Mapping[str, Any]]:
-    """The account of every worker, as `schedlab_load::cpu::Totals`."""
-    rows: list[Mapping[str, Any]] = json.loads(crew.totals())
+def finished(crew: CpuCrew) -> list[Mapping[str, Any]]:
+    """End the crew; the account of every worker, as `schedlab_load::cpu::TaskResult`."""
+    rows: list[Mapping[str, Any]] = json.loads(crew.finish())["groups"][0]["tasks"]
     return rows
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.settings import EPOCH_MS, Settings
+from schedlab.cpu.settings import EPOCH_MS
 
 if TYPE_CHECKING:
     from schedlab.cpu.crew import Quantum
@@ -19,12 +19,12 @@ class Printer:
         self.write = write
         self.before: dict[int, tuple[int, int]] = {}
 
-    def created(self, pids: list[int]) -> None:
+    def created(self, processes: int) -> None:
         """All workers wait at the barrier."""
 
-    def epochs(self, rows: list[tuple[int, int, int, int]]) -> None:
-        """Rows (process, ns since start, count since start, epochs ended)."""
-        for process, at_ns, count, epochs in rows:
+    def epochs(self, rows: Iterable[tuple[int, Sequence[int]]]) -> None:
+        """Rows (process, (ns since start, count since start, epochs ended))."""
+        for process, (at_ns, count, epochs) in rows:
             since_ns, counted = self.before.get(process, (0, 0))
             self.before[process] = (at_ns, count)
             self.epoch(process, count, epochs, count - counted, (at_ns - since_ns) // 1_000_000)
@@ -43,9 +43,9 @@ class Printer:
 class SamplePrinter(Printer):
     """The lines of `--compat sample`."""
 
-    def created(self, pids: list[int]) -> None:
+    def created(self, processes: int) -> None:
         """One line per worker."""
-        for number in range(len(pids)):
+        for number in range(processes):
             self.write(f"Creating Process: #{number}")
 
     def epoch(self, process: int, count: int, epochs: int, in_epoch: int, time_ms: int) -> None:
@@ -63,9 +63,9 @@ class SamplePrinter(Printer):
 class JsonLines(Printer):
     """One JSON object per event."""
 
-    def __init__(self, write: Callable[[str], None], settings: Settings) -> None:
+    def __init__(self, write: Callable[[str], None], policy: str) -> None:
         super().__init__(write)
-        self.settings = settings
+        self.policy = policy
 
     def epoch(self, process: int, count: int, epochs: int, in_epoch: int, time_ms: int) -> None:
         """`{"event": "epoch", …}`."""
@@ -77,7 +77,7 @@ class JsonLines(Printer):
             self._line("total", process=number, **row)
         self._line(
             "quantum",
-            policy=self.settings.policy,
+            policy=self.policy,
             requested_ms=quantum.requested_ms,
             effective_ms=quantum.effective_ms,
         )

@@ -10,43 +10,44 @@ import contextlib
 import errno
 import os
 import resource
+from collections.abc import Sequence
 from pathlib import Path
 
-from schedlab.cpu.settings import REAL_TIME, Settings
+from schedlab.cpu.policy import REAL_TIME, CpuPolicy
 from schedlab.errors import HostError
 from schedlab.host import kernel_paths
 
 SCHED_EXT = Path("/sys/kernel/sched_ext")
 
 
-def explain(error: OSError, settings: Settings) -> HostError:
+def explain(
+    error: OSError, policy: CpuPolicy, cpus: Sequence[int] = (), tasks: int = 1
+) -> HostError:
     """A HostError for what `_core.CpuCrew` raised; `error.filename` is the step that failed."""
     step = str(error.filename)
     code = error.errno or 0
     name = errno.errorcode.get(code, str(code))
-    reason, hint = _reason(step, code, settings)
-    return HostError(f"the kernel refused {_action(step, settings)} ({name}): {reason}", hint)
-
-
-def _action(step: str, settings: Settings) -> str:
     actions = {
-        "policy": f"policy {settings.policy}",
-        "deadline": f"policy {settings.policy}",
-        "slice": f"a slice of {settings.slice_ms} ms for policy {settings.policy}",
-        "affinity": f"pinning to CPU {','.join(map(str, settings.cpus))}",
-        "fork": f"{settings.processes} worker processes",
+        "policy": f"policy {policy.policy}",
+        "deadline": f"policy {policy.policy}",
+        "slice": f"a slice of {policy.slice_ms} ms for policy {policy.policy}",
+        "affinity": f"pinning to CPU {','.join(map(str, cpus))}",
+        "fork": f"{tasks} worker processes",
         "memory": "shared memory for the workers",
+        "cgroup": "moving the workers into their cgroup",
     }
-    return actions.get(step, f"step {step!r}")
+    reason, hint = _reason(step, code, policy, cpus)
+    action = actions.get(step, f"step {step!r}")
+    return HostError(f"the kernel refused {action} ({name}): {reason}", hint)
 
 
-def _reason(step: str, code: int, settings: Settings) -> tuple[str, str]:
-    if step == "policy" and settings.policy == "ext":
+def _reason(step: str, code: int, policy: CpuPolicy, cpus: Sequence[int]) -> tuple[str, str]:
+    if step == "policy" and policy.policy == "ext":
         return _no_ext(code)
     if step == "policy" and code == errno.EPERM:
-        return _no_real_time(settings)
+        return _no_real_time(policy)
     if step == "deadline":
-        return _no_deadline(code, settings)
+        return _no_deadline(code, bool(cpus))
     if step == "slice" and code in (errno.EINVAL, errno.EPERM):
         return "this kernel accepts no slice here", "Linux 6.12 or newer is needed; omit --slice"
     if step == "affinity":
@@ -59,6 +60,8 @@ def _reason(step: str, code: int, settings: Settings) -> tuple[str, str]:
             "the workers did not start in time",
             "a task with a higher priority holds their CPU: see top, or choose another --cpu",
         )
+    if step == "cgroup":
+        return os.strerror(code), "real-time tasks need cpu.rt_runtime_us in a v1 cpu cgroup"
     return os.strerror(code), "run as root, or use --policy other"
 
 
@@ -71,7 +74,7 @@ def _no_ext(code: int) -> tuple[str, str]:
     return os.strerror(code), "load a sched_ext scheduler first"
 
 
-def _no_real_time(settings: Settings) -> tuple[str, str]:
+def _no_real_time(policy: CpuPolicy) -> tuple[str, str]:
     group = _cpu_cgroup_without_bandwidth()
     if group:
         return (
@@ -79,11 +82,11 @@ def _no_real_time(settings: Settings) -> tuple[str, str]:
             f"echo 100000 > {group}/cpu.rt_runtime_us, or run from the root cpu cgroup",
         )
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
-    if os.geteuid() != 0 and settings.policy in REAL_TIME:
+    if os.geteuid() != 0 and policy.policy in REAL_TIME:
         return (
             f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {limit}) "
-            f"of at least {settings.priority}",
-            f"run as root, or ulimit -r {settings.priority}",
+            f"of at least {policy.priority}",
+            f"run as root, or ulimit -r {policy.priority}",
         )
     return (
         "the capability CAP_SYS_NICE is missing",
@@ -102,13 +105,13 @@ def _cpu_cgroup_without_bandwidth() -> Path | None:
     return None
 
 
-def _no_deadline(code: int, settings: Settings) -> tuple[str, str]:
+def _no_deadline(code: int, is_pinned: bool) -> tuple[str, str]:
     if code == errno.EBUSY:
         return (
             "the admission test failed: the workers together need more than the CPUs have left",
             "use fewer processes, or a shorter --slice",
         )
-    if code == errno.EPERM and settings.cpus:
+    if code == errno.EPERM and is_pinned:
         return (
             "a DEADLINE task may not be pinned to a part of its root domain",
             "omit --cpu, or use --cpuset, which makes an exclusive cpuset",

@@ -1,93 +1,71 @@
-"""What workers shall do and how they are scheduled, and the forms in which a time is typed."""
+"""Workers that count calculations, and the forms in which times, CPUs and quanta are typed."""
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schedlab.cpu.policy import CpuPolicy, deadline_share
 from schedlab.errors import SpecError
 
-# Policies and their numbers (include/uapi/linux/sched.h).
-POLICIES = {"other": 0, "batch": 3, "idle": 5, "fifo": 1, "rr": 2, "deadline": 6, "ext": 7}
-REAL_TIME = ("fifo", "rr")
 KERNELS = ("elementwise", "matmul")
-PRIORITY_DEFAULT = 10
 EPOCH_MS = 100
-RR_KNOB = "/proc/sys/kernel/sched_rr_timeslice_ms"
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|)")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A group of workers. `slice_ms` is the requested quantum, None for the kernel's own;
-    `duration_ns` None runs until stopped; `cpus` empty leaves the workers unpinned.
+    """Workers that count calculations. `duration_ns` None runs until stopped; `cpus` empty leaves
+    them unpinned.
     """
 
     processes: int
     duration_ns: int | None
-    policy: str = "other"
-    priority: int = PRIORITY_DEFAULT
-    slice_ms: float | None = None
+    policy: CpuPolicy = field(default_factory=CpuPolicy)
     cpus: tuple[int, ...] = ()
     cpuset: bool = False
     kernel: str = "elementwise"
-    epoch_grid: bool = field(default=False)
+    epoch_grid: bool = False
     tell_slices: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= 1000:
             raise SpecError(f"{self.processes} processes", "use 1 to 1000")
-        if self.policy in REAL_TIME and not 1 <= self.priority <= 99:
-            raise SpecError(f"priority {self.priority} for {self.policy}", "choose 1 to 99")
-        if self.slice_ms is not None:
-            self._check_slice(self.slice_ms)
 
-    def _check_slice(self, slice_ms: float) -> None:
-        if self.policy in ("fifo", "idle", "ext"):
-            raise SpecError(
-                f"a slice for policy {self.policy}: that policy has none",
-                "use --policy rr, other, batch or deadline",
-            )
-        if self.policy == "rr" and not (slice_ms >= 1 and slice_ms % 1 == 0):
-            raise SpecError(
-                f"a slice of {slice_ms:g} ms for rr", "the sysctl accepts whole milliseconds from 1"
-            )
-        if not 0 < slice_ms < math.inf:
-            raise SpecError(f"a slice of {slice_ms:g} ms", "choose one above 0")
-
-    def job(self) -> dict[str, Any]:
-        """The job of `_core.CpuCrew`."""
-        scheduling: dict[str, Any] = {"policy": self.policy}
-        if self.policy in REAL_TIME:
-            scheduling["priority"] = self.priority
-        if self.slice_ms is not None and self.policy != "rr":
-            scheduling["slice_ns"] = int(self.slice_ms * 1e6)
-        if self.policy == "deadline":
-            runtime = scheduling.setdefault("slice_ns", 10_000_000)
-            cpus = len(self.cpus) or len(os.sched_getaffinity(0))
-            scheduling["period_ns"] = int(runtime / deadline_share(self.processes, cpus))
-        return {
-            "processes": self.processes,
-            "duration_ns": self.duration_ns,
+    def job(self, cgroups: Sequence[str] = ()) -> dict[str, Any]:
+        """The job of `_core.CpuCrew`; its workers join `cgroups`, files `cgroup.procs`."""
+        role = {
+            "kind": "calculation",
             "kernel": self.kernel,
-            "scheduling": scheduling,
-            "cpus": [] if self.cpuset else list(self.cpus),
             "epoch_ns": EPOCH_MS * 1_000_000,
             "epoch_grid": self.epoch_grid,
             "slices": self.tell_slices,
         }
+        group = {
+            "name": "work",
+            "role": role,
+            "tasks": self.processes,
+            "scheduling": self._scheduling(),
+            "cgroups": list(cgroups),
+        }
+        cpus = [] if self.cpuset else list(self.cpus)
+        return {"groups": [group], "window_ns": self.duration_ns, "cpus": cpus}
 
-
-def deadline_share(tasks: int, cpu_count: int) -> float:
-    """The share of a CPU that a DEADLINE task asks for: together 90 % of those that they may use.
-
-    The kernel keeps 5 % for ordinary tasks, and the servers of the fair class take another 5 %.
-    """
-    return 0.9 * min(1.0, cpu_count / max(tasks, 1))
+    def _scheduling(self) -> dict[str, Any]:
+        """What each worker is given; without a nice value it keeps the one of schedlab."""
+        cpu_count = len(self.cpus) or len(os.sched_getaffinity(0))
+        policy = self.policy
+        if policy.policy == "deadline" and policy.period_ms is None:
+            # The period follows the run time: they want all the CPU that they may have.
+            runtime_ms = policy.slice_ms or 10.0
+            period_ms = runtime_ms / deadline_share(self.processes, cpu_count)
+            policy = replace(policy, slice_ms=runtime_ms, period_ms=period_ms)
+        values = policy.attributes(self.processes, cpu_count)
+        return {name: value for name, value in values.items() if name != "nice" or value}
 
 
 def parse_time_ns(text: str, bare_unit: str = "s") -> int:

@@ -1,4 +1,6 @@
-//! What the kernel has counted for a process: CPU time and switches.
+//! The kernel's account of a process: CPU time and switches.
+
+use crate::clock::Cpu;
 
 /// CPU time and switches since the process was born. A zombie still answers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +23,24 @@ impl Account {
             cpu_ns: first_number(&read_proc(pid, "schedstat")).unwrap_or(0),
             voluntary: field("voluntary_ctxt_switches:"),
             involuntary: field("nonvoluntary_ctxt_switches:"),
+        }
+    }
+
+    /// Of one that was reaped, with the children that it awaited.
+    pub fn in_all(usage: &libc::rusage) -> Self {
+        Account {
+            cpu_ns: Cpu::of(usage).total(),
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+        }
+    }
+
+    /// The part of it after `before`.
+    pub fn since(self, before: Account) -> Self {
+        Account {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            voluntary: self.voluntary.saturating_sub(before.voluntary),
+            involuntary: self.involuntary.saturating_sub(before.involuntary),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::scheduling::{set_current, Policy, Refusal};
-use crate::child::errno;
+use super::scheduling::{set_current, Policy};
+use crate::child::{errno, Refusal};
 
 /// What a process is given. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,8 +14,8 @@ pub struct Attributes {
     pub policy: Policy,
     /// Static priority of `fifo` and `rr`.
     pub priority: u32,
-    /// Nice value of the fair policies.
-    pub nice: i32,
+    /// Nice value of the fair policies; nothing: the one that it has.
+    pub nice: Option<i32>,
     /// EEVDF slice; run time per period of `deadline`.
     pub slice_ns: u64,
     /// Period of `deadline`.
@@ -25,7 +25,7 @@ pub struct Attributes {
 /// `struct sched_attr` up to the deadline fields (SCHED_ATTR_SIZE_VER0).
 #[repr(C)]
 #[derive(Default)]
-struct Kernel {
+struct SchedAttr {
     size: u32,
     policy: u32,
     flags: u64,
@@ -36,7 +36,7 @@ struct Kernel {
     period_ns: u64,
 }
 
-const SIZE: usize = std::mem::size_of::<Kernel>();
+const SIZE: usize = std::mem::size_of::<SchedAttr>();
 
 impl Attributes {
     /// The priority that the policy has.
@@ -48,8 +48,8 @@ impl Attributes {
         }
     }
 
-    /// What is set in the parent before the fork and inherited by all workers. The kernel lets no
-    /// DEADLINE task fork: each worker enters by itself.
+    /// Policy and priority for the parent before the fork, inherited by all tasks. The kernel lets
+    /// no DEADLINE task fork: each task enters by itself.
     pub(super) fn enter(&self) -> Result<(), Refusal> {
         if self.policy == Policy::Deadline {
             return Ok(());
@@ -58,26 +58,27 @@ impl Attributes {
             .map_err(|e| Refusal::new("policy", e))
     }
 
-    /// What each worker sets for itself. Makes one system call at most: safe after fork.
-    pub(super) fn enter_worker(&self) -> Result<(), i32> {
+    /// What a task that has its policy may be refused.
+    pub(super) fn step(&self) -> &'static str {
         match self.policy {
-            Policy::Deadline => self.apply(0),
-            Policy::Other | Policy::Batch if self.slice_ns > 0 => self.apply(0),
-            _ => Ok(()),
+            Policy::Deadline => "deadline",
+            _ if self.slice_ns > 0 => "slice",
+            _ => "policy",
         }
     }
 
-    /// Gives them to `pid` (0: the calling thread); errno when refused. One system call.
+    /// Gives them to `pid` (0: the calling thread); errno when refused. Two system calls.
     pub fn apply(&self, pid: i32) -> Result<(), i32> {
-        let attributes = Kernel {
+        let own_nice = || attributes_of(pid).map_or(0, |(_, nice, ..)| nice);
+        let attributes = SchedAttr {
             size: SIZE as u32,
             policy: self.policy.number() as u32,
-            nice: self.nice,
+            nice: self.nice.unwrap_or_else(own_nice),
             priority: self.static_priority(),
             runtime_ns: self.slice_ns,
             deadline_ns: self.period_ns,
             period_ns: self.period_ns,
-            ..Kernel::default()
+            ..SchedAttr::default()
         };
         // SAFETY: the struct is valid, and its size field is its size.
         match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &attributes, 0) } {
@@ -90,7 +91,7 @@ impl Attributes {
 /// The kernel's values for `pid`: policy number, nice value, priority and slice in ns; nothing
 /// when it is gone.
 pub fn attributes_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
-    let mut values = Kernel::default();
+    let mut values = SchedAttr::default();
     // SAFETY: the kernel writes at most SIZE bytes into the struct.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &mut values, SIZE, 0u32) };
     (result == 0).then_some((
@@ -110,7 +111,7 @@ mod tests {
         std::thread::spawn(|| {
             let batch = Attributes {
                 policy: Policy::Batch,
-                nice: 5,
+                nice: Some(5),
                 slice_ns: 7_000_000,
                 ..Attributes::default()
             };

@@ -15,15 +15,17 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
 use super::attributes::Attributes;
-use super::scheduling::{self, allowed_cpus, pin, Policy, Refusal};
-use crate::child::{detach, futex_wait, futex_wake, kill, own_memory, reap, Mapping, Zeroed};
+use super::scheduling::{self, allowed_cpus, pin, Policy};
+use crate::child::{
+    detach, futex_wait, futex_wake, kill, own_memory, reap, Mapping, Refusal, Zeroed,
+};
 use crate::clock;
 
 /// Touches between two yields in the arm with few switches.
 const FEW: u32 = 8;
 const LINE: usize = 64;
 
-/// What shall be measured.
+/// The switches to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostJob {
@@ -52,7 +54,7 @@ pub struct Costs {
 
 /// Words that both processes share.
 #[repr(C, align(64))]
-struct Board {
+struct Turn {
     turn: AtomicU32,
     ready: AtomicU32,
     first_ns: AtomicU64,
@@ -60,10 +62,10 @@ struct Board {
 }
 
 // SAFETY: atomics only, aligned to 64 bytes.
-unsafe impl Zeroed for Board {}
+unsafe impl Zeroed for Turn {}
 
 /// The memory of both; there are no parts.
-type SharedBoard = Mapping<Board, ()>;
+type Turns = Mapping<Turn, ()>;
 
 /// Measures all costs; takes about `batches · switches · (2 + 2 · working sets)` switches.
 ///
@@ -124,7 +126,7 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
         match unsafe { libc::fork() } {
             -1 => result = Err(Refusal::last("fork")),
             0 => {
-                detach(parent, false); // pipes stay open
+                detach(parent);
                 let played = play(number);
                 // SAFETY: ends the process without running anything else.
                 unsafe { libc::_exit(i32::from(!played)) }
@@ -173,7 +175,7 @@ fn wait_for_either(pids: &[i32]) -> (i32, i32) {
 
 /// ns per switch of a token passed back and forth.
 fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
-    let board = SharedBoard::new(0, false)?;
+    let board = Turns::new(0, false)?;
     let there = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
     let back = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
     let rounds = (job.switches / 2).max(1);
@@ -244,7 +246,7 @@ fn switch_ns(many: f64, few: f64) -> f64 {
 
 /// Time per touch when both processes yield after every `touches` of them.
 fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusal> {
-    let board = SharedBoard::new(0, false)?;
+    let board = Turns::new(0, false)?;
     let turns = job.switches.max(2) / 2;
     pair(job, job.priority > 0, |number| {
         let Some(memory) = own_memory(bytes) else {
@@ -271,7 +273,7 @@ fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusa
     Ok(elapsed(board.header()) / (2.0 * f64::from(turns) * f64::from(touches)))
 }
 
-fn elapsed(board: &Board) -> f64 {
+fn elapsed(board: &Turn) -> f64 {
     board
         .last_ns
         .load(Acquire)

@@ -1,462 +1,346 @@
-//! A crew of worker processes: forked, held, started together, watched, reaped.
+//! A crew: all tasks forked, settled, started together, watched, ended, added up.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use super::account::{is_asleep, Account};
-use super::attributes::Attributes;
-use super::kernel::Kernel;
-use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal};
-use super::shared::{Shared, GO, PREPARE};
-use super::worker::{self, open_gate, Orders};
-use crate::child::{errno, kill, DONE, FAILED, READY};
+use super::attributes::{attributes_of, Attributes};
+use super::board::{Board, Counts, Desk, ReportBoard, Reports, Ring};
+use super::job::{CrewJob, CrewResult, GroupResult, Role, TaskResult};
+use super::roles::spin::spin_ns_per_1000;
+use super::roles::wakeup::{record_unfinished, Schedule};
+use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin};
+use super::task::{refusal_of, Setting};
+use crate::child::{futex_wake, has_ended, kill, reap, Refusal, DONE, FAILED, READY};
 use crate::clock;
 
-/// What a crew shall do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// How many worker processes.
-    pub processes: u32,
-    /// Wall time after the common start; nothing means until [`WorkerGroup::stop`].
-    #[serde(default)]
-    pub duration_ns: Option<u64>,
-    /// The calculation.
-    #[serde(default)]
-    pub kernel: Kernel,
-    /// How the workers are scheduled.
-    #[serde(default)]
-    pub scheduling: Attributes,
-    /// CPUs that the workers are pinned to; empty: not pinned.
-    #[serde(default)]
-    pub cpus: Vec<usize>,
-    /// Length of a reported epoch.
-    pub epoch_ns: u64,
-    /// Epochs on a fixed grid with missed ones counted, or each from the end of the last.
-    #[serde(default)]
-    pub epoch_grid: bool,
-    /// Whether the workers report every preemption ([`WorkerGroup::take_preemptions`]).
-    #[serde(default)]
-    pub slices: bool,
-}
+/// Time that tasks have to settle before the gate.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// Time that tasks have to end after they were stopped.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// Time after the window in which requests that were planned in it are served, beside the load.
+const SERVED_LATE_NS: u64 = 1_000_000_000;
+/// Seldom: the parent must not be an additional load.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A completed epoch of one worker.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Epoch {
-    /// Number of the worker, from 0.
-    pub process: usize,
-    /// Time since the common start.
-    pub at_ns: u64,
-    /// Calculations since the common start.
-    pub count: u64,
-    /// Epochs that ended since the last report: more than one when the worker was off the CPU.
-    pub epochs: u64,
-}
-
-/// A preemption of one worker: one slice ends with it, and the next begins.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Preemption {
-    /// Number of the worker, from 0.
-    pub process: usize,
-    /// Monotonic time of the last calculation's end before it.
-    pub at_ns: u64,
-    /// Calculations since the common start, with the one that it fell into.
-    pub count: u64,
-    /// CPU time of the worker at the end of that calculation.
-    pub cpu_ns: u64,
-    /// Calculations so far that no switch and no tick came near.
-    pub plain_count: u64,
-    /// CPU time that those took.
-    pub plain_cpu_ns: u64,
-}
-
-/// The account of one worker.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Totals {
-    /// Process id.
-    pub pid: i32,
-    /// Calculations.
-    pub count: u64,
-    /// Wall time from the common start to the last calculation.
-    pub elapsed_ns: u64,
-    /// CPU time of the calculations, without the exit; 0 when killed.
-    pub calculation_cpu_ns: u64,
-    /// CPU time from the start to the exit (the kernel's own account).
-    pub cpu_ns: u64,
-    /// Voluntary switches from the start to the exit, the exit included.
-    pub voluntary_switches: u64,
-    /// Preemptions from the start to the exit.
-    pub involuntary_switches: u64,
-    /// Checksum of the result.
-    pub checksum: u32,
-    /// Whether it ended by itself.
-    pub completed: bool,
-}
-
-struct Member {
+struct Task {
     pid: i32,
+    group: usize,
+    attributes: (u32, i32, u32, u64),
+    /// At the gate.
     before: Account,
-    after: Option<Account>,
-    reaped: bool,
-    epochs_read: u64,
-    slices_read: u64,
+    /// In all, once it was reaped.
+    used: Option<Account>,
 }
 
-/// Running workers. Dropping it kills and reaps them.
-pub struct WorkerGroup {
-    job: Job,
-    shared: Shared,
-    members: Vec<Member>,
-    lost_events: u64,
+/// Forked tasks. Dropping it kills and reaps them.
+pub struct Crew {
+    job: CrewJob,
+    board: Board,
+    reports: ReportBoard,
+    /// In the order of their desks.
+    tasks: Vec<Task>,
     cpus_before: Vec<usize>,
 }
 
-impl WorkerGroup {
-    /// Forks the workers under the job's policy and affinity; they wait at the first gate.
+impl Crew {
+    /// Forks all tasks under their settings; returns when all sleep at the gate.
     ///
-    /// The calling thread takes policy and affinity on for the moment of the forks, so that all
-    /// workers inherit them, then returns to its own policy and to the CPUs that the workers do
-    /// not use, where there are any. It must live as long as the crew: the workers die with it.
-    pub fn launch(job: Job) -> Result<Self, Refusal> {
-        let shared = Shared::new(job.processes as usize, false)?;
-        let mut crew = WorkerGroup {
-            job,
-            shared,
-            members: Vec::new(),
-            lost_events: 0,
+    /// The calling thread takes the policy of each group on for the moment of its forks, so that
+    /// the tasks inherit it, then returns to its own and to the CPUs that the tasks do not use,
+    /// where there are any. It must live as long as the crew: the tasks die with it.
+    pub fn launch(job: CrewJob) -> Result<Self, Refusal> {
+        let count = job.groups.iter().map(|group| group.processes()).sum();
+        let reporting = job.groups.iter().any(|group| group.role.is_calculation());
+        spin_ns_per_1000(); // before any task is a load
+        let mut crew = Crew {
+            board: Board::new(count, true)?,
+            reports: ReportBoard::new(if reporting { count } else { 1 }, false)?,
+            tasks: Vec::with_capacity(count),
             cpus_before: allowed_cpus(),
+            job,
         };
-        crew.fork_all()?;
+        for group in 0..crew.job.groups.len() {
+            let (policy, priority) = scheduling::current();
+            let forked = crew.fork_group(group);
+            let back = scheduling::set_current(policy, priority);
+            forked?;
+            back.map_err(|errno| Refusal::new("policy", errno))?;
+        }
+        let (used, before) = (&crew.job.cpus, &crew.cpus_before);
+        let free: Vec<usize> = before
+            .iter()
+            .filter(|c| !used.contains(c))
+            .copied()
+            .collect();
+        if !free.is_empty() {
+            pin(None, &free)?;
+        }
+        crew.await_ready()?;
         Ok(crew)
     }
 
-    fn fork_all(&mut self) -> Result<(), Refusal> {
-        let (policy, priority) = scheduling::current();
-        if !self.job.cpus.is_empty() {
-            pin(None, &self.job.cpus)?;
-        }
-        let forked = self
-            .job
-            .scheduling
-            .enter()
-            .and_then(|()| (0..self.job.processes as usize).try_for_each(|i| self.fork_one(i)));
-        let back = scheduling::set_current(policy, priority);
-        let used = &self.job.cpus;
-        let free: Vec<usize> = self
-            .cpus_before
-            .iter()
-            .copied()
-            .filter(|c| !used.contains(c))
-            .collect();
-        pin(
-            None,
-            if free.is_empty() {
-                &self.cpus_before
-            } else {
-                &free
-            },
-        )?;
-        forked?;
-        back.map_err(|errno| Refusal::new("policy", errno))
-    }
-
-    fn fork_one(&mut self, number: usize) -> Result<(), Refusal> {
-        let orders = Orders {
-            kernel: self.job.kernel,
-            scheduling: self.job.scheduling,
-            duration_ns: self.job.duration_ns.unwrap_or(0),
-            epoch_ns: self.job.epoch_ns.max(1),
-            epoch_grid: self.job.epoch_grid,
-            tick_ns: if self.job.slices { tick_ns() } else { 0 },
-            parent: rustix::process::getpid().as_raw_nonzero().get(),
-        };
-        // SAFETY: the child runs `worker::run` only, which is async-signal-safe and never returns.
-        match unsafe { libc::fork() } {
-            -1 => Err(Refusal::last("fork")),
-            0 => worker::run(&orders, self.shared.header(), &self.shared.parts()[number]),
-            pid => {
-                self.members.push(Member {
+    fn fork_group(&mut self, index: usize) -> Result<(), Refusal> {
+        let (job, first) = (&self.job, self.tasks.len());
+        let setting = Setting::of(job, index, first, &self.board, &self.reports)?;
+        job.groups[index].scheduling.enter()?;
+        for number in 0..job.groups[index].processes() {
+            // SAFETY: the child runs only what the module's description allows and never returns.
+            match unsafe { libc::fork() } {
+                -1 => return Err(Refusal::last("fork")),
+                0 => setting.live(number),
+                pid => self.tasks.push(Task {
                     pid,
+                    group: index,
+                    attributes: Default::default(),
                     before: Account::default(),
-                    after: None,
-                    reaped: false,
-                    epochs_read: 0,
-                    slices_read: 0,
-                });
-                Ok(())
+                    used: None,
+                }),
             }
-        }
-    }
-
-    /// Process ids in the order of the workers' numbers.
-    pub fn pids(&self) -> Vec<i32> {
-        self.members.iter().map(|m| m.pid).collect()
-    }
-
-    /// Lets the workers take their own settings; returns when all sleep, ready to start.
-    pub fn prepare(&mut self, patience: Duration) -> Result<(), Refusal> {
-        open_gate(self.shared.header(), PREPARE);
-        let deadline = Instant::now() + patience;
-        for (member, slot) in self.members.iter_mut().zip(self.shared.parts()) {
-            loop {
-                let state = slot.state.load(Acquire);
-                if state == FAILED {
-                    let step = match self.job.scheduling.policy {
-                        scheduling::Policy::Deadline => "deadline",
-                        _ => "slice",
-                    };
-                    return Err(Refusal::new(step, slot.errno.load(Relaxed)));
-                }
-                if state == READY && is_asleep(member.pid) {
-                    break;
-                }
-                if Instant::now() > deadline {
-                    return Err(Refusal::new("worker", libc::ETIMEDOUT));
-                }
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            member.before = Account::of(member.pid);
         }
         Ok(())
     }
 
-    /// The quantum that the kernel uses for the workers.
+    fn await_ready(&mut self) -> Result<(), Refusal> {
+        let deadline = Instant::now() + READY_WITHIN;
+        for (task, desk) in self.tasks.iter_mut().zip(self.board.parts()) {
+            loop {
+                let gone = has_ended(task.pid);
+                match desk.state.load(Acquire) {
+                    FAILED => return Err(refusal_of(desk, &self.job.groups[task.group])),
+                    READY if is_asleep(task.pid) => break,
+                    _ if gone || Instant::now() > deadline => {
+                        return Err(Refusal::new("worker", libc::ETIMEDOUT))
+                    }
+                    _ => std::thread::sleep(Duration::from_micros(200)),
+                }
+            }
+            task.before = Account::of(task.pid);
+            task.attributes = attributes_of(task.pid).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Rows (number of the group, process id) of all tasks.
+    pub fn pids(&self) -> Vec<(usize, i32)> {
+        self.tasks
+            .iter()
+            .map(|task| (task.group, task.pid))
+            .collect()
+    }
+
+    /// The quantum that the kernel uses for the first task.
     pub fn effective_slice_ns(&self) -> Option<u64> {
-        let first = self.members.first()?;
-        effective_slice_ns(self.job.scheduling.policy, first.pid)
+        let first = self.tasks.first()?;
+        effective_slice_ns(self.job.groups[first.group].scheduling.policy, first.pid)
     }
 
-    /// Opens the barrier: the time of all workers runs from now.
-    pub fn start(&mut self) {
-        let header = self.shared.header();
-        header.start_ns.store(clock::now(), Relaxed);
-        open_gate(header, GO);
+    /// Opens the gate: the time of all tasks runs from now.
+    pub fn start(&self) {
+        let (header, start) = (self.board.header(), clock::now());
+        let from = start + self.job.ramp_ns;
+        let end = self.job.window_ns.map_or(u64::MAX, |window| from + window);
+        header.start_ns.store(start, Relaxed);
+        header.count_from_ns.store(from, Relaxed);
+        header
+            .close_ns
+            .store(end.saturating_add(SERVED_LATE_NS), Relaxed);
+        header.end_ns.store(end, Release);
+        header.gate.store(1, Release);
+        futex_wake(&header.gate, i32::MAX);
     }
 
-    /// Asks all workers to end after the calculation that they are in.
-    pub fn stop(&self) {
-        self.shared.header().stop.store(1, Relaxed);
-    }
-
-    /// Kills the workers that have not ended.
-    pub fn kill(&self) {
-        let left = self.members.iter().filter(|m| !m.reaped);
-        left.for_each(|member| kill(member.pid));
-    }
-
-    /// Gives all workers another EEVDF slice.
+    /// Gives all tasks another EEVDF slice.
     pub fn set_slice(&self, slice_ns: u64) -> Result<(), Refusal> {
-        let scheduling = Attributes {
-            slice_ns,
-            ..self.job.scheduling
-        };
-        let mut pids = self.pids().into_iter();
-        pids.try_for_each(|pid| scheduling.apply(pid))
-            .map_err(|errno| Refusal::new("slice", errno))
+        self.tasks.iter().try_for_each(|task| {
+            let scheduling = Attributes {
+                slice_ns,
+                ..self.job.groups[task.group].scheduling
+            };
+            let given = scheduling.apply(task.pid);
+            given.map_err(|errno| Refusal::new(scheduling.step(), errno))
+        })
     }
 
-    /// Waits until all workers have ended, at most `timeout`; reaps; whether all have ended.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
+    /// Waits at most `timeout`; whether every finite task has ended, or the window is over and its
+    /// requests are served (or a second has passed since).
+    pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
-            self.members.iter_mut().for_each(Member::try_reap);
-            if self.members.iter().all(|m| m.reaped) {
-                return true;
-            }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
+            let over = self.is_over();
+            if over || left.is_zero() {
+                return over;
             }
-            std::thread::sleep(left.min(Duration::from_millis(5)));
+            std::thread::sleep(left.min(LOOK_EVERY));
         }
     }
 
-    /// Epochs since the last call, in order of time.
-    pub fn take_epochs(&mut self) -> Vec<Epoch> {
-        let mut epochs = Vec::new();
-        for (process, member) in self.members.iter_mut().enumerate() {
-            let ring = &self.shared.parts()[process].epochs;
-            let (events, lost) = ring.take(&mut member.epochs_read);
-            self.lost_events += lost;
-            epochs.extend(events.into_iter().map(|[at_ns, count, epochs]| Epoch {
-                process,
-                at_ns,
-                count,
-                epochs,
-            }));
+    fn is_over(&self) -> bool {
+        let (header, now) = (self.board.header(), clock::now());
+        let roles = || self.job.groups.iter().map(|group| &group.role).enumerate();
+        let mut finite = roles().filter(|(_, role)| role.is_finite()).peekable();
+        if finite.peek().is_some() && finite.all(|(group, _)| self.is_done(group)) {
+            return true;
         }
-        epochs.sort_by_key(|e| (e.at_ns, e.process));
+        // A calculation ends when it gets a CPU after the end, however late.
+        let mut counting = roles().filter(|(_, role)| role.is_calculation());
+        let mut waking = roles().filter(|(_, role)| matches!(role, Role::Wakeup { .. }));
+        now >= header.end_ns.load(Acquire)
+            && counting.all(|(group, _)| self.is_done(group))
+            && (now >= header.close_ns.load(Acquire)
+                || waking.all(|(group, _)| self.is_done(group)))
+    }
+
+    fn of_group(&self, group: usize) -> impl Iterator<Item = (&Task, &Desk)> + Clone {
+        let all = self.tasks.iter().zip(self.board.parts());
+        all.filter(move |(task, _)| task.group == group)
+    }
+
+    /// Whether all tasks of a group have ended, even those that something else killed.
+    fn is_done(&self, group: usize) -> bool {
+        self.of_group(group)
+            .all(|(task, desk)| desk.state.load(Acquire) >= FAILED || has_ended(task.pid))
+    }
+
+    /// Epochs of calculations since the last call as (number of the task, event), in order of time;
+    /// see `Reports`.
+    pub fn take_epochs(&self) -> Vec<(usize, [u64; 3])> {
+        let mut epochs = self.take(|reports| &reports.epochs);
+        epochs.sort_by_key(|(task, event)| (event[0], *task));
         epochs
     }
 
-    /// Preemptions reported since the last call, in order for each worker.
-    pub fn take_preemptions(&mut self) -> Vec<Preemption> {
-        let mut preemptions = Vec::new();
-        for (process, member) in self.members.iter_mut().enumerate() {
-            let ring = &self.shared.parts()[process].slices;
-            let (events, lost) = ring.take(&mut member.slices_read);
-            self.lost_events += lost;
-            preemptions.extend(events.into_iter().map(
-                |[at_ns, count, cpu_ns, plain_count, plain_cpu_ns]| Preemption {
-                    process,
-                    at_ns,
-                    count,
-                    cpu_ns,
-                    plain_count,
-                    plain_cpu_ns,
-                },
-            ));
-        }
-        preemptions
+    /// Preemptions reported since the last call, in order for each task; see `Reports`.
+    pub fn take_preemptions(&self) -> Vec<(usize, [u64; 5])> {
+        self.take(|reports| &reports.preemptions)
+    }
+
+    fn take<const WORDS: usize>(
+        &self,
+        ring: impl Fn(&Reports) -> &Ring<WORDS>,
+    ) -> Vec<(usize, [u64; WORDS])> {
+        let all = self.reports.parts().iter().enumerate();
+        all.flat_map(|(task, reports)| ring(reports).take().into_iter().map(move |e| (task, e)))
+            .collect()
     }
 
     /// Epochs and preemptions that were overwritten before they were taken.
     pub fn lost_events(&self) -> u64 {
-        self.lost_events
+        let all = self.reports.parts().iter();
+        all.map(|reports| reports.epochs.lost() + reports.preemptions.lost())
+            .sum()
     }
 
-    /// The account of every worker, complete once [`WorkerGroup::wait`] returns true.
-    pub fn totals(&self) -> Vec<Totals> {
-        let slots = self.shared.parts();
-        self.members
-            .iter()
-            .zip(slots)
-            .map(|(member, slot)| {
-                let after = member.after.unwrap_or_else(|| Account::of(member.pid));
-                let before = member.before;
-                Totals {
-                    pid: member.pid,
-                    count: slot.count.load(Relaxed),
-                    elapsed_ns: slot.elapsed_ns.load(Relaxed),
-                    calculation_cpu_ns: slot.cpu_ns.load(Relaxed),
-                    cpu_ns: after.cpu_ns.saturating_sub(before.cpu_ns),
-                    voluntary_switches: after.voluntary.saturating_sub(before.voluntary),
-                    involuntary_switches: after.involuntary.saturating_sub(before.involuntary),
-                    checksum: slot.checksum.load(Relaxed),
-                    completed: slot.state.load(Acquire) == DONE,
-                }
-            })
-            .collect()
-    }
-}
-
-impl Drop for WorkerGroup {
-    fn drop(&mut self) {
+    /// Ends all tasks and gives what they did. A task that gets no CPU for 2 s is killed.
+    pub fn finish(&mut self) -> CrewResult {
+        let (header, ended) = (self.board.header(), clock::now());
+        header.stop.store(1, Release);
+        self.board.parts().iter().for_each(|desk| {
+            futex_wake(&desk.posted, 1);
+        });
+        let deadline = Instant::now() + END_WITHIN;
+        let ends = |task: &Task| task.used.is_some() || has_ended(task.pid);
+        while !self.tasks.iter().all(ends) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.kill();
-        self.wait(Duration::from_secs(5));
-        let _ = pin(None, &self.cpus_before);
+        let header = self.board.header();
+        let from = header.count_from_ns.load(Relaxed);
+        CrewResult {
+            window_ns: ended.min(header.end_ns.load(Relaxed)).saturating_sub(from),
+            groups: (0..self.job.groups.len())
+                .map(|group| self.result_of(group, ended))
+                .collect(),
+        }
     }
-}
 
-/// Period of the tick: the coarse clock moves once in it.
-fn tick_ns() -> u64 {
-    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
-    resolution.tv_nsec as u64
-}
-
-impl Member {
-    /// Reaps the process if it has ended, reading the kernel's account first.
-    fn try_reap(&mut self) {
-        if self.reaped || !has_ended(self.pid, libc::WNOWAIT) {
+    /// Kills the tasks that have not ended, and reaps all.
+    pub fn kill(&mut self) {
+        let mut left: Vec<&mut Task> = (self.tasks.iter_mut())
+            .filter(|task| task.used.is_none())
+            .collect();
+        if left.is_empty() {
             return;
         }
+        left.iter().for_each(|task| kill(task.pid));
         // A zombie shows its state a moment before its last switch is counted.
         std::thread::sleep(Duration::from_millis(1));
-        self.after = Some(Account::of(self.pid));
-        self.reaped = has_ended(self.pid, 0);
-    }
-}
-
-/// Whether the child is a zombie; with flags 0 it is gone afterwards.
-fn has_ended(pid: i32, flags: i32) -> bool {
-    // SAFETY: siginfo_t is plain data that the kernel fills.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let options = libc::WEXITED | libc::WNOHANG | flags;
-        match libc::waitid(libc::P_PID, pid as u32, &mut info, options) {
-            0 => info.si_pid() == pid,
-            _ => errno() == libc::ECHILD,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(processes: u32) -> Job {
-        Job {
-            processes,
-            duration_ns: Some(250_000_000),
-            kernel: Kernel::Matmul,
-            scheduling: Attributes::default(),
-            cpus: vec![allowed_cpus()[0]],
-            epoch_ns: 100_000_000,
-            epoch_grid: true,
-            slices: true,
+        for task in &mut left {
+            let used = reap(task.pid, 0).map(|(_, usage)| Account::in_all(&usage));
+            task.used = Some(used.unwrap_or_default());
         }
     }
 
-    #[test]
-    fn two_workers_share_a_cpu_and_are_accounted() {
-        // Long enough for both to be seen to share; on a busy machine a worker may get little of
-        // it, so that what is asserted relates the accounts to each other, not to the clock.
-        let mut crew = WorkerGroup::launch(Job {
-            duration_ns: Some(600_000_000),
-            ..job(2)
-        })
-        .unwrap();
-        crew.prepare(Duration::from_secs(20)).unwrap();
-        crew.start();
-        assert!(crew.wait(Duration::from_secs(60)));
-        let (epochs, preemptions) = (crew.take_epochs(), crew.take_preemptions());
-        let totals = crew.totals();
-        assert_eq!(totals[0].checksum, totals[1].checksum);
-        let mut cpu_ns = 0;
-        for (process, worker) in totals.iter().enumerate() {
-            assert!(worker.completed && worker.count > 0, "{totals:?}");
-            assert!(worker.elapsed_ns >= 600_000_000, "{totals:?}");
-            // The exit and the last switch come after the last calculation.
-            assert!(worker.calculation_cpu_ns <= worker.cpu_ns, "{totals:?}");
-            assert!(worker.voluntary_switches >= 1, "{totals:?}");
-            let own = epochs.iter().filter(|e| e.process == process);
-            let grid = own.clone().map(|e| e.epochs).sum::<u64>() * 100_000_000;
-            assert!(
-                grid + 100_000_000 > worker.elapsed_ns,
-                "{epochs:?} {totals:?}"
-            );
-            assert!(
-                own.max_by_key(|e| e.at_ns)
-                    .is_some_and(|e| e.count <= worker.count),
-                "{epochs:?}"
-            );
-            let own = preemptions.iter().filter(|p| p.process == process);
-            assert!(own.clone().count() as u64 <= worker.involuntary_switches);
-            assert!(own
+    fn result_of(&self, index: usize, ended: u64) -> GroupResult {
+        let (group, header) = (&self.job.groups[index], self.board.header());
+        let (start, from, end) = (
+            header.start_ns.load(Relaxed),
+            header.count_from_ns.load(Relaxed),
+            header.end_ns.load(Relaxed),
+        );
+        let (of_group, times) = (self.of_group(index), (from, end.min(ended), ended));
+        let mut unfinished = 0;
+        for (number, (_, desk)) in of_group.clone().enumerate() {
+            match group.role {
+                Role::Wakeup { rate, .. } if number >= group.tasks as usize => {
+                    let mut schedule = Schedule::of(self.job.seed, index, number, rate, start);
+                    unfinished += record_unfinished(desk, || schedule.next(), times);
+                }
+                Role::Periodic { period_ns, .. } => {
+                    let mut planned = start + group.shift_ns(period_ns, number);
+                    let next = || {
+                        planned += period_ns;
+                        planned
+                    };
+                    unfinished += record_unfinished(desk, next, times);
+                }
+                _ => {}
+            }
+        }
+        let tasks: Vec<TaskResult> = of_group
+            .clone()
+            .map(|(task, desk)| task.result(desk, start))
+            .collect();
+        let all_done = group.role.is_finite() && tasks.iter().all(|task| task.completed);
+        let last = tasks.iter().map(|task| task.elapsed_ns).max();
+        GroupResult {
+            name: group.name.clone(),
+            units: tasks.iter().map(|task| task.count).sum(),
+            unfinished,
+            response: Counts::rows(of_group.clone().map(|(_, desk)| &desk.response)),
+            wakeup: Counts::rows(of_group.clone().map(|(_, desk)| &desk.wakeup)),
+            elapsed_ns: last.filter(|_| all_done),
+            cpu_ns: of_group
                 .clone()
-                .is_sorted_by_key(|p| (p.at_ns, p.count, p.cpu_ns)));
-            cpu_ns += worker.cpu_ns;
+                .filter_map(|(task, _)| Some(task.used?.cpu_ns))
+                .sum(),
+            attributes: of_group.map(|(task, _)| task.attributes).collect(),
+            tasks,
         }
-        // One CPU for both: together they cannot have had more of it than there was, to a tick.
-        let longest_ns = totals.iter().map(|w| w.elapsed_ns).max().unwrap();
-        assert!(cpu_ns < longest_ns + 50_000_000, "{totals:?}");
     }
+}
 
-    #[test]
-    fn a_dropped_crew_leaves_no_process() {
-        let mut crew = WorkerGroup::launch(Job {
-            duration_ns: None,
-            ..job(2)
-        })
-        .unwrap();
-        let pids = crew.pids();
-        crew.prepare(Duration::from_secs(5)).unwrap();
-        crew.start();
-        drop(crew);
-        for pid in pids {
-            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+impl Task {
+    fn result(&self, desk: &Desk, start: u64) -> TaskResult {
+        let used = self.used.unwrap_or_default().since(self.before);
+        TaskResult {
+            pid: self.pid,
+            count: desk.units.load(Relaxed),
+            elapsed_ns: desk.done_ns.load(Relaxed).saturating_sub(start),
+            calculation_cpu_ns: desk.cpu_ns.load(Relaxed),
+            cpu_ns: used.cpu_ns,
+            voluntary_switches: used.voluntary,
+            involuntary_switches: used.involuntary,
+            checksum: desk.checksum.load(Relaxed),
+            completed: desk.state.load(Acquire) == DONE,
         }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = pin(None, &self.cpus_before);
     }
 }

@@ -1,27 +1,32 @@
-//! Worker processes that repeat one fixed calculation and count it.
+//! Crews of forked tasks that the CPU scheduler treats: calculations that are counted, hogs,
+//! periodic tasks, wake-ups, messages, short processes; and what a switch between two costs.
 //!
-//! The life of a [`WorkerGroup`]: [`WorkerGroup::launch`] forks the workers, held at a first gate
-//! (so that their pids can be put into a cgroup). [`WorkerGroup::prepare`] lets them take their
-//! own settings and waits until all sleep at the second gate. [`WorkerGroup::start`] opens it for
-//! all at once. [`WorkerGroup::poll`] collects what they write into shared memory. Dropping the
-//! group kills and reaps the remaining workers.
+//! The life of a [`Crew`]: [`Crew::launch`] forks the tasks of all groups under their policies and
+//! returns when all sleep at the gate. [`Crew::start`] opens it for all at once. [`Crew::wait`]
+//! watches; what calculations report meanwhile is taken from shared memory. [`Crew::finish`] stops
+//! and reaps them and adds up. Dropping a crew kills and reaps what is left.
 //!
-//! A worker is a forked child that never returns to the caller's code: between `fork` and `_exit`
-//! it makes system calls and calculates, allocates nothing and takes no lock, which is what makes
-//! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`).
+//! A task is a forked child that never returns to the caller's code: from the gate to `_exit` it
+//! makes system calls and calculates, allocates nothing and takes no lock, which is what makes
+//! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`), and
+//! ends by itself at the end of the window, so that a crew whose tasks keep the parent from running
+//! is over nevertheless.
 
 pub(crate) mod account;
 mod attributes;
+mod board;
 mod cost;
 mod crew;
-mod kernel;
-pub mod mix;
+mod job;
+mod roles;
 mod scheduling;
-mod shared;
-mod worker;
+mod task;
 
 pub use attributes::{attributes_of, Attributes};
 pub use cost::{measure_costs, CostJob, Costs};
-pub use crew::{Epoch, Job, Preemption, Totals, WorkerGroup};
-pub use kernel::{calibrate, Calibration, Kernel};
-pub use scheduling::{allowed_cpus, effective_slice_ns, pin, Policy, Refusal};
+pub use crew::Crew;
+pub use job::{Counting, CrewJob, CrewResult, GroupResult, Role, TaskGroup, TaskResult};
+pub use roles::kernel::{calibrate, Calibration, Kernel};
+pub use scheduling::{allowed_cpus, effective_slice_ns, pin, Policy};
+
+pub use crate::child::Refusal;

@@ -1,13 +1,11 @@
 //! Scheduling attributes as the kernel takes and reports them (sched(7), kernel/sched/syscalls.c).
 
-use std::io;
-
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::attributes_of;
-use crate::child::errno;
+use crate::child::{errno, Refusal};
 
 /// A scheduling policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,37 +35,6 @@ impl Policy {
 
     pub(super) fn is_real_time(self) -> bool {
         matches!(self, Policy::Fifo | Policy::Rr)
-    }
-}
-
-/// What the kernel refused: the step, and its errno.
-#[derive(Debug, thiserror::Error)]
-#[error("{step}: {source}")]
-pub struct Refusal {
-    /// `policy`, `slice`, `deadline`, `affinity`, `fork`, `memory` or `worker`.
-    pub step: &'static str,
-    /// The operating system's error.
-    pub source: io::Error,
-}
-
-impl Refusal {
-    pub(crate) fn new(step: &'static str, errno: i32) -> Self {
-        Refusal {
-            step,
-            source: io::Error::from_raw_os_error(errno),
-        }
-    }
-
-    /// Its number.
-    pub(crate) fn errno(&self) -> i32 {
-        self.source.raw_os_error().unwrap_or(libc::EIO)
-    }
-
-    pub(crate) fn last(step: &'static str) -> Self {
-        Refusal {
-            step,
-            source: io::Error::last_os_error(),
-        }
     }
 }
 

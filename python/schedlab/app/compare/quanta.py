@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
 from schedlab.report.bursts import charts
@@ -60,9 +61,8 @@ def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float,
     effective: dict[float, float | None] = {}
     with Control(report=report) as control:
         for slice_ms in typed.slices:
-            settings = Settings(
-                1, 1, typed.policy, typed.priority, slice_ms, typed.cpus, kernel=typed.kernel
-            )
+            policy = CpuPolicy(typed.policy, typed.priority, slice_ms=slice_ms)
+            settings = Settings(1, 1, policy, typed.cpus, kernel=typed.kernel)
             with held_crew(settings, control) as (_, quantum):
                 effective[slice_ms] = quantum.effective_ms
     return effective

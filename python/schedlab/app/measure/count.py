@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings, parse_time_ns
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 Report = Callable[[str], None]
 POLL_S = 0.02
-STOP_PATIENCE_S = 2.0
 
 
 def count_typed(
@@ -31,7 +31,8 @@ def count_typed(
     from schedlab.cpu.epoch_lines import PRINTERS, JsonLines
 
     settings = settings_of(typed, report)
-    printer = JsonLines(write, settings) if as_json else PRINTERS[typed["compat"]](write)
+    lines = PRINTERS[typed["compat"]]
+    printer = JsonLines(write, typed["policy"]) if as_json else lines(write)
     calibrate(settings.kernel, report)
     with contextlib.ExitStack() as stack:
         control = None
@@ -52,9 +53,11 @@ def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
     if time.strip().replace(".", "", 1).isdigit():
         meaning = "milliseconds" if compat == "spec" else "seconds"
         report(f"TIME {time} is read as {meaning} (--compat {compat})")
-    same = ("processes", "policy", "priority", "slice_ms", "cpuset", "kernel")
+    policy = CpuPolicy(typed["policy"], typed["priority"], slice_ms=typed["slice_ms"])
+    same = ("processes", "cpuset", "kernel")
     return Settings(
         duration_ns=duration_ns,
+        policy=policy,
         cpus=typed["cpus"] or ((last_cpu(),) if typed["cpuset"] else ()),
         epoch_grid=compat == "sample",
         **{name: typed[name] for name in same},
@@ -74,22 +77,16 @@ def calibrate(kernel: str, report: Report) -> None:
 
 def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> bool:
     """Start, print as epochs end, print every final line; whether Ctrl-C ended it."""
-    from schedlab.cpu.crew import totals
+    from schedlab.cpu.crew import finished
 
     report(quantum.sentence())
     with _noticed_interrupts() as interrupts:
-        printer.created(crew.pids())
+        printer.created(len(crew.pids()))
         crew.start()
-        stopping = False
-        while not crew.wait(STOP_PATIENCE_S if stopping else POLL_S):
+        while not crew.wait(POLL_S) and not interrupts:
             printer.epochs(crew.take_epochs())
-            if stopping:
-                crew.kill()  # a worker that gets no CPU cannot stop by itself
-            elif interrupts:
-                stopping = True
-                crew.stop()
+        rows = finished(crew)
         printer.epochs(crew.take_epochs())
-        rows = totals(crew)
         printer.finished(rows, quantum)
     if lost := crew.lost_events():
         report(f"warning: {lost} epochs were not printed: this process was delayed")

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.settings import PRIORITY_DEFAULT
+from schedlab.cpu.policy import PRIORITY_DEFAULT, CpuPolicy
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate
 from schedlab.spec.intervals import half_width
@@ -26,7 +26,6 @@ def measure(cpu: int, batches: int, switches: int) -> tuple[Mapping[str, Any], b
     """The costs as `schedlab_load::cpu::Costs`, and whether yields had real-time priority."""
     from schedlab._core import measure_cpu_costs
     from schedlab.cpu.refusals import explain
-    from schedlab.cpu.settings import Settings
 
     job = {
         "cpu": cpu,
@@ -39,7 +38,7 @@ def measure(cpu: int, batches: int, switches: int) -> tuple[Mapping[str, Any], b
         return json.loads(measure_cpu_costs(json.dumps(job))), True
     except OSError as error:
         if error.filename != "policy":
-            raise explain(error, Settings(2, None, cpus=(cpu,))) from error
+            raise explain(error, CpuPolicy("fifo"), (cpu,), 2) from error
     return json.loads(measure_cpu_costs(json.dumps(job | {"priority": 0}))), False
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from schedlab.cli.types import Cpus
-from schedlab.cpu.settings import KERNELS, POLICIES, PRIORITY_DEFAULT
+from schedlab.cpu.policy import POLICIES, PRIORITY_DEFAULT
+from schedlab.cpu.settings import KERNELS
 
 
 @click.command()

@@ -9,7 +9,8 @@ import click
 from schedlab.cli.options import measured_options, resume_rest_option
 from schedlab.cli.sections import together
 from schedlab.cli.types import Cpus, Duration, SliceList
-from schedlab.cpu.settings import KERNELS, PRIORITY_DEFAULT
+from schedlab.cpu.policy import PRIORITY_DEFAULT
+from schedlab.cpu.settings import KERNELS
 
 if TYPE_CHECKING:
     from schedlab.result import Result

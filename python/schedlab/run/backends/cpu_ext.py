@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import SCHED_EXT
 from schedlab.errors import HostError
 from schedlab.host import owned
 from schedlab.host.devices import text_of
 from schedlab.run import launch
-from schedlab.run.backends.cpu_policy import CpuPolicy, refuse_ext
+from schedlab.run.backends.cpu_policy import refuse_ext
 from schedlab.spec import GateFinding
 
 START_S, STOP_S = 10.0, 5.0

@@ -16,19 +16,24 @@ stored as well.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.crew import Quantum, set_quantum
+from schedlab.cpu.crew import Quantum, held_crew, set_quantum
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
 from schedlab.errors import GateError
+from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec import GateFinding
+from schedlab.run.admitted import Admitted
+from schedlab.run.backends.cpu_calculations import settings_of
+from schedlab.spec import Candidate, Cell, Workload
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
@@ -47,7 +52,7 @@ Mark = Sequence[int]
 
 
 @dataclass
-class Slices:
+class WorkerSlices:
     """The preemptions of one worker since a flip."""
 
     marks: list[Mark] = field(default_factory=list)
@@ -70,80 +75,88 @@ class Slices:
         return bool(self.marks) and self.marks[-1][0] >= at_ns
 
 
+@contextlib.contextmanager
+def flips(admitted: Admitted, control: Control) -> Iterator[FlipSession]:
+    """One crew for all cells of an experiment."""
+    experiment = admitted.experiment
+    first = _settings_in(admitted, experiment.workloads[0], experiment.candidates[0])
+    with held_crew(replace(first, tell_slices=True), control) as (crew, _):
+        crew.start()
+        yield FlipSession(admitted, control, crew)
+
+
+def _settings_in(admitted: Admitted, workload: Workload, candidate: Candidate) -> Settings:
+    """The workers of a cell."""
+    kind = admitted.kind(workload, candidate)
+    assert isinstance(kind, Calculation)
+    return settings_of(kind, candidate)
+
+
 class FlipSession:
     """One crew; each cell is the slices granted while its quantum was in force."""
 
-    def __init__(
-        self,
-        control: Control | None,
-        crew: CpuCrew,
-        slices_ms: Sequence[float],
-        neutral: Settings,
-    ) -> None:
-        """`slices_ms`: all effective quanta; `neutral`: the settings with the shortest."""
+    def __init__(self, admitted: Admitted, control: Control, crew: CpuCrew) -> None:
+        experiment = admitted.experiment
+        quanta = {float(c.settings["effective_ms"]): c for c in experiment.candidates}
+        self.admitted = admitted
         self.control = control
         self.crew = crew
-        self.slices_ms = slices_ms
-        self.neutral = neutral
+        self.longest_ms = max(quanta)
+        self.neutral = _settings_in(admitted, experiment.workloads[0], quanta[min(quanta)])
         self.reference_speed: float | None = None
-        self.worker_slices = [Slices() for _ in range(neutral.processes)]
+        self.worker_slices = [WorkerSlices() for _ in range(self.neutral.processes)]
 
-    def measure(self, settings: Settings) -> Outcome:
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """Set the quantum, hold it for a round of the longest, take it back, add up its slices."""
+        settings = _settings_in(self.admitted, workload, candidate)
         for worker in self.worker_slices:
             del worker.marks[:-1]
-        began = self._flip(settings)
-        effective_ns = self.crew.effective_slice_ns()
-        slice_ns = float(effective_ns or settings.slice_ms or 0)
+        began = self._flip(settings.policy)
+        quantum = Quantum.of(self.crew, settings.policy)
+        slice_ms = quantum.effective_ms or quantum.requested_ms or 0.0
         # With equal priorities the first to come round again is the last to have been granted.
         self._wait(lambda: any(one.has_one_after(began) for one in self.worker_slices))
-        round_s = settings.processes * (max(self.slices_ms) - slice_ns / 1e6) / 1e3
+        round_s = settings.processes * (self.longest_ms - slice_ms) / 1e3
         self._sleep(max(2 * BEFORE_FLIP_NS / 1e9, round_s))
-        ended = self._flip(self.neutral, before=True)
+        ended = self._flip(self.neutral.policy, before=True)
         self._wait(lambda: all(one.has_one_after(ended) for one in self.worker_slices))
-        parts = [one.between(began, ended, slice_ns) for one in self.worker_slices]
+        parts = [one.between(began, ended, slice_ms * 1e6) for one in self.worker_slices]
         if any(0 in part for part in parts):
             raise GateError(
                 "no-slice",
                 "no slice of a worker was completely inside its cell",
                 "if this repeats: does another task of this priority use the CPU?",
             )
-        return self._outcome(settings, effective_ns, parts)
+        return self._outcome(quantum.facts(settings.policy), parts)
 
-    def _outcome(
-        self, settings: Settings, effective_ns: int | None, parts: Sequence[Sequence[int]]
-    ) -> Outcome:
+    def _outcome(self, quantum: Mapping[str, Any], parts: Sequence[Sequence[int]]) -> Outcome:
         # Each worker has its own speed (page placement): equal weights keep that out.
         rate = geometric_mean(count / cpu_ns * 1e9 for count, cpu_ns, _, _ in parts)
         speed = geometric_mean(count / cpu_ns * 1e9 for _, _, count, cpu_ns in parts)
         self.reference_speed = self.reference_speed or speed
-        quantum = Quantum(settings.slice_ms, None if effective_ns is None else effective_ns / 1e6)
-        properties: dict[str, Any] = {
-            "policy": settings.policy,
-            "requested_slice_ms": quantum.requested_ms,
-            "effective_slice_ms": quantum.effective_ms,
+        properties = {
+            **quantum,
             "workers": [
                 {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
                 for number, (calculations, cpu_ns, _, _) in enumerate(parts)
             ],
             "speed_per_cpu_s": speed,
         }
-        findings: tuple[GateFinding, ...] = self.control.check() if self.control else ()
         metrics = {
             "calculations_per_cpu_s": rate / speed * self.reference_speed,
             "calculations_per_cpu_s_raw": rate,
         }
-        return Outcome(metrics, properties, findings)
+        return Outcome(metrics, properties, self.control.check())
 
-    def _flip(self, settings: Settings, *, before: bool = False) -> int:
+    def _flip(self, policy: CpuPolicy, *, before: bool = False) -> int:
         """Set a quantum; monotonic time just after, or just before, in ns."""
         at_ns = time.monotonic_ns()
-        set_quantum(settings, self.control)
-        if settings.policy != "rr" and settings.slice_ms is not None:
+        set_quantum(policy, self.control)
+        if policy.policy != "rr" and policy.slice_ms is not None:
             try:
-                self.crew.set_slice(int(settings.slice_ms * 1e6))
+                self.crew.set_slice(int(policy.slice_ms * 1e6))
             except OSError as error:
-                raise explain(error, settings) from error
+                raise explain(error, policy) from error
         return at_ns if before else time.monotonic_ns()
 
     def _collect(self) -> None:

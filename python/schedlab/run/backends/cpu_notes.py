@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schedlab.cpu.settings import REAL_TIME
+from schedlab.cpu.policy import REAL_TIME, CpuPolicy
 from schedlab.host.devices import text_of
 from schedlab.host.settings import DEBUG, SYSCTL
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cpu_command import CpuCommand
-from schedlab.run.backends.cpu_policy import CpuPolicy
 
 PROC = SYSCTL / "kernel"
 AUTOGROUP_KNOB = PROC / "sched_autogroup_enabled"

@@ -9,29 +9,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import POLICIES, PRIORITY_DEFAULT, REAL_TIME, Settings
+from schedlab.cpu.crew import held
+from schedlab.cpu.policy import POLICIES, REAL_TIME, CpuPolicy
 from schedlab.design.plan import arms
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, Mixed, TaskGroup
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
 from schedlab.run.admitted import Admitted
+from schedlab.run.backends.cpu_calculations import measured, policy_in
 from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
 from schedlab.run.backends.cpu_ext import loaded
 from schedlab.run.backends.cpu_notes import host_facts, notes_of
-from schedlab.run.backends.cpu_policy import (
-    CpuPolicy,
-    policy_of,
-    refuse_locked,
-)
+from schedlab.run.backends.cpu_policy import refuse_locked
 from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
 from schedlab.run.confinement import Wall
 from schedlab.run.failures import Failures
@@ -40,7 +38,6 @@ from schedlab.run.phases import clean_up, run_phase, set_up
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
-    from schedlab._core import CpuMix
     from schedlab.host.control import Control
 
 BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
@@ -57,14 +54,16 @@ class PolicySession:
     """All cells of one opening."""
 
     def __init__(self, admitted: Admitted, control: Control, report: Callable[[str], None]) -> None:
-        from schedlab import _core
-
         self.admitted = admitted
         self.control = control
         self.report = report
-        self.policies = {arm.label: policy_of(arm) for arm in arms(admitted.experiment)}
+        self.policies = {
+            (workload, arm.label): policy_in(kind, arm)
+            for arm in arms(admitted.experiment)
+            for (workload, label), kind in admitted.kinds.items()
+            if label == arm.label
+        }
         self.settings = CpuSettings(control, self.policies.values())
-        self.spin_ns = _core.spin_ns_per_1000()
         self.wall = Wall()
         self.work = launch.WorkGroup(control, "command", self.wall)
         self.standing = launch.WorkGroup(control, "setup", self.wall)
@@ -76,6 +75,7 @@ class PolicySession:
         self.readers: dict[str, Reader] = {}
         self.timeouts: dict[str, float] = {}
         self._number = 0
+        self._told: set[str] = set()
 
     def open(self) -> None:
         """Set every candidate once on tasks that hardly run, and rehearse commands."""
@@ -88,7 +88,7 @@ class PolicySession:
             for candidate in arms(self.admitted.experiment):
                 kind = self.admitted.kind(workload, candidate)
                 if isinstance(kind, CpuMixKind):
-                    self._probe(kind, self.policies[candidate.label])
+                    self._probe(kind, self.policies[workload.label, candidate.label])
                 elif isinstance(kind, CpuCommand):
                     commands[workload.label] = kind
         for label, command in commands.items():
@@ -105,7 +105,8 @@ class PolicySession:
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of a workload under a candidate."""
-        kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
+        kind = self.admitted.kind(workload, candidate)
+        policy = self.policies[workload.label, candidate.label]
         knobs = self.settings.apply(policy)
         with loaded(self.schedulers, policy) as (effective_policy, scheduler):
             before = gates.snapshot(None, self.groups)
@@ -113,6 +114,8 @@ class PolicySession:
                 outcome = self._command(
                     workload, kind, effective_policy, cell.seed, candidate.label
                 )
+            elif isinstance(kind, Calculation):
+                outcome = measured(kind, candidate, self._tell)
             else:
                 assert isinstance(kind, CpuMixKind)
                 if cell.seconds and not kind.is_finite:
@@ -139,6 +142,12 @@ class PolicySession:
         }
         return replace(outcome, gates=findings, properties=facts)
 
+    def _tell(self, text: str) -> None:
+        """Once, however many runs say it."""
+        if text not in self._told:
+            self._told.add(text)
+            self.report(text)
+
     def _mix(self, kind: CpuMixKind, policy: CpuPolicy, seed: int) -> Outcome:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
         groups = {group["name"]: group for group in result["groups"]}
@@ -158,7 +167,8 @@ class PolicySession:
 
     def explain(self, workload: Workload, candidate: Candidate) -> tuple[list[Waiting], str]:
         """One more run of a built-in workload, traced: (waits for a CPU, why there are none)."""
-        kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
+        kind = self.admitted.kind(workload, candidate)
+        policy = self.policies[workload.label, candidate.label]
         if not isinstance(kind, CpuMixKind):
             return [], "--explain supports only built-in workloads"
         self.settings.apply(policy)
@@ -194,18 +204,20 @@ class PolicySession:
     ) -> dict[str, Any]:
         cpus = _cpus(kind)
         groups = [self._group(group, policy, len(cpus)) for group in kind.task_groups(len(cpus))]
-        return run_mix(
-            {
-                "groups": groups,
-                "ramp_ns": int(ramp_s * 1e9),
-                "window_ns": int(window_s * 1e9),
-                "spin_ns_per_1000": self.spin_ns,
-                "cpus": list(kind.cpus),
-                "seed": seed,
-            },
-            policy,
-            before_start,
-        )
+        job = {
+            "groups": groups,
+            "ramp_ns": int(ramp_s * 1e9),
+            "window_ns": int(window_s * 1e9),
+            "cpus": list(kind.cpus),
+            "seed": seed,
+        }
+        with held(job, policy) as crew:
+            before_start(crew.pids())
+            crew.start()
+            while not crew.wait(POLL_S):
+                pass
+            result: dict[str, Any] = json.loads(crew.finish())
+        return result
 
     def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, Any]:
         """A group of the job, under the candidate where it covers that side."""
@@ -218,9 +230,8 @@ class PolicySession:
             "own_sessions": covered and policy.autogroup == "own",
             "cgroups": list(self._cgroup(group, policy, covered)),
         }
-        if covered:
-            spec["scheduling"] = policy.attributes(tasks, cpu_count)
-        return spec
+        given = policy if covered else CpuPolicy()
+        return {**spec, "scheduling": given.attributes(tasks, cpu_count)}
 
     def _cgroup(self, group: TaskGroup, policy: CpuPolicy, covered: bool) -> Sequence[str]:
         if group.weight:
@@ -311,7 +322,7 @@ class PolicySession:
         """The unmeasured runs of every candidate that a command asks for."""
         workload = next(w for w in self.admitted.experiment.workloads if w.label == label)
         for candidate in arms(self.admitted.experiment) if kind.warm_up else ():
-            policy = self.policies[candidate.label]
+            policy = self.policies[workload.label, candidate.label]
             self.settings.apply(policy)
             with loaded(self.schedulers, policy) as (effective_policy, _):
                 for _ in range(kind.warm_up):
@@ -365,47 +376,14 @@ class PolicySession:
         group = TaskGroup("load", {"kind": "hog", "work_ns": HOG_WORK_NS}, kind.load, is_load=True)
         job = {
             "groups": [self._group(group, policy, len(cpus))],
-            "ramp_ns": 0,
             "window_ns": int(window_s * 1e9),
-            "spin_ns_per_1000": self.spin_ns,
             "cpus": list(kind.cpus),
-            "seed": 1,
         }
-        mix = _sleeping_mix(job, policy)
-        mix.start()
-        try:
+        with held(job, policy) as crew:
+            crew.start()
             yield work
-        finally:
-            result = json.loads(mix.finish())
-            work.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
-
-
-def run_mix(
-    job: Mapping[str, Any], policy: CpuPolicy, before_start: BeforeStart = lambda pids: None
-) -> dict[str, Any]:
-    """Run a mix; HostError with cause and hint for what the kernel refuses.
-
-    `before_start` gets (number of the group, process id) of every task, which all still sleep.
-    """
-    mix = _sleeping_mix(job, policy)
-    before_start(mix.pids())
-    mix.start()
-    while not mix.wait(POLL_S):
-        pass
-    result: dict[str, Any] = json.loads(mix.finish())
-    return result
-
-
-def _sleeping_mix(job: Mapping[str, Any], policy: CpuPolicy) -> CpuMix:
-    """A mix whose tasks all still sleep; HostError as of `run_mix`."""
-    from schedlab import _core
-
-    try:
-        return _core.CpuMix(json.dumps(job))
-    except OSError as error:
-        priority = policy.priority if policy.policy in REAL_TIME else PRIORITY_DEFAULT
-        settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
-        raise explain(error, settings) from error
+            result = json.loads(crew.finish())
+        work.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
 
 
 class PolicyWatch:
@@ -439,7 +417,7 @@ def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
     """The share of tasks with the requested policy and nice value or priority."""
     if not rows:
         return 1.0
-    number = POLICIES[policy.policy]
+    number = POLICIES[policy.policy].number
     real_time = policy.policy in REAL_TIME
 
     def fits(row: Sequence[int]) -> bool:

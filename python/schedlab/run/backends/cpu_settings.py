@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.host.control_groups import cpu_hierarchy
-from schedlab.run.backends.cpu_policy import CpuPolicy
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate
 

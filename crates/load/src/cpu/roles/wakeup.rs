@@ -8,23 +8,23 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use schedlab_model::Rng;
 
-use super::board::{Desk, Header, A_WHILE};
+use super::super::board::{Desk, Header, A_WHILE};
 use super::spin::spin;
 use crate::child::{futex_wait, futex_wake};
 use crate::clock;
 
 /// The planned times of one worker's requests.
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     rng: Rng,
     mean_ns: f64,
     at_ns: f64,
 }
 
 impl Schedule {
-    /// Poisson arrivals with `rate` per second from `start_ns` on.
-    pub fn new(seed: u64, worker: u64, rate: f64, start_ns: u64) -> Self {
+    /// Poisson arrivals with `rate` per second from `start_ns` on, for a worker of a group.
+    pub fn of(seed: u64, group: usize, worker: usize, rate: f64, start_ns: u64) -> Self {
         Schedule {
-            rng: Rng::new(seed, worker),
+            rng: Rng::new(seed, ((group as u64) << 32) | worker as u64),
             mean_ns: 1e9 / rate,
             at_ns: start_ns as f64,
         }
@@ -43,7 +43,7 @@ impl Schedule {
 }
 
 /// Posts the requests of all `workers`, each at its time.
-pub(super) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Schedule, u64)]) {
+pub(crate) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Schedule, u64)]) {
     // SAFETY: sets the calling process's own timer slack to 1 ns.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     for (schedule, next) in schedules.iter_mut() {
@@ -55,7 +55,7 @@ pub(super) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Sch
         let Some((worker, at)) = due.map(|(worker, (_, at))| (worker, *at)) else {
             return;
         };
-        if at >= end || header.stop.load(Relaxed) != 0 {
+        if at >= end || header.is_stopped() {
             return;
         }
         if at > clock::now() {
@@ -73,7 +73,7 @@ pub(super) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Sch
 }
 
 /// Does the requests in their order until the end.
-pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, steps: u64) {
+pub(crate) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, steps: u64) {
     let (end, from) = (
         header.end_ns.load(Acquire),
         header.count_from_ns.load(Acquire),
@@ -87,7 +87,7 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
             return; // everything was served
         }
         while desk.posted.load(Acquire) == finished {
-            if header.stop.load(Relaxed) != 0 || clock::now() >= close {
+            if header.is_stopped() || clock::now() >= close {
                 return;
             }
             futex_wait(&desk.posted, finished, Some(&A_WHILE));
@@ -103,11 +103,11 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
         spin(steps);
         if planned >= from {
             desk.response.record(clock::now().saturating_sub(planned));
-            desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+            desk.count();
         }
         finished = finished.wrapping_add(1);
         desk.finished.store(finished, Release);
-        if header.stop.load(Relaxed) != 0 || clock::now() >= close {
+        if header.is_stopped() || clock::now() >= close {
             return;
         }
     }
@@ -116,7 +116,7 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
 /// Requests planned for the counted time that a task did not finish: recorded with the time that
 /// they had waited at `now`, which is a lower bound; how many there are. `next` gives the planned
 /// times.
-pub(super) fn record_unfinished(
+pub(crate) fn record_unfinished(
     desk: &Desk,
     mut next: impl FnMut() -> u64,
     (from, end, now): (u64, u64, u64),
@@ -139,7 +139,7 @@ pub(super) fn record_unfinished(
 mod tests {
     use std::sync::atomic::AtomicI32;
 
-    use super::super::board::Board;
+    use super::super::super::board::{Board, Counts};
     use super::*;
 
     /// The second request is posted as by a messenger that saw the worker still at work.
@@ -159,7 +159,7 @@ mod tests {
             scope.spawn(|| {
                 // SAFETY: a plain call.
                 thread.store(unsafe { libc::gettid() }, Relaxed);
-                worker(header, desk, &mut Schedule::new(1, 0, 1e9, 0), 0);
+                worker(header, desk, &mut Schedule::of(1, 0, 0, 1e9, 0), 0);
             });
             for posted in [1, 2] {
                 while desk.finished.load(Acquire) + 1 < posted || !sleeps() {
@@ -176,7 +176,10 @@ mod tests {
             }
             header.stop.store(1, Relaxed);
         });
-        let samples: u64 = desk.wakeup.rows().iter().map(|(.., count)| count).sum();
+        let samples: u64 = Counts::rows([&desk.wakeup].into_iter())
+            .iter()
+            .map(|(.., count)| count)
+            .sum();
         assert_eq!(samples, 1);
     }
 }

@@ -1,27 +1,97 @@
-//! Mixes on the running kernel: counts that must add up under any load of the machine.
+//! Crews on the running kernel: counts that must add up under any load of the machine.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
-use schedlab_load::cpu::mix::{spin_ns_per_1000, Job, JobResult, Mix};
+use schedlab_load::cpu::{allowed_cpus, Crew, CrewJob, CrewResult};
 
-fn run(groups: serde_json::Value, window_ms: u64) -> JobResult {
+fn launch(job: serde_json::Value) -> Crew {
+    let job: CrewJob = serde_json::from_value(job).unwrap();
+    Crew::launch(job).unwrap()
+}
+
+fn run(groups: serde_json::Value, window_ms: u64) -> CrewResult {
     run_after(0, groups, window_ms)
 }
 
-fn run_after(ramp_ms: u64, groups: serde_json::Value, window_ms: u64) -> JobResult {
-    let job = serde_json::json!({
+fn run_after(ramp_ms: u64, groups: serde_json::Value, window_ms: u64) -> CrewResult {
+    let mut crew = launch(serde_json::json!({
         "groups": groups,
         "ramp_ns": ramp_ms * 1_000_000,
         "window_ns": window_ms * 1_000_000,
-        "spin_ns_per_1000": spin_ns_per_1000(),
         "seed": 7,
+    }));
+    crew.start();
+    while !crew.wait(Duration::from_millis(50)) {}
+    crew.finish()
+}
+
+fn counting(tasks: u32, window_ns: Option<u64>) -> Crew {
+    let role = serde_json::json!({
+        "kind": "calculation", "kernel": "matmul", "epoch_ns": 100_000_000, "epoch_grid": true,
+        "slices": true,
     });
-    let job: Job = serde_json::from_value(job).unwrap();
-    let mut mix = Mix::launch(job).unwrap();
-    mix.start();
-    while !mix.wait(Duration::from_millis(50)) {}
-    mix.finish()
+    launch(serde_json::json!({
+        "groups": [{"name": "work", "role": role, "tasks": tasks}],
+        "window_ns": window_ns,
+        "cpus": [allowed_cpus()[0]],
+    }))
+}
+
+#[test]
+fn two_calculations_share_a_cpu_and_are_accounted() {
+    // Long enough for both to be seen to share; on a busy machine a worker may get little of
+    // it, so that what is asserted relates the accounts to each other, not to the clock.
+    let mut crew = counting(2, Some(600_000_000));
+    crew.start();
+    while !crew.wait(Duration::from_secs(1)) {}
+    let (epochs, preemptions) = (crew.take_epochs(), crew.take_preemptions());
+    let tasks = crew.finish().groups.remove(0).tasks;
+    assert_eq!(tasks[0].checksum, tasks[1].checksum);
+    let mut cpu_ns = 0;
+    for (number, task) in tasks.iter().enumerate() {
+        assert!(task.completed && task.count > 0, "{tasks:?}");
+        assert!(task.elapsed_ns >= 600_000_000, "{tasks:?}");
+        // The exit and the last switch come after the last calculation; to the microsecond.
+        assert!(task.calculation_cpu_ns <= task.cpu_ns + 2000, "{tasks:?}");
+        assert!(task.voluntary_switches >= 1, "{tasks:?}");
+        let own = epochs.iter().filter(|(task, _)| *task == number);
+        let own: Vec<[u64; 3]> = own.map(|(_, event)| *event).collect();
+        let grid = own.iter().map(|[.., ended]| ended).sum::<u64>() * 100_000_000;
+        assert!(grid + 100_000_000 > task.elapsed_ns, "{epochs:?} {tasks:?}");
+        assert!(own.last().is_some_and(|[_, count, _]| *count <= task.count));
+        let own = preemptions.iter().filter(|(task, _)| *task == number);
+        let own: Vec<[u64; 5]> = own.map(|(_, event)| *event).collect();
+        assert!(own.len() as u64 <= task.involuntary_switches);
+        assert!(own.is_sorted_by_key(|[at, count, cpu, ..]| (*at, *count, *cpu)));
+        cpu_ns += task.cpu_ns;
+    }
+    // One CPU for both: together they cannot have had more of it than there was, to a tick.
+    let longest_ns = tasks.iter().map(|task| task.elapsed_ns).max().unwrap();
+    assert!(cpu_ns < longest_ns + 50_000_000, "{tasks:?}");
+}
+
+#[test]
+fn a_dropped_crew_leaves_no_process() {
+    let crew = counting(2, None);
+    let pids = crew.pids();
+    crew.start();
+    drop(crew);
+    for (_, pid) in pids {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+}
+
+#[test]
+fn a_crew_whose_calculation_was_killed_is_over() {
+    let mut crew = counting(1, None);
+    crew.start();
+    assert!(!crew.wait(Duration::from_millis(50)));
+    let pid = rustix::process::Pid::from_raw(crew.pids()[0].1).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(crew.wait(Duration::from_secs(20)));
+    let task = crew.finish().groups[0].tasks[0];
+    assert!(!task.completed && task.count > 0, "{task:?}");
 }
 
 fn count(rows: &[(u64, u64, u64)]) -> u64 {

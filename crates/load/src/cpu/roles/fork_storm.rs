@@ -3,13 +3,13 @@
 use std::ffi::CString;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::board::{Desk, Header};
+use super::super::board::{Desk, Header};
 use super::spin::spin;
 use crate::child::errno;
 
 /// Forks and awaits `children` children; whether all were born and ended well. With `program` each
 /// executes it after its work.
-pub(super) fn slot(
+pub(crate) fn slot(
     header: &Header,
     desk: &Desk,
     children: u64,
@@ -17,7 +17,7 @@ pub(super) fn slot(
     program: Option<&CString>,
 ) -> bool {
     for _ in 0..children {
-        if header.stop.load(Relaxed) != 0 {
+        if header.is_stopped() {
             return false;
         }
         // SAFETY: the forking process is itself a forked child with one thread; the grandchild
@@ -37,7 +37,7 @@ pub(super) fn slot(
             desk.errno.store(libc::ECHILD, Relaxed);
             return false;
         }
-        desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        desk.count();
     }
     true
 }

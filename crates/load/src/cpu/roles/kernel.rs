@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::child::own_memory;
+
 /// Rows and columns of each matrix.
 pub const SIDE: usize = 100;
 
@@ -30,6 +32,16 @@ pub struct Matrices {
 }
 
 impl Matrices {
+    /// Fresh ones of the calling process, calculated once; nothing when memory is short.
+    pub(crate) fn own(kernel: Kernel) -> Option<&'static mut Matrices> {
+        let memory = own_memory(std::mem::size_of::<Matrices>())?;
+        // SAFETY: so many bytes of a page of their own; zero bytes are a valid value.
+        let matrices = unsafe { &mut *memory.as_mut_ptr().cast::<Matrices>() };
+        matrices.fill();
+        matrices.calculate(kernel);
+        Some(matrices)
+    }
+
     /// Gives every element a value that depends on its place only.
     pub fn fill(&mut self) {
         for (i, (row_a, row_b)) in self.a.iter_mut().zip(&mut self.b).enumerate() {

@@ -1,15 +1,14 @@
 //! Messages through pipes or socket pairs: many senders and receivers, or one pair in turn.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::scheduling::Refusal;
-use super::board::{Desk, Header};
+use super::super::board::{Desk, Header};
+use crate::child::Refusal;
 
 const LARGEST: usize = 4096;
 
 /// The two ends of a channel.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     pub reading: OwnedFd,
     pub writing: OwnedFd,
 }
@@ -36,7 +35,7 @@ impl Channel {
 }
 
 /// Writes `rounds` messages to each receiver in turn; whether all went.
-pub(super) fn sender(
+pub(crate) fn sender(
     header: &Header,
     desk: &Desk,
     receivers: &[Channel],
@@ -46,20 +45,20 @@ pub(super) fn sender(
     let message = [0u8; LARGEST];
     for _ in 0..rounds {
         for receiver in receivers {
-            if header.stop.load(Relaxed) != 0 {
+            if header.is_stopped() {
                 return false;
             }
             if !write_all(receiver.writing.as_raw_fd(), &message[..bytes.min(LARGEST)]) {
                 return false;
             }
         }
-        desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        desk.count();
     }
     true
 }
 
 /// Reads `messages` messages; whether all came.
-pub(super) fn receiver(
+pub(crate) fn receiver(
     header: &Header,
     desk: &Desk,
     channel: &Channel,
@@ -68,7 +67,7 @@ pub(super) fn receiver(
 ) -> bool {
     let mut message = [0u8; LARGEST];
     for _ in 0..messages {
-        if header.stop.load(Relaxed) != 0
+        if header.is_stopped()
             || !read_all(
                 channel.reading.as_raw_fd(),
                 &mut message[..bytes.min(LARGEST)],
@@ -76,13 +75,13 @@ pub(super) fn receiver(
         {
             return false;
         }
-        desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        desk.count();
     }
     true
 }
 
 /// Passes one byte back and forth `rounds` times; the first of the two starts.
-pub(super) fn ping_pong(
+pub(crate) fn ping_pong(
     header: &Header,
     desk: &Desk,
     (to, from): (&Channel, &Channel),
@@ -98,10 +97,10 @@ pub(super) fn ping_pong(
         if !read_all(from.reading.as_raw_fd(), &mut byte) || !is_first && !write(&byte) {
             return false;
         }
-        if header.stop.load(Relaxed) != 0 {
+        if header.is_stopped() {
             return false;
         }
-        desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        desk.count();
     }
     true
 }

@@ -1,8 +1,26 @@
-//! The job of a mix, and its result.
+//! The job of a crew, and its result.
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Attributes;
+use super::{Attributes, Kernel};
+
+/// How calculations are counted.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counting {
+    /// The calculation.
+    #[serde(default)]
+    pub kernel: Kernel,
+    /// Length of a reported epoch.
+    pub epoch_ns: u64,
+    /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
+    /// otherwise each starts where the last one ended.
+    #[serde(default)]
+    pub epoch_grid: bool,
+    /// Whether every preemption is reported ([`super::Crew::take_preemptions`]).
+    #[serde(default)]
+    pub slices: bool,
+}
 
 /// What the tasks of a group do.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,6 +38,8 @@ pub enum Role {
         /// Length of a piece.
         work_ns: u64,
     },
+    /// Repeat one calculation and count it, until the end of the window.
+    Calculation(Counting),
     /// `tasks` messengers with `workers` each, to which they post requests.
     Wakeup {
         /// Workers of each messenger.
@@ -57,19 +77,24 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether its tasks end when their work is done.
-    pub fn is_finite(&self) -> bool {
+    /// Whether a crew is over as soon as all tasks of such roles have ended.
+    pub(super) fn is_finite(&self) -> bool {
+        use Role::{Calculation, ForkStorm, Messaging, Pipe};
         matches!(
             self,
-            Role::Messaging { .. } | Role::Pipe { .. } | Role::ForkStorm { .. }
+            Calculation(_) | Messaging { .. } | Pipe { .. } | ForkStorm { .. }
         )
+    }
+
+    pub(super) fn is_calculation(&self) -> bool {
+        matches!(self, Role::Calculation(_))
     }
 }
 
 /// Tasks of one role under one scheduling.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct TaskGroup {
     /// Its name in the result.
     pub name: String,
     /// What the tasks do.
@@ -87,34 +112,75 @@ pub struct Group {
     pub own_sessions: bool,
 }
 
-/// A mix.
+impl TaskGroup {
+    /// Number of its processes.
+    pub(super) fn processes(&self) -> usize {
+        let tasks = self.tasks as usize;
+        match self.role {
+            Role::Wakeup { workers, .. } => tasks * (workers as usize + 1),
+            Role::Messaging { .. } => tasks * 2,
+            Role::Pipe { .. } => 2,
+            _ => tasks,
+        }
+    }
+
+    /// Periodic tasks are planned one after the other, not all at the same moment.
+    pub(super) fn shift_ns(&self, period_ns: u64, number: usize) -> u64 {
+        period_ns * number as u64 / u64::from(self.tasks.max(1))
+    }
+}
+
+/// The groups that run together, and for how long.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
+pub struct CrewJob {
     /// The groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<TaskGroup>,
     /// What is planned before is not counted.
+    #[serde(default)]
     pub ramp_ns: u64,
-    /// Length of the counted window; the limit of finite tasks.
-    pub window_ns: u64,
-    /// Result of [`super::spin_ns_per_1000`].
-    pub spin_ns_per_1000: f64,
-    /// CPUs that all tasks may use; empty: all.
+    /// Length of the counted window, the limit of finite tasks; nothing: until it is finished.
+    pub window_ns: Option<u64>,
+    /// CPUs that all tasks are pinned to; empty: not pinned.
     #[serde(default)]
     pub cpus: Vec<usize>,
     /// Fixes the arrivals.
+    #[serde(default)]
     pub seed: u64,
 }
 
 /// Rows low, high, count.
 pub type Rows = Vec<(u64, u64, u64)>;
 
+/// What one process did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TaskResult {
+    /// Process id.
+    pub pid: i32,
+    /// Pieces of work, requests, rounds, children or calculations.
+    pub count: u64,
+    /// Wall time from the common start until its work was done (a calculation: so far).
+    pub elapsed_ns: u64,
+    /// CPU time of its work, without the exit; 0 when killed.
+    pub calculation_cpu_ns: u64,
+    /// CPU time from the gate to the exit, with that of its children.
+    pub cpu_ns: u64,
+    /// Voluntary switches from the gate to the exit, the exit included.
+    pub voluntary_switches: u64,
+    /// Preemptions from the gate to the exit.
+    pub involuntary_switches: u64,
+    /// Checksum of a calculation's result.
+    pub checksum: u32,
+    /// Whether it did all that was asked and ended by itself.
+    pub completed: bool,
+}
+
 /// What a group did.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupResult {
     /// Its name.
     pub name: String,
-    /// Pieces of work, requests, rounds or children that were finished in the counted window.
+    /// Units of all its tasks in the counted window.
     pub units: u64,
     /// Requests that were planned and not finished; their waiting so far is in `response`.
     pub unfinished: u64,
@@ -124,15 +190,17 @@ pub struct GroupResult {
     pub wakeup: Rows,
     /// Finite tasks: from the start until the last was done; nothing when one was not.
     pub elapsed_ns: Option<u64>,
-    /// CPU time of all its tasks.
+    /// CPU time of all its tasks, from their birth.
     pub cpu_ns: u64,
     /// Policy number, nice value, priority and slice of each task at the start, as read back.
     pub attributes: Vec<(u32, i32, u32, u64)>,
+    /// Its processes.
+    pub tasks: Vec<TaskResult>,
 }
 
-/// What a mix did.
+/// What a crew did.
 #[derive(Clone, Debug, Serialize)]
-pub struct JobResult {
+pub struct CrewResult {
     /// Length of the counted window.
     pub window_ns: u64,
     /// In the order of the job.
