@@ -25,8 +25,9 @@ from scipy.special import stdtrit
 from schedlab.cpu.bursts import Capture
 from schedlab.cpu.crew import finished, held_crew, pids_of
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings, parse_time_ns
+from schedlab.cpu.settings import Settings
 from schedlab.host.control import Control
+from schedlab.spec.quantities import parse_time_ns
 
 
 def measure(control: Control, settings: Settings) -> dict:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from answers import DELTA, behind
@@ -19,12 +19,18 @@ from schedlab.app.apply.emulated_devices import emulation_of, kept_lines, model_
 from schedlab.app.compare.contradict import contradictions
 from schedlab.app.measure import count, single_load
 from schedlab.app.measure.load_lines import load_lines
-from schedlab.app.measure.switch_cost import Costs, beside_measured, costs_of, interval, loss
+from schedlab.app.measure.switch_cost import (
+    WORKING_SETS,
+    Costs,
+    beside_measured,
+    costs_of,
+    interval,
+    loss,
+)
 from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.app.trace import block_io as trace_io
 from schedlab.app.trace import command as trace_command
 from schedlab.cpu.bursts import Bursts
-from schedlab.cpu.policy import PRIORITY_DEFAULT
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
@@ -142,33 +148,53 @@ def test_costs_in_words_and_as_plain_types(golden: Golden) -> None:
     golden("commands/switch-cost.txt", "\n\n".join((*texts, document)))
 
 
+class Pair:
+    """Stands in for two tasks that take turns: a switch takes 250 µs, a touch 3 µs and 1 ns of each
+    64 bytes; the first round, of 5 ms, is not part of it."""
+
+    refused = ""
+    asked: ClassVar[list[Any]] = []
+
+    def __init__(self, text: str) -> None:
+        job = json.loads(text)
+        (self.group,) = job["groups"]
+        self.asked.append((job["cpus"], self.group["scheduling"]["policy"]))
+        if self.refused and self.group["scheduling"]["policy"] == "fifo":
+            raise PermissionError(1, "not permitted", self.refused)
+
+    start = kill = lambda self: None
+
+    def wait(self, timeout_s: float) -> bool:
+        return timeout_s < 0.1
+
+    def finish(self) -> str:
+        role = self.group["role"]
+        touched_ns = role.get("touches", 0) * (3_000 + role.get("bytes", 0) // 64)
+        last_ns = 5_000_000 + (role["rounds"] - 1) * 2 * (250_000 + touched_ns)
+        rows = [{"completed": role["rounds"] < 10**6, "began_ns": 5_000_000, "elapsed_ns": end}
+                for end in (last_ns - 10, last_ns)]  # fmt: skip
+        return json.dumps({"groups": [{"tasks": rows}]})
+
+
 def test_costs_are_measured_with_priority_where_it_is_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[dict[str, Any]] = []
-    batches = {"pipe_ns": [1.0, 3.0], "futex_ns": [2.0, 2.0],
-               "ladder": [[0, [5.0, 5.0]], [120_000, [250_000.0, 250_000.0]]]}  # fmt: skip
-
-    def program(job: str) -> str:
-        asked.append(json.loads(job))
-        if refused and asked[-1]["priority"]:
-            raise PermissionError(1, "not permitted", refused)
-        return json.dumps(batches)
-
-    monkeypatch.setattr(_core, "measure_cpu_costs", program)
-    refused = ""
+    monkeypatch.setattr(_core, "CpuCrew", Pair)
     found = costs_of(2, 9, 500, [1.0, 4.0], None)
     assert (found.cpu, found.batches, found.real_time, found.beside) == (2, 9, True, ())
-    assert found.direct["pipe"][0] == 2.0 and found.direct["futex"] == (2.0, 0.0)
-    assert found.losses == {1.0: 0.2, 4.0: pytest.approx(1 / 17)}
-    assert (asked[0]["cpu"], asked[0]["batches"], asked[0]["switches"]) == (2, 9, 500)
-    sizes = [0, 4096, 16384, 32768, 65536, 120_000, 262_144, 524_288, 1_048_576]
-    assert asked[0]["working_sets"] == sizes
-    refused = "policy"
+    # Half of the 500 switches are those of one task.
+    assert found.direct == {name: (pytest.approx(250_000), 0) for name in ("pipe", "futex")}
+    assert list(found.ladder) == list(WORKING_SETS)
+    assert all(mean == pytest.approx(250_000) for mean, _ in found.ladder.values())
+    assert found.losses == {1.0: pytest.approx(0.2), 4.0: pytest.approx(1 / 17)}
+    assert set(map(str, Pair.asked)) == {"([2], 'fifo')"}
+    monkeypatch.setattr(Pair, "refused", "policy")
     assert costs_of(2, 9, 500, [1.0], None).real_time is False
-    assert [job["priority"] for job in asked[1:]] == [PRIORITY_DEFAULT, 0]
-    refused = "affinity"
-    with pytest.raises(Exception, match="CPU"):
+    assert Pair.asked[-1] == ([2], "other")
+    with pytest.raises(HostError, match="did not end"):
+        costs_of(2, 9, 2 * 10**6, [1.0], None)
+    monkeypatch.setattr(Pair, "refused", "affinity")
+    with pytest.raises(HostError, match="pinning to CPU 2"):
         costs_of(2, 9, 500, [1.0], None)
 
 
@@ -181,7 +207,7 @@ def test_costs_beside_a_folder_that_is_no_sweep_are_not_measured(
     )
     record = SimpleNamespace(experiment=SimpleNamespace(candidates=candidates))
     monkeypatch.setattr(Result, "load", lambda folder: SimpleNamespace(record=record))
-    monkeypatch.setattr(_core, "measure_cpu_costs", lambda job: pytest.fail("it was measured"))
+    monkeypatch.setattr(_core, "CpuCrew", lambda job: pytest.fail("it was measured"))
     with pytest.raises(SpecError, match="x: is no result of `schedlab cpu sweep`") as raised:
         costs_of(2, 9, 500, [1.0], Path("x"))
     assert raised.value.hint == "schedlab cpu sweep --out DIR"

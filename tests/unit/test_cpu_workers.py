@@ -22,8 +22,9 @@ from schedlab.cpu.crew import Quantum, needs_control, set_quantum
 from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import Settings, parse_cpus, parse_slices, parse_time_ns
+from schedlab.cpu.settings import Settings
 from schedlab.errors import HostError, SpecError
+from schedlab.spec.quantities import parse_cpus, parse_slices, parse_time_ns
 
 AFFINITY = os.sched_getaffinity(0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: users and limits")
@@ -125,7 +126,7 @@ def test_workers_have_a_limit() -> None:
 
 TIMES_NS = {
     "7ns": 7, "2us": 2000, "1.5 ms": 1_500_000, "30S": 30_000_000_000, "3m": 180_000_000_000,
-    " 4 ": 4_000_000_000, "0.6ns": 1, "4611686018427387392ns": 2**62 - 512,
+    " 4 ": 4_000_000_000, "0.6ns": 1,
 }  # fmt: skip
 
 
@@ -136,11 +137,11 @@ def test_times_as_typed(text: str) -> None:
 
 def test_a_bare_number_has_the_unit_that_the_command_says() -> None:
     assert (parse_time_ns("250", "ms"), parse_time_ns("250ns", "ms")) == (250_000_000, 250)
-    for text in ("soon", "", "-1s", "1h", "1.s", "1s2"):
-        with pytest.raises(SpecError, match="is not understood") as refused:
+    for text in ("soon", "", "-1s", "1d", "1.s", "1s2", "0"):
+        with pytest.raises(SpecError, match="is not a duration") as refused:
             parse_time_ns(text)
-        assert refused.value.hint == "write 30s, 3000ms or a number"
-    for text in ("0", "0.4ns", "4611686018427387904ns"):
+        assert refused.value.hint == "write for example 500ms, 30s or 10m"
+    for text in ("0.4ns", "4611686018427387904ns"):
         with pytest.raises(SpecError, match="is out of range") as refused:
             parse_time_ns(text)
         assert refused.value.hint == "choose more than 0 and less than a year"

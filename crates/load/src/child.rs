@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// What the kernel refused: the step, and its errno.
+/// A refusal of the kernel: the step, and its errno.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}")]
 pub struct Refusal {

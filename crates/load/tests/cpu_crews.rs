@@ -124,6 +124,12 @@ fn messages_and_children_are_all_counted() {
             3 * 10 + 3 * 30,
         ),
         (serde_json::json!({"kind": "pipe", "rounds": 50}), 1, 100),
+        (serde_json::json!({"kind": "futex", "rounds": 50}), 2, 100),
+        (
+            serde_json::json!({"kind": "yields", "rounds": 50, "touches": 8, "bytes": 4096}),
+            2,
+            100,
+        ),
         (
             serde_json::json!({"kind": "fork-storm", "children": 20, "work_ns": 1000}),
             2,

@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 
 mod block_capture;
 mod burst_capture;
-mod cpu_cost;
 mod cpu_crew;
 mod cpu_sim;
 mod disk_sim;
@@ -46,7 +45,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;
     module.add_function(wrap_pyfunction!(launched::match_output, module)?)?;
     module.add_function(wrap_pyfunction!(launched::pattern_groups, module)?)?;
-    module.add_function(wrap_pyfunction!(cpu_cost::measure_cpu_costs, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
     disk_sim::register(module)?;

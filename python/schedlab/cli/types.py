@@ -7,9 +7,14 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from schedlab.cpu.settings import parse_cpus, parse_slices
 from schedlab.errors import SpecError
-from schedlab.spec.quantities import parse_duration, parse_share, parse_size
+from schedlab.spec.quantities import (
+    parse_cpus,
+    parse_duration,
+    parse_share,
+    parse_size,
+    parse_slices,
+)
 
 T = TypeVar("T")
 

@@ -7,7 +7,16 @@ import re
 from schedlab.errors import SpecError
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TIMES = {
+    "": 1.0,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
 
 
 def parse_size(text: str) -> int:
@@ -24,6 +33,19 @@ def parse_duration(text: str) -> float:
     if not match or match[2] not in _TIMES or float(match[1]) <= 0:
         raise SpecError(f"{text!r} is not a duration", "write for example 500ms, 30s or 10m")
     return float(match[1]) * _TIMES[match[2]]
+
+
+def parse_time_ns(text: str, bare_unit: str = "s") -> int:
+    """Nanoseconds of `30s`, `3000ms`, or a bare number of `bare_unit`; SpecError otherwise."""
+    time_ns = round(parse_duration(text.strip() + bare_unit * is_bare(text)) * 1e9)
+    if not 0 < time_ns < 2**62:
+        raise SpecError(f"time {text!r} is out of range", "choose more than 0 and less than a year")
+    return time_ns
+
+
+def is_bare(text: str) -> bool:
+    """Whether it is a number without a unit."""
+    return text.strip().replace(".", "", 1).isdigit()
 
 
 def parse_share(text: str) -> float:
@@ -52,6 +74,29 @@ def parse_quantity(key: str, value: object) -> object:
     if key == "seconds" or key.endswith(("_s", "_seconds")):
         return parse_duration(value)
     return value
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of `0`, `0,2` or `0-3`; SpecError otherwise."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+        if not numbers:
+            raise SpecError(f"CPU list {text!r} is not understood", "write 0, 0,2 or 0-3")
+        cpus += numbers
+    return tuple(dict.fromkeys(cpus))
+
+
+def parse_slices(text: str) -> tuple[float, ...]:
+    """Quanta in ms of `1,10,100`; SpecError otherwise."""
+    try:
+        slices = tuple(float(part.strip().removesuffix("ms")) for part in text.split(","))
+    except ValueError:
+        slices = ()
+    if not slices or any(not 0 < value <= 1e6 for value in slices):
+        raise SpecError(f"slices {text!r} are not understood", "write milliseconds: 1,10,100")
+    return tuple(dict.fromkeys(slices))
 
 
 def size_text(size_bytes: float, digits: int = 0) -> str:

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::scheduling::{set_current, Policy};
 use crate::child::{errno, Refusal};
 
-/// What a process is given. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
+/// The settings of a process. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Attributes {
@@ -58,7 +58,7 @@ impl Attributes {
             .map_err(|e| Refusal::new("policy", e))
     }
 
-    /// What a task that has its policy may be refused.
+    /// The step that is refused to a task that has its policy.
     pub(super) fn step(&self) -> &'static str {
         match self.policy {
             Policy::Deadline => "deadline",

@@ -9,6 +9,7 @@ use std::sync::atomic::{
 use schedlab_model::{histogram_bin, histogram_bin_range, HISTOGRAM_BINS};
 
 use crate::child::{Mapping, Zeroed};
+use crate::clock;
 
 /// Entries of a ring: 100 s of epochs of 100 ms, some seconds of slices of 4 ms.
 const RING: usize = 1024;
@@ -19,10 +20,12 @@ pub(crate) struct Header {
     /// 0 until the start; a futex.
     pub gate: AtomicU32,
     pub stop: AtomicU32,
+    /// Tasks whose work is done; a futex.
+    pub ended: AtomicU32,
     pub start_ns: AtomicU64,
-    /// What is planned before is not counted.
+    /// Work that is planned before is not counted.
     pub count_from_ns: AtomicU64,
-    /// What is planned later is not done, and hogs count no more.
+    /// Work that is planned later is not done, and hogs count no more.
     pub end_ns: AtomicU64,
     /// Every task ends by itself then: until it, requests that were planned in time are served.
     pub close_ns: AtomicU64,
@@ -64,6 +67,8 @@ pub(crate) struct Desk {
     pub errno: AtomicI32,
     /// Pieces, requests, rounds, children or calculations; of a task that failed, the step.
     pub units: AtomicU64,
+    /// When its first round was over, of tasks that have some.
+    pub began_ns: AtomicU64,
     /// When its work was done; of a calculation, the end of the last one.
     pub done_ns: AtomicU64,
     /// CPU time from the gate to the end of its work.
@@ -84,6 +89,15 @@ impl Desk {
     pub fn count(&self) {
         add_one(&self.units);
     }
+
+    /// One more round is over.
+    #[inline]
+    pub fn lap(&self) {
+        if self.units.load(Relaxed) == 0 {
+            self.began_ns.store(clock::now(), Relaxed);
+        }
+        self.count();
+    }
 }
 
 /// Adds one to a number that no other task writes.
@@ -91,7 +105,7 @@ fn add_one(number: &AtomicU64) {
     number.store(number.load(Relaxed) + 1, Relaxed);
 }
 
-/// What a calculation reports as it goes; on pages of their own, which only those who write have.
+/// Reports of a calculation as it goes; on pages of their own, which only those who write have.
 #[repr(C, align(128))]
 pub(crate) struct Reports {
     /// Time since the start, calculations since the start, epochs that ended since the last report.

@@ -11,7 +11,7 @@ use super::roles::spin::spin_ns_per_1000;
 use super::roles::wakeup::{record_unfinished, Schedule};
 use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin};
 use super::task::{refusal_of, Setting};
-use crate::child::{futex_wake, has_ended, kill, reap, Refusal, DONE, FAILED, READY};
+use crate::child::{futex_wait, futex_wake, has_ended, kill, reap, Refusal, DONE, FAILED, READY};
 use crate::clock;
 
 /// Time that tasks have to settle before the gate.
@@ -168,11 +168,17 @@ impl Crew {
         let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
+            let ended = self.board.header().ended.load(Acquire);
             let over = self.is_over();
             if over || left.is_zero() {
                 return over;
             }
-            std::thread::sleep(left.min(LOOK_EVERY));
+            let limit = left.min(LOOK_EVERY).as_nanos() as i64;
+            let limit = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: limit,
+            };
+            futex_wait(&self.board.header().ended, ended, Some(&limit));
         }
     }
 
@@ -327,6 +333,7 @@ impl Task {
         TaskResult {
             pid: self.pid,
             count: desk.units.load(Relaxed),
+            began_ns: desk.began_ns.load(Relaxed).saturating_sub(start),
             elapsed_ns: desk.done_ns.load(Relaxed).saturating_sub(start),
             calculation_cpu_ns: desk.cpu_ns.load(Relaxed),
             cpu_ns: used.cpu_ns,

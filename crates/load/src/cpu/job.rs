@@ -22,7 +22,7 @@ pub struct Counting {
     pub slices: bool,
 }
 
-/// What the tasks of a group do.
+/// The work of the tasks of a group.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Role {
@@ -64,6 +64,20 @@ pub enum Role {
         /// Round trips.
         rounds: u64,
     },
+    /// Two tasks that hand a token over by a futex.
+    Futex {
+        /// Round trips.
+        rounds: u64,
+    },
+    /// Two tasks that touch memory and yield.
+    Yields {
+        /// Yields of each.
+        rounds: u64,
+        /// Touches before each yield.
+        touches: u32,
+        /// Memory of each.
+        bytes: usize,
+    },
     /// `tasks` slots, each of which forks `children` children one after the other.
     ForkStorm {
         /// Children of each slot.
@@ -79,11 +93,8 @@ pub enum Role {
 impl Role {
     /// Whether a crew is over as soon as all tasks of such roles have ended.
     pub(super) fn is_finite(&self) -> bool {
-        use Role::{Calculation, ForkStorm, Messaging, Pipe};
-        matches!(
-            self,
-            Calculation(_) | Messaging { .. } | Pipe { .. } | ForkStorm { .. }
-        )
+        use Role::{Hog, Periodic, Wakeup};
+        !matches!(self, Hog { .. } | Periodic { .. } | Wakeup { .. })
     }
 
     pub(super) fn is_calculation(&self) -> bool {
@@ -97,7 +108,7 @@ impl Role {
 pub struct TaskGroup {
     /// Its name in the result.
     pub name: String,
-    /// What the tasks do.
+    /// The work of its tasks.
     pub role: Role,
     /// How many (see the role).
     pub tasks: u32,
@@ -119,7 +130,7 @@ impl TaskGroup {
         match self.role {
             Role::Wakeup { workers, .. } => tasks * (workers as usize + 1),
             Role::Messaging { .. } => tasks * 2,
-            Role::Pipe { .. } => 2,
+            Role::Pipe { .. } | Role::Futex { .. } | Role::Yields { .. } => 2,
             _ => tasks,
         }
     }
@@ -136,7 +147,7 @@ impl TaskGroup {
 pub struct CrewJob {
     /// The groups.
     pub groups: Vec<TaskGroup>,
-    /// What is planned before is not counted.
+    /// Work that is planned before is not counted.
     #[serde(default)]
     pub ramp_ns: u64,
     /// Length of the counted window, the limit of finite tasks; nothing: until it is finished.
@@ -152,13 +163,15 @@ pub struct CrewJob {
 /// Rows low, high, count.
 pub type Rows = Vec<(u64, u64, u64)>;
 
-/// What one process did.
+/// The account of one process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TaskResult {
     /// Process id.
     pub pid: i32,
     /// Pieces of work, requests, rounds, children or calculations.
     pub count: u64,
+    /// Wall time from the common start until its first round was over, of a pair that takes turns.
+    pub began_ns: u64,
     /// Wall time from the common start until its work was done (a calculation: so far).
     pub elapsed_ns: u64,
     /// CPU time of its work, without the exit; 0 when killed.
@@ -175,7 +188,7 @@ pub struct TaskResult {
     pub completed: bool,
 }
 
-/// What a group did.
+/// The account of a group.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupResult {
     /// Its name.
@@ -198,7 +211,7 @@ pub struct GroupResult {
     pub tasks: Vec<TaskResult>,
 }
 
-/// What a crew did.
+/// The account of a crew.
 #[derive(Clone, Debug, Serialize)]
 pub struct CrewResult {
     /// Length of the counted window.

@@ -1,5 +1,5 @@
 //! Crews of forked tasks that the CPU scheduler treats: calculations that are counted, hogs,
-//! periodic tasks, wake-ups, messages, short processes; and what a switch between two costs.
+//! periodic tasks, wake-ups, messages, short processes, and two that take turns.
 //!
 //! The life of a [`Crew`]: [`Crew::launch`] forks the tasks of all groups under their policies and
 //! returns when all sleep at the gate. [`Crew::start`] opens it for all at once. [`Crew::wait`]
@@ -15,7 +15,6 @@
 pub(crate) mod account;
 mod attributes;
 mod board;
-mod cost;
 mod crew;
 mod job;
 mod roles;
@@ -23,7 +22,6 @@ mod scheduling;
 mod task;
 
 pub use attributes::{attributes_of, Attributes};
-pub use cost::{measure_costs, CostJob, Costs};
 pub use crew::Crew;
 pub use job::{Counting, CrewJob, CrewResult, GroupResult, Role, TaskGroup, TaskResult};
 pub use roles::kernel::{calibrate, Calibration, Kernel};

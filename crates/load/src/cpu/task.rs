@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::board::{Board, Desk, ReportBoard};
 use super::job::{CrewJob, Role, TaskGroup};
@@ -10,11 +10,11 @@ use super::roles::kernel::Matrices;
 use super::roles::messaging::{self, Channel};
 use super::roles::spin::steps_of;
 use super::roles::wakeup::{self, Schedule};
-use super::roles::{calculation, fork_storm, steady};
+use super::roles::{calculation, fork_storm, steady, turns};
 use super::scheduling::pin;
 use crate::child::{
-    close_files, detach, enter_cgroups, errno, futex_wait, open_cgroups, Refusal, DONE, FAILED,
-    READY,
+    close_files, detach, enter_cgroups, errno, futex_wait, futex_wake, open_cgroups, own_memory,
+    Refusal, DONE, FAILED, READY,
 };
 use crate::clock;
 
@@ -46,6 +46,7 @@ enum Own {
     /// A messenger has those of its workers, a worker its own, each with the next planned time.
     Schedules(Vec<(Schedule, u64)>),
     Matrices(&'static mut Matrices),
+    Memory(&'static mut [u8]),
 }
 
 impl<'a> Setting<'a> {
@@ -101,6 +102,11 @@ impl<'a> Setting<'a> {
             Role::Calculation(how) => {
                 Own::Matrices(Matrices::own(how.kernel).ok_or_else(|| (2, errno()))?)
             }
+            Role::Yields { bytes, .. } => {
+                let memory = own_memory(*bytes).ok_or_else(|| (2, errno()))?;
+                turns::touch(memory);
+                Own::Memory(memory)
+            }
             Role::Wakeup { workers, rate, .. } => {
                 let (messengers, workers) = (self.group.tasks as usize, *workers as usize);
                 let mine = if number < messengers {
@@ -149,6 +155,8 @@ impl<'a> Setting<'a> {
         }
         let state = if is_done { DONE } else { FAILED };
         desk.state.store(state, Release);
+        header.ended.fetch_add(1, AcqRel);
+        futex_wake(&header.ended, 1);
         // SAFETY: ends the process without running anything else.
         unsafe { libc::_exit(0) }
     }
@@ -179,6 +187,16 @@ impl<'a> Setting<'a> {
                 } else {
                     wakeup::worker(header, desk, &mut schedules[0].0, steps_of(*work_ns));
                 }
+            }
+            (
+                Role::Yields {
+                    rounds, touches, ..
+                },
+                Own::Memory(memory),
+            ) => return turns::yields(header, desk, memory, *rounds, *touches),
+            (Role::Futex { rounds }, _) => {
+                let turn = &self.board.parts()[self.first].posted;
+                return turns::hand_over(header, desk, turn, *rounds, number as u32);
             }
             (Role::Hog { work_ns }, _) => steady::hog(header, desk, steps_of(*work_ns)),
             (Role::Periodic { period_ns, work_ns }, _) => {

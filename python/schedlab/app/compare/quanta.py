@@ -54,7 +54,7 @@ def sweep_of(typed: Mapping[str, Any]) -> Sweep:
 
 
 def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float, float | None]:
-    """What the kernel makes of each requested quantum, asked of a worker that never runs."""
+    """The effective quantum of each requested one, asked of a worker that never runs."""
     from schedlab.cpu.crew import held_crew
     from schedlab.host.control import Control
 

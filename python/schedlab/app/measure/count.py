@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings, parse_time_ns
+from schedlab.cpu.settings import Settings
+from schedlab.spec.quantities import is_bare, parse_time_ns
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
@@ -50,7 +51,7 @@ def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
 
     time, compat = typed["time"], typed["compat"]
     duration_ns = parse_time_ns(time, "ms" if compat == "spec" else "s")
-    if time.strip().replace(".", "", 1).isdigit():
+    if is_bare(time):
         meaning = "milliseconds" if compat == "spec" else "seconds"
         report(f"TIME {time} is read as {meaning} (--compat {compat})")
     policy = CpuPolicy(typed["policy"], typed["priority"], slice_ms=typed["slice_ms"])

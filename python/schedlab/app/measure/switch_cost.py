@@ -1,16 +1,22 @@
-"""The cost of a context switch, and its prediction for a quantum."""
+"""The cost of a context switch, and the loss per quantum that it predicts.
+
+Directly: two processes on one CPU pass a token by turns through pipes or futexes; half a round is a
+switch with its wake-up. With the caches that it leaves cold: two processes of one real-time class
+touch a working set and yield, after every touch or after every eighth; the difference of the two
+periods is the cost of a switch.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.policy import PRIORITY_DEFAULT, CpuPolicy
-from schedlab.errors import SpecError
+from schedlab.cpu.crew import finished, held
+from schedlab.cpu.policy import CpuPolicy
+from schedlab.errors import HostError, SpecError
 from schedlab.spec import Candidate
 from schedlab.spec.intervals import half_width
 
@@ -19,27 +25,55 @@ if TYPE_CHECKING:
 
 # Matrices of the calculation: 3 of 100 x 100 integers of 4 bytes.
 KERNEL_BYTES = 120_000
+# Touches between two yields where there are few switches.
+FEW = 8
+POLL_S, LIMIT_NS = 0.05, 60_000_000_000
 WORKING_SETS = (0, 4096, 16384, 32768, 65536, KERNEL_BYTES, 262_144, 524_288, 1_048_576)
 
 
-def measure(cpu: int, batches: int, switches: int) -> tuple[Mapping[str, Any], bool]:
-    """The costs as `schedlab_load::cpu::Costs`, and whether yields had real-time priority."""
-    from schedlab._core import measure_cpu_costs
-    from schedlab.cpu.refusals import explain
-
-    job = {
-        "cpu": cpu,
-        "priority": PRIORITY_DEFAULT,
-        "batches": batches,
-        "switches": switches,
-        "working_sets": WORKING_SETS,
-    }
+def measure(cpu: int, batches: int, switches: int) -> tuple[dict[str | int, list[float]], bool]:
+    """ns per switch of every batch: by `pipe`, by `futex`, and by the bytes that are touched; and
+    whether yields had real-time priority. HostError for what the kernel refuses."""
+    policy, is_real_time = CpuPolicy("fifo"), True
     try:
-        return json.loads(measure_cpu_costs(json.dumps(job))), True
-    except OSError as error:
-        if error.filename != "policy":
-            raise explain(error, CpuPolicy("fifo"), (cpu,), 2) from error
-    return json.loads(measure_cpu_costs(json.dumps(job | {"priority": 0}))), False
+        _period_ns("futex", {"rounds": 1}, policy, cpu)
+    except HostError as error:
+        if not (isinstance(error.__cause__, OSError) and error.__cause__.filename == "policy"):
+            raise
+        policy, is_real_time = CpuPolicy(), False
+    rounds = max(switches // 2, 1)
+    costs: dict[str | int, list[float]] = {}
+    for _ in range(batches):
+        for kind in ("pipe", "futex"):
+            costs.setdefault(kind, []).append(_period_ns(kind, {"rounds": rounds}, policy, cpu))
+        for size in WORKING_SETS:
+            work = {"rounds": rounds, "bytes": size}
+            many, few = (
+                _period_ns("yields", {**work, "touches": touches}, policy, cpu) / touches
+                for touches in (1, FEW)
+            )
+            # A touch with one switch each, and one with a switch for every eighth.
+            costs.setdefault(size, []).append((many - few) / (1 - 1 / FEW))
+    return costs, is_real_time
+
+
+def _period_ns(kind: str, work: Mapping[str, int], policy: CpuPolicy, cpu: int) -> float:
+    """ns of a turn of two tasks on a CPU, of which a round has two. The first round finds both
+    awake and its code in the cache, and is not counted."""
+    scheduling = {"policy": policy.policy, "priority": policy.priority}
+    role = {"kind": kind, **work, "rounds": work["rounds"] + 1}
+    group = {"name": "pair", "role": role, "tasks": 2, "scheduling": scheduling}
+    with held({"groups": [group], "window_ns": LIMIT_NS, "cpus": [cpu]}, policy) as crew:
+        crew.start()
+        while not crew.wait(POLL_S):
+            pass
+        rows = finished(crew)
+    if not all(row["completed"] for row in rows):
+        raise HostError(
+            f"CPU {cpu}: two tasks that take turns did not end", "is another job pinned there?"
+        )
+    elapsed_ns: int = max(row["elapsed_ns"] for row in rows) - rows[0]["began_ns"]
+    return elapsed_ns / (2 * work["rounds"])
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -161,13 +195,13 @@ def costs_of(
     """Measure, predict the loss per quantum, and add the measured quanta of a sweep's `folder`."""
     result = swept(folder) if folder else None
     costs, real_time = measure(cpu, batches, switches)
-    ladder = {size: interval(values) for size, values in costs["ladder"]}
+    ladder = {size: interval(costs[size]) for size in WORKING_SETS}
     switch_ns, half_ns = ladder[KERNEL_BYTES]
     return Costs(
         cpu,
         batches,
         real_time,
-        {name: interval(costs[f"{name}_ns"]) for name in ("pipe", "futex")},
+        {name: interval(costs[name]) for name in ("pipe", "futex")},
         ladder,
         {ms: loss(switch_ns, ms) for ms in slices_ms},
         beside_measured(result, switch_ns, half_ns) if result else (),

@@ -54,7 +54,7 @@ class Loaded:
         return (GateFinding("ext-ejected", text),)
 
     def policy_of(self, policy: CpuPolicy) -> CpuPolicy:
-        """What tasks ask for: a scheduler for all takes the ordinary ones as they are."""
+        """The policy of the tasks: a scheduler for all takes ordinary ones as they are."""
         return policy if self.is_partial else replace(policy, policy="other")
 
 

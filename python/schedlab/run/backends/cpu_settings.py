@@ -53,5 +53,5 @@ class CpuSettings:
 
 
 def _of_host(policy: CpuPolicy) -> Candidate:
-    """What the candidate sets on the whole machine."""
+    """The settings of the whole machine among the candidate's."""
     return Candidate(policy.policy, policy.host_settings)

@@ -100,7 +100,7 @@ pub(crate) fn ping_pong(
         if header.is_stopped() {
             return false;
         }
-        desk.count();
+        desk.lap();
     }
     true
 }

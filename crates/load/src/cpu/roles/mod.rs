@@ -6,4 +6,5 @@ pub(super) mod kernel;
 pub(super) mod messaging;
 pub(super) mod spin;
 pub(super) mod steady;
+pub(super) mod turns;
 pub(super) mod wakeup;
