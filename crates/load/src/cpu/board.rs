@@ -90,13 +90,18 @@ impl Desk {
         add_one(&self.units);
     }
 
-    /// One more round is over.
+    /// Round `round` of `rounds` is over, from 0; whether another one shall follow. Rounds are
+    /// counted seldom: after a switch shared pages are slow to reach.
     #[inline]
-    pub fn lap(&self) {
-        if self.units.load(Relaxed) == 0 {
+    pub fn lap(&self, header: &Header, round: u64, rounds: u64) -> bool {
+        if round == 0 {
             self.began_ns.store(clock::now(), Relaxed);
         }
-        self.count();
+        if round % 64 != 0 && round + 1 < rounds {
+            return true;
+        }
+        self.units.store(round + 1, Relaxed);
+        !header.is_stopped()
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn ping_pong(
     is_first: bool,
 ) -> bool {
     let mut byte = [0u8; 1];
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let write = |byte: &[u8]| write_all(to.writing.as_raw_fd(), byte);
         if is_first && !write(&byte) {
             return false;
@@ -97,10 +97,9 @@ pub(crate) fn ping_pong(
         if !read_all(from.reading.as_raw_fd(), &mut byte) || !is_first && !write(&byte) {
             return false;
         }
-        if header.is_stopped() {
+        if !desk.lap(header, round, rounds) {
             return false;
         }
-        desk.lap();
     }
     true
 }

@@ -29,18 +29,16 @@ pub(crate) fn hand_over(
     let take = || loop {
         match turn.load(Acquire) {
             owner if owner == number => return true,
-            _ if header.is_stopped() => return false,
             owner => futex_wait(turn, owner, None),
         }
     };
-    (0..rounds).all(|_| {
+    (0..rounds).all(|round| {
         let went = if number == 0 {
             give() && take()
         } else {
             take() && give()
         };
-        desk.lap();
-        went
+        went && desk.lap(header, round, rounds)
     })
 }
 
@@ -52,11 +50,10 @@ pub(crate) fn yields(
     rounds: u64,
     touches: u32,
 ) -> bool {
-    (0..rounds).all(|_| {
+    (0..rounds).all(|round| {
         (0..touches).for_each(|_| touch(memory));
         rustix::thread::sched_yield();
-        desk.lap();
-        !header.is_stopped()
+        desk.lap(header, round, rounds)
     })
 }
 
