@@ -14,8 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}")]
 pub struct Refusal {
-    /// `cgroup`, `policy`, `slice`, `deadline`, `affinity`, `fork`, `memory`, `worker`, or a step of
-    /// [`crate::launch`].
+    /// `cgroup`, `policy`, `slice`, `deadline`, `affinity`, `fork`, `memory`, `worker`, or a step
+    /// of [`crate::launch`].
     pub step: &'static str,
     /// The operating system's error.
     pub source: io::Error,
