@@ -18,11 +18,11 @@ from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import OVERRIDE, WorkloadKind
 from schedlab.kinds.calculation import Calculation
-from schedlab.spec.latency import merge
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.backends.cpu_policy import policy_of, time_ms
 from schedlab.spec import Candidate, GateFinding
+from schedlab.spec.latency import merge
 
 # What a candidate sets; `effective_ms` is what the kernel makes of `slice_ms`.
 SETTINGS = ("policy", "slice_ms", "effective_ms")
