@@ -33,11 +33,7 @@ pub(crate) fn hand_over(
         }
     };
     (0..rounds).all(|round| {
-        let went = if number == 0 {
-            give() && take()
-        } else {
-            take() && give()
-        };
+        let went = (number == 0 || take()) && give() && (number == 1 || take());
         went && desk.lap(header, round, rounds)
     })
 }
