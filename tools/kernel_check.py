@@ -26,7 +26,7 @@ from kernel_load import buffered_of, is_buffered, run_processes, specs_of
 from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
 from schedlab.errors import SpecError
-from schedlab.sim.host import HostSimulation, split_schedulers
+from schedlab.sim.simulation import Simulation, split_schedulers
 from schedlab.sim.validated import row_kind
 from schedlab.spec.intervals import half_width
 
@@ -123,9 +123,9 @@ def own_checks(
 
 def simulation_of(
     check: CheckedCell, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
-) -> HostSimulation:
+) -> Simulation:
     """A cell in the simulator, with `settings` of crates/sim/src/host/settings.rs."""
-    return HostSimulation(
+    return Simulation(
         device=check.device,
         scheduler=scheduler,
         processes=check.processes,
@@ -197,7 +197,7 @@ def measure(
             "scheduler": scheduler,
             "process": process,
             "count": names.count(process),
-            "kind": row_kind(simulation_of(check, scheduler, seconds, 1, {}), scheduler),
+            "kind": row_kind(simulation_of(check, scheduler, seconds, 1, {})),
             **judged(row),
         }
         for (scheduler, process), row in rows.items()

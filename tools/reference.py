@@ -221,7 +221,7 @@ def schedulers_text() -> str:
         for _, tunable, unit, default, least, _, what in rows:
             lines.append(f"| `{tunable}` | {f'{default} {unit}'.strip()} | {least} | {what} |")
     lines += ["", "## Processes that ship", "", "| name | what |", "|---|---|"]
-    for name, text in _core.host_presets():
+    for name, text in _core.sim_names("processes"):
         lines.append(f"| `{name}` | {tomllib.loads(text)['about']} |")
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from schedlab._core import cpu_policies, disk_policies, run_cpu_simulation, run_disk_simulation
+from schedlab._core import run_cpu_simulation, sim_names, simulate
 
 
 def cpu_run(policy: str) -> Callable[[], float]:
@@ -32,22 +32,20 @@ def cpu_run(policy: str) -> Callable[[], float]:
     return run
 
 
-def disk_run(policy: str, pattern: dict, requests: int) -> Callable[[], float]:
+def disk_run(policy: str, name: str, requests: int) -> Callable[[], float]:
     """Requests per second of 4 KiB reads at depth 32."""
-    workload = {
-        "pattern": pattern,
-        "direction": {"kind": "read"},
-        "record": 4096,
-        "span": 0,
-        "arrivals": {"kind": "closed", "depth": 32},
+    job = {
+        "device": {"device": "disk7200"},
+        "policy": {"name": policy},
+        "requests": requests,
+        "workload": {"name": name, "record": 4096, "depth": 32},
         "seed": 1,
     }
-    job = {"device": "disk7200", "policy": policy, "requests": requests, "workload": workload}
     text = json.dumps(job)
 
     def run() -> float:
         started = time.process_time()
-        run_disk_simulation(text)
+        simulate(text)
         return requests / (time.process_time() - started)
 
     return run
@@ -58,13 +56,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    random = {"kind": "random", "replacement": True}
-    subjects = {f"cpu {name}, bursts/s": cpu_run(name) for name, _ in cpu_policies()}
-    for name, _ in disk_policies():
-        subjects[f"disk {name}, random, requests/s"] = disk_run(name, random, 200_000)
-    subjects["disk fcfs, sequential, requests/s"] = disk_run(
-        "fcfs", {"kind": "sequential"}, 200_000
-    )
+    subjects = {f"cpu {name}, bursts/s": cpu_run(name) for name, _ in sim_names("cpu policy")}
+    for name, _ in sim_names("disk policy"):
+        subjects[f"disk {name}, random, requests/s"] = disk_run(name, "random4k", 200_000)
+    subjects["disk fcfs, sequential, requests/s"] = disk_run("fcfs", "seqread", 200_000)
     rates: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, run in subjects.items():

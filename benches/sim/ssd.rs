@@ -11,7 +11,7 @@ use criterion::measurement::WallTime;
 use criterion::{criterion_group, BatchSize, BenchmarkGroup, Criterion, Throughput};
 use schedlab_formats::{read_bytes, TraceOptions};
 use schedlab_model::Rng;
-use schedlab_sim::{Config, Report, Stop};
+use schedlab_sim::{Job, Outcome, Stop};
 use serde_json::{json, Value};
 
 /// A case with its number of requests.
@@ -124,17 +124,23 @@ static CASES: [Case; 8] = [
     },
 ];
 
-fn config(case: &Case, requests: u64, seed: u64) -> Config {
+fn job(case: &Case, requests: u64, seed: u64) -> Job {
     let mut whole = (case.config)();
-    whole["device"] = "ncq2014".into();
+    let mut device = json!({"device": "ncq2014"});
+    for key in ["service", "set"] {
+        if let Some(value) = whole.as_object_mut().and_then(|keys| keys.remove(key)) {
+            device[key] = value;
+        }
+    }
+    whole["device"] = device;
     whole["requests"] = requests.into();
     whole["seed"] = seed.into();
-    serde_json::from_value(whole).expect("a case is a configuration")
+    serde_json::from_value(whole).expect("a case is a job")
 }
 
-fn run(config: &Config) -> Report {
-    let report = config.run(None, &Stop::default());
-    report.expect("a case can be simulated")
+fn run(job: &Job) -> Outcome {
+    let outcome = job.run(None, None, &Stop::default());
+    outcome.expect("a case can be simulated")
 }
 
 /// Few samples: one takes up to a second.
@@ -149,9 +155,9 @@ fn requests(criterion: &mut Criterion) {
     short(&mut group);
     for case in &CASES[..7] {
         group.throughput(Throughput::Elements(case.requests));
-        let one = config(case, case.requests, 1);
+        let one = job(case, case.requests, 1);
         group.bench_function(case.name, |bencher| bencher.iter(|| run(&one)));
-        let other = config(case, case.requests, 2);
+        let other = job(case, case.requests, 2);
         group.throughput(Throughput::Elements(2 * case.requests));
         group.bench_function(format!("{}, two threads", case.name), |bencher| {
             bencher.iter(|| {
@@ -167,14 +173,10 @@ fn requests(criterion: &mut Criterion) {
 
 /// A new, preconditioned device of 64 GiB and one request. Wanted: less than 0.1 s.
 fn start_up(criterion: &mut Criterion) {
-    let case = &CASES[7];
-    let mut whole = (case.config)();
-    whole["device"] = "ncq2014".into();
-    whole["requests"] = 1.into();
-    let config: Config = serde_json::from_value(whole).expect("a case is a configuration");
+    let one = job(&CASES[7], 1, 0);
     let mut group = criterion.benchmark_group("start-up");
     short(&mut group);
-    group.bench_function("64 GiB, parallel", |bencher| bencher.iter(|| run(&config)));
+    group.bench_function("64 GiB, parallel", |bencher| bencher.iter(|| run(&one)));
     group.finish();
 }
 
@@ -254,9 +256,9 @@ fn rate_of(name: &str) {
     let case = case_of(name);
     let (short, long) = (case.requests / 2, case.requests * 3 / 2);
     let seconds = |requests| {
-        let config = config(case, requests, 1);
+        let one = job(case, requests, 1);
         let start = cpu_seconds();
-        run(&config);
+        run(&one);
         cpu_seconds() - start
     };
     // Memory that its host must provide first costs a virtual machine time.
@@ -273,7 +275,7 @@ fn case_of(name: &str) -> &'static Case {
 /// Simulates one case and prints the peak of its resident memory.
 fn peak_of(name: &str) {
     let case = case_of(name);
-    run(&config(case, case.requests, 1));
+    run(&job(case, case.requests, 1));
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     println!("{}", peak.expect("the peak of the memory").trim());

@@ -46,9 +46,9 @@ def test_text_and_toml_describe_the_same_tasks(tmp_path):
 
 
 def test_every_policy_runs_and_is_drawn_within_80_columns():
-    from schedlab._core import cpu_policies
+    from schedlab._core import sim_names
 
-    names = [name for name, _ in cpu_policies()]
+    names = [name for name, _ in sim_names("cpu policy")]
     assert len(names) == 11
     text = run(
         "--policy",

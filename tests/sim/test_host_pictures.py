@@ -13,16 +13,14 @@ import pytest
 from golden import Golden
 
 from schedlab.errors import SpecError
+from schedlab.run.backends.sim import outcome_of
 from schedlab.sim.device import device_text
-from schedlab.sim.experiments import host_experiment, host_run, process_names
+from schedlab.sim.experiments import experiment_of, process_names
 from schedlab.sim.gantt import requests_chart
-from schedlab.sim.host import (
-    HOST_LOG_DTYPE,
-    HostSimulation,
-    process_text,
-    split_schedulers,
-    table,
-)
+from schedlab.sim.results import HOST_LOG_DTYPE
+from schedlab.sim.simulation import Simulation, process_text, split_schedulers
+from schedlab.sim.simulation_set import SimulationSet
+from schedlab.sim.tables import host_table
 from schedlab.sim.validate import aligned
 from schedlab.spec import Candidate, Stopping
 
@@ -163,7 +161,7 @@ def test_the_table_holds_means_over_the_seeds() -> None:
         run("bfq:slice_idle=0", (7, 8, 9, 10), (11, 12, 13, 14), (15, 16, 17, 18)),
         run("none", (1e5, 200.5, 12e4, 11e5), (0, 0, 0.5, 5), (100000, 200.5, 3, 4)),
     ]
-    assert table(runs) == TABLE.splitlines()
+    assert host_table(runs, {}) == TABLE.splitlines()
 
 
 def test_rows_are_aligned_first_to_the_left_others_to_the_right() -> None:
@@ -172,43 +170,6 @@ def test_rows_are_aligned_first_to_the_left_others_to_the_right() -> None:
         "bcd     x  yz",
         "",
     ]
-
-
-def test_the_job_of_a_simulation_holds_what_was_set_and_nothing_else() -> None:
-    plain = HostSimulation()
-    job = plain.job()
-    settings = {
-        "tags": 32, "nr_requests": None, "seconds": 20.0, "warm_up_seconds": 0.0, "seed": 1,
-        "log": False,
-    }  # fmt: skip
-    assert job["settings"] == settings
-    assert (job["scheduler"], job["processes"]) == ("none", "random32")
-    device: dict[str, Any] = {
-        "size_bytes": None, "queue_depth": None, "policy": None, "service": None, "set": {},
-    }  # fmt: skip
-    device |= {"device": device_text("disk7200"), "place": "disk7200"}
-    assert job["device"] == device
-    other = dataclasses.replace(
-        plain, size="8GiB", window=1, device_set={"rpm": 1}, settings={"seed": 9, "x": 2}
-    ).job(log=True)
-    assert other["settings"] == {**settings, "log": True, "seed": 9, "x": 2}
-    changed = {"size_bytes": 8 << 30, "queue_depth": 1, "policy": "fcfs", "set": {"rpm": 1}}
-    assert other["device"] == {**device, **changed}
-    for window, policy, expected in ((1, "sptf", "sptf"), (2, None, None), (0, None, None)):
-        one = dataclasses.replace(plain, window=window, policy=policy)
-        assert one.job()["device"]["policy"] == expected
-
-
-def test_a_trace_takes_the_place_of_the_processes() -> None:
-    one = HostSimulation(
-        trace=Path("a.csv"), format="spc", trace_set={"fit": "wrap"}, seconds=3.0
-    ).job()
-    options = {"volumes": "region", "fit": "wrap"}
-    trace = {"path": "a.csv", "format": "spc", "requests": None, "options": options}
-    assert one["trace"] == trace and "processes" not in one
-    assert one["settings"]["seconds"] == 1e6
-    plain = HostSimulation(trace=Path("a.csv"), trace_set={"volumes": "refuse"}).job()
-    assert plain["trace"] == {**trace, "format": None, "options": {"volumes": "refuse"}}
 
 
 def test_devices_and_processes_are_names_or_files(tmp_path: Path) -> None:
@@ -221,8 +182,8 @@ def test_devices_and_processes_are_names_or_files(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="device 'disk9' is not known") as caught:
         device_text("disk9")
     assert "disk7200" in caught.value.hint and "ncq2014" in caught.value.hint
-    assert process_text("readers3") == {"processes": "readers3"}
-    assert process_text(file) == {"processes": shipped, "place": str(file)}
+    assert process_text("readers3") == {"text": "readers3"}
+    assert process_text(file) == {"text": shipped, "place": str(file)}
     with pytest.raises(SpecError, match=r"missing\.toml"):
         process_text(tmp_path / "missing.toml")
     for other in ("readers4", "mine.txt", "mine.conf"):
@@ -236,6 +197,11 @@ def test_schedulers_are_split_at_commas_unless_one_has_tunables() -> None:
     several = split_schedulers("bfq:slice_idle=0,low_latency=0")
     assert len(several) == 1 and several[0].startswith("bfq:")
     assert split_schedulers("cfq:quantum=4;none") == ["cfq:quantum=4", "none"]
+
+
+def compared(first, schedulers, processes, seeds):
+    under = tuple(Candidate(name, {"scheduler": name}) for name in schedulers)
+    return experiment_of(SimulationSet("host-queue", first, under, tuple(processes), seeds))
 
 
 PROCESSES = """
@@ -261,7 +227,9 @@ def mixed(tmp_path: Path) -> str:
 def test_names_of_processes_are_those_of_the_results(mixed: str) -> None:
     names = ["copy", "process-2-1", "process-2-2", "process-3", "pair-1", "pair-2", "pair-3"]
     assert process_names(mixed) == names
-    run = HostSimulation(processes=mixed, seconds=0.1, size="8GiB").run()
+    run = Simulation(
+        device="disk7200", scheduler="none", processes=mixed, seconds=0.1, size="8GiB"
+    ).run()
     assert [each["name"] for each in run["processes"]] == names
 
 
@@ -270,16 +238,27 @@ def test_a_file_that_has_no_processes_is_one_error(tmp_path: Path, text: str) ->
     path = tmp_path / "wrong.toml"
     path.write_text(text)
     with pytest.raises(SpecError, match=r"wrong\.toml: TOML parse error"):
-        host_experiment(HostSimulation(tags=4), ["none", "bfq"], [str(path)], range(2))
+        compared(
+            Simulation(device="disk7200", scheduler="none", tags=4),
+            ["none", "bfq"],
+            [str(path)],
+            range(2),
+        )
 
 
 def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Path) -> None:
     alone = tmp_path / "alone.toml"
     alone.write_text('[[process]]\nname = "one"\n')
-    first = HostSimulation(tags=4, seconds=0.2, size="8GiB", seed=7, device_set={"rpm": 5400})
-    one = host_experiment(
-        first, ["none", "bfq:slice_idle=0"], ["readers3", str(alone)], range(7, 12)
+    first = Simulation(
+        device="disk7200",
+        scheduler="none",
+        tags=4,
+        seconds=0.2,
+        size="8GiB",
+        seed=7,
+        device_set={"rpm": 5400},
     )
+    one = compared(first, ["none", "bfq:slice_idle=0"], ["readers3", str(alone)], range(7, 12))
     fixed = {
         "device": "disk7200", "tags": 4, "size": "8GiB", "seconds": 0.2, "warm_up_seconds": 0.0,
         "device_set": {"rpm": 5400},
@@ -303,21 +282,23 @@ def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Pat
     assert one.title == "I/O schedulers above the simulated disk7200"
     for text in ("none", "none,none", "none,bfq,none"):
         with pytest.raises(SpecError, match="two different schedulers"):
-            host_experiment(first, text.split(","), ["readers3"], range(5))
+            compared(first, text.split(","), ["readers3"], range(5))
 
 
 def test_a_run_of_an_experiment_gives_the_figures_of_its_process() -> None:
-    first = HostSimulation(tags=4, seconds=0.2, size="8GiB")
-    one = host_experiment(first, ["none", "cfq"], ["readers3"], range(1, 3))
+    first = Simulation(device="disk7200", scheduler="none", tags=4, seconds=0.2, size="8GiB")
+    one = compared(first, ["none", "cfq"], ["readers3"], range(1, 3))
     direct = dataclasses.replace(first, scheduler="cfq", processes="readers3", seed=3).run()
     cfq = one.candidates[1]
     for place, workload in enumerate(one.workloads):
-        run, process = host_run(workload, cfq, 3)
-        assert run == direct
-        assert process == (*direct["processes"], direct["total"])[place]
+        outcome = outcome_of((workload, cfq), 3)
+        process = (*direct["processes"], direct["total"])[place]
+        assert outcome.metrics["iops"] == process["iops"]
+        assert outcome.properties["dispatched"] == direct["order"]["dispatched"]
+        assert outcome.histograms["latency_ns"] == [[*b.values()] for b in process["latency_bins"]]
     wrong = dataclasses.replace(
         one.workloads[0], parameters={**one.workloads[0].parameters, "process": "reader-9"}
     )
-    with pytest.raises(SpecError, match="'reader-9' is not in readers3") as caught:
-        host_run(wrong, Candidate("none", {"scheduler": "none"}), 1)
-    assert caught.value.hint == "one of: reader-1, reader-2, reader-3"
+    with pytest.raises(SpecError, match="'reader-9' is not simulated") as caught:
+        outcome_of((wrong, Candidate("none", {"scheduler": "none"})), 1)
+    assert caught.value.hint == "one of: reader-1, reader-2, reader-3, total"

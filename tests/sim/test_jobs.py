@@ -20,10 +20,11 @@ from schedlab.cli.sim.disk import disk
 from schedlab.cli.sim.run import run
 from schedlab.errors import SpecError
 from schedlab.run.backends.sim import outcome_of
-from schedlab.sim.host import HostSimulation
-from schedlab.sim.host_job import HostJob
-from schedlab.sim.jobs import model_of
-from schedlab.sim.request_log import HOST_COLUMNS
+from schedlab.sim import Simulation
+from schedlab.sim.results import HOST_LOG_DTYPE
+from schedlab.sim.simulation import model_of
+from schedlab.sim.simulation_set import SimulationSet
+from schedlab.spec import Candidate
 
 # What is simulated in so many ways, short: device, source, queue.
 SSD = ("--device", "ncq2014", "--workload", "A", "--policy", "tsb", "--requests", "300")
@@ -169,17 +170,25 @@ def test_a_log_of_processes_is_csv_whatever_their_names(tmp_path: Path) -> None:
     file.write_text('[[process]]\nname = "one, \\"two\\""\nrecord = "8k"\n')
     log = tmp_path / "log.csv"
     scheduler = "bfq:low_latency=0,slice_idle=0"
-    first = HostSimulation(tags=2, seconds=0.1)
-    HostJob(first, (scheduler,), (str(file),), range(3, 4), None, log, None).run()
+    first = Simulation(
+        device="disk7200",
+        scheduler=scheduler,
+        processes=file,
+        tags=2,
+        seconds=0.1,
+        log=True,
+        seed=3,
+    )
+    under = (Candidate(scheduler, {"scheduler": scheduler}),)
+    SimulationSet("host-queue", first, under, (str(file),), range(3, 4), log=log).run()
     with log.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert {
-        tuple(row[key] for key in ("scheduler", "processes", "seed", "pid")) for row in rows
+        tuple(row[key] for key in ("scheduler", "processes", "seed", "process")) for row in rows
     } == {(scheduler, str(file), "3", 'one, "two"')}
-    one = HostSimulation(scheduler=scheduler, processes=file, tags=2, seconds=0.1, seed=3)
-    _, direct = one.run_logged()
-    assert [[int(row[name]) for name in HOST_COLUMNS] for row in rows] == [
-        [int(row[name]) for name in HOST_COLUMNS] for row in direct
+    numbers = [name for name, _ in HOST_LOG_DTYPE if name not in {"process", "operation"}]
+    assert [[int(row[name]) for name in numbers] for row in rows] == [
+        [int(row[name]) for name in numbers] for row in first.run().log
     ]
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from schedlab.sim import Simulation
-from schedlab.sim.disk import DiskSimulation
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "sim" / "reference.json").read_text())
-NEW_KEYS = ("steady", "warm_up", "trace")
+NEW_KEYS = ("service", "steady", "warm_up", "trace")
 NEW_DISK_KEYS = ("busy_ns", "kinds", "steady", "latency_interval", "trace", "write_cache")
 SSD = {
     **{
@@ -56,7 +55,7 @@ def test_ssd(name: str) -> None:
 @pytest.mark.parametrize("policy", ["fcfs", "sstf", "scan", "clook", "sptf"])
 @pytest.mark.parametrize("settings", DISK, ids=str)
 def test_disk(policy: str, settings: dict) -> None:
-    run = DiskSimulation(policy=policy, requests=3000, **settings).run()
+    run = Simulation(device="disk7200", policy=policy, requests=3000, **settings).run()
     old = {key: value for key, value in run.items() if key not in NEW_DISK_KEYS}
     digest = hashlib.sha256(json.dumps(old, sort_keys=True).encode()).hexdigest()
     assert digest == REFERENCE[f"disk {policy} {settings}"]

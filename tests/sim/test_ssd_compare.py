@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from schedlab.cli.sim.compare import compare
 from schedlab.errors import SpecError
-from schedlab.sim.experiments import policy_candidates
 
 
 def test_a_verdict_on_policies(tmp_path: Path) -> None:
@@ -24,12 +23,6 @@ def test_a_verdict_on_policies(tmp_path: Path) -> None:
     seeds = {(run["block"], run["properties"]["simulation_seed"]) for run in runs}
     assert len(runs) == 18 and len(seeds) == 6
     assert (tmp_path / "out" / "report.html").is_file()
-
-
-def test_candidates_carry_their_parameters() -> None:
-    fcfs, stb = policy_candidates("fcfs,stb:bundle_min=3,read_limit=20ms")
-    assert fcfs.settings == {"policy": "fcfs"}
-    assert stb.settings == {"policy": "stb", "bundle_min": 3, "read_limit": "20ms"}
 
 
 def test_a_policy_that_is_none_is_refused_before_the_first_run(tmp_path: Path) -> None:

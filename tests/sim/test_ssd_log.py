@@ -11,7 +11,9 @@ from schedlab.cli.sim.run import run
 from schedlab.errors import SpecError
 from schedlab.sim import Simulation
 
-TRIMMED = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", "--requests", "200"]
+WRITES = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", "--requests", "200"]
+
+ABOVE = ["--device", "disk7200", "--scheduler", "none;bfq", "--processes", "copy,levels"]
 
 
 def logged(path: Path, *arguments: str) -> dict:
@@ -21,16 +23,22 @@ def logged(path: Path, *arguments: str) -> dict:
     return json.loads(result.stdout)
 
 
-def test_csv_and_arrow_hold_every_request_of_every_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [WRITES, [*ABOVE, "--seconds", "0.2", "--seeds", "2"]])
+def test_csv_and_arrow_hold_every_request_of_every_run(tmp_path, options) -> None:
     ipc = pytest.importorskip("pyarrow.ipc")
-    logged(tmp_path / "log.csv", *TRIMMED)
-    logged(tmp_path / "log.arrow", *TRIMMED)
+    runs = logged(tmp_path / "log.csv", *options)["runs"]
+    logged(tmp_path / "log.arrow", *options)
     with (tmp_path / "log.csv").open() as file:
         rows = list(csv.DictReader(file))
     table = ipc.open_file(str(tmp_path / "log.arrow")).read_all()
-    assert table.num_rows == len(rows) == 2 * 2 * 200
     assert [{k: str(v) for k, v in row.items()} for row in table.to_pylist()] == rows
-    assert {row["operation"] for row in rows} == {"write"}
+    if options is not WRITES:
+        every = [process for of_file in runs.values() for run in of_file
+                 for process in run["processes"]]  # fmt: skip
+        assert {row["process"] for row in rows} == {process["name"] for process in every}
+        assert len(rows) > 100
+        return
+    assert len(rows) == 2 * 2 * 200 and {row["operation"] for row in rows} == {"write"}
     assert [n for n in rows[0] if n.endswith("_ns")] == [
         "arrival_ns",
         "admitted_ns",

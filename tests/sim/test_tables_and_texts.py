@@ -13,22 +13,17 @@ from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
+from schedlab.sim import Simulation
 from schedlab.sim import iozone_model as iozone
-from schedlab.sim.device import device_text
-from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.experiments import (
-    disk_experiment,
-    disk_simulation,
+    experiment_of,
     judged_by_rate,
     policy_candidates,
-    ssd_experiment,
-    ssd_simulation,
+    simulation_of,
 )
-from schedlab.sim.host import HostSimulation
 from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS
 from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
-from schedlab.sim.replay import Replay
-from schedlab.sim.runs import Simulation
+from schedlab.sim.simulation_set import SimulationSet
 from schedlab.spec import Stopping
 from schedlab.spec.convert import to_json
 
@@ -128,7 +123,7 @@ def test_a_cell_of_the_model_is_a_simulation_of_its_process(tmp_path):
             f'read_share = {reads}\nrecord = {record}\noffset = 0\nspan = "2GiB"\n'
         )
         runs = [
-            HostSimulation(
+            Simulation(
                 device="disk2005", scheduler=scheduler, processes=file, tags=4, window=4,
                 seconds=0.2, seed=seed, settings={"max_sectors_kb": 512},
             ).run()
@@ -187,7 +182,7 @@ def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(document, tmp_pa
             f'[[process]]\nname = "iozone"\ncount = {processes}\npattern = "random"\n'
             f'read_share = 1\nrecord = "32KiB"\noffset = 0\nspan = "{processes}GiB"\n'
         )
-        run = HostSimulation(
+        run = Simulation(
             device="disk2005", scheduler="deadline", processes=file, tags=tags, window=tags,
             seconds=0.02, settings={"max_sectors_kb": 512},
         ).run()  # fmt: skip
@@ -264,49 +259,51 @@ def test_an_automatic_warm_up_is_the_longest_of_all_runs():
 def ssd(workloads="AD", device_set=None, **changes):
     first = Simulation(service="serial", requests=300, device_set=device_set or {})
     candidates = policy_candidates("fcfs,tsb:alpha=0.95")
-    return ssd_experiment(first, candidates, workloads, range(5, 9), **changes)
+    return experiment_of(
+        SimulationSet("ssd", first, candidates, tuple(workloads), range(5, 9), **changes)
+    )
 
 
 def test_experiments_on_policies_of_an_ssd_and_of_a_disk(golden):
     """What --metric names decides, and no goal beside it; a disk in a closed loop by its rate."""
-    disk = DiskSimulation(requests=200, seed=3, device_set={"rpm": 5400})
+    disk = Simulation(device="disk7200", requests=200, seed=3, device_set={"rpm": 5400})
     ones = {
         "ssd": ssd(device_set={"buffer.size": "32MiB"}),
         "ssd by rate": ssd(metric="iops"),
-        "disk": disk_experiment(disk, ["sptf", "fcfs"], range(3, 5)),
-        "disk with a rate": disk_experiment(
-            dataclasses.replace(disk, rate=40.0), ["sptf", "fcfs"], range(3, 5)
-        ),
+        "disk": disks(disk, "sptf,fcfs", range(3, 5)),
+        "disk with a rate": disks(dataclasses.replace(disk, rate=40.0), "sptf,fcfs", range(3, 5)),
     }
     said = {n: {k: v for k, v in to_json(one).items() if v} for n, one in ones.items()}
     golden("sim-experiments.json", json.dumps(said, indent=1))
     with pytest.raises(SpecError, match="--metric speed is not known") as caught:
         ssd(metric="speed")
     assert "mean_read_ms" in caught.value.hint
-    made = ssd_simulation(ones["ssd"].workloads[1], ones["ssd"].candidates[1], 9)
+    made = simulation_of(ones["ssd"].workloads[1], ones["ssd"].candidates[1], 9)
     assert made == Simulation(
         policy="tsb", policy_set={"alpha": "0.95"}, workload="D", requests=300, seed=9,
         service="serial", device_set={"buffer.size": "32MiB"},
     )  # fmt: skip
     (workload,) = ones["disk"].workloads
-    assert disk_simulation(workload, ones["disk"].candidates[1], 8) == dataclasses.replace(
-        disk, seed=8
+    assert simulation_of(workload, ones["disk"].candidates[1], 8) == dataclasses.replace(
+        disk, policy="fcfs", workload="random4k", seed=8
     )
 
 
 def test_an_experiment_after_its_warm_up():
     one = ssd(workloads=("D",), warm_up="100")
     (workload,) = one.workloads
-    made = ssd_simulation(workload, one.candidates[0], 2)
+    made = simulation_of(workload, one.candidates[0], 2)
     warm_up = {"requests": 100}
-    assert made == Simulation(workload="D", requests=300, seed=2, warm_up=warm_up, service="serial")
+    assert made == Simulation(
+        policy="fcfs", workload="D", requests=300, seed=2, warm_up=warm_up, service="serial"
+    )
     assert "warm_up" not in ssd(warm_up="none").workloads[0].parameters
     for text, message in (("auto", "warm-up auto: the runs"), ("zero", "--warm-up zero")):
         with pytest.raises(SpecError, match=message):
             ssd(warm_up=text)
         unfit = dataclasses.replace(workload, parameters={**workload.parameters, "warm_up": text})
         with pytest.raises(SpecError, match=message):
-            ssd_simulation(unfit, one.candidates[0], 2)
+            simulation_of(unfit, one.candidates[0], 2)
 
 
 def test_policies_in_files_stay_where_they_were_typed():
@@ -331,28 +328,32 @@ def test_policies_in_files_stay_where_they_were_typed():
             policy_candidates(text)
 
 
+def disks(first, policies, seeds):
+    return experiment_of(
+        SimulationSet("disk", first, policy_candidates(policies), ("random4k",), seeds)
+    )
+
+
 @pytest.mark.parametrize(
     ("policies", "seeds", "is_allowed"),
     [
-        (["fcfs", "sptf"], 2, True),
-        (["fcfs", "sptf", "scan"], 3, True),
-        (["fcfs", "sptf"], 1, False),
-        (["fcfs"], 2, False),
-        (["fcfs", "fcfs"], 2, False),
-        (["fcfs", "sptf", "fcfs"], 2, False),
+        ("fcfs,sptf", 2, True),
+        ("fcfs,sptf,scan", 3, True),
+        ("fcfs,sptf", 1, False),
+        ("fcfs", 2, False),
     ],
 )
 def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(policies, seeds, is_allowed):
     if is_allowed:
-        one = disk_experiment(DiskSimulation(), policies, range(seeds))
-        assert len(one.candidates) == len(policies)
+        one = disks(Simulation(device="disk7200"), policies, range(seeds))
+        assert len(one.candidates) == policies.count(",") + 1
         return
     with pytest.raises(SpecError, match="two different policies and two seeds"):
-        disk_experiment(DiskSimulation(), policies, range(seeds))
+        disks(Simulation(device="disk7200"), policies, range(seeds))
 
 
 def overloads(policy, seed, rate):
-    one = DiskSimulation(policy=policy, rate=rate, requests=1000, seed=seed)
+    one = Simulation(device="disk7200", policy=policy, rate=rate, requests=1000, seed=seed)
     return bool(one.run()["steady"]["is_overloaded"])
 
 
@@ -360,10 +361,10 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     verdicts = [overloads("fcfs", seed, 81) for seed in range(1, 6)]
     # Two seeds of which only the second one is overloaded.
     start = next(at for at in range(1, 5) if verdicts[at - 1 : at + 1] == [False, True])
-    first = DiskSimulation(rate=81.0, requests=1000, seed=start)
+    first = Simulation(device="disk7200", rate=81.0, requests=1000, seed=start)
     seeds = range(start, start + 2)
-    fine = disk_experiment(dataclasses.replace(first, rate=20.0), ["fcfs", "sptf"], seeds)
-    both = disk_experiment(first, ["fcfs", "sptf"], seeds)
+    fine = disks(dataclasses.replace(first, rate=20.0), "fcfs,sptf", seeds)
+    both = disks(first, "fcfs,sptf", seeds)
     label = dataclasses.replace(fine.workloads[0], label="slow")
     both = dataclasses.replace(both, workloads=(label, *both.workloads))
     judged, notes = judged_by_rate(both)
@@ -377,47 +378,60 @@ def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate()
     assert dataclasses.replace(judged, workloads=both.workloads) == both
     one = dataclasses.replace(both, stopping=Stopping("fixed", 1))
     assert judged_by_rate(one) == (one, [])
-    hopeless = disk_experiment(dataclasses.replace(first, rate=900.0), ["fcfs", "sptf"], seeds)
+    hopeless = disks(dataclasses.replace(first, rate=900.0), "fcfs,sptf", seeds)
     assert "fcfs, sptf overloaded, none stable" in judged_by_rate(hopeless)[1][0]
 
 
-def test_jobs_of_a_disk_hold_what_was_set(golden):
-    """A trace has no sizes and no seed of its own."""
-    replay = Replay(Path("t.csv"), "spc", fit="wrap", think=True)
-    ones = [
-        DiskSimulation(),
-        DiskSimulation(policy="sptf", workload="mixed4k", record="8192", span="1G", depth=3,
-                       requests=5, seed=7, device_set={"rpm": 1}),
-        DiskSimulation(rate=40.0, requests=1),
-        *(DiskSimulation(workload=name)
-          for name in ("random64k", "randwrite4k", "seqread", "seqwrite")),
-        DiskSimulation.of_trace(replay, device="disk7200", requests=3),
-    ]  # fmt: skip
-    ones.append(dataclasses.replace(ones[-1], requests=None))
-    jobs = [json.loads(one.job()) for one in ones]
-    assert {job.pop("device") for job in jobs} == {device_text("disk7200")}
-    golden("disk-jobs.json", "\n".join(json.dumps(job, sort_keys=True) for job in jobs))
-    for wrong in ({"record": "4k"}, {"span": "1G"}, {"depth": 2}, {"rate": 3.0}):
-        with pytest.raises(SpecError, match="a trace fixes its own sizes"):
-            dataclasses.replace(ones[-1], **wrong).job()
+def test_a_workload_of_a_disk_is_what_was_set():
+    """Every field reaches the requests, as the log has them; a trace has its own."""
+    one = Simulation(
+        device="disk7200", workload="mixed4k", record="8192", span="1G", depth=3, requests=300,
+        seed=7, log=True,
+    )  # fmt: skip
+    log = one.run().log
+    assert len(log) == 300 and set(log["length_bytes"]) == {8192}
+    assert set(log["operation"]) == {0, 1} and (1 << 29) < log["offset_bytes"].max() < 1 << 30
+    came, done = log["arrival_ns"], log["completed_ns"]
+    assert max(int(((came <= now) & (done > now)).sum()) for now in came) == 3
+    whole = dataclasses.replace(one, span="0", record=None, depth=None, rate=40.0).run().log
+    assert whole["offset_bytes"].max() > 1 << 38 and set(whole["length_bytes"]) == {4096}
+    assert whole["arrival_ns"].max() == pytest.approx(300 / 40 * 1e9, rel=0.2)
+    for name, operation, length in (
+        ("random64k", 0, 65536), ("randwrite4k", 1, 4096), ("seqread", 0, 131072),
+        ("seqwrite", 1, 131072),
+    ):  # fmt: skip
+        log = Simulation(device="disk7200", workload=name, requests=9, log=True).run().log
+        assert (set(log["operation"]), set(log["length_bytes"])) == ({operation}, {length})
+        assert (list(log["offset_bytes"]) == [*range(0, 9 * length, length)]) == ("seq" in name)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"record": "4k"}, {"span": "1G"}, {"depth": 2}, {"rate": 3.0}, {"workload": "random4k"},
+     {"tags": 3}, {"processes": "readers3"}, {"policy_set": {"alpha": 0.5}}, {"size": "1G"}],
+)  # fmt: skip
+def test_a_field_that_would_change_nothing_is_refused(tmp_path, field):
+    path = tmp_path / "t.csv"
+    path.write_text("0,1,512,r,0\n0,9,512,r,1\n")
+    one = Simulation(device="disk7200", trace=path, format="spc")
+    assert one.run()["requests"] == 2
+    with pytest.raises(SpecError, match=r"would change nothing|a trace fixes its own sizes"):
+        dataclasses.replace(one, **field).run()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"requests": 0}, "requests = 0: expected at least 1"),
-        ({"requests": -1}, "requests = -1: expected at least 1"),
         ({"depth": 0}, "depth = 0: expected at least 1"),
-        ({"depth": -2}, "depth = -2: expected at least 1"),
-        ({"depth": 1, "rate": 1.0}, "--depth and --rate cannot be used together"),
-        ({"depth": 0, "rate": 1.0}, "--depth and --rate cannot be used together"),
-        ({"rate": float("inf")}, "rate = inf: expected a positive number"),
-        ({"workload": "random9k"}, "workload = 'random9k' is not known"),
+        ({"depth": 1, "rate": 1.0}, "workload: depth and rate cannot be used together"),
+        ({"rate": float("inf")}, "rate_per_s = inf: expected a positive number"),
+        ({"workload": "random9k"}, 'workload = "random9k" is not known: expected one of random4k'),
     ],
 )
 def test_a_job_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(SpecError) as caught:
-        DiskSimulation(**changes).job()
+        Simulation(device="disk7200", **changes).run()
     assert str(caught.value).startswith(message) and caught.value.hint
 
 

@@ -10,7 +10,7 @@ from small_disks import measured_trace, small_disk
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim.disk import DiskSimulation
+from schedlab.sim import Simulation
 from schedlab.sim.validate import Comparison
 
 
@@ -43,7 +43,7 @@ def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> No
     assert rows[0]["simulated_ms"] == pytest.approx(0.5)
     assert (rows[0]["kind"], rows[1]["kind"]) == ("write-cached", "write-waited")
     assert rows[1]["simulated_ms"] == pytest.approx(6 - 1.5 + 0.1)
-    simulation = DiskSimulation(device=path, workload="randwrite4k", record="512", requests=300)
+    simulation = Simulation(device=path, workload="randwrite4k", record="512", requests=300)
     with_cache = simulation.run()
     used = with_cache["write_cache"]
     written = used["overwritten_sectors"] + used["destaged_sectors"]
@@ -53,8 +53,12 @@ def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> No
 
 def test_endless_writes_are_as_fast_as_without_a_cache(tmp_path: Path) -> None:
     figures = {
-        name: DiskSimulation(
-            workload="randwrite4k", requests=4000, device_set=changes, policy="fcfs"
+        name: Simulation(
+            device="disk7200",
+            workload="randwrite4k",
+            requests=4000,
+            device_set=changes,
+            policy="fcfs",
         ).run()["iops"]
         for name, changes in (
             ("without", {}),
@@ -113,7 +117,7 @@ def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
     assert len(lines) == 51 and lines[0].startswith("policy,seed,index,arrival_ns")
     assert 7_000_000 < run["rotation_ns_mean"] < 9_500_000
     with pytest.raises(SpecError, match="unknown field `colour`"):
-        DiskSimulation(device_set={"colour": 1}).run()
+        Simulation(device="disk7200", device_set={"colour": 1}).run()
 
 
 def test_the_share_of_the_demerit_is_of_the_measured_mean() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.sim import validated
-from schedlab.sim.host import HostSimulation
+from schedlab.sim import Simulation, validated
 from schedlab.sim.validated import Kind, doubt_of, validated_kinds, validity_of
 
 # What a run of kernel-check could have passed.
@@ -51,9 +50,9 @@ def test_a_case_is_validated_or_says_why_not(
     monkeypatch: pytest.MonkeyPatch, scheduler: str, changes: dict, reason: str
 ) -> None:
     monkeypatch.setattr(validated, "shipped_kinds", lambda: PASSED)
-    validity = validity_of(HostSimulation(**changes), scheduler)
+    validity = validity_of(Simulation(**{"device": "disk7200", "scheduler": scheduler, **changes}))
     assert (validity.holds, validity.reason) == (not reason, reason)
-    doubt = doubt_of(HostSimulation(**changes), scheduler)
+    doubt = doubt_of(Simulation(**{"device": "disk7200", "scheduler": scheduler, **changes}))
     assert doubt.endswith(f" is not validated against the kernel: {reason}") == bool(reason)
 
 

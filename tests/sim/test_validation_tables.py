@@ -9,8 +9,8 @@ from small_disks import measured_trace, small_disk
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
-from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate
-from schedlab.sim.disk import DISK_LOG_DTYPE, NOT_MEASURED, DiskSimulation
+from schedlab.sim import Simulation, cpu_bursts, cpu_schedule, cpu_validate
+from schedlab.sim.results import DISK_LOG_DTYPE, NOT_MEASURED
 from schedlab.sim.validate import (
     Comparison,
     Validation,
@@ -140,9 +140,9 @@ def test_think_times_are_kept_of_a_closed_loop_only(tmp_path, form, arrivals, cl
         options = {"arrivals": arrivals, "closed": closed, "skip_bad_lines": True}
         one = simulation_of("disk7200", trace, "sptf", changes, 7, **options)
         known = {"event": "complete", "skip_bad_lines": True, **({"think": True} if think else {})}
-        assert one == DiskSimulation(
-            "disk7200", "sptf", path, None if trace == str(path) else form, requests=7,
-            device_set=changes, trace_set=known,
+        assert one == Simulation(
+            device="disk7200", policy="sptf", trace=path, requests=7, device_set=changes,
+            format=None if trace == str(path) else form, trace_set=known, log=True,
         )  # fmt: skip
 
 
@@ -159,8 +159,9 @@ def test_closed_and_measured_arrivals_contradict(tmp_path):
 
 
 def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked():
-    one = DiskSimulation(policy="sptf", workload="randwrite4k", depth=4, requests=50)
-    figures, log = one.run_logged()
+    one = Simulation(device="disk7200", policy="sptf", workload="randwrite4k", depth=4, requests=50)
+    figures = dataclasses.replace(one, log=True).run()
+    log = figures.log
     assert log.dtype == np.dtype(DISK_LOG_DTYPE) and len(log) == figures["requests"] == 50
     assert sorted(log["index"]) == list(range(50))
     assert set(log["operation"]) == {1} and set(log["length_bytes"]) == {4096}
@@ -170,15 +171,15 @@ def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked():
     times = (log["completed_ns"] - log["arrival_ns"]).astype(float)
     assert times.max() == figures["latency_ns_max"]
     assert times.mean() == pytest.approx(figures["latency_ns_mean"], rel=1e-6)
-    plain, none = one.run_logged(stop=_core.SimStop(), log=False)
-    assert len(none) == 0 and plain == one.run() == figures
+    plain = one.run(_core.SimStop())
+    assert len(plain.log) == 0 and plain.report == figures.report
 
 
 def test_a_stopped_simulation_of_a_disk_is_interrupted():
     stop = _core.SimStop()
     stop.set()
     with pytest.raises(Interrupted):
-        DiskSimulation(requests=10_000_000, depth=32, policy="sptf").run(stop)
+        Simulation(device="disk7200", requests=10_000_000, depth=32, policy="sptf").run(stop)
 
 
 Burst = tuple[float, float, int, int]

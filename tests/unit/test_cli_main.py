@@ -116,7 +116,7 @@ def test_a_simulation_imports_no_kind_of_real_load():
     )
     words = [sys.executable, "-c", program]
     imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
-    assert "schedlab.sim.ssd_job" in imported and "schedlab.kinds" not in imported
+    assert "schedlab.sim.simulation_set" in imported and "schedlab.kinds" not in imported
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,9 @@ pub fn parse_time_ns(text: &str) -> PyResult<u64> {
     Ok(time.0)
 }
 
-/// Names of the policies with what they are.
-#[pyfunction]
-pub fn cpu_policies() -> Vec<(&'static str, &'static str)> {
-    let names = cpu::POLICIES.iter();
-    names.map(|(name, title, _)| (*name, *title)).collect()
-}
-
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_cpu_simulation, module)?)?;
     module.add_function(wrap_pyfunction!(parse_cpu_tasks, module)?)?;
-    module.add_function(wrap_pyfunction!(parse_time_ns, module)?)?;
-    module.add_function(wrap_pyfunction!(cpu_policies, module)?)
+    module.add_function(wrap_pyfunction!(parse_time_ns, module)?)
 }

@@ -10,7 +10,7 @@ use schedlab_sim::SimError;
 /// Bytes of a row of the queue.
 const ROW_BYTES: usize = 64;
 
-/// What a policy may ask about the device.
+/// The facts of the device that a policy may ask for.
 #[pyclass(frozen)]
 pub struct PolicyDevice {
     read_ns: f64,

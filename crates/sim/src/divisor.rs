@@ -30,7 +30,7 @@ impl Divisor {
         ((u128::from(self.inverse) * u128::from(dividend)) >> 64) as u32
     }
 
-    /// What is left of `dividend`.
+    /// The remainder of `dividend`.
     #[inline]
     pub(crate) fn remainder(self, dividend: u32) -> u32 {
         dividend - self.quotient(dividend) * self.number

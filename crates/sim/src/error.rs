@@ -1,4 +1,4 @@
-//! What can be wrong with a simulation; each error names the key and the range allowed.
+//! Everything that can be wrong with a simulation; each error names the key and the range allowed.
 
 /// A simulation that cannot be carried out, or was stopped.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum SimError {
         key: String,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The range allowed.
         expected: String,
     },
     /// A name that no registry holds.
@@ -43,7 +43,7 @@ pub enum SimError {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The range allowed.
         expected: String,
     },
     /// Requests could not be read.

@@ -4,20 +4,19 @@
 //! distributions of response and queueing time. The same inputs give the same bits everywhere.
 //!
 //! ```
-//! use schedlab_sim::{Config, Stop};
+//! use schedlab_sim::{Job, Outcome, Stop};
 //!
-//! let config: Config = serde_json::from_str(
-//!     r#"{"device": "ncq2014", "policy": {"name": "tsb"}, "requests": 500,
+//! let job: Job = serde_json::from_str(
+//!     r#"{"device": {"device": "ncq2014"}, "policy": {"name": "tsb"}, "requests": 500,
 //!         "workload": {"name": "A"}, "seed": 1}"#,
 //! )
 //! .unwrap();
-//! let report = config.run(None, &Stop::default()).unwrap();
-//! assert_eq!(report.requests, 500);
+//! let outcome = job.run(None, None, &Stop::default()).unwrap();
+//! assert!(matches!(outcome, Outcome::Ssd(report, _) if report.requests == 500));
 //! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod config;
 pub mod cpu;
 pub mod device;
 pub mod disk;
@@ -26,13 +25,15 @@ pub mod engine;
 mod error;
 pub mod ftl;
 pub mod host;
+mod job;
 pub mod model;
 pub mod policy;
 mod stepped;
 pub mod workload;
 
-pub use config::{Config, Service};
 pub use engine::Report;
 pub use error::SimError;
+pub use job::{Job, Outcome};
+pub use model::Service;
 pub use schedlab_model::Stop;
 pub use stepped::{Completion, Kind, Stepped, Submission};

@@ -5,7 +5,7 @@ use schedlab_model::{Bytes, Nanos, Request};
 
 use crate::SimError;
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Read data.
@@ -25,7 +25,7 @@ pub struct Submission {
     pub at_ns: u64,
     /// By which its completion is known again.
     pub tag: u64,
-    /// What it asks for.
+    /// Its operation.
     pub kind: Kind,
     /// First byte.
     pub offset_bytes: u64,

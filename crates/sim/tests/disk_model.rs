@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Workload};
 use schedlab_sim::disk::{
-    replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Run, SignedNanos, Zone,
-    POLICIES,
+    replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Pace, Run, SignedNanos,
+    Zone, POLICIES,
 };
-use schedlab_sim::Stop;
+use schedlab_sim::{SimError, Stop};
 
 const MS: u64 = 1_000_000;
 
@@ -83,7 +85,7 @@ fn run(spec: &DiskSpec, policy: &str, requests: u64, workload: Workload) -> Disk
         requests,
         workload,
     };
-    simulate(spec, &run, &Stop::default()).unwrap()
+    simulate(spec, &run, false, &Stop::default()).unwrap().0
 }
 
 fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
@@ -95,8 +97,22 @@ fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
     }
 }
 
+/// Figures of requests that come at their own times.
+fn served(spec: &DiskSpec, policy: &str, requests: &[Request]) -> Result<DiskResult, SimError> {
+    let requests = requests.iter().copied();
+    Ok(replay(
+        spec,
+        policy,
+        requests,
+        Pace::AtTimes,
+        false,
+        &Stop::default(),
+    )?
+    .0)
+}
+
 fn service_ns(spec: &DiskSpec, requests: &[Request]) -> DiskResult {
-    replay(spec, "fcfs", requests.iter().copied(), &Stop::default()).unwrap()
+    served(spec, "fcfs", requests).unwrap()
 }
 
 #[track_caller]
@@ -157,7 +173,7 @@ fn orders_of_service_by_hand() {
         read(1, 200, 1),
     ];
     let cylinders = |policy: &str| {
-        let result = replay(&small(), policy, requests.into_iter(), &Stop::default()).unwrap();
+        let result = served(&small(), policy, &requests).unwrap();
         (result.seek_cylinders_mean * 4.0).round()
     };
     assert_eq!(cylinders("fcfs"), 17.0); // 5 4 8 1
@@ -165,7 +181,7 @@ fn orders_of_service_by_hand() {
     assert_eq!(cylinders("scan"), 17.0); // 5 8, the edge 9, 4 1
     assert_eq!(cylinders("clook"), 18.0); // 5 8 1 4
     let back = [read(0, 1000, 1), read(1, 400, 1)];
-    let scan = replay(&small(), "scan", back.into_iter(), &Stop::default()).unwrap();
+    let scan = served(&small(), "scan", &back).unwrap();
     assert_eq!(scan.seek_cylinders_mean * 2.0, 16.0); // 5, the edge 9, 2
 }
 
@@ -310,7 +326,7 @@ fn sstf_starves_a_far_command_and_the_sweeps_do_not() {
         .collect();
     requests.insert(26, read(100, far, 8));
     let longest_s = |policy: &str| {
-        let result = replay(&spec, policy, requests.iter().copied(), &Stop::default()).unwrap();
+        let result = served(&spec, policy, &requests).unwrap();
         assert_eq!(result.requests, 4001);
         result.latency_ns_max as f64 / 1e9
     };
@@ -446,14 +462,19 @@ fn impossible_disks_and_runs_name_their_key() {
     assert!(refused(&|s| s.queue_depth = 0).starts_with("queue_depth = 0: expected 1"));
     let error = refused(&|s| s.cache.read_ahead = Bytes(2 << 20));
     assert!(error.starts_with("cache.read_ahead = 2 MiB: expected 0 to cache.segment"));
-    let error = DiskSpec::from_toml("x.toml", "model = \"disk\"\nrpm = \"fast\"").unwrap_err();
+    let error = DiskSpec::from_toml(
+        "x.toml",
+        "model = \"disk\"\nrpm = \"fast\"",
+        &BTreeMap::new(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("rpm"), "{error}");
     let error = DiskSpec::shipped("disk1").unwrap_err().to_string();
     assert!(error.starts_with("device = \"disk1\" is not known: expected one of disk7200"));
 
     let spec = disk();
     let far = [read(0, spec.capacity().0 / 512 - 4, 8)];
-    let error = replay(&spec, "fcfs", far.into_iter(), &Stop::default()).unwrap_err();
+    let error = served(&spec, "fcfs", &far).unwrap_err();
     assert!(
         error.to_string().contains("ending within the disk's"),
         "{error}"
@@ -464,7 +485,7 @@ fn impossible_disks_and_runs_name_their_key() {
             requests,
             workload,
         };
-        simulate(&spec, &run, &Stop::default())
+        simulate(&spec, &run, false, &Stop::default())
             .unwrap_err()
             .to_string()
     };

@@ -5,7 +5,7 @@
 
 use schedlab_model::{Bytes, Nanos, Request};
 use schedlab_sim::disk::{
-    replay_logged, BusSpec, CacheSpec, DiskSpec, Geometry, Kind, Pace, ReadOn, Readable, Replayed,
+    replay, BusSpec, CacheSpec, DiskSpec, Geometry, Kind, Pace, ReadOn, Readable, Replayed,
     SeekSpec, Spare, SparePer, Times, WriteCacheSpec, Zone,
 };
 use schedlab_sim::Stop;
@@ -71,7 +71,7 @@ fn write(at_ms: u64, lba: u64, sectors: u64) -> Request {
 fn last(spec: &DiskSpec, requests: &[Request]) -> (u64, Kind) {
     let requests = requests.iter().copied().map(Replayed::from);
     let stop = Stop::default();
-    let (_, log) = replay_logged(spec, "fcfs", requests, Pace::AtTimes, true, &stop).unwrap();
+    let (_, log) = replay(spec, "fcfs", requests, Pace::AtTimes, true, &stop).unwrap();
     let last = log.last().unwrap();
     ((last.completed_ns - last.request.arrival.0) / US, last.kind)
 }
@@ -208,7 +208,7 @@ fn sptf_knows_where_the_rest_of_a_read_is() {
     // At 103 ms: 1 ms to the rest of the first, 4 ms to the second, 7 ms to the first's beginning.
     let requests = [read(0, 0, 1), read(103, 6, 4), read(103, 11, 1)].map(Replayed::from);
     let stop = Stop::default();
-    let log = replay_logged(
+    let log = replay(
         &spec,
         "sptf",
         requests.into_iter(),
@@ -228,7 +228,7 @@ fn sptf_serves_a_far_command_once_it_has_waited_too_long() {
     let requests: Vec<Request> = std::iter::once(write(0, far, 1)).chain(near).collect();
     let requests = requests.into_iter().map(Replayed::from);
     let stop = Stop::default();
-    let (_, log) = replay_logged(&disk(), "sptf", requests, Pace::AtTimes, true, &stop).unwrap();
+    let (_, log) = replay(&disk(), "sptf", requests, Pace::AtTimes, true, &stop).unwrap();
     let far = log.iter().find(|row| row.request.offset.0 == far * 512);
     let begins_ms = far.unwrap().start_ns / MS;
     assert!((200..=201).contains(&begins_ms), "{begins_ms}");
@@ -350,7 +350,7 @@ fn a_run_ends_when_the_last_write_is_on_the_medium() {
     // The arm writes sector 3 from 3 to 4 ms; the read finds it in the cache at 1 ms.
     let requests = [write(0, 3, 1), read(1, 3, 1)].map(Replayed::from);
     let stop = Stop::default();
-    let (result, _) = replay_logged(
+    let (result, _) = replay(
         &spec,
         "fcfs",
         requests.into_iter(),

@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-
-use schedlab_sim::{Config, Report, Stop};
+use schedlab_sim::{Job, Outcome, Report, Stop};
 use serde_json::{json, Value};
 
 fn run(set: Value, workload: Value, requests: u64) -> Report {
-    let set: BTreeMap<String, Value> = serde_json::from_value(set).unwrap();
-    let config: Config = serde_json::from_value(json!({
-        "device": "nvme", "service": "parallel", "set": set, "policy": {"name": "fcfs"},
+    let job: Job = serde_json::from_value(json!({
+        "device": {"device": "nvme", "service": "parallel", "set": set},
         "workload": workload, "requests": requests, "seed": 3,
     }))
     .unwrap();
-    config.run(None, &Stop::default()).unwrap()
+    match job.run(None, None, &Stop::default()).unwrap() {
+        Outcome::Ssd(report, _) => *report,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn buffered_writes(outstanding: u32) -> Value {

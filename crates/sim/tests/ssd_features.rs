@@ -10,7 +10,7 @@ use schedlab_model::{Bytes, Nanos, Request};
 use schedlab_sim::device::{DeviceSpec, Parallel, SuspendSpec, Unit};
 use schedlab_sim::engine::Aging;
 use schedlab_sim::workload::{Incoming, Real};
-use schedlab_sim::{Config, Report, Stop};
+use schedlab_sim::{Job, Outcome, Report, Stop};
 use serde_json::{json, Value};
 
 /// One die without buffer and channel, that is never full.
@@ -32,12 +32,15 @@ fn merged(mut all: Value, more: Value) -> Value {
 }
 
 fn simulate(set: &Value, policy: &str, workload: Value, requests: u64) -> Report {
-    let config: Config = serde_json::from_value(json!({
-        "device": "ncq2014", "service": "parallel", "set": set, "seed": 7, "requests": requests,
-        "policy": {"name": policy, "alpha": 1.0}, "workload": workload,
+    let job: Job = serde_json::from_value(json!({
+        "device": {"device": "ncq2014", "service": "parallel", "set": set}, "seed": 7,
+        "policy": {"name": policy, "alpha": 1.0}, "workload": workload, "requests": requests,
     }))
     .unwrap();
-    config.run(None, &Stop::default()).unwrap()
+    match job.run(None, None, &Stop::default()).unwrap() {
+        Outcome::Ssd(report, _) => *report,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn text(report: &Report) -> String {
@@ -221,7 +224,7 @@ fn a_key_of_a_feature_that_is_gone_is_named() {
         ("flash.program", json!(["1ms"])),
     ] {
         let set = [(key.to_owned(), value)].into();
-        let error = DeviceSpec::read("nvme", &set).unwrap_err().to_string();
+        let error = DeviceSpec::shipped("nvme", &set).unwrap_err().to_string();
         let name = key.rsplit('.').next().unwrap();
         let table = key.split('.').next().unwrap();
         let is_named =

@@ -82,7 +82,7 @@ fn small_ssd() -> DeviceSpec {
         ("ftl.over_provisioning", 0.8.into()),
     ];
     let set = set.map(|(key, value)| (key.to_string(), value)).into();
-    let spec = DeviceSpec::read("ncq2014", &set).unwrap();
+    let spec = DeviceSpec::shipped("ncq2014", &set).unwrap();
     spec.check().unwrap();
     spec
 }
@@ -125,8 +125,9 @@ proptest! {
         let policy = disk::POLICIES[policy].0;
         let spec = DiskSpec::shipped("disk7200").unwrap();
         let requests = requests(&arrivals, spec.capacity().0);
-        let batch = disk::replay(&spec, policy, requests.iter().copied(), &Stop::default());
-        let batch = batch.unwrap();
+        let batch = disk::replay(
+            &spec, policy, requests.iter().copied(), disk::Pace::AtTimes, false, &Stop::default());
+        let (batch, _) = batch.unwrap();
         let mut histogram = Histogram::new();
         let latencies = stepped(&mut SteppedDisk::new(&spec, policy).unwrap(), &requests);
         latencies.iter().for_each(|latency_ns| histogram.record(*latency_ns));

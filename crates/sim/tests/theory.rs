@@ -130,7 +130,7 @@ fn a_write_passes_the_reads_of_the_worked_example_at_n_4() {
 fn greedy_write_amplification_follows_the_known_curve() {
     for over_provisioning in [0.07, 0.15, 0.28, 0.5] {
         for precondition in [Precondition::Formula, Precondition::Write] {
-            let mut spec = DeviceSpec::read("ncq2014", &BTreeMap::new()).unwrap();
+            let mut spec = DeviceSpec::shipped("ncq2014", &BTreeMap::new()).unwrap();
             spec.flash.channels = 1;
             spec.flash.dies_per_package = 1;
             spec.flash.planes_per_die = 1;
@@ -170,7 +170,7 @@ fn greedy_write_amplification_follows_the_known_curve() {
 #[test]
 fn formula_and_writing_agree_from_the_first_request_on() {
     let amplification = |precondition| {
-        let mut spec = DeviceSpec::read("ncq2014", &BTreeMap::new()).unwrap();
+        let mut spec = DeviceSpec::shipped("ncq2014", &BTreeMap::new()).unwrap();
         spec.flash.channels = 1;
         spec.flash.dies_per_package = 1;
         spec.flash.planes_per_die = 1;

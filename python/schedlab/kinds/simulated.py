@@ -1,7 +1,6 @@
 """Simulated devices: the workload is simulated, candidates are policies of its command queue.
 
-Run by `run/backends/sim.py`; the parameters are the fields of `schedlab.sim.Simulation` and
-`schedlab.sim.disk.DiskSimulation`.
+Run by `run/backends/sim.py`; the parameters are the fields of `schedlab.sim.Simulation`.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SimulatedDisk(Simulated, frozen=True):
     """A disk with heads: a named `workload` at `depth` (closed loop) or `rate` (Poisson)."""
 
     kind: ClassVar[str] = "disk"
-    metrics: ClassVar[tuple[str, ...]] = ("iops", *LATENCIES)
+    metrics: ClassVar[tuple[str, ...]] = ("iops", "throughput_bytes_per_s", *LATENCIES)
 
     device: str = "disk7200"
     workload: str = "random4k"

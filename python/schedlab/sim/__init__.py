@@ -9,7 +9,7 @@ True
 
 from schedlab.sim.device import devices
 from schedlab.sim.results import LOG_DTYPE, SimResult
-from schedlab.sim.runs import Requests, Simulation, policies, run, workloads
+from schedlab.sim.simulation import Requests, Simulation, policies, run, workloads
 
 __all__ = [
     "LOG_DTYPE",

@@ -202,9 +202,9 @@ def _milliseconds(time_ns: float | None) -> str:
 
 
 def _heading(result: Mapping[str, Any]) -> str:
-    from schedlab._core import cpu_policies
+    from schedlab._core import sim_names
 
-    title = dict(cpu_policies())[result["policy"]]
+    title = dict(sim_names("cpu policy"))[result["policy"]]
     requested, effective = result["quantum_requested"], result["quantum_effective"]
     rounded = "" if requested == effective else f" (asked {_milliseconds(requested)} ms)"
     cpus = counted(result["cpus"], "CPU")

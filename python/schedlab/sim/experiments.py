@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.errors import SpecError
-from schedlab.sim.disk import DiskSimulation
-from schedlab.sim.host import HostSimulation
 from schedlab.sim.judge import fixed_warm_up, verdict_of
 from schedlab.sim.policy_file import is_policy_file, split_policies
 from schedlab.sim.pool import map_threads
-from schedlab.sim.runs import Simulation
+from schedlab.sim.simulation import Simulation
 from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
 
 if TYPE_CHECKING:
     from schedlab._core import SimStop
+    from schedlab.sim.simulation_set import SimulationSet
 
 # The first one is compared, unless another is asked for.
 SSD_METRICS = (
@@ -26,66 +23,81 @@ SSD_METRICS = (
 HOST_METRICS = ("throughput_bytes_per_s", "iops", "latency_ns_mean", "latency_ns_p99")
 # An open loop is compared by its response time, a closed loop by its rate.
 DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
-POLICIES_OF = "Command-queue policies on the simulated"
+# What ages a waiting command of an SSD's queue where nothing is said.
+AGING = {"alpha": 0.9, "aging": "dispatch-overtake"}
+METRICS_OF = {"ssd": SSD_METRICS, "disk": DISK_METRICS, "host-queue": HOST_METRICS}
 
 
-def simulated(
-    kind: str,
-    title: str,
-    candidates: Sequence[Candidate],
-    workloads: Iterable[tuple[str, Mapping[str, Any]]],
-    metrics: tuple[str, ...],
-    metric: str,
-    seeds: range,
-) -> Experiment:
-    """Candidates, the first one the baseline, on workloads of a simulated `kind`, by label and
-    parameters; seeds are blocks. SpecError for a metric that is none.
+# The fields of a simulation that are parameters of its workload, by kind.
+PARAMETERS = {
+    "ssd": ("device", "service", "requests", "device_set", "workload_set"),
+    "disk": ("device", "record", "span", "depth", "rate", "requests", "device_set"),
+    "host-queue": (
+        "device", "tags", "nr_requests", "window", "policy", "service", "size", "seconds",
+        "warm_up_seconds", "device_set", "settings",
+    ),
+}  # fmt: skip
+
+
+def experiment_of(asked: SimulationSet) -> Experiment:
+    """The candidates of a set, the first one the baseline, on its sources; seeds are blocks.
+    SpecError for a metric that is none, and where there is nothing to compare.
+
+    Schedulers of the kernel are judged for each process, and for all of them together.
     """
+    first, kind = asked.first, asked.kind
+    is_host = kind == "host-queue"
+    labels = [candidate.label for candidate in asked.candidates]
+    blocks_min = 2 if kind == "disk" else 1
+    if kind != "ssd" and (
+        len(labels) < 2 or len(set(labels)) < len(labels) or len(asked.seeds) < blocks_min
+    ):
+        what = "schedulers" if is_host else "policies and two seeds"
+        hint = "'none;mq-deadline;bfq:slice_idle=0'" if is_host else "fcfs,sptf --seeds 8"
+        option = "--schedulers" if is_host else "--policy"
+        message = f"a verdict needs at least two different {what}"
+        raise SpecError(message, f"for example {option} {hint}")
+    values = ((name, getattr(first, name)) for name in PARAMETERS[kind])
+    common = {name: value for name, value in values if value is not None and value != {}}
+    candidates = asked.candidates
+    if kind == "ssd":
+        common.setdefault("device_set", {})
+        if asked.warm_up != "none":
+            fixed_warm_up(asked.warm_up)
+            common["warm_up"] = asked.warm_up
+        aged = {k: v for k, v in first.policy_set.items() if v != AGING[k]}
+        candidates = tuple(
+            dataclasses.replace(each, settings={**aged, **each.settings}) for each in candidates
+        )
+    named = []
+    for source in asked.sources:
+        if not is_host:
+            named.append((source, {**common, "workload": source}))
+            continue
+        everybody = process_names(source, first)
+        for process in (*everybody, "") if len(everybody) > 1 else ("",):
+            parameters = {**common, "processes": source, "process": process}
+            named.append((f"{source} {process}".strip(), parameters))
+    metrics = METRICS_OF[kind]
+    metric = asked.metric or metrics[1 if kind == "disk" and first.rate is not None else 0]
     if metric not in METRICS:
         raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(metrics)}")
     secondary = tuple(name for name in metrics if name != metric)
+    title = f"I/O schedulers above the simulated {first.device}"
+    if not is_host:
+        title = f"Command-queue policies on the simulated {first.device}"
+        title += f", {first.service}" if first.service else ""
     return Experiment(
         title=title,
         kind="sim",
         target=Target("none"),
-        candidates=tuple(candidates),
-        workloads=tuple(
-            Workload(label, kind, metric, parameters, secondary) for label, parameters in workloads
-        ),
-        baseline=candidates[0].label,
-        seed=seeds.start,
-        stopping=Stopping("fixed", len(seeds)),
+        candidates=candidates,
+        workloads=tuple(Workload(label, kind, metric, own, secondary) for label, own in named),
+        baseline=labels[0],
+        seed=asked.seeds.start,
+        stopping=Stopping("fixed", len(asked.seeds)),
         aa_arm=False,
     )
-
-
-def parameters_of(simulation: Any, *omitted: str) -> dict[str, Any]:
-    """The fields of a simulation that are set, but those `omitted`."""
-    return {
-        name: value
-        for name, value in dataclasses.asdict(simulation).items()
-        if name not in omitted and value is not None and value != {}
-    }
-
-
-def ssd_experiment(
-    first: Simulation,
-    candidates: Sequence[Candidate],
-    workloads: Sequence[str],
-    seeds: range,
-    metric: str | None = None,
-    warm_up: str = "none",
-) -> Experiment:
-    """Policies of the command queue of an SSD; SpecError names what is impossible."""
-    common = parameters_of(first, "policy", "policy_set", "workload", "seed", "log", "warm_up")
-    common.setdefault("device_set", {})
-    if warm_up != "none":
-        fixed_warm_up(warm_up)
-        common["warm_up"] = warm_up
-    title = f"{POLICIES_OF} {first.device}" + (f", {first.service}" if first.service else "")
-    named = ((name, {**common, "workload": name}) for name in workloads)
-    metric = metric or SSD_METRICS[0]
-    return simulated("ssd", title, candidates, named, SSD_METRICS, metric, seeds)
 
 
 def policy_candidates(text: str) -> tuple[Candidate, ...]:
@@ -112,123 +124,39 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
     return tuple(candidates)
 
 
-def disk_experiment(
-    first: DiskSimulation,
-    policies: Sequence[str],
-    seeds: range,
-    workloads: Sequence[str] = (),
-    metric: str | None = None,
-) -> Experiment:
-    """Policies of a disk's queue; the first is the baseline."""
-    if isinstance(first.workload, Path):
-        raise SpecError(
-            "a trace has no seeds, and a verdict needs blocks", "omit --out, or use --workload"
-        )
-    if len(seeds) < 2 or len(set(policies)) < 2 or len(set(policies)) < len(policies):
-        hint = "for example --policy fcfs,sptf --seeds 8"
-        raise SpecError("a verdict needs at least two different policies and two seeds", hint)
-    common = parameters_of(first, "policy", "seed", "workload")
-    named = ((name, {**common, "workload": name}) for name in workloads or (first.workload,))
-    candidates = [Candidate(name, {"policy": name}) for name in policies]
-    metric = metric or DISK_METRICS[0 if first.rate is None else 1]
-    title = f"{POLICIES_OF} {first.device}"
-    return simulated("disk", title, candidates, named, DISK_METRICS, metric, seeds)
-
-
-def host_experiment(
-    first: HostSimulation,
-    names: Sequence[str],
-    processes: Sequence[str],
-    seeds: range,
-    metric: str | None = None,
-) -> Experiment:
-    """The kernel's schedulers on one or several files of processes: a workload for each process and
-    one for all of them together. The first scheduler is the baseline.
-    """
-    if len(names) < 2 or len(set(names)) < len(names):
-        hint = "for example --schedulers 'none;mq-deadline;bfq:slice_idle=0'"
-        raise SpecError("a verdict needs at least two different schedulers", hint)
-    common = parameters_of(
-        first, "scheduler", "processes", "seed", "trace", "format", "requests", "trace_set",
-        "dilate",
-    )  # fmt: skip
-    named = []
-    for file in processes:
-        everybody = process_names(file, first)
-        for process in (*everybody, "") if len(everybody) > 1 else ("",):
-            parameters = {**common, "processes": file, "process": process}
-            named.append((f"{file} {process}".strip(), parameters))
-    candidates = [Candidate(name, {"scheduler": name}) for name in names]
-    title = f"I/O schedulers above the simulated {first.device}"
-    metric = metric or HOST_METRICS[0]
-    return simulated("host-queue", title, candidates, named, HOST_METRICS, metric, seeds)
-
-
-def process_names(file: str, first: HostSimulation | None = None) -> list[str]:
+def process_names(file: str, first: Simulation | None = None) -> list[str]:
     """Names of the processes of a preset or file, from a result: the first nanosecond of a
     simulation. SpecError for a file that is none of processes.
     """
-    moment = dataclasses.replace(
-        first or HostSimulation(), processes=file, seconds=1e-9, warm_up_seconds=0.0
-    )
+    first = first or Simulation(device="disk7200", scheduler="none")
+    moment = dataclasses.replace(first, processes=file, seconds=1e-9, warm_up_seconds=0.0)
     return [process["name"] for process in moment.run()["processes"]]
 
 
-def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
-    """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
-    parameters are the other fields of `Simulation`.
+def simulation_of(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
+    """The simulation of a candidate on a workload, whose parameters are fields of `Simulation`.
+    SpecError for a setting that would change nothing.
     """
-    parameters: dict[str, Any] = dict(workload.parameters)
+    parameters = {key: value for key, value in workload.parameters.items() if key != "process"}
     if "warm_up" in parameters:
         parameters["warm_up"] = fixed_warm_up(str(parameters["warm_up"]))
     if buffer_bytes := parameters.pop("buffer_bytes", None):
         changes = parameters.get("device_set", {})
         parameters["device_set"] = {**changes, "buffer.size": buffer_bytes}
-    if trace := parameters.pop("trace", None):
-        parameters["workload"] = Path(trace)
-    settings = {**parameters.pop("policy_set", {}), **candidate.settings}
-    policy = str(settings.pop("policy", "fcfs"))
-    return Simulation(policy=policy, policy_set=settings, seed=seed, **parameters)
-
-
-def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
-    """The same of a workload of kind `disk`."""
-    policy = only_setting(candidate, "policy", "fcfs")
-    return DiskSimulation(**workload.parameters, policy=policy, seed=seed)
-
-
-def only_setting(candidate: Candidate, name: str, usual: str) -> str:
-    """The one setting that a candidate can have; SpecError for another one."""
-    if others := sorted(set(candidate.settings) - {name}):
+    if parameters.get("trace"):
+        parameters.pop("workload", None)
+    settings = dict(candidate.settings)
+    name, usual = ("scheduler", "none") if workload.kind == "host-queue" else ("policy", "fcfs")
+    parameters[name] = str(settings.pop(name, usual))
+    if workload.kind == "ssd":
+        parameters["policy_set"] = {**parameters.get("policy_set", {}), **settings}
+    elif settings:
         raise SpecError(
-            f"candidate {candidate.label!r}: {others[0]!r} would change nothing, only {name} does",
-            f"a parameter of the workload is workload.{others[0]}",
+            f"candidate {candidate.label!r}: {min(settings)!r} would change nothing, only {name} "
+            "does",
+            f"a parameter of the workload is workload.{min(settings)}",
         )
-    return str(candidate.settings.get(name, usual))
-
-
-def host_simulation(workload: Workload, candidate: Candidate, seed: int) -> HostSimulation:
-    """The same of a workload of kind `host-queue`."""
-    parameters = {key: value for key, value in workload.parameters.items() if key != "process"}
-    if trace := parameters.pop("trace", None):
-        parameters["trace"] = Path(trace)
-    scheduler = only_setting(candidate, "scheduler", "none")
-    return HostSimulation(**parameters, scheduler=scheduler, seed=seed)
-
-
-def host_run(
-    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None = None
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """A run of it, and the figures of the process that it names."""
-    wanted = workload.parameters.get("process", "")
-    run = host_simulation(workload, candidate, seed).run(stop)
-    for process in (run["total"], *run["processes"]):
-        if process["name"] == (wanted or "total"):
-            return run, process
-    known = ", ".join(process["name"] for process in run["processes"])
-    raise SpecError(
-        f"process {wanted!r} is not in {workload.parameters['processes']}", f"one of: {known}"
-    )
+    return Simulation(**parameters, seed=seed)
 
 
 def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
@@ -265,6 +193,4 @@ def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
 
 
 def _steady(workload: Workload, candidate: Candidate, seed: int, stop: SimStop) -> str:
-    if workload.kind == "disk":
-        return verdict_of(disk_simulation(workload, candidate, seed).run(stop)["steady"])
-    return verdict_of(ssd_simulation(workload, candidate, seed).run(stop).report["steady"])
+    return verdict_of(simulation_of(workload, candidate, seed).run(stop)["steady"])

@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from schedlab.sim.host import HostSimulation
 from schedlab.sim.pool import map_threads
+from schedlab.sim.simulation import Simulation
 from schedlab.store.files import made, make_directory
 
 SCHEDULERS = ("noop", "deadline", "cfq")
@@ -66,7 +66,7 @@ def simulated(
 
         def simulate(cell: tuple[str, str, int, int], stop: Any) -> float:
             scheduler, test, record, seed = cell
-            run = HostSimulation(
+            run = Simulation(
                 device="disk2005",
                 scheduler=scheduler,
                 processes=files[test, record],

@@ -10,7 +10,7 @@ from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     from schedlab.sim.results import SimResult
-    from schedlab.sim.runs import Simulation
+    from schedlab.sim.simulation import Simulation
 
 
 def verdict_of(steady: Mapping[str, Any]) -> str:

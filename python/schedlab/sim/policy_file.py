@@ -19,10 +19,10 @@ import hashlib
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from schedlab.errors import SpecError
-from schedlab.sim.settings import parse_change
+from schedlab.sim.device import parse_change
 
 QUEUE_DTYPE = [
     ("index", "<u8"),
@@ -41,9 +41,9 @@ QUEUE_DTYPE = [
 HINT = "see docs/guides/policy-in-python.md"
 
 
-def is_policy_file(policy: str) -> bool:
+def is_policy_file(policy: str | None) -> TypeGuard[str]:
     """Whether a policy is named as `FILE.py:Class`."""
-    return ".py:" in policy
+    return policy is not None and ".py:" in policy
 
 
 def split_policies(text: str) -> list[str]:

@@ -25,7 +25,7 @@ from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
     from schedlab._core import SimStop
-    from schedlab.sim.runs import Simulation
+    from schedlab.sim.simulation import Simulation
 
 T = TypeVar("T")
 R = TypeVar("R")

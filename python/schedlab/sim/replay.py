@@ -23,15 +23,16 @@ class Replay:
     """A trace file with what is done to its requests; the keys of `ReplayOptions` in
     crates/sim/src/workload/replay.rs.
 
-    `volumes`: `refuse` several, `region` (a region of its own for each) or `select=ID,…`. `fit` of
-    addresses beyond the device: `refuse`, `wrap`, `compact` or `scale`. Times are divided by
+    `volumes`: `refuse` several (the default without a scheduler), `region` (a region of its own
+    for each) or `select=ID,…`. `fit` of addresses beyond the device: `refuse`, `wrap`, `compact` or
+    `scale`. Times are divided by
     `time_scale`, or stretched to `rate` requests per second, or replaced by a closed loop with
     `closed` requests outstanding; `think` keeps the measured think times instead.
     """
 
     path: Path
     format: str | None = None
-    volumes: str = "refuse"
+    volumes: str | None = None
     fit: str = "refuse"
     time_scale: float | None = None
     rate: float | None = None
@@ -47,9 +48,9 @@ class Replay:
         defaults = {field.name: field.default for field in fields(self)[2:]}
         return {key: value for key, value in values.items() if value != defaults[key]}
 
-    def settings(self) -> dict[str, Any]:
-        """The same with the format: `workload_set` of a simulation."""
-        return {**self.options(), **({"format": self.format} if self.format else {})}
+    def fields(self) -> dict[str, Any]:
+        """The fields of a simulation of the trace."""
+        return {"trace": self.path, "format": self.format, "trace_set": self.options()}
 
 
 def replay_of(text: str, **options: Any) -> Replay:

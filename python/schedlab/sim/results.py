@@ -1,18 +1,21 @@
-"""What one simulation gave: metrics by name, distributions, and the log of requests."""
+"""The result of one simulation: metrics by name, distributions, and the log of requests."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# One row of the log, packed, in the order of completion. `operation`: 0 read, 1 write, 2 trim.
+# Rows of the log, packed, in the order of completion. Times in ns; `operation`: 0 read, 1 write,
+# 2 trim.
 LOG_DTYPE = [
     ("index", "<u8"),
     ("arrival_ns", "<u8"),
@@ -21,6 +24,32 @@ LOG_DTYPE = [
     ("completed_ns", "<u8"),
     ("first_page", "<u4"),
     ("pages", "<u4"),
+    ("operation", "u1"),
+]
+# Of a disk: `kind` is a place in `KINDS`, `measured_ns` the response time that a trace states.
+DISK_LOG_DTYPE = [
+    ("index", "<u8"),
+    ("arrival_ns", "<u8"),
+    ("dispatched_ns", "<u8"),
+    ("completed_ns", "<u8"),
+    ("offset_bytes", "<u8"),
+    ("length_bytes", "<u8"),
+    ("measured_ns", "<u8"),
+    ("operation", "u1"),
+    ("kind", "u1"),
+]
+KINDS = ("read-hit", "read-miss", "write-cached", "write-waited", "write-through")
+NOT_MEASURED = 2**64 - 1
+# Under a scheduler: `process` is a place in the report's `processes`, sectors are of 512 bytes.
+HOST_LOG_DTYPE = [
+    ("sector", "<u8"),
+    ("arrival_ns", "<u8"),
+    ("inserted_ns", "<u8"),
+    ("dispatched_ns", "<u8"),
+    ("completed_ns", "<u8"),
+    ("process", "<u4"),
+    ("sectors", "<u4"),
+    ("bios", "<u4"),
     ("operation", "u1"),
 ]
 DIRECTIONS = ("read", "write")
@@ -35,28 +64,56 @@ TOTALS = (
 
 
 @dataclass(frozen=True)
-class SimResult:
-    """The report of a simulation as the simulator wrote it, and the log if requested.
+class SimResult(Mapping[str, Any]):
+    """The report of a simulation as the simulator wrote it, whose keys are those of the result, and
+    the log if requested. Times in ns; see `Report`, `DiskResult` and `HostResult` in `crates/sim`.
 
-    Equal settings and seeds give equal `report_json` byte for byte, on every machine. `service` is
-    the service model that was in force.
+    Equal settings and seeds give equal `report_json` byte for byte, on every machine.
     """
 
     report_json: str
     log_bytes: bytes = b""
-    service: str = ""
 
     @functools.cached_property
-    def report(self) -> Mapping[str, Any]:
-        """The whole report; times in ns, see `Report` in `crates/sim/src/engine/measure.rs`."""
-        report: Mapping[str, Any] = json.loads(self.report_json)
+    def report(self) -> dict[str, Any]:
+        """The whole report."""
+        report: dict[str, Any] = json.loads(self.report_json)
         return report
+
+    def __getitem__(self, key: str) -> Any:
+        """An entry of the report."""
+        return self.report[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys of the report."""
+        return iter(self.report)
+
+    def __len__(self) -> int:
+        """How many entries the report has."""
+        return len(self.report)
 
     @functools.cached_property
     def metrics(self) -> Mapping[str, float]:
-        """Numbers by name: times in ms from host arrival, with `_ncq` from entry into the command
-        queue; NaN where nothing was counted (or too little for the quantile).
+        """Numbers by name; those of processes are of all together."""
+        return self.metrics_of("total")
+
+    def process(self, name: str) -> Mapping[str, Any]:
+        """The figures of a process above a device, or `total`; SpecError for one that is none."""
+        everybody: list[dict[str, Any]] = [*self["processes"], self["total"]]
+        known = {each["name"]: each for each in everybody}
+        if name not in known:
+            raise SpecError(f"process {name!r} is not simulated", f"one of: {', '.join(known)}")
+        return known[name]
+
+    def metrics_of(self, process: str) -> Mapping[str, float]:
+        """Numbers by name, of one process where there are some. Of an SSD times are in ms from host
+        arrival, with `_ncq` from entry into the command queue; NaN where nothing was counted (or
+        too little for the quantile).
         """
+        if "processes" in self:
+            return _numbers({**self.process(process), **self["order"]})
+        if "read" not in self:
+            return _numbers({k: v for k, v in self.items() if k != "seed"})
         numbers = {name: float(self.report[name]) for name in TOTALS}
         for direction in DIRECTIONS:
             times = self.report[direction]
@@ -71,13 +128,26 @@ class SimResult:
 
     @functools.cached_property
     def log(self) -> NDArray[Any]:
-        """Completed requests as a structured array of `LOG_DTYPE`; empty without `log=True`."""
+        """Completed requests as a structured array of `LOG_DTYPE`, of a disk `DISK_LOG_DTYPE`,
+        under a scheduler `HOST_LOG_DTYPE`; empty without `log=True`.
+        """
         import numpy as np
 
-        return np.frombuffer(self.log_bytes, dtype=np.dtype(LOG_DTYPE))
+        dtype = LOG_DTYPE if "read" in self.report else DISK_LOG_DTYPE
+        dtype = HOST_LOG_DTYPE if "processes" in self.report else dtype
+        return np.frombuffer(self.log_bytes, dtype=np.dtype(dtype))
+
+    def histograms(self, process: str) -> list[list[list[int]]]:
+        """Occupied bins of response times as rows (low_ns, high_ns, count): of a process where
+        there are some, of an SSD those of reads and of writes.
+        """
+        if "read" in self:
+            return [self[direction]["response"]["bins"] for direction in DIRECTIONS]
+        figures = self.process(process) if "processes" in self else self
+        return [[list(each.values()) for each in figures["latency_bins"]]]
 
     def histogram(self, direction: str, part: str = "response") -> NDArray[np.uint64]:
-        """Occupied bins of `read` or `write` times as rows (low_ns, high_ns, count)."""
+        """Occupied bins of an SSD's `read` or `write` times as rows (low_ns, high_ns, count)."""
         import numpy as np
 
         bins = self.report[direction][part]["bins"]
@@ -85,11 +155,15 @@ class SimResult:
 
     @property
     def queue_depth(self) -> tuple[NDArray[np.float64], float]:
-        """Mean number of requests in each bucket of time, and the bucket's width in ms."""
+        """Of an SSD: mean number of requests in each bucket of time, and its width in ms."""
         import numpy as np
 
         width_ms = self.report["queue_depth_bucket_ns"] / 1e6
         return np.array(self.report["queue_depth"], dtype=np.float64), width_ms
+
+
+def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in figures.items() if isinstance(value, int | float)}
 
 
 def _ms(value_ns: float | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedlab.sim.judge import verdict_of
@@ -13,7 +14,8 @@ from schedlab.spec import SCHEMA_VERSION, to_json
 
 if TYPE_CHECKING:
     from schedlab.sim.results import SimResult
-    from schedlab.sim.runs import Simulation
+    from schedlab.sim.simulation import Simulation
+    from schedlab.sim.validated import Validity
 
 SSD_COLUMNS = {
     "mean_read_ms": "mean read ms",
@@ -98,7 +100,7 @@ def ssd_document(
         "device": first.device,
         "set": dict(first.device_set),
         "workload": name,
-        "service": results[0].service,
+        "service": results[0]["service"],
         "runs": runs,
     }
     if trace := results[0].report.get("trace"):
@@ -126,3 +128,26 @@ def _mean(
     values = [value(run) for run in runs]
     known = [number for number in values if number is not None]
     return format(math.fsum(known) / len(known), form) if len(known) == len(values) else "-"
+
+
+def host_table(runs: Sequence[Mapping[str, Any]], validity: Mapping[str, Validity]) -> list[str]:
+    """Lines: what each process got under each scheduler, means over the seeds, and which figures
+    kernel-check has not validated.
+    """
+    lines = [f"{'scheduler':<28}{'process':<16}{'MB/s':>9}{'1/s':>10}{'mean ms':>10}{'p99 ms':>10}"]
+    schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
+    for scheduler in schedulers:
+        same = [run for run in runs if run["scheduler"] == scheduler]
+        for index, process in enumerate((*same[0]["processes"], same[0]["total"])):
+            each = [(*run["processes"], run["total"])[index] for run in same]
+            p99s = [one["latency_ns_p99"] for one in each]
+            p99 = "–" if None in p99s else f"{fmean(p99s) / 1e6:.1f}"
+            lines.append(
+                f"{scheduler:<28}{process['name']:<16}"
+                f"{fmean([one['throughput_bytes_per_s'] for one in each]) / 1e6:>9.2f}"
+                f"{fmean([one['iops'] for one in each]):>10.1f}"
+                f"{fmean([one['latency_ns_mean'] for one in each]) / 1e6:>10.2f}{p99:>10}"
+            )
+        if (judged := validity.get(scheduler)) and not judged.holds:
+            lines.append(f"  ^ not validated: {judged.reason}")
+    return lines

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.disk import KINDS, NOT_MEASURED, DiskSimulation
 from schedlab.sim.replay import compiled, replay_of
+from schedlab.sim.results import KINDS, NOT_MEASURED
+from schedlab.sim.simulation import Simulation
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -76,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a comparison of a disk with a measured trace gave.
+    """The result of a comparison of a disk with a measured trace.
 
     `parts`: `all`, `reads` and `writes` (where there are any). `kinds`: requests by the way they
     were served. `worst`: the rows of the log with the largest error, worst first.
@@ -100,14 +101,15 @@ class Validation:
         }
 
 
-def validate(simulation: DiskSimulation) -> Validation:
+def validate(simulation: Simulation) -> Validation:
     """Simulate a trace with measured responses; SpecError where it has none."""
-    figures, log = simulation.run_logged()
+    result = simulation.run()
+    log = result.log
     known = log[log["measured_ns"] != NOT_MEASURED]
     if not len(known):
         formats = ", ".join(FORMATS_WITH_RESPONSE)
         raise SpecError(
-            f"{simulation.workload}: the trace has no measured response times",
+            f"{simulation.trace}: the trace has no measured response times",
             f"formats that can have one: {formats} (of blktrace with --event complete)",
         )
     measured = known["measured_ns"] / 1e6
@@ -131,7 +133,7 @@ def validate(simulation: DiskSimulation) -> Validation:
         for i in order
     ]
     kinds = {name: int((known["kind"] == place).sum()) for place, name in enumerate(KINDS)}
-    return Validation(parts, kinds, tuple(worst), simulated, measured, figures)
+    return Validation(parts, kinds, tuple(worst), simulated, measured, result.report)
 
 
 def show(validation: Validation) -> Sequence[str]:
@@ -195,13 +197,11 @@ def simulation_of(
     closed: bool = False,
     event: str = "complete",
     skip_bad_lines: bool = False,
-) -> DiskSimulation:
+) -> Simulation:
     """The simulation of a measured trace. A disksim-validate trace is a closed loop: each request
     follows the simulated completion before it, unless `arrivals` are those `measured`.
     """
-    replay = replay_of(
-        trace, volumes=volumes or "refuse", event=event, skip_bad_lines=skip_bad_lines
-    )
+    replay = replay_of(trace, volumes=volumes, event=event, skip_bad_lines=skip_bad_lines)
     form = replay.format or trace_format(replay.path)
     think = closed or (form == "disksim-validate" and arrivals == "trace")
     if closed and arrivals == "measured":
@@ -209,8 +209,13 @@ def simulation_of(
             "--closed and --arrivals measured cannot be used together", "omit one of them"
         )
     replay = dataclasses.replace(replay, think=think)
-    return DiskSimulation.of_trace(
-        replay, device=device, policy=policy, device_set=dict(device_set), requests=requests
+    return Simulation(
+        device=device,
+        policy=policy,
+        device_set=dict(device_set),
+        requests=requests,
+        log=True,
+        **replay.fields(),
     )
 
 

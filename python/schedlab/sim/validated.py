@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from schedlab.sim.host import HostSimulation, process_text
-from schedlab.sim.host import presets as shipped_processes
+from schedlab.sim.simulation import Simulation, process_text
+from schedlab.sim.simulation import presets as shipped_processes
 
 # Schedulers that a current kernel has.
 CHECKED = ("none", "mq-deadline", "kyber", "bfq")
@@ -42,14 +42,14 @@ class Validity:
 
 def processes_of(processes: str | Path) -> list[dict[str, Any]]:
     """The processes of a preset or a file, one for each of `count`."""
-    text = process_text(processes)["processes"]
+    text = process_text(processes)["text"]
     content = tomllib.loads(shipped_processes().get(text, text))
     return [each for each in content["process"] for _ in range(each.get("count", 1))]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a validation holds for; `contended`: more requests wait than there are tags;
+    """Simulations that are validated together; `contended`: more requests wait than there are tags;
     `buffered`: processes go through the page cache.
     """
 
@@ -60,9 +60,9 @@ class Kind:
     buffered: bool
 
 
-def kind_of(simulation: HostSimulation, scheduler: str) -> Kind:
-    """The kind of `simulation` under a scheduler (`bfq:slice_idle=0`)."""
-    name, _, tunables = scheduler.partition(":")
+def kind_of(simulation: Simulation) -> Kind:
+    """The kind of a simulation under a scheduler."""
+    name, _, tunables = str(simulation.scheduler).partition(":")
     processes = processes_of(simulation.processes)
     rotational = bool(simulation.facts()["rotational"])
     does_idle = name == "bfq" and idles(tunables, processes, rotational)
@@ -76,7 +76,7 @@ def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
 
 
 def only_simulated(process: Mapping[str, Any]) -> str:
-    """What kernel-check cannot give to a real process, such as `weight`; "" where it can all."""
+    """The key that a real process cannot have, such as `weight`; "" where it can have all."""
     keys = [key for key in ONLY_SIMULATED if process.get(key)]
     keys += ["pattern"] if process.get("pattern") == "reverse" else []
     keys += ["read_share"] if process.get("read_share", 1) not in (0, 1) else []
@@ -96,7 +96,7 @@ def validated_kinds(rows: Sequence[Mapping[str, Any]]) -> set[Kind]:
 
 
 def stored(document: Mapping[str, Any]) -> str:
-    """What is kept of a document of kernel-check: its verdicts, a row a line."""
+    """The part of a document of kernel-check that is kept: its verdicts, a row a line."""
     keys = ("cell", "scheduler", "process", "kind", "verdict")
     rows = ",\n".join(json.dumps({key: row[key] for key in keys}) for row in document["rows"])
     return f'{{"measured": {json.dumps(document["measured"])}, "rows": [\n{rows}\n]}}\n'
@@ -108,11 +108,11 @@ def shipped_kinds() -> frozenset[Kind]:
     return frozenset(validated_kinds(json.loads(MEASURED.read_text())["rows"]))
 
 
-def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
-    """Whether figures of `simulation` under a scheduler are validated."""
+def validity_of(simulation: Simulation) -> Validity:
+    """Whether figures of a simulation under a scheduler are validated."""
     if simulation.trace is not None:
         return Validity(False, "kernel-check replays no traces")
-    name, _, tunables = scheduler.partition(":")
+    name, _, tunables = str(simulation.scheduler).partition(":")
     if name not in CHECKED:
         return Validity(False, f"no current kernel has {name}")
     if own := next((part for part in tunables.split(",") if part.startswith("x_")), ""):
@@ -125,7 +125,7 @@ def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
     waiters, held = waiters_of(processes), simulation.nr_requests or 2 * min(simulation.tags, 128)
     if name != "none" and waiters > held:
         return Validity(False, f"{waiters} requests, of which {name} holds at most {held}")
-    kind = kind_of(simulation, scheduler)
+    kind = kind_of(simulation)
     if kind in shipped_kinds():
         return Validity(True)
     if kind.idles:
@@ -136,18 +136,18 @@ def validity_of(simulation: HostSimulation, scheduler: str) -> Validity:
     return Validity(False, f"{name} on {device}{cache}, {place}")
 
 
-def doubt_of(simulation: HostSimulation, scheduler: str) -> str:
-    """What to say of figures that are not validated; "" of those that are."""
-    validity = validity_of(simulation, scheduler)
+def doubt_of(simulation: Simulation) -> str:
+    """A sentence about figures that are not validated; "" of those that are."""
+    validity = validity_of(simulation)
     if validity.holds:
         return ""
     load = simulation.trace or simulation.processes
-    return f"{load}: {scheduler} is not validated against the kernel: {validity.reason}"
+    return f"{load}: {simulation.scheduler} is not validated against the kernel: {validity.reason}"
 
 
-def row_kind(simulation: HostSimulation, scheduler: str) -> dict[str, Any]:
+def row_kind(simulation: Simulation) -> dict[str, Any]:
     """The kind as a row of kernel-check has it."""
-    return asdict(kind_of(simulation, scheduler))
+    return asdict(kind_of(simulation))
 
 
 def idles(tunables: str, processes: Sequence[Mapping[str, Any]], rotational: bool) -> bool:

@@ -154,7 +154,8 @@ fn every_key_arrives() {
         .ignored
         .iter()
         .any(|(key, _)| key == "Segment size (in blks)"));
-    let again = DiskSpec::from_toml("again", &imported.to_toml().unwrap()).unwrap();
+    let again =
+        DiskSpec::from_toml("again", &imported.to_toml().unwrap(), &Default::default()).unwrap();
     assert_eq!(again, *spec);
     // 20 tracks of 64 − 2, 16 of 48 − 1 less 3.
     assert_eq!(spec.capacity().0 / 512, 20 * 62 + 16 * 47 - 3);

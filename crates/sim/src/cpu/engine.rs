@@ -9,7 +9,7 @@ use crate::{SimError, Stop};
 /// Steps between two checks of the stop flag.
 const STEPS_PER_POLL: u64 = 4096;
 
-/// What happens to tasks at given times.
+/// An event of a task at a given time.
 enum Event {
     /// The task enters the system.
     Arrive(usize),
@@ -46,7 +46,7 @@ struct Cpu {
     involuntary: bool,
 }
 
-/// What the engine notes about a task beside its [`TaskState`].
+/// The engine's notes about a task beside its [`TaskState`].
 #[derive(Default)]
 struct Progress {
     /// Index into `Task::bursts`.

@@ -62,7 +62,7 @@ pub struct CfsKeys {
 }
 
 impl Settings {
-    /// What the kernel multiplies times with: 1 + log2 of the CPUs, of which it counts eight.
+    /// The factor of the kernel's times: 1 + log2 of the CPUs, of which it counts eight.
     pub(super) fn cpu_factor(&self) -> u64 {
         1 + u64::from((self.cpus.clamp(1, 8) as u64).ilog2())
     }

@@ -1,10 +1,10 @@
-//! What a simulated schedule gives: per task, in sum, and segment by segment.
+//! The result of a simulated schedule: per task, in sum, and segment by segment.
 
 use serde::Serialize;
 
 use schedlab_model::Nanos;
 
-/// What a CPU did during a segment.
+/// The work of a CPU during a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Occupant {
@@ -21,7 +21,7 @@ pub enum Occupant {
 pub struct Segment {
     /// The CPU.
     pub cpu: usize,
-    /// What it did.
+    /// Its work.
     #[serde(flatten)]
     pub occupant: Occupant,
     /// First nanosecond.

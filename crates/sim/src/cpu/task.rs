@@ -1,4 +1,4 @@
-//! What is simulated: tasks, the settings of a run, and the errors for what cannot be.
+//! The input of a simulation: tasks, the settings of a run, and the errors for what cannot be.
 
 use std::str::FromStr;
 

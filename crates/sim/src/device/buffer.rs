@@ -20,7 +20,7 @@ pub struct Evicted {
     pub is_dirty: bool,
 }
 
-/// What touching a page met.
+/// The state of a page that was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// The page was there.

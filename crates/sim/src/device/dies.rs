@@ -83,7 +83,7 @@ struct Die {
     is_suspending: bool,
     /// Events of the cells of an earlier generation are void: their operation was suspended.
     generation: u32,
-    /// What reads in a row took of the cells while a program waited.
+    /// The time that reads in a row took of the cells while a program waited.
     passed_ns: u64,
     /// The plane whose page is being moved.
     moving: Option<(u32, Moving)>,

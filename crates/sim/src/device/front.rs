@@ -1,4 +1,4 @@
-//! What is between the host and the flash of an SSD: controller cores, the link with a direction
+//! The parts between the host and the flash of an SSD: controller cores, the link with a direction
 //! each way, and the time of a page in the buffer.
 //!
 //! Stations are first come first served and their times are known on arrival, so that each needs
@@ -67,7 +67,7 @@ impl LinkSpec {
     }
 }
 
-/// What has happened to a command when an event comes.
+/// The stage that a command has reached when an event comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The controller has taken it.

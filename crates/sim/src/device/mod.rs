@@ -37,7 +37,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
 /// How many requests are drawn from the source at once.
 pub const BATCH: usize = 32;
 
-/// What a policy may know of the device.
+/// The facts that a policy may know of the device.
 pub trait View {
     /// How long one page takes in the flash, in ns.
     fn page_time_ns(&self, is_write: bool) -> f64;
@@ -87,11 +87,11 @@ pub trait Device: View {
         false
     }
 
-    /// What happened so far.
+    /// The counters so far.
     fn usage(&self) -> Usage;
 }
 
-/// What a device did, for the report.
+/// Counters of a device, for the report.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Usage {
     /// Sum of all service times by server, in ns: one for `serial`, one per die for `parallel`.
@@ -106,7 +106,7 @@ pub struct Usage {
     pub write_pages: u64,
     /// See `write_pages`.
     pub write_hits: u64,
-    /// What the translation layer counted; `serial` has none.
+    /// Counters of the translation layer; `serial` has none.
     pub ftl: Option<FtlUsage>,
     /// How often an operation was suspended; nothing where none can be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What happened since `before` was counted.
+    /// Keeps the events since `before` was counted.
     pub fn subtract(&mut self, before: &Usage) {
         for (now, before) in self.busy_ns.iter_mut().zip(&before.busy_ns) {
             *now -= before;

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::front::{ControllerSpec, LinkSpec};
 use super::suspend::SuspendSpec;
-use crate::config::Service;
 use crate::error::{require, within};
 use crate::ftl::{BLOCKS_MAX, PAGES_MAX};
+use crate::model::Service;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -73,12 +73,12 @@ pub struct FlashSpec {
     /// Moving one page over the channel.
     #[serde(default)]
     pub page_transfer: Nanos,
-    /// What works on its own, in `parallel`.
+    /// The part that works on its own, in `parallel`.
     #[serde(default)]
     pub unit: Unit,
 }
 
-/// What has one operation at a time.
+/// The part that has one operation at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -235,23 +235,22 @@ impl FlashSpec {
 }
 
 impl DeviceSpec {
-    /// A shipped device by name, or the text of a device file, with some keys changed
-    /// (`buffer.size`, `flash.channels`, …).
-    pub fn read(name_or_text: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
-        let shipped = super::SHIPPED
-            .iter()
-            .find(|(name, _)| *name == name_or_text);
-        let is_text = name_or_text.contains('\n') || name_or_text.contains('=');
-        let (place, text) = match shipped {
-            Some((name, text)) => (*name, *text),
-            None if is_text => ("device file", name_or_text),
-            None => {
-                let known = super::SHIPPED.iter().map(|(name, _)| *name);
-                return Err(SimError::unknown("device", name_or_text, known));
-            }
-        };
-        let mut tree: Value = toml::from_str(text).map_err(|error| SimError::file(place, error))?;
-        crate::config::change(&mut tree, changes).map_err(|error| SimError::file(place, error))?;
+    /// A shipped device with some keys changed (`buffer.size`, `flash.channels`, …).
+    pub fn shipped(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
+        let known = super::SHIPPED.iter().map(|(name, _)| *name);
+        let shipped = super::SHIPPED.iter().find(|(known, _)| *known == name);
+        let (place, text) = shipped.ok_or_else(|| SimError::unknown("device", name, known))?;
+        Self::from_toml(place, text, changes)
+    }
+
+    /// The same from the text of a device file; `place` is where it comes from, for errors.
+    pub fn from_toml(
+        place: &str,
+        text: &str,
+        changes: &BTreeMap<String, Value>,
+    ) -> Result<Self, SimError> {
+        let wrong = |error| SimError::file(place, error);
+        let tree = crate::model::changed(text, changes).map_err(wrong)?;
         let sections = [
             "flash",
             "buffer",

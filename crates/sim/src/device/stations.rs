@@ -9,7 +9,7 @@ use crate::ftl::GcWork;
 
 use super::dies::NONE;
 
-/// What an operation does in the flash.
+/// The kind of an operation of the flash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,

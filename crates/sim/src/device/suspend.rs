@@ -52,7 +52,7 @@ impl SuspendSpec {
     }
 }
 
-/// What a die can do with an operation that is in service when a read comes.
+/// The right of a die over an operation that is in service when a read comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Yields {
     /// It is a read.

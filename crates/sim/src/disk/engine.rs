@@ -4,7 +4,7 @@ mod stepped;
 
 use std::collections::HashMap;
 
-use schedlab_model::{Arrivals, Request, Workload};
+use schedlab_model::{Arrivals, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use stepped::SteppedDisk;
@@ -28,72 +28,53 @@ pub struct Run {
     pub policy: String,
     /// How many requests are served.
     pub requests: u64,
-    /// What they are.
+    /// Their places, sizes and arrivals.
     pub workload: Workload,
 }
 
 /// A result, and every request where a log was requested.
 pub type LoggedResult = (DiskResult, Vec<DiskLogged>);
 
-/// Serves `run.requests` requests of the workload; [`SimError::Stopped`] once `stop` is set.
-pub fn simulate(spec: &DiskSpec, run: &Run, stop: &Stop) -> Result<DiskResult, SimError> {
-    Ok(simulate_logged(spec, run, false, stop)?.0)
-}
-
-/// The same with a log of every request, in the order of completion.
-pub fn simulate_logged(
+/// Serves `run.requests` requests of the workload, with a log of every request in the order of
+/// completion if `log` is set; [`SimError::Stopped`] once `stop` is set.
+pub fn simulate(
     spec: &DiskSpec,
     run: &Run,
     log: bool,
     stop: &Stop,
 ) -> Result<LoggedResult, SimError> {
-    spec.check()?;
     require(run.requests > 0, "requests", run.requests, "at least 1")?;
     let stream = requests(&run.workload)?.take(usize::try_from(run.requests).unwrap_or(usize::MAX));
     let pace = match run.workload.arrivals {
         Arrivals::Closed { depth } => Pace::Closed(depth),
         Arrivals::Poisson { .. } | Arrivals::Constant { .. } => Pace::AtTimes,
     };
-    let mut engine = Engine::new(spec, &run.policy, log)?;
-    engine.run(
-        Source::new(Box::new(stream.map(Replayed::from)), pace),
-        stop,
-    )?;
-    Ok(engine.finish(&run.policy, run.workload.seed))
+    let (mut result, log) = replay(spec, &run.policy, stream, pace, log, stop)?;
+    result.seed = run.workload.seed;
+    Ok((result, log))
 }
 
-/// Serves requests that come at their own times, for example those of a trace, in this order.
+/// The same of requests in their order, at any pace.
 pub fn replay<'a>(
     spec: &DiskSpec,
     policy: &str,
-    requests: impl Iterator<Item = Request> + 'a,
-    stop: &Stop,
-) -> Result<DiskResult, SimError> {
-    let requests = requests.map(Replayed::from);
-    Ok(replay_logged(spec, policy, requests, Pace::AtTimes, false, stop)?.0)
-}
-
-/// The same at any pace, with a log of every request if `log` is set.
-pub fn replay_logged<'a>(
-    spec: &DiskSpec,
-    policy: &str,
-    requests: impl Iterator<Item = Replayed> + 'a,
+    requests: impl Iterator<Item = impl Into<Replayed>> + 'a,
     pace: Pace,
     log: bool,
     stop: &Stop,
 ) -> Result<LoggedResult, SimError> {
     spec.check()?;
     let mut engine = Engine::new(spec, policy, log)?;
+    let requests = requests.map(|request| -> Replayed { request.into() });
     engine.run(Source::new(Box::new(requests), pace), stop)?;
-    Ok(engine.finish(policy, 0))
+    Ok(engine.finish(policy))
 }
 
-/// Serves a trace, at most `most` requests of it; trims and others that move no data are omitted.
+/// The same of a trace; trims and others that move no data are omitted.
 pub fn replay_trace(
     spec: &DiskSpec,
     policy: &str,
     trace: &mut Replay,
-    most: Option<u64>,
     log: bool,
     stop: &Stop,
 ) -> Result<LoggedResult, SimError> {
@@ -110,9 +91,8 @@ pub fn replay_trace(
         .map(|piece| Replayed {
             request: piece.request,
             measured_ns: piece.latency.map(|latency| latency.0),
-        })
-        .take(most.map_or(usize::MAX, |most| most as usize));
-    let result = replay_logged(spec, policy, requests, pace, log, stop);
+        });
+    let result = replay(spec, policy, requests, pace, log, stop);
     match broken {
         Some(error) => Err(error),
         None => result.map(|(mut result, log)| {
@@ -130,7 +110,7 @@ struct Engine {
     /// Requests not complete at the last arrival of an open loop.
     backlog: u64,
     log: Option<Vec<DiskLogged>>,
-    /// What the trace states about requests that are not complete.
+    /// Response times that the trace states, of requests that are not complete.
     measured: HashMap<u64, u64>,
 }
 
@@ -199,10 +179,10 @@ impl Engine {
         Ok(())
     }
 
-    fn finish(mut self, policy: &str, seed: u64) -> LoggedResult {
+    fn finish(mut self, policy: &str) -> LoggedResult {
         let mut tally = std::mem::take(&mut self.disk.tally);
         tally.write_cache = self.disk.write_cache_use();
-        let result = tally.finish(policy, seed, self.backlog, self.depth);
+        let result = tally.finish(policy, self.backlog, self.depth);
         (result, self.log.unwrap_or_default())
     }
 }

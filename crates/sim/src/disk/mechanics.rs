@@ -4,7 +4,7 @@ use super::geometry::{Geometry, Place};
 use super::seek::Seek;
 use super::spec::DiskSpec;
 
-/// What it takes to bring the head to the first sector of a command.
+/// The time that it takes to bring the head to the first sector of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positioning {
     /// Arm movement or head switch, and settling.

@@ -24,7 +24,7 @@
 //!         seed: 1,
 //!     },
 //! };
-//! let result = simulate(&spec, &run, &Stop::default()).unwrap();
+//! let (result, _) = simulate(&spec, &run, false, &Stop::default()).unwrap();
 //! assert_eq!(result.requests, 1000);
 //! ```
 
@@ -40,15 +40,13 @@ mod source;
 mod spec;
 mod write_cache;
 
-pub use engine::{
-    replay, replay_logged, replay_trace, simulate, simulate_logged, LoggedResult, Run, SteppedDisk,
-};
+pub use engine::{replay, replay_trace, simulate, LoggedResult, Run, SteppedDisk};
 pub use geometry::{Geometry, Place};
 pub use mechanics::{Mechanics, Positioning, Stretch};
 pub use model::{Disk, Kind, Served};
 pub use policy::POLICIES;
 pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
-pub use source::{Pace, Replayed};
+pub use source::{DiskWorkload, Pace, Replayed, WORKLOADS};
 pub use spec::{
     BusSpec, CacheSpec, Destage, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec,
     Serpentine, SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone, SHIPPED,

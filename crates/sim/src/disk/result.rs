@@ -1,4 +1,4 @@
-//! What a simulated disk gives.
+//! The result of a simulated disk.
 
 use schedlab_model::{Bin, Histogram, Request};
 use serde::Serialize;
@@ -60,14 +60,14 @@ pub struct DiskResult {
     pub latency_bins: Vec<Bin>,
     /// Commands by the way they were served.
     pub kinds: Kinds,
-    /// What became of cached writes; nothing without a write cache.
+    /// The fate of cached writes; nothing without a write cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<WriteCacheUse>,
     /// Whether the run is steady.
     pub steady: Stationarity,
     /// The mean latency of this one run with its interval.
     pub latency_interval: Option<Interval>,
-    /// What the trace was and what was changed in it.
+    /// The trace and its changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<ReplaySummary>,
 }
@@ -162,7 +162,7 @@ impl Tally {
     }
 
     /// The figures; `backlog` requests were not complete at the last arrival.
-    pub(super) fn finish(self, policy: &str, seed: u64, backlog: u64, depth: u64) -> DiskResult {
+    pub(super) fn finish(self, policy: &str, backlog: u64, depth: u64) -> DiskResult {
         let seconds = (self.last_ns as f64 / 1e9).max(1e-9);
         let count = self.latency.count();
         let per_medium = |sum: u64| sum as f64 / self.medium.max(1) as f64;
@@ -171,7 +171,7 @@ impl Tally {
         let reads = kinds.read_hit + kinds.read_miss;
         DiskResult {
             policy: policy.to_owned(),
-            seed,
+            seed: 0,
             requests: count,
             bytes: self.bytes,
             elapsed_ns: self.end_ns,

@@ -5,11 +5,76 @@ use std::iter::Peekable;
 
 use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Rng, Workload};
 
+use serde::Deserialize;
+
 use crate::error::require;
+use crate::workload::Real;
 use crate::SimError;
 
 /// A random order without replacement is kept in memory as 4 bytes a record.
 const MOST_RECORDS_IN_ORDER: u64 = 100_000_000;
+
+const RANDOM: Pattern = Pattern::Random { replacement: true };
+const MIXED: Direction = Direction::Mixed { read_percent: 70 };
+
+/// The workloads of a disk that have a name: order, direction, record.
+#[rustfmt::skip]
+pub const WORKLOADS: &[(&str, Pattern, Direction, Bytes)] = &[
+    ("random4k", RANDOM, Direction::Read, Bytes(4 << 10)),
+    ("random64k", RANDOM, Direction::Read, Bytes(64 << 10)),
+    ("randwrite4k", RANDOM, Direction::Write, Bytes(4 << 10)),
+    ("mixed4k", RANDOM, MIXED, Bytes(4 << 10)),
+    ("seqread", Pattern::Sequential, Direction::Read, Bytes(128 << 10)),
+    ("seqwrite", Pattern::Sequential, Direction::Write, Bytes(128 << 10)),
+];
+
+/// A workload of [`WORKLOADS`] as asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskWorkload {
+    /// The first one where there is none.
+    name: Option<String>,
+    /// Size of the requests instead of the workload's own.
+    record: Option<Bytes>,
+    /// Bytes used from the start of the disk; 0: all of it.
+    span: Bytes,
+    /// Requests always outstanding, 1 where nothing is said.
+    depth: Option<u32>,
+    /// Poisson arrivals, so many per second, instead of a closed loop.
+    rate: Option<Real>,
+}
+
+impl DiskWorkload {
+    /// The workload on a disk of that size.
+    pub fn workload(&self, capacity: Bytes, seed: u64) -> Result<Workload, SimError> {
+        let name = self.name.as_deref().unwrap_or(WORKLOADS[0].0);
+        let known = WORKLOADS.iter().map(|(name, ..)| *name);
+        let named = WORKLOADS.iter().find(|(known, ..)| *known == name);
+        let (_, pattern, direction, record) =
+            *named.ok_or_else(|| SimError::unknown("workload", name, known))?;
+        let arrivals = match (self.rate, self.depth) {
+            (Some(_), Some(_)) => {
+                let detail = "depth and rate cannot be used together";
+                return Err(SimError::Workload(detail.into()));
+            }
+            (Some(Real(rate_per_s)), None) => Arrivals::Poisson { rate_per_s },
+            (None, depth) => Arrivals::Closed {
+                depth: depth.unwrap_or(1),
+            },
+        };
+        Ok(Workload {
+            pattern,
+            direction,
+            record: self.record.unwrap_or(record),
+            span: match self.span {
+                Bytes(0) => capacity,
+                span => span,
+            },
+            arrivals,
+            seed,
+        })
+    }
+}
 
 /// The requests of a workload, without end; in a closed loop all arrive at 0.
 pub(super) fn requests(workload: &Workload) -> Result<Box<dyn Iterator<Item = Request>>, SimError> {

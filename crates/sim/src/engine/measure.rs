@@ -1,4 +1,4 @@
-//! What a simulation reports: distributions by direction, rates, hit ratios, queue depth.
+//! The report of a simulation: distributions by direction, rates, hit ratios, queue depth.
 
 use schedlab_model::Histogram;
 use serde::Serialize;
@@ -72,6 +72,8 @@ pub struct Direction {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// The service model in force; empty where the caller brings the device.
+    pub service: &'static str,
     /// Requests completed.
     pub requests: u64,
     /// Bytes moved.
@@ -96,13 +98,13 @@ pub struct Report {
     pub queue_depth: Vec<f64>,
     /// Width of those buckets.
     pub queue_depth_bucket_ns: u64,
-    /// What the device counted.
+    /// Counters of the device.
     pub device: Usage,
     /// Whether the run is steady.
     pub steady: Stationarity,
     /// Completions before those that are reported, and when reporting began.
     pub warm_up: (u64, u64),
-    /// What the trace was and what was changed in it.
+    /// The trace and its changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<ReplaySummary>,
 }
@@ -171,7 +173,7 @@ pub struct Measures {
     cold: u64,
 }
 
-/// What comes before the part of a run that is reported.
+/// The part of a run before the one that is reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmUp {
     /// So many completions.
@@ -304,6 +306,7 @@ impl Measures {
         let busy: u64 = device.busy_ns.iter().sum();
         let (queue_depth, queue_depth_bucket_ns) = self.depth.finish();
         let report = Report {
+            service: "",
             requests,
             bytes,
             elapsed_ns,

@@ -264,7 +264,7 @@ impl<D: Device> Simulation<D> {
         }
     }
 
-    /// What is wrong with the next request.
+    /// Refuses a next request that does not fit.
     #[inline]
     fn check(&self, incoming: &Incoming) -> Result<(), SimError> {
         let request = &incoming.request;

@@ -42,7 +42,7 @@ pub struct Interval {
     pub is_reliable: bool,
 }
 
-/// What [`Steady`] found.
+/// The findings of [`Steady`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stationarity {
     /// Requests that were not complete when the last one arrived; 0 in a closed loop.

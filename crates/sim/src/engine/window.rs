@@ -42,7 +42,7 @@ impl Command {
     }
 }
 
-/// What counts as being overtaken; α^n weighs the estimate after n of them.
+/// The event that counts as being overtaken; α^n weighs the estimate after n of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aging {

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn planes_that_are_free_at_the_same_time_take_turns() {
-        let mut spec = DeviceSpec::read("ncq2014", &Default::default()).unwrap();
+        let mut spec = DeviceSpec::shipped("ncq2014", &Default::default()).unwrap();
         spec.ftl.allocation = "dynamic".into();
         let planes = spec.flash.planes();
         let mut allocation = Allocation::new(&spec, planes * 8).unwrap();

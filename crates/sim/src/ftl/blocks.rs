@@ -1,4 +1,4 @@
-//! What is known of each block, in one record: neighbours in its list, valid pages, and which.
+//! All that is known of each block, in one record: neighbours in its list, valid pages, and which.
 //!
 //! All that a lost page changes is in one line of the processor's cache, for blocks of up to 448
 //! pages: with a table of each, a write over a large device waited for memory once more for each.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn pages_and_neighbours_share_a_record_without_touching_each_other() {
-        let mut flash = DeviceSpec::read("ncq2014", &Default::default())
+        let mut flash = DeviceSpec::shipped("ncq2014", &Default::default())
             .unwrap()
             .flash;
         flash.pages_per_block = 150;

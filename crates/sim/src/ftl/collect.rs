@@ -198,7 +198,7 @@ mod tests {
             clock: 0,
             pages_per_block: 4,
         };
-        let spec = DeviceSpec::read("ncq2014", &Default::default()).unwrap();
+        let spec = DeviceSpec::shipped("ncq2014", &Default::default()).unwrap();
         let mut blocks = Blocks::new(&spec.flash);
         // Block 0, age 5, half valid: 2.5. Block 3, age 2, a quarter valid: 3. The others: 0.
         for (block, valid) in (0..).zip([2, 4, 4, 1, 4]) {

@@ -28,7 +28,7 @@ const SLOTS_PER_LINE: usize = 16;
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// What the flash did beyond single pages.
+/// Work of the flash beyond single pages.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct FtlUsage {
     /// Pages that the host's writes programmed.
@@ -52,7 +52,7 @@ pub struct FtlUsage {
 }
 
 impl FtlUsage {
-    /// What happened since `before` was counted; wear is that of the device since it was new.
+    /// Keeps the events since `before` was counted; wear is that of the device since it was new.
     pub fn subtract(&mut self, before: &FtlUsage) {
         self.host_programs -= before.host_programs;
         self.gc_moved_pages -= before.gc_moved_pages;
@@ -131,7 +131,7 @@ pub struct Ftl {
     high: u32,
     /// Slots of the pages that leave a block.
     moving: Vec<u32>,
-    /// What the last collection has emptied.
+    /// The blocks that the last collection has emptied.
     victims: Vec<Victim>,
     begins_erased: bool,
     usage: FtlUsage,
@@ -430,7 +430,7 @@ impl Ftl {
             .lost_a_page(&mut self.blocks, block, plane, valid);
     }
 
-    /// What happened since preconditioning.
+    /// The events since preconditioning.
     pub fn usage(&self) -> FtlUsage {
         let mut usage = self.usage.clone();
         usage.write_amplification = amplification(usage.host_programs, usage.gc_moved_pages);

@@ -40,7 +40,7 @@ use mq_deadline::MqDeadline;
 
 use crate::{SimError, Stepped, Stop};
 
-/// What a scheduler may know of the device.
+/// The facts that a scheduler may know of the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// It has a head that moves.
@@ -53,7 +53,7 @@ pub struct Facts {
     pub hz: u64,
 }
 
-/// What every call of a scheduler is given.
+/// The state that every call of a scheduler is given.
 #[derive(Debug)]
 pub struct Ctx {
     /// The time.
@@ -144,7 +144,7 @@ type Run = fn(&Settings, &HostJob, &mut dyn Stepped, &Stop) -> Result<HostResult
 pub struct SchedulerEntry {
     /// As in `/sys/block/*/queue/scheduler`.
     pub name: &'static str,
-    /// What it does.
+    /// Its principle.
     pub about: &'static str,
     /// Which kernels have it.
     pub kernels: &'static str,

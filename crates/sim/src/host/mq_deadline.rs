@@ -28,7 +28,7 @@ impl PerClass {
     }
 }
 
-/// What all classes share.
+/// The state that all classes share.
 pub struct MqDeadline {
     classes: [PerClass; 3],
     last_direction: usize,
@@ -87,7 +87,7 @@ impl MqDeadline {
         Some(id)
     }
 
-    /// What has waited so long that its class no longer matters.
+    /// A request that has waited so long that its class no longer matters.
     fn dispatch_aged(&mut self, ctx: &mut Ctx) -> Option<Id> {
         // Those in the device count (`dd_queued`).
         let busy = self.classes.iter().filter(|class| class.is_busy());

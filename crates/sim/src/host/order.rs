@@ -1,4 +1,4 @@
-//! What cfq and bfq share: which request of a queue is next, think times, seeks.
+//! The parts that cfq and bfq share: which request of a queue is next, think times, seeks.
 
 use super::request::{HostRequest, Id, Pool};
 use super::sorted::{Fifo, Sorted};
@@ -71,7 +71,7 @@ impl Backwards {
         })
     }
 
-    /// What follows a request in its queue, from which it is about to be taken.
+    /// The successor of a request in its queue, from which it is about to be taken.
     pub(super) fn next_after(
         &self,
         requests: &Pool<HostRequest>,

@@ -1,6 +1,6 @@
 //! The page cache of buffered processes: read-ahead, and dirty data that a flusher writes.
 
-/// What has been read ahead for one process (`page_cache_ra_order`, `ondemand_readahead` of
+/// The data read ahead for one process (`page_cache_ra_order`, `ondemand_readahead` of
 /// mm/readahead.c).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {

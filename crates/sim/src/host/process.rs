@@ -189,10 +189,10 @@ impl ProcessSpec {
 }
 
 /// A file of processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processes {
-    /// What it is.
+    /// A sentence about it.
     #[serde(default)]
     pub about: String,
     /// They.

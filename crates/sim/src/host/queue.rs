@@ -10,7 +10,7 @@ use crate::{Kind, SimError, Stepped, Submission};
 const PLUG_REQUESTS: usize = 32;
 const PLUG_SECTORS: u32 = 256;
 
-/// What bounds merging.
+/// The bounds of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// 0: all merges; 1: only with the plug list and the request merged last; 2: none.
@@ -40,7 +40,7 @@ impl Limits {
     }
 }
 
-/// What the queue counts.
+/// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) dispatched: u64,
@@ -145,7 +145,7 @@ impl<S: Scheduler> Queue<S> {
         true
     }
 
-    /// What the process has gathered goes to the scheduler.
+    /// The plug list of the process goes to the scheduler.
     pub(super) fn unplug(&mut self, process: u32) {
         let mut plug = std::mem::take(&mut self.plugs[process as usize]);
         for id in plug.drain(..) {

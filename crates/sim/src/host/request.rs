@@ -1,4 +1,4 @@
-//! What the host queues hold: bios as processes submit them, and requests that bios merge into.
+//! The host's queues hold bios as processes submit them, and requests that bios merge into.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub const NONE: u32 = u32::MAX;
 /// The owner of writes that the kernel's flusher sends for others.
 pub const FLUSHER: u32 = u32::MAX - 1;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
@@ -71,7 +71,7 @@ pub struct Bio {
     pub io: u32,
     /// On whose behalf.
     pub context: IoContext,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// A process waits for it.
     pub sync: bool,
@@ -101,7 +101,7 @@ pub struct HostRequest {
     pub process: u32,
     /// On whose behalf.
     pub context: IoContext,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// A process waits for it.
     pub sync: bool,

@@ -1,11 +1,12 @@
-//! What a run of the host's queue gives.
+//! The result of a run of the host's queue.
 
 use schedlab_model::{Bin, Histogram};
 use serde::Serialize;
 
 use super::request::{HostRequest, Op};
+use crate::workload::ReplaySummary;
 
-/// What one process, or all together, got.
+/// The service that one process, or all together, got.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessResult {
     /// The process.
@@ -31,7 +32,7 @@ pub struct ProcessResult {
     pub latency_bins: Vec<Bin>,
 }
 
-/// What the device saw.
+/// The requests as the device saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OrderResult {
     /// Requests handed to it.
@@ -61,6 +62,9 @@ pub struct HostResult {
     pub processes: Vec<ProcessResult>,
     /// The order at the device.
     pub order: OrderResult,
+    /// The trace and its changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<ReplaySummary>,
     /// Every request, where a log was requested.
     #[serde(skip)]
     pub log: Vec<HostLogged>,
@@ -71,7 +75,7 @@ pub struct HostResult {
 pub struct HostLogged {
     /// Number of the process.
     pub process: u32,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
     /// First sector.
     pub sector: u64,
@@ -105,7 +109,7 @@ impl HostLogged {
     }
 }
 
-/// What is counted for one process.
+/// Counters of one process.
 #[derive(Clone, Default)]
 pub(super) struct Tally {
     latency: Histogram,

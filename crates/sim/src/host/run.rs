@@ -97,7 +97,7 @@ struct Process {
     flushing: u32,
     /// It goes through the page cache, and what it submits waits for a tag.
     is_held_up: bool,
-    /// What copying the latest buffered record took, before it was issued.
+    /// The time that copying the latest buffered record took, before it was issued.
     copy_ns: u64,
     /// A buffered record that is blocked: since when, first and last sector, write or read.
     blocked: Option<(u64, u64, u64, Op)>,
@@ -525,6 +525,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 depth_mean: counts.depth_ns / last_ns.max(1) as f64,
                 requeues: counts.requeues,
             },
+            trace: None,
             log: self.log,
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{require, within};
 use crate::workload::Real;
 use crate::SimError;
 
-/// What holds for the whole run.
+/// Settings of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSettings {
@@ -42,7 +42,7 @@ pub struct HostSettings {
     pub requeue_rate: Real,
     /// Simulated length, measured part and warm-up together.
     pub seconds: Real,
-    /// What is not measured at the start.
+    /// The start, which is not measured.
     pub warm_up_seconds: Real,
     /// Fixes places, mixes, starts and arrivals.
     pub seed: u64,
@@ -123,7 +123,7 @@ impl HostSettings {
 /// A run.
 #[derive(Clone, Debug)]
 pub struct HostJob {
-    /// What holds for the whole run.
+    /// Settings of the whole run.
     pub settings: HostSettings,
     /// Who issues; with a trace, one for each of its processes, or else of its devices, is made.
     pub processes: Processes,

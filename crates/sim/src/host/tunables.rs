@@ -13,13 +13,13 @@ pub struct Tunable {
     pub name: &'static str,
     /// Unit of the number; empty for counts and switches.
     pub unit: &'static str,
-    /// What it starts with.
+    /// Its default.
     pub default: u64,
     /// The least that is accepted.
     pub min: u64,
     /// The most that is accepted.
     pub max: u64,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
 }
 
@@ -93,7 +93,7 @@ pub const TUNABLES: &[Tunable] = &[
 pub struct Settings {
     /// Name of the scheduler.
     pub scheduler: String,
-    /// What was set.
+    /// The values set.
     pub values: BTreeMap<String, u64>,
 }
 

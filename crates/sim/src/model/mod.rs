@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::change;
 use crate::device::{self, Device, DeviceSpec, Parallel, Serial};
 use crate::disk::{self, DiskSpec, SteppedDisk};
 use crate::engine::{Simulation, SteppedDevice, Window};
 use crate::policy::{PolicySpec, POLICIES};
-use crate::{Service, SimError, Stepped};
+use crate::{SimError, Stepped};
 use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,9 +17,49 @@ mod fixed;
 pub use dilated::Dilated;
 use fixed::{Fixed, FixedSpec};
 
+/// Reads a device file of which some keys are changed, `a.b` being key b of table a.
+pub(crate) fn changed(text: &str, changes: &BTreeMap<String, Value>) -> Result<Value, String> {
+    let mut tree: Value = toml::from_str(text).map_err(|error| error.to_string())?;
+    for (key, value) in changes {
+        let mut at = &mut tree;
+        for part in key.split('.') {
+            let table = at.as_object_mut();
+            let table = table.ok_or_else(|| format!("{key} is not a known key"))?;
+            at = table.entry(part).or_insert(Value::Null);
+            if at.is_null() {
+                // A table that is not there yet, or the key itself.
+                *at = Value::Object(serde_json::Map::new());
+            }
+        }
+        *at = value.clone();
+    }
+    Ok(tree)
+}
+
 /// Name and file of every shipped device: disks, then SSDs.
 pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
     disk::SHIPPED.iter().chain(device::SHIPPED).copied()
+}
+
+/// The service model of an SSD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// One command at a time.
+    Serial,
+    /// Channels, dies and planes behind a translation layer.
+    #[default]
+    Parallel,
+}
+
+impl Service {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Serial => "serial",
+            Service::Parallel => "parallel",
+        }
+    }
 }
 
 /// Keys of a device file that change something under `serial`; the others are the parts that only
@@ -40,7 +79,7 @@ const SERIAL_KEYS: &[&str] = &[
 
 /// The service model of an SSD: the one asked for, or else that of its file, or else `parallel`.
 /// Refuses changes that would do nothing under it.
-pub fn service_of(
+fn service_of(
     spec: &DeviceSpec,
     asked: Option<Service>,
     set: &BTreeMap<String, Value>,
@@ -65,9 +104,10 @@ const SECTOR_BYTES: u64 = 4096;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
-    /// Text of the device file.
+    /// Text of the device file, or the name of a shipped one.
     pub device: String,
     /// Its name or path, for errors.
+    #[serde(default)]
     pub place: String,
     /// Keys of the file that are changed, such as `buffer.size`.
     #[serde(default)]
@@ -103,9 +143,39 @@ impl DeviceConfig {
             seed: 0,
         }
     }
+
+    /// The description, changed, scaled and checked.
+    pub(crate) fn spec(&self) -> Result<Spec, SimError> {
+        let shipped = shipped().find(|(name, _)| *name == self.device);
+        let text = shipped.map_or(self.device.as_str(), |(_, text)| text);
+        let wrong = |error: String| SimError::file(&self.place, error);
+        let kind: ModelKey = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let spec = match kind.model.as_deref() {
+            Some("disk") => Spec::Disk(Box::new(scaled_disk(text, self)?)),
+            Some("fixed") => {
+                let tree = changed(text, &self.set).map_err(wrong)?;
+                let mut spec: FixedSpec =
+                    serde_json::from_value(tree).map_err(|error| wrong(error.to_string()))?;
+                spec.size = Bytes(self.size_bytes.unwrap_or(spec.size.0));
+                Spec::Fixed(spec)
+            }
+            _ => {
+                let spec = scaled_pages(text, self)?;
+                let service = service_of(&spec, self.service, &self.set)?;
+                return Ok(Spec::Pages(Box::new(spec), service));
+            }
+        };
+        match self.service {
+            None => Ok(spec),
+            Some(service) => {
+                let expected = "no service: only SSDs have several service models";
+                Err(SimError::range("service", service.name(), expected))
+            }
+        }
+    }
 }
 
-/// What a model is.
+/// Kind and size of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Facts {
     /// `disk`, `ssd` or `fixed`.
@@ -124,10 +194,17 @@ pub struct Facts {
     pub shortest_ns: u64,
 }
 
-enum Spec {
+/// A checked description.
+pub(crate) enum Spec {
     Disk(Box<DiskSpec>),
     Pages(Box<DeviceSpec>, Service),
     Fixed(FixedSpec),
+}
+
+/// The key of a device file that says which model it describes.
+#[derive(Deserialize)]
+struct ModelKey {
+    model: Option<String>,
 }
 
 /// A checked description, from which a device can be built again and again.
@@ -141,29 +218,7 @@ pub struct Model {
 impl Model {
     /// Reads, scales and checks.
     pub fn new(config: &DeviceConfig) -> Result<Self, SimError> {
-        let place = config.place.as_str();
-        let mut tree: Value =
-            toml::from_str(&config.device).map_err(|error| SimError::file(place, error))?;
-        change(&mut tree, &config.set).map_err(|error| SimError::file(place, error))?;
-        let kind = tree.get("model").and_then(Value::as_str).unwrap_or("ssd");
-        let spec = match kind {
-            "disk" => Spec::Disk(Box::new(scaled_disk(tree, config)?)),
-            "fixed" => {
-                let mut spec: FixedSpec =
-                    serde_json::from_value(tree).map_err(|error| SimError::file(place, error))?;
-                spec.size = Bytes(config.size_bytes.unwrap_or(spec.size.0));
-                Spec::Fixed(spec)
-            }
-            _ => {
-                let spec = scaled_pages(config)?;
-                let service = service_of(&spec, config.service, &config.set)?;
-                Spec::Pages(Box::new(spec), service)
-            }
-        };
-        if let (Spec::Disk(_) | Spec::Fixed(_), Some(service)) = (&spec, config.service) {
-            let expected = "no service: only SSDs have several service models";
-            return Err(SimError::range("service", service, expected));
-        }
+        let spec = config.spec()?;
         let default = match spec {
             Spec::Disk(_) => "sptf",
             _ => "fcfs",
@@ -184,7 +239,7 @@ impl Model {
         Ok(model)
     }
 
-    /// What it is.
+    /// Its kind and size.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -247,9 +302,8 @@ fn facts(spec: &Spec, policy: &str) -> Facts {
 
 /// A disk of the requested size: every zone loses the same share of its cylinders, and the three
 /// seek times hold for what is left, so that a small device still has seeks over the whole stroke.
-fn scaled_disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
-    let wrong = |error| SimError::file(&config.place, error);
-    let mut spec: DiskSpec = serde_json::from_value(tree).map_err(wrong)?;
+fn scaled_disk(text: &str, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
+    let mut spec = DiskSpec::from_toml(&config.place, text, &config.set)?;
     if let Some(depth) = config.queue_depth {
         spec.queue_depth = depth as usize;
     }
@@ -271,9 +325,8 @@ fn scaled_disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError>
 }
 
 /// An SSD of the requested size: fewer blocks in every plane.
-fn scaled_pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
-    let text = format!("{}\n", config.device);
-    let mut spec = DeviceSpec::read(&text, &config.set)?;
+fn scaled_pages(text: &str, config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
+    let mut spec = DeviceSpec::from_toml(&config.place, text, &config.set)?;
     if let Some(depth) = config.queue_depth {
         spec.queue.depth = depth;
         spec.ftl.in_flight = spec.ftl.in_flight.max(1);
@@ -452,9 +505,8 @@ mod tests {
     #[test]
     fn a_small_disk_still_seeks_over_its_whole_stroke() {
         let text = crate::disk::SHIPPED[0].1;
-        let whole = DiskSpec::from_toml("disk7200", text).unwrap();
-        let tree = toml::from_str(text).unwrap();
-        let small = scaled_disk(tree, &config(text, 1 << 30)).unwrap();
+        let whole = DiskSpec::shipped("disk7200").unwrap();
+        let small = scaled_disk(text, &config(text, 1 << 30)).unwrap();
         assert!(small.capacity().0 >= 1 << 30);
         assert_eq!(small.seek_full, whole.seek_full);
         let mechanics = crate::disk::Mechanics::new(&small);

@@ -81,7 +81,7 @@ pub struct PolicySpec {
     pub name: String,
     /// Aging weight, 0 < α ≤ 1; 1 is no aging.
     pub alpha: Real,
-    /// What ages.
+    /// The event that ages a command.
     pub aging: Aging,
     /// Writes within one aligned range of so many pages are bundled (IRBW, STB). Default: a block.
     pub bundle_pages: u32,

@@ -50,7 +50,7 @@ pub trait Source {
         None
     }
 
-    /// What was replayed so far, of a trace.
+    /// The summary of a trace, as far as it was replayed.
     fn summary(&self) -> Option<ReplaySummary> {
         None
     }

@@ -48,7 +48,7 @@ pub struct ReplayOptions {
     pub event: Event,
     /// `refuse` several volumes, give each its own `region`, or `select=ID,…`.
     pub volumes: String,
-    /// What becomes of addresses beyond the device.
+    /// The treatment of addresses beyond the device.
     pub fit: Fit,
     /// Times are divided by it.
     pub time_scale: Option<Real>,
@@ -121,7 +121,7 @@ pub struct VolumeUse {
     pub base_bytes: u64,
 }
 
-/// What a trace was and what was changed in it.
+/// A trace and its changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplaySummary {
     /// The format.
@@ -444,7 +444,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What was replayed so far.
+    /// The summary of the requests so far.
     pub fn summary(&self) -> ReplaySummary {
         let used = self.volumes.values().filter(|v| v.requests > 0);
         let volume = |volume: &Volume| VolumeUse {

@@ -20,7 +20,7 @@ const REGISTRY: &[Entry] = &[(
 
 #[test]
 fn one_file_and_one_line_add_a_policy() {
-    let spec = DeviceSpec::read("ncq2014", &BTreeMap::new()).unwrap();
+    let spec = DeviceSpec::shipped("ncq2014", &BTreeMap::new()).unwrap();
     let chosen = PolicySpec {
         name: "reads-by-wait".into(),
         ..PolicySpec::default()

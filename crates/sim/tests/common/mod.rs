@@ -37,7 +37,7 @@ pub mod small {
 
 /// A device of 2 channels, 4 planes and 4 × 12 blocks of 8 pages.
 pub fn device(case: &Case) -> DeviceSpec {
-    let mut spec = DeviceSpec::read("ncq2014", &BTreeMap::new()).unwrap();
+    let mut spec = DeviceSpec::shipped("ncq2014", &BTreeMap::new()).unwrap();
     spec.flash.channels = 2;
     spec.flash.packages_per_channel = 1;
     spec.flash.dies_per_package = 1;

@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlab.host.emulated import DEFAULT_SIZE_BYTES, Emulation, shipped_models
 from schedlab.host.keeper import Kept
-from schedlab.sim.settings import device_changes
+from schedlab.sim.device import device_changes
 
 
 def emulation_of(options: Mapping[str, Any]) -> Emulation:

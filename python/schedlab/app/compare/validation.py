@@ -8,9 +8,9 @@ from typing import Any
 
 from schedlab.report.validation_page import write_validation
 from schedlab.sim import validate as rules
-from schedlab.sim.jobs import Shown
+from schedlab.sim.device import device_changes
 from schedlab.sim.replay import replay_warnings
-from schedlab.sim.settings import device_changes
+from schedlab.sim.simulation_set import Shown
 from schedlab.spec import SCHEMA_VERSION
 
 

@@ -12,7 +12,7 @@ from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
 from schedlab.cli.sections import together
 
 if TYPE_CHECKING:
-    from schedlab.sim.jobs import Shown
+    from schedlab.sim.simulation_set import Shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 AT_LEAST_1 = click.IntRange(min=1)
@@ -118,15 +118,15 @@ def show(shown: Shown, as_json: bool) -> None:
 
 def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
     """Run what the options mean and print it; with `verdict` or `--out` as an experiment."""
-    from schedlab.sim.jobs import job_of
+    from schedlab.sim.simulation_set import simulations_of
 
-    job = job_of(typed)
+    asked = simulations_of(typed)
     if not (verdict or typed["out"] or typed["dry_run"]):
-        show(job.run(), typed["as_json"])
+        show(asked.run(), typed["as_json"])
         return
     from schedlab.cli.show import run_and_present
     from schedlab.run.admitted import Permission
 
-    experiment, notes = job.experiment()
+    experiment, notes = asked.experiment()
     warn(notes)
     run_and_present(experiment, Permission(), "sim", typed)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import msgspec
 
@@ -21,16 +20,10 @@ from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import OVERRIDE, typed
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
-from schedlab.sim.experiments import (
-    disk_simulation,
-    host_run,
-    host_simulation,
-    ssd_simulation,
-)
+from schedlab.sim.experiments import simulation_of
 from schedlab.sim.judge import refuse_idle_parameters, verdict_of
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
-from schedlab.sim.results import DIRECTIONS
 from schedlab.sim.validated import doubt_of
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
 from schedlab.spec.latency import merge
@@ -74,7 +67,23 @@ class SimSession:
 
 def outcome_of(work: Work, seed: int, stop: SimStop | None = None) -> Outcome:
     """Of one cell, the same wherever it is simulated."""
-    return OUTCOMES[work[0].kind](*_applied(*work), seed, stop)
+    workload, candidate = _applied(*work)
+    result = simulation_of(workload, candidate, seed).run(stop)
+    process = workload.parameters.get("process") or "total"
+    numbers = result.metrics_of(process)
+    finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
+    verdict = verdict_of(result["steady"]) if "steady" in result else None
+    found = [GateFinding("overloaded", OVERLOADED, fatal=False)] if verdict == "overloaded" else []
+    return Outcome(
+        metrics={name: value for name, value in finite.items() if name in METRICS},
+        properties={
+            "simulation_seed": seed,
+            **({} if verdict is None else {"steady": verdict}),
+            **{name: value for name, value in finite.items() if name not in METRICS},
+        },
+        histograms={"latency_ns": merge(result.histograms(process))},
+        gates=tuple(found),
+    )
 
 
 def _applied(workload: Workload, candidate: Candidate) -> Work:
@@ -84,67 +93,6 @@ def _applied(workload: Workload, candidate: Candidate) -> Work:
     return (
         dataclasses.replace(workload, parameters=parameters),
         dataclasses.replace(candidate, settings=own),
-    )
-
-
-def ssd_outcome(
-    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
-) -> Outcome:
-    """Of an SSD."""
-    result = ssd_simulation(workload, candidate, seed).run(stop)
-    bins = merge(result.histogram(direction).tolist() for direction in DIRECTIONS)
-    return _outcome(seed, result.metrics, bins, result.report["steady"])
-
-
-def disk_outcome(
-    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
-) -> Outcome:
-    """Of a disk with heads: the parameters and settings are the fields of `DiskSimulation`."""
-    run = disk_simulation(workload, candidate, seed).run(stop)
-    numbers = {name: float(value) for name, value in run.items() if isinstance(value, int | float)}
-    del numbers["seed"]
-    bins = [list(each.values()) for each in run["latency_bins"]]
-    return _outcome(seed, numbers, bins, run["steady"])
-
-
-def host_outcome(
-    workload: Workload, candidate: Candidate, seed: int, stop: SimStop | None
-) -> Outcome:
-    """Of one process, or of all, above a device."""
-    run, process = host_run(workload, candidate, seed, stop)
-    numbers = {name: float(value) for name, value in process.items() if is_number(value)}
-    order = {name: float(value) for name, value in run["order"].items()}
-    bins = [list(each.values()) for each in process["latency_bins"]]
-    return _outcome(seed, {**numbers, **order}, bins, None)
-
-
-def is_number(value: object) -> bool:
-    """Whether a figure of a run is one."""
-    return isinstance(value, int | float)
-
-
-OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int, SimStop | None], Outcome]] = {
-    "ssd": ssd_outcome,
-    "disk": disk_outcome,
-    "host-queue": host_outcome,
-}
-
-
-def _outcome(
-    seed: int, numbers: Mapping[str, float], bins: list[list[int]], steady: Mapping[str, Any] | None
-) -> Outcome:
-    finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
-    verdict = None if steady is None else verdict_of(steady)
-    found = [GateFinding("overloaded", OVERLOADED, fatal=False)] if verdict == "overloaded" else []
-    return Outcome(
-        metrics={name: value for name, value in finite.items() if name in METRICS},
-        properties={
-            "simulation_seed": seed,
-            **({} if verdict is None else {"steady": verdict}),
-            **{name: value for name, value in finite.items() if name not in METRICS},
-        },
-        histograms={"latency_ns": bins},
-        gates=tuple(found),
     )
 
 
@@ -167,9 +115,8 @@ def check(experiment: Experiment) -> None:
 
     def begin(work: Work, stop: SimStop) -> None:
         workload, candidate = work
-        short = {"seconds": 0.001} if workload.kind == "host-queue" else {"requests": 1}
-        if workload.parameters.get("trace"):
-            short = {"requests": 1}
+        is_timed = workload.kind == "host-queue" and not _applied(*work)[0].parameters["trace"]
+        short = {"seconds": 0.001} if is_timed else {"requests": 1}
         first = dataclasses.replace(workload, parameters={**workload.parameters, **short})
         outcome_of((first, candidate), experiment.seed, stop)
 
@@ -179,11 +126,11 @@ def check(experiment: Experiment) -> None:
 def doubts(experiment: Experiment) -> list[str]:
     """A sentence for each of the kernel's schedulers whose figures are not validated."""
     simulations = [
-        host_simulation(*_applied(workload, candidate), experiment.seed)
+        simulation_of(*_applied(workload, candidate), experiment.seed)
         for workload, candidate in itertools.product(experiment.workloads, experiment.candidates)
         if workload.kind == "host-queue"
     ]
-    said = dict.fromkeys(doubt_of(each, each.scheduler) for each in simulations)
+    said = dict.fromkeys(doubt_of(each) for each in simulations)
     return list(filter(None, said))
 
 

@@ -50,7 +50,7 @@ impl Cfs {
         runnable.map(|task| system.tasks[*task].weight).sum()
     }
 
-    /// What a new task starts behind, in virtual time: its slice with itself in the load.
+    /// The lag of a new task, in virtual time: its slice with itself in the load.
     fn debit(&self, system: &System, task: usize) -> u128 {
         if !self.settings.cfs.start_debit.unwrap_or(true) {
             return 0;

@@ -1,4 +1,4 @@
-//! What a policy is, and the registry: one file and one line for each.
+//! The trait of a policy, and the registry: one file and one line for each.
 //!
 //! The engine keeps time and tasks; a policy keeps the waiting tasks and decides which is next, how
 //! long a task may run, and whether a waiting task takes a CPU from a running one.
@@ -53,7 +53,7 @@ pub(super) fn find(name: &str) -> Result<&'static Entry, SimError> {
     entry.ok_or_else(|| SimError::unknown("policy", name, known))
 }
 
-/// What a policy may know about a task. Real schedulers do not know `remaining_ns`; sjf and srtf
+/// The facts of a task for a policy. Real schedulers do not know `remaining_ns`; sjf and srtf
 /// assume it.
 #[derive(Clone, Debug, Default)]
 pub struct TaskState {
@@ -85,7 +85,7 @@ pub struct System {
 }
 
 impl System {
-    /// What decides among tasks with equal keys.
+    /// The order among tasks with equal keys.
     pub fn tie(&self, task: usize) -> (u64, usize) {
         (self.tasks[task].arrival_ns, task)
     }

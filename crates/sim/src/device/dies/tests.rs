@@ -7,7 +7,7 @@ use super::*;
 
 /// One die of two planes: read 10, program 100, erase 50, transfer 1.
 fn die(change: impl FnOnce(&mut DeviceSpec)) -> Dies {
-    let mut spec = DeviceSpec::read("ncq2014", &Default::default()).unwrap();
+    let mut spec = DeviceSpec::shipped("ncq2014", &Default::default()).unwrap();
     (spec.flash.channels, spec.flash.dies_per_package) = (1, 1);
     spec.flash.page_read = Nanos(10);
     spec.flash.page_write = Nanos(100);

@@ -16,7 +16,7 @@ pub struct SteppedDisk {
     flushes: VecDeque<u64>,
     /// Completion time and tag of the command in service.
     serving: Option<(u64, u64)>,
-    /// What costs no time: discards, and flushes of a disk that caches no writes.
+    /// Completions that cost no time: discards, and flushes of a disk that caches no writes.
     instant: VecDeque<Completion>,
     last_arrival_ns: u64,
 }

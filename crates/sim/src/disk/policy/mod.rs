@@ -56,7 +56,7 @@ pub struct Queued {
     pub queued_ns: u64,
 }
 
-/// What a policy may look at.
+/// The facts that a policy may look at.
 pub struct View<'a> {
     /// Now, ns.
     pub now_ns: u64,

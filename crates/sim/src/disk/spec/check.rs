@@ -1,4 +1,4 @@
-//! What is refused in a disk description; every error names the key and the allowed range.
+//! The limits of a disk description; every error names the key and the allowed range.
 
 use schedlab_model::Nanos;
 

@@ -91,36 +91,26 @@ pub struct DiskSpec {
 impl DiskSpec {
     /// A shipped description.
     pub fn shipped(name: &str) -> Result<Self, SimError> {
-        Self::shipped_with(name, &BTreeMap::new())
-    }
-
-    /// A shipped description with some keys changed (`cache.segments`, `rpm`, …).
-    pub fn shipped_with(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
         let known = SHIPPED.iter().map(|(known, _)| *known);
         let entry = SHIPPED.iter().find(|(known, _)| *known == name);
         let (place, text) = entry.ok_or_else(|| SimError::unknown("device", name, known))?;
-        Self::from_toml_with(place, text, changes)
+        Self::from_toml(place, text, &BTreeMap::new())
     }
 
-    /// A checked description from TOML; `place` is where it comes from, for errors.
-    pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
-        Self::from_toml_with(place, text, &BTreeMap::new())
-    }
-
-    /// The same with some keys changed.
-    pub fn from_toml_with(
+    /// A checked description from TOML, with some keys changed (`cache.segments`, `rpm`, …);
+    /// `place` is where it comes from, for errors.
+    pub fn from_toml(
         place: &str,
         text: &str,
         changes: &BTreeMap<String, Value>,
     ) -> Result<Self, SimError> {
+        let wrong = |error: String| SimError::file(place, error);
         let spec: DiskSpec = if changes.is_empty() {
             // Straight from the text: its errors name the line.
-            toml::from_str(text).map_err(|error| SimError::file(place, error))?
+            toml::from_str(text).map_err(|error| wrong(error.to_string()))?
         } else {
-            let mut tree: Value =
-                toml::from_str(text).map_err(|error| SimError::file(place, error))?;
-            crate::config::change(&mut tree, changes).map_err(|e| SimError::file(place, e))?;
-            serde_json::from_value(tree).map_err(|error| SimError::file(place, error))?
+            let tree = crate::model::changed(text, changes).map_err(wrong)?;
+            serde_json::from_value(tree).map_err(|error| wrong(error.to_string()))?
         };
         spec.check()?;
         Ok(spec)

@@ -246,7 +246,7 @@ pub struct WriteCacheSpec {
     /// Dirty share at which that ends.
     #[serde(default)]
     pub low_water: f64,
-    /// What a read can find.
+    /// The cached data that a read can find.
     #[serde(default)]
     pub readable: Readable,
 }

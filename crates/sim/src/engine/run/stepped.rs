@@ -13,7 +13,7 @@ pub struct SteppedDevice<D> {
     first_index: u64,
     /// Time of submissions that were not offered to the device yet.
     undispatched_ns: Option<u64>,
-    /// What costs no time: flushes, because the page buffer counts as protected against power loss.
+    /// Free of cost: flushes, because the page buffer counts as protected against power loss.
     instant: VecDeque<Completion>,
 }
 

@@ -128,7 +128,7 @@ impl Bfq {
         self.busy.iter().sum()
     }
 
-    /// What a request counts for.
+    /// The service that a request counts for.
     fn charge(&self, ctx: &Ctx, id: u32, request: Id) -> u64 {
         let queue = &self.queues[id as usize];
         let sectors = u64::from(ctx.requests[request].sectors);

@@ -1,4 +1,4 @@
-//! What bfq finds out about the device: how fast it is, and whether it queues commands.
+//! The facts that bfq finds out about the device: how fast it is, and whether it queues commands.
 
 use super::super::order::{is_far, LARGE_SECTORS};
 use super::super::HostRequest;

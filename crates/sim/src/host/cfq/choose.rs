@@ -25,7 +25,7 @@ impl Cfq {
         })
     }
 
-    /// What a group has of the target latency.
+    /// The part of the target latency that a group has.
     pub(super) fn group_share_ns(&self, group: u32) -> u64 {
         let target_ns = self.tuning.target_ns;
         if self.groups.len() == 1 {

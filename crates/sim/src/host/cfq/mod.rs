@@ -22,7 +22,7 @@ const CLOSE_SECTORS: u64 = 8 * 1024;
 const DEPTH: usize = 5;
 const SAMPLES: usize = 50;
 
-/// What was set, in ns.
+/// The tunables, in ns.
 #[derive(Default)]
 struct Tuning {
     quantum: usize,
@@ -55,7 +55,7 @@ pub struct Cfq {
     last_position: u64,
     last_delayed_sync_ns: u64,
     timer_ns: Option<u64>,
-    /// What is served: group, class and kind, until when.
+    /// The one that is served: group, class and kind, until when.
     serving: (u32, Class, Kind),
     serving_until_ns: u64,
     /// Think time of all that idle together, by class.

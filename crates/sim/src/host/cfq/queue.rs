@@ -24,7 +24,7 @@ pub(super) struct Queue {
     pub(super) is_busy: bool,
     /// Its place among those that wait for a slice.
     pub(super) key: i64,
-    /// What was left of its slice, or, below 0, what it took too much.
+    /// The rest of its slice, or, below 0, what it took too much.
     pub(super) residual_ns: i64,
     /// Nothing until its first completion.
     pub(super) slice_end_ns: Option<u64>,

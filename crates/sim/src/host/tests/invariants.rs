@@ -1,4 +1,4 @@
-//! What holds for every scheduler, with random processes, devices and tunables.
+//! Invariants of every scheduler, with random processes, devices and tunables.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What is merged into what, by each scheduler.
+//! The merges of each scheduler.
 
 use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
