@@ -1,6 +1,8 @@
 """The speed of the SSD simulator now and at an older commit, alternated: CPU time, without set-up.
 
 python benches/sim/alternate.py COMMIT [--rounds 7] [CASE …]
+
+The older commit must know `schedlab_sim::Job`: it gets the cases of today.
 """
 
 from __future__ import annotations
