@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from schedlab.analyse import common_ramp, find_knee, rule, steadiness
+from schedlab.analyse import common_ramp, find_knee, losses, rule, steadiness
 from schedlab.analyse.answer import answer
 from schedlab.analyse.change_points import change_points, trend
 from schedlab.analyse.flags import gates_p
@@ -246,13 +246,30 @@ def test_wandering_differences_by_their_definition():
     alike = sum(shares) ** 2 / sum(s * s for s in shares) / 4
     assert alike < 0.9
     phi = (r + 1 / n) * (1 + 4 / n) - 1 / math.sqrt(n * k * alike)
-    assert 0 < phi < 0.95 and rule.wandering(e, k) == pytest.approx(phi)
-    assert rule.wandering(np.repeat(e, 30, axis=0), k) == 0.95
-    assert rule.wandering(e * (-1.0) ** np.arange(n)[:, None], k) == 0
+    assert 0 < phi < losses.PHI_MAX and losses.wandering(e, k) == pytest.approx(phi)
+    assert losses.inflation_of(e, k) == pytest.approx((1 + phi) / (1 - phi))
+    assert losses.inflation_of(e[: losses.UNITS_TO_WANDER - 1], k) == 1
+    assert losses.wandering(np.repeat(e, 30, axis=0), k) == losses.PHI_MAX
+    assert losses.wandering(e * (-1.0) ** np.arange(n)[:, None], k) == 0
     for spread, unsteady in ((0.001, True), (1000.0, False)):
         mixed = e + np.random.default_rng(1).normal(0, spread, e.shape)
         limit = -1 / n + 2.33 * (1 - 1 / n) / math.sqrt(n * k)
         assert rule.is_unsteady(mixed, k) == (lag_one(mixed) > limit) == unsteady
+
+
+def test_the_widening_that_is_told_is_that_of_the_bounds():
+    """One arm among eight that wanders alone is told only where it widens something."""
+    rng, n, told = np.random.default_rng(7), 12, 0
+    for steps in (0.0, 0.02, 0.2):
+        columns = {name: np.exp(rng.normal(0, 0.01, n)) for name in ("none", *"abcdefg")}
+        columns["g"] = columns["g"] * np.exp(np.cumsum(rng.normal(0, steps, n)))
+        flags = judged({name: column.tolist() for name, column in columns.items()})
+        y = np.log(np.array(list(columns.values())).T)
+        widening = math.sqrt(losses.inflation_of(losses.centred(y), 8))
+        found = [flag for flag in flags if flag.kind == "unsteady"]
+        assert all(f.values["widening"] == pytest.approx(widening) and widening > 1 for f in found)
+        told += len(found)
+    assert told
 
 
 def test_neighbours_in_other_sessions_are_no_neighbours():
@@ -261,10 +278,6 @@ def test_neighbours_in_other_sessions_are_no_neighbours():
     inside = sum(lag_one(own) * float((own**2).sum()) for own in np.split(centred, 3))
     r = inside / float((centred**2).sum())
     assert rule.autocorrelation(e, parts) == pytest.approx(r)
-    shares = (e**2).sum(axis=0)
-    alike = shares.sum() ** 2 / (shares**2).sum() / 4
-    phi = (r + 1 / 4) * (1 + 4 / 4) - 1 / math.sqrt(12 * 4 * alike)
-    assert rule.wandering(e, 4, parts) == pytest.approx(min(max(phi, 0), 0.95))
     assert rule.is_unsteady(e, 4, parts) == (r > -1 / 4 + 2.33 * (3 / 4) / math.sqrt(48))
 
 

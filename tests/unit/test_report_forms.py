@@ -405,7 +405,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
                                        "share_high": 0.5}), "50"),
     (Flag("uneven-noise", "w", ("bfq", "none"), {"ratio": 6.2, "noisiest": "bfq",
                                                  "quietest": "none", "p": 0.001}), "6"),
-    (Flag("unsteady", "w", (), {"autocorrelation": 0.6, "phi": 0.5, "widening": 2.3}), ""),
+    (Flag("unsteady", "w", (), {"autocorrelation": 0.6, "widening": 2.3}), ""),
     (Flag("candidate-time", "w", ("bfq", "none"),
           {"slopes": {"bfq": 0.1, "none": 0.0}, "p": 0.001, "changes_sign": False,
            "early": {**SHOWN}, "late": {**SHOWN, "ratio": 1.1}}), "30"),

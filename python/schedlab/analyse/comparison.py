@@ -46,7 +46,6 @@ def compare_blocks(
     *,
     baseline: int | None,
     session: NDArray[np.intp],
-    missing: float = 0.0,
     filled: int = 0,
 ) -> PairDifferences:
     """The fit of the blocks, or of the means of the sessions where there are enough.
@@ -58,15 +57,9 @@ def compare_blocks(
     if as_units:
         arms = np.array([arms[session == name].mean(axis=0) for name in names])
         session, filled = names, 0
-    segments = session if 1 < len(names) < SESSIONS_AS_UNITS else None
-    fit = rule.fit(arms, baseline=baseline, missing=missing, filled=filled, segments=segments)
-    if as_units:
-        fit = fit.steady
-    k = len(candidates)
-    y = arms[:, :k].copy()
-    if baseline is not None:
-        y[:, baseline] = (arms[:, baseline] + arms[:, k]) / 2
-    first, second = pair_index(k)
+    fit = rule.fit(arms, baseline=baseline, filled=filled)
+    y = rule.together(arms, baseline)
+    first, second = fit.pairs
     return PairDifferences(
         candidates=tuple(candidates),
         unit="sessions" if as_units else "blocks",
@@ -88,6 +81,5 @@ def compare_table(table: RunMatrix) -> PairDifferences | None:
         table.candidates,
         baseline=table.aa_baseline,
         session=table.session,
-        missing=table.filled / table.cells,
         filled=table.filled,
     )

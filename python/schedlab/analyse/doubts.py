@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from schedlab.analyse.comparison import PairDifferences
+from schedlab.analyse.losses import UNITS_TO_WANDER, centred, inflation_of
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.residuals import (
@@ -23,12 +24,7 @@ from schedlab.analyse.residuals import (
     two_modes,
     uneven_noise,
 )
-from schedlab.analyse.rule import (
-    ROUNDING,
-    UNITS_TO_WANDER,
-    autocorrelation,
-    is_unsteady,
-)
+from schedlab.analyse.rule import ROUNDING, autocorrelation, is_unsteady
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,6 @@ class Findings:
     outliers: tuple[Outlier, ...] = ()
     uneven: UnevenNoise | None = None
     autocorrelation: float | None = None
-    phi: float = 0.0
     widening: float = 1.0
     unsteady: bool = False
     aging: Aging | None = None
@@ -93,14 +88,14 @@ def examine(
     carried = None
     if table is not None and len(table.arms) == comparison.units:
         carried = carry_over(table.arms, table.observed, table.position, aa_baseline)
-    phi = float(fit.phi)
+    widening = math.sqrt(inflation_of(centred(comparison.arms), k))
+    is_wandering = not steady and bool(is_unsteady(fit.residuals, k, segments))
     return Findings(
         outliers=wild,
         uneven=uneven_noise(fit),
         autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
-        phi=phi,
-        widening=math.sqrt((1 + phi) / (1 - phi)),
-        unsteady=not steady and bool(is_unsteady(fit.residuals, k, segments)),
+        widening=widening,
+        unsteady=is_wandering and widening > 1,
         aging=None if comparison.unit == "sessions" else aging(fit, aa_baseline),
         carry_over=carried,
         modes=_modes(fit.residuals, aa_baseline, k),

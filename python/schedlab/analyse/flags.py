@@ -12,9 +12,10 @@ from scipy.special import gammaln
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.comparison import PairDifferences
 from schedlab.analyse.doubts import Findings, changing, early_and_late
+from schedlab.analyse.losses import FEW_UNITS, UNITS_TO_WANDER
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
-from schedlab.analyse.rule import FEW_UNITS, ROUNDING, UNITS_TO_WANDER
+from schedlab.analyse.rule import ROUNDING
 from schedlab.spec import Flag, PublishedMean, Samples
 from schedlab.spec.answer import CellAnswer, Row
 
@@ -252,7 +253,6 @@ def _time(
     if findings.unsteady:
         values: dict[str, Any] = {
             "autocorrelation": findings.autocorrelation,
-            "phi": findings.phi,
             "widening": findings.widening,
         }
         yield Flag("unsteady", name, values=values)

@@ -10,8 +10,8 @@ from schedlab.analyse.change_points import change_points
 from schedlab.analyse.comparison import compare_table
 from schedlab.analyse.doubts import Findings, aa_interval, examine
 from schedlab.analyse.flags import control_flags, table_flags
+from schedlab.analyse.losses import ALPHA
 from schedlab.analyse.matrix import RunMatrix, arrange
-from schedlab.analyse.rule import ALPHA
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from schedlab.analyse.losses import ALPHA
 from schedlab.analyse.quantiles import Floats
-from schedlab.analyse.rule import ALPHA
 
 NODES = 200
 

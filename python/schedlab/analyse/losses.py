@@ -94,8 +94,7 @@ def of_blocks(row: RowData) -> Pairs:
     complete = bool(n and np.isfinite(y).all())
     mean, number, own = _differences(replace(row, y=y).values())
     if complete:
-        residuals = y - y.mean(axis=1, keepdims=True)
-        residuals = residuals - residuals.mean(axis=0)
+        residuals = centred(y)
         freedom = (n - 1) * (arms - 1) - filled
         variance = _ratio(float((residuals**2).sum()), freedom)
     else:
@@ -106,10 +105,7 @@ def of_blocks(row: RowData) -> Pairs:
         runs[row.aa, :] = runs[:, row.aa] = 1.5
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = np.sqrt(variance) * np.sqrt(runs / number) / (1 - share)
-    inflation = 1.0
-    if n >= UNITS_TO_WANDER:
-        phi = wandering(residuals, row.k)
-        inflation = (1 + phi) / (1 - phi)
+    inflation = inflation_of(residuals, row.k)
     wider = np.sqrt(inflation)
     return Pairs(
         mean=mean,
@@ -119,6 +115,12 @@ def of_blocks(row: RowData) -> Pairs:
         own=own / (1 - share) * wider,
         own_freedom=number - 1 if inflation == 1 else np.maximum(number / inflation, 2) - 1,
     )
+
+
+def centred(y: Floats) -> Floats:
+    """What is left of y without its blocks and its arms."""
+    residuals = y - y.mean(axis=1, keepdims=True)
+    return np.asarray(residuals - residuals.mean(axis=0))
 
 
 def may_fill(there: Booleans) -> bool:
@@ -189,6 +191,14 @@ def _of_parts(y: Floats, there: Booleans) -> Floats:
     design[np.arange(len(line)), n + column] = 1.0
     effects = np.linalg.lstsq(design, y[there], rcond=None)[0]
     return np.asarray(effects[:n, None] + effects[None, n:])
+
+
+def inflation_of(residuals: Floats, candidates: int) -> float:
+    """By how much differences that wander raise the variance of a mean; 1 where they do not."""
+    if len(residuals) < UNITS_TO_WANDER:
+        return 1.0
+    phi = wandering(residuals, candidates)
+    return (1 + phi) / (1 - phi)
 
 
 def wandering(residuals: Floats, candidates: int) -> float:

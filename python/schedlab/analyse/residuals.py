@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
+from schedlab.analyse.losses import ALPHA, FEW_UNITS
 from schedlab.analyse.quantiles import Floats, t_quantile, t_tail
-from schedlab.analyse.rule import ALPHA, FEW_UNITS, ROUNDING, Fit, pair_index
+from schedlab.analyse.rule import ROUNDING, Fit, pair_index
 
 LEVEL = 0.01
 OUTLIER_FACTOR = np.log(1.5)

@@ -5,7 +5,7 @@ The bounds of an answer do not come from here (`losses.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from schedlab.analyse.quantiles import Floats
 
-ALPHA = 0.05
-#: Up to so many units the guarded half-width alone decides.
-FEW_UNITS = 5
 #: Below this a standard error of logs is rounding.
 ROUNDING = 1e-13
-#: From so many units on, differences that wander widen the intervals.
-UNITS_TO_WANDER = 8
-PHI_MAX = 0.95
 OFF_ERRORS = 6.0
 
 
@@ -29,36 +23,20 @@ OFF_ERRORS = 6.0
 class Fit:
     """Least squares of y = block + candidate over n units (blocks, or sessions) and k candidates.
 
-    Arrays (…, P) follow the pairs (`first[p]`, `second[p]`): `mean` is the difference of logs,
-    `pooled` and `own` are its standard errors. `spread` (…) is the residual standard deviation of
-    one run, `residuals` (… , n, arms), `freedom` their degrees of freedom. `phi` (…) is the
-    correlation of neighbouring differences that widens the intervals, 0 where they are steady.
+    `mean` (P) are the differences of logs of the pairs (`first[p]`, `second[p]`), `residuals`
+    (n × arms) those of the fit with their degrees of `freedom`.
     """
 
     units: int
     candidates: int
     mean: Floats
-    pooled: Floats
-    own: Floats
-    spread: Floats
     freedom: float
     residuals: Floats
-    phi: Floats
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """First and second candidate of every pair."""
         return pair_index(self.candidates)
-
-    @property
-    def steady(self) -> Fit:
-        """The same without widening."""
-        return replace(self, phi=np.zeros_like(self.phi))
-
-    @cached_property
-    def error(self) -> Floats:
-        """The larger of the two standard errors."""
-        return np.maximum(self.pooled, self.own)
 
 
 def pair_index(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -67,67 +45,34 @@ def pair_index(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def fit(
-    arms: Floats,
-    *,
-    baseline: int | None = None,
-    floor: Floats | float = 0.0,
-    missing: float = 0.0,
-    filled: int = 0,
-    segments: NDArray[np.intp] | None = None,
-) -> Fit:
-    """The fit of `arms` (…, n, a): logs of every unit, the candidates in columns.
+def fit(arms: Floats, *, baseline: int | None = None, filled: int = 0) -> Fit:
+    """The fit of `arms` (n × a): logs of every unit, the candidates in columns.
 
-    With `baseline` the last column is the A/A arm of that column. `floor` (P) is the least
-    standard error, from the resolution of the values. `missing` is the share of cells that were
-    filled, `filled` by how much that lowers the degrees of freedom. `segments` (n) names parts of
-    the units (sessions) across which neighbours are not compared.
+    With `baseline` the last column is the A/A arm of that column. `filled` cells lower the degrees
+    of freedom.
     """
-    n, a = arms.shape[-2:]
+    n, a = arms.shape
     k = a if baseline is None else a - 1
-    y = arms[..., :k]
-    if baseline is not None:
-        y = y.copy()
-        y[..., baseline] = (arms[..., baseline] + arms[..., k]) / 2
-    means = y.mean(axis=-2)
-    per_arm = means if baseline is None else _with_aa(means, baseline)
-    blocks = arms.mean(axis=-1, keepdims=True)
-    grand = per_arm.mean(axis=-1)[..., None, None]
-    residuals = (arms - blocks) - (per_arm[..., None, :] - grand)
-    freedom = n * a - n - k + 1 - filled
+    means = together(arms, baseline).mean(axis=0)
+    per_arm = means if baseline is None else np.append(means, means[baseline])
+    residuals = arms - arms.mean(axis=1, keepdims=True) - (per_arm - per_arm.mean())
     first, second = pair_index(k)
-    difference = y[..., first] - y[..., second]
-    loss = (1 - missing) ** 1.5
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variance = (residuals**2).sum(axis=(-2, -1)) / (freedom if freedom > 0 else np.nan)
-        own = difference.std(axis=-2, ddof=1) / np.sqrt(n) / loss if n > 1 else np.nan
-    runs = np.where((first == baseline) | (second == baseline), 1.5, 2.0)
-    if baseline is None:
-        runs = np.full(len(first), 2.0)
-    pooled = np.sqrt(variance)[..., None] * np.sqrt(runs / n) / loss
-    shape = pooled.shape
-    result = Fit(
+    return Fit(
         units=n,
         candidates=k,
-        mean=means[..., first] - means[..., second],
-        pooled=_clean(pooled, floor),
-        own=_clean(np.broadcast_to(own, shape), floor),
-        spread=np.sqrt(variance),
-        freedom=float(freedom),
+        mean=means[first] - means[second],
+        freedom=float(n * a - n - k + 1 - filled),
         residuals=residuals,
-        phi=np.zeros(shape[:-1]),
-    )
-    return (
-        replace(result, phi=wandering(residuals, k, segments)) if n >= UNITS_TO_WANDER else result
     )
 
 
-def _with_aa(means: Floats, baseline: int) -> Floats:
-    return np.concatenate([means, means[..., baseline, None]], axis=-1)
-
-
-def _clean(error: Floats, floor: Floats | float) -> Floats:
-    return np.maximum(np.where(error < ROUNDING, 0.0, error), floor)
+def together(arms: Floats, baseline: int | None) -> Floats:
+    """The candidates' columns (n × k), the mean of the baseline and its A/A arm as one of them."""
+    if baseline is None:
+        return arms
+    y = arms[:, :-1].copy()
+    y[:, baseline] = (arms[:, baseline] + arms[:, -1]) / 2
+    return y
 
 
 def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None) -> Floats:
@@ -150,25 +95,6 @@ def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None)
     squares = (e**2).sum(axis=(-2, -1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(squares > ROUNDING**2, products / squares, 0.0))
-
-
-def wandering(
-    residuals: Floats, candidates: int, segments: NDArray[np.intp] | None = None
-) -> Floats:
-    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
-
-    Where some candidates vary far more, only they count: the dead zone counts as many
-    candidates as have a share in the variance.
-    """
-    n = residuals.shape[-2]
-    shares = (residuals**2).sum(axis=-2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alike = shares.sum(axis=-1) ** 2 / (shares**2).sum(axis=-1) / residuals.shape[-1]
-    alike = np.where(np.isfinite(alike), alike, 1.0)
-    length = n if segments is None else n / len(np.unique(segments))
-    r = autocorrelation(residuals, segments)
-    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates * alike)
-    return np.asarray(np.clip(phi, 0.0, PHI_MAX))
 
 
 def is_unsteady(
