@@ -118,7 +118,7 @@ def of_blocks(row: RowData) -> Pairs:
 
 
 def centred(y: Floats) -> Floats:
-    """What is left of y without its blocks and its arms."""
+    """y without the means of its blocks and of its arms."""
     residuals = y - y.mean(axis=1, keepdims=True)
     return np.asarray(residuals - residuals.mean(axis=0))
 
