@@ -15,7 +15,6 @@ from schedlab import _core
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names
-from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published
 from schedlab.sim.simulation import Simulation, presets, split_schedulers
 
 ALL = [name for name, _, _ in _core.host_schedulers()]
@@ -224,13 +223,6 @@ def test_buffered_processes_load_a_device_as_their_preset_says(tmp_path):
         run_buffered(tmp_path / "none", [reader], 0.1)
     with pytest.raises(SpecError, match="buffered processes are sequential"):
         buffered_of("readers3", 8 << 20)
-
-
-def test_the_studys_table_is_whole():
-    study = published()
-    assert set(study) == {(s, t, r) for s in SCHEDULERS for t in TESTS for r in RECORDS}
-    assert all(len(rates) == 5 for rates in study.values())
-    assert len(margins(study)) == 63
 
 
 # The longest time, in s, in which a process that always has requests may get none, on a disk and on

@@ -17,6 +17,7 @@ from schedlab.app.measure.measure import Observer
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
 from schedlab.run.admitted import Permission
+from schedlab.run.backends.sim import outcome_of
 from schedlab.run.executor import Progress
 from schedlab.sim import Simulation
 
@@ -174,3 +175,15 @@ def test_a_sweep_says_which_schedulers_are_not_validated() -> None:
     unknown = "readers3: noop is not validated against the kernel: no current kernel has noop"
     assert admitted.notes[0] == "mine" and admitted.notes.count(unknown) == 1
     assert not any(": none is not" in note for note in admitted.notes)
+
+
+def test_a_process_may_be_written_into_the_workload(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text('[[process]]\nname = "it"\ncount = 2\nrecord = 8192\npattern = "reverse"\n')
+    keys = {"processes.record": 8192, "processes.pattern": "reverse", "processes.count": 2}
+    found = []
+    for parameters in ({"processes": str(file)}, {"processes": {"name": "it"}} | keys):
+        work = {"kind": "host-queue", "parameters": {**parameters, "seconds": 0.2, "tags": 2}}
+        experiment = experiment_of(sweep(workloads=[work], candidates=[{"label": "none"}]), "e")
+        found.append(outcome_of((experiment.workloads[0], experiment.candidates[0]), 1))
+    assert found[0] == found[1] and found[0].metrics["iops"] > 0

@@ -1,12 +1,7 @@
 """Tables and sentences of the simulators, from figures that are known, and jobs from settings."""
 
-import csv
 import dataclasses
-import itertools
 import json
-import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,191 +9,18 @@ from click.testing import CliRunner
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim import Simulation
-from schedlab.sim import iozone_model as iozone
 from schedlab.sim.experiments import (
     experiment_of,
     judged_by_rate,
     policy_candidates,
     simulation_of,
 )
-from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS
 from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
 from schedlab.sim.simulation_set import SimulationSet
 from schedlab.spec import Stopping
 from schedlab.spec.convert import to_json
 
-Rates = dict[tuple[str, str, int], list[float]]
 KIB, MIB = 1 << 10, 1 << 20
-
-
-def rates(value):
-    """Rates of every scheduler, test and record size, KiB/s."""
-    cells = itertools.product(SCHEDULERS, TESTS, RECORDS)
-    return {cell: value(*cell) for cell in cells}
-
-
-def test_tables_stand_side_by_side_as_in_the_study(golden):
-    def known(start):
-        def value(scheduler, test, record):
-            place = (SCHEDULERS.index(scheduler), [*TESTS].index(test), RECORDS.index(record))
-            mbps = start + 1000 * place[0] + 10 * place[1] + place[2] + 0.25
-            return [(mbps - 1) * 1e6 / 1024, (mbps + 1) * 1e6 / 1024]
-
-        return rates(value)
-
-    lines = iozone.side_by_side({"study": known(10_000), "model": known(20_000)})
-    golden("iozone-tables.txt", "\n".join(lines))
-
-
-def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst():
-    means = {"noop": 100.0, "deadline": 125.0, "cfq": 110.0}
-    known = rates(lambda scheduler, *_: [means[scheduler] - 1, means[scheduler] + 1])
-    known["cfq", "Rewrite", 16 * KIB] = [40.0, 60.0]
-    known["noop", "Random write", 16 * MIB] = [0.0]
-    spread = iozone.spread(known)
-    assert spread[10] == pytest.approx(1.5) and spread[-1] == math.inf
-    assert [spread[at] for at in range(62) if at != 10] == pytest.approx([0.25] * 61)
-
-
-def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair():
-    samples = {"noop": [9.0, 12.0], "deadline": [10.0, 10.0], "cfq": [10.0, 13.0]}
-    known = rates(lambda scheduler, *_: samples[scheduler])
-    known["deadline", "Initial write", 16 * KIB] = [4.0, 10.0, 16.0]
-    margins = iozone.margins(known)
-    # Variances of the means: 4.5/2, 0 and 4.5/2; of the other one 36/3.
-    assert margins[0] == pytest.approx(2.306 * math.sqrt(2.25 + 2.25) / 11)
-    assert margins[1] == pytest.approx(2.306 * math.sqrt(2.25 + 12) / ((21 + 30) / 5))
-    assert margins[2:] == pytest.approx([margins[0]] * 61)
-
-
-def test_sentences_on_known_tables(golden):
-    base = 1e9
-    one, four = rates(lambda *_: [0.5 * base, 1.5 * base]), rates(lambda *_: [base])
-    one["cfq", "Read", 8 * MIB] = [1.02 * base]
-    one["cfq", "Read", 512 * KIB] = [1.009 * base]
-    four["noop", "Read", 8 * KIB] = [0.5 * base, 1.0 * base]
-    four["noop", "Read", 16 * KIB] = [1.051 * base]
-    four["cfq", "Read", 32 * KIB] = [1.049 * base]
-
-    def repeated(mean):
-        return [0.99 * mean * base, mean * base, 1.01 * mean * base]
-
-    # The margin of such three is 2.306 √(2e-4/3) = 1.9 %; of a noisy one √((0.25 + 1e-4)/3).
-    study = rates(lambda *_: repeated(0.9))
-    study["noop", "Rewrite", 8 * KIB] = [0.45 * base, 0.9 * base, 1.35 * base]
-    study["cfq", "Read", 8 * KIB] = study["cfq", "Read", 16 * MIB] = repeated(0.945)
-    study["cfq", "Re-Read", 512 * KIB] = repeated(0.9135)
-    for scheduler, record in itertools.product(SCHEDULERS, RECORDS[:3]):
-        study[scheduler, "Random read", record] = repeated(2)
-    for scheduler in ("noop", "cfq"):
-        study[scheduler, "Random write", 8 * KIB] = repeated(1.022)
-    study["deadline", "Random write", 8 * KIB] = repeated(1.019)
-    first = iozone.sentences(one, four, study)
-    study["cfq", "Read", 8 * KIB] = repeated(0.9)
-    one["cfq", "Read", 8 * MIB] = [3 * base]
-    one["cfq", "Read", 512 * KIB] = [1.02 * base]
-    golden("iozone-sentences.txt", "\n".join([*first, "", *iozone.sentences(one, four, study)]))
-
-
-def test_a_study_without_spread_finds_no_difference():
-    equal = rates(lambda *_: [1000.0, 1000.0])
-    one = iozone.sentences(equal, equal, equal)
-    assert "from a difference of 0.0% on (median over the cells; largest 0%)" in one[1]
-    assert one[1].endswith("differ by more than that in 0 of 63 cells.") and len(one) == 3
-
-
-def test_a_cell_of_the_model_is_a_simulation_of_its_process(tmp_path):
-    simulated = iozone.simulated(2, 4, 0.2, 2)
-    assert list(simulated) == list(itertools.product(SCHEDULERS, TESTS, RECORDS))
-    file = tmp_path / "two.toml"
-    for scheduler, test, record, pattern, reads in (
-        ("cfq", "Random read", 8 * KIB, "random", 1),
-        ("deadline", "Reverse Read", 8 * MIB, "reverse", 1),
-        ("noop", "Rewrite", 512 * KIB, "sequential", 0),
-        ("deadline", "Random write", 64 * KIB, "random", 0),
-        ("deadline", "Re-Read", 64 * KIB, "sequential", 1),
-    ):
-        file.write_text(
-            f'[[process]]\nname = "iozone"\ncount = 2\npattern = "{pattern}"\n'
-            f'read_share = {reads}\nrecord = {record}\noffset = 0\nspan = "2GiB"\n'
-        )
-        runs = [
-            Simulation(
-                device="disk2005", scheduler=scheduler, processes=file, tags=4, window=4,
-                seconds=0.2, seed=seed, settings={"max_sectors_kb": 512},
-            ).run()
-            for seed in (1, 2)
-        ]  # fmt: skip
-        expected = [run["total"]["throughput_bytes_per_s"] / 1024 for run in runs]
-        assert simulated[scheduler, test, record] == expected
-        assert min(expected) > 0
-
-
-Document = tuple[dict[str, Any], Path]
-
-
-@pytest.fixture(scope="module")
-def document(tmp_path_factory):
-    """The lab as JSON, and the folder of its CSV."""
-    out = tmp_path_factory.mktemp("lab") / "new" / "folder"
-    return json.loads(iozone.present(0.02, 1, out, as_json=True)), out
-
-
-def tables_of(document):
-    tables = {}
-    for row in document["rows"]:
-        cell = row["scheduler"], row["test"], row["record_bytes"]
-        tables.setdefault(row["table"], {})[cell] = row["kib_per_s"]
-    return tables
-
-
-def test_the_lab_writes_its_tables_and_reads_them_again(document):
-    shown, out = document
-    assert shown["schema"] == 1
-    tables = tables_of(shown)
-    assert list(tables) == ["1 process", "4 processes", "4 processes, 31 tags"]
-    for table in tables.values():
-        assert list(table) == list(itertools.product(SCHEDULERS, TESTS, RECORDS))
-    assert shown["sentences"] == iozone.sentences(
-        tables["1 process"], tables["4 processes"], iozone.published()
-    )
-    with (out / "model.csv").open(newline="") as file:
-        head, *written = csv.reader(file)
-    assert head == ["table", "scheduler", "test", "record_bytes", "repetition", "kib_per_s"]
-    assert written == [
-        [name, scheduler, test, str(record), "1", f"{value:.2f}"]
-        for name, table in tables.items()
-        for (scheduler, test, record), (value,) in table.items()
-    ]
-
-
-def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(document, tmp_path):
-    tables = tables_of(document[0])
-    file = tmp_path / "processes.toml"
-    cells = {(1, 1): "1 process", (4, 1): "4 processes", (4, 31): "4 processes, 31 tags"}
-    found = set()
-    for (processes, tags), name in cells.items():
-        file.write_text(
-            f'[[process]]\nname = "iozone"\ncount = {processes}\npattern = "random"\n'
-            f'read_share = 1\nrecord = "32KiB"\noffset = 0\nspan = "{processes}GiB"\n'
-        )
-        run = Simulation(
-            device="disk2005", scheduler="deadline", processes=file, tags=tags, window=tags,
-            seconds=0.02, settings={"max_sectors_kb": 512},
-        ).run()  # fmt: skip
-        (rate,) = tables[name]["deadline", "Random read", 32 * KIB]
-        assert rate == run["total"]["throughput_bytes_per_s"] / 1024
-        found.add(rate)
-    assert len(found) == 3
-
-
-def test_the_lab_as_text_holds_its_tables_and_sentences(document):
-    lines = iozone.present(0.02, 1, None, as_json=False).splitlines()
-    one, four, more = tables_of(document[0]).values()
-    first = ["One process", *iozone.side_by_side({"study": iozone.published(), "model": one})]
-    second = iozone.side_by_side({"1 tag": four, "31 tags": more})
-    between = ["", "Four processes, model"]
-    assert lines == [*first, *between, *second, "", *document[0]["sentences"]]
 
 
 def steady(**changes):

@@ -80,13 +80,6 @@ def test_tables_are_merged_and_all_else_is_replaced() -> None:
 
 
 def test_labs_that_simulate_heed_few_options() -> None:
-    check_options(lab(iozone_model={}), dict.fromkeys(("name", "--scale", "--out", "--json")))
-    assert refused(
-        check_options, lab(iozone_model={}), dict.fromkeys(("--seed", "--json", "--device"))
-    ) == (
-        "lab mine: is simulated, so --device, --seed would change nothing",
-        "--scale, --out and --json are for every lab",
-    )
     check_options(lab(kind="sim"), dict.fromkeys(("--seed", "--blocks", "--dask", "--dry-run")))
     assert refused(check_options, lab(kind="sim"), dict.fromkeys(("--device", "--dask"))) == (
         "lab mine: is simulated, so --device would change nothing",
@@ -101,9 +94,6 @@ def test_labs_that_simulate_heed_few_options() -> None:
         "lab mine: is about CPU time, so --fs, --schedulers would change nothing",
         "omit them; --blocks and --seed change this lab",
     )
-    assert refused(lab_experiment, lab(iozone_model={}), "small") == (
-        "lab mine: is a simulation study", "schedlab lab run mine"
-    )  # fmt: skip
     assert "is not known" in refused(labs.lab_named, "rr-quantun")[0]
     assert refused(labs.lab_named, "rr-quantun")[1] == "did you mean 'rr-quantum'?"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from importlib import resources
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from schedlab.analyse import compared
 from schedlab.app.admit import admit
 from schedlab.app.measure.labs import lab_experiment, lab_named
+from schedlab.app.measure.published import published
 from schedlab.errors import SpecError
 from schedlab.spec import ComparedStatement, Statement
 
@@ -95,3 +99,28 @@ def test_a_statement_about_something_else_is_refused(more: dict[str, Any], messa
     wrong = type(lab)("mine", {**lab.data, "statements": [usual | more]})
     with pytest.raises(SpecError, match=message):
         admit(lab_experiment(wrong, "small"))
+
+
+def test_a_published_table_is_statements_with_the_intervals_of_its_repetitions() -> None:
+    of = list(published(lab_named("iozone-schedulers-model").data["published"]))
+    assert len(of) == 1 + 2 * 63
+    found = next(each for each in of if each["says"].startswith("Read, 1 process 64 KiB: cfq"))
+    text = (resources.files("schedlab") / "labs" / "iozone-noop-deadline-cfq.csv").read_text()
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["test"] == "Read"]
+    noop, cfq = (
+        [float(row["kib_per_s"]) for row in rows if row["scheduler"] == name
+         and row["record_bytes"] == "65536"]
+        for name in ("noop", "cfq")
+    )  # fmt: skip
+    share = fmean(cfq) / fmean(noop)
+    # Student's t of 4 degrees of freedom; the error of a share is that of both means.
+    errors = (2.77645 * stdev(each) / math.sqrt(5) / fmean(each) for each in (noop, cfq))
+    half = share * math.hypot(*errors)
+    assert (found["least"], found["most"]) == pytest.approx((share - half, share + half), rel=1e-4)
+    assert found["published"] == f"{share:.3f} ± {half:.3f}" and found["over"] == "noop"
+    lowest = min(float(row["kib_per_s"]) for row in csv.DictReader(text.splitlines()))
+    assert 1024 * lowest <= of[0]["least"] < 1024 * 1.3 * lowest
+    experiment = lab_experiment(lab_named("iozone-schedulers-model"), "small")
+    assert len(experiment.statements) == 127 and len(experiment.workloads) == 3 * 63
+    labels = {work.label for work in experiment.workloads}
+    assert set(of[0]["workloads"]) == {label for label in labels if ", 1 process " in label}

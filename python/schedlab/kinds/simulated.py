@@ -79,16 +79,17 @@ class SimulatedDisk(Simulated, frozen=True):
 
 
 class SimulatedHost(Simulated, frozen=True):
-    """Processes above a device: candidates are the kernel's I/O schedulers. `processes` is a preset
-    or a file, `process` the one whose figures count; empty: all together. A `trace` (a file) takes
-    their place, is fitted to the device by `trace_set`, and has one block.
+    """Processes above a device: candidates are the kernel's I/O schedulers. `processes` is a
+    preset, a file or the keys of one process, `process` the one whose figures count; empty: all
+    together. A `trace` (a file) takes their place, is fitted to the device by `trace_set`, and has
+    one block.
     """
 
     kind: ClassVar[str] = "host-queue"
     metrics: ClassVar[tuple[str, ...]] = ("throughput_bytes_per_s", "iops", *LATENCIES)
 
     device: str = "disk7200"
-    processes: str = "random32"
+    processes: str | dict[str, Any] = "random32"
     process: str = ""
     tags: Annotated[int, Meta(ge=1)] = 32
     nr_requests: Annotated[int, Meta(ge=1)] | None = None

@@ -23,6 +23,8 @@ from schedlab.spec.quantities import size_text
 
 INDEX = 100.0
 LEVEL = 0.95
+# The parameters of simulated work that are a size: of the records of a process, of a buffer.
+SIMULATED_SIZES = ("processes.record", "buffer_bytes")
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,13 @@ def every_series(view: View) -> Iterator[Series]:
 
 
 def _sized(work: Workload) -> tuple[str, int | None]:
-    """The test of a workload and its record size, or what its label says beside the size of a
-    simulated buffer, and that size.
+    """The test of a workload and its record size, or what its label says beside the size of its
+    simulated records or buffer, and that size.
     """
     if size := record_bytes(work.parameters):
         return str(work.parameters.get("test", work.label)), size
-    if size := record_bytes(work.parameters, "buffer_bytes"):
+    sizes = (record_bytes(work.parameters, name) for name in SIMULATED_SIZES)
+    if size := next(filter(None, sizes), None):
         return " ".join(work.label.replace(size_text(size), "").split()).replace(" ,", ","), size
     return work.label, None
 
@@ -124,7 +127,9 @@ def _size_column(view: View) -> str:
 
 
 def _has_records(view: View) -> bool:
-    return any(record_bytes(work.parameters) for work in view.experiment.workloads)
+    of_records = ("record_bytes", SIMULATED_SIZES[0])
+    works = view.experiment.workloads
+    return any(record_bytes(work.parameters, name) for work in works for name in of_records)
 
 
 def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:

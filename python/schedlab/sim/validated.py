@@ -40,7 +40,7 @@ class Validity:
     reason: str = ""
 
 
-def processes_of(processes: str | Path) -> list[dict[str, Any]]:
+def processes_of(processes: str | Path | Mapping[str, Any]) -> list[dict[str, Any]]:
     """The processes of a preset or a file, one for each of `count`."""
     text = process_text(processes)["text"]
     content = tomllib.loads(shipped_processes().get(text, text))
@@ -141,7 +141,9 @@ def doubt_of(simulation: Simulation) -> str:
     validity = validity_of(simulation)
     if validity.holds:
         return ""
-    load = simulation.trace or simulation.processes
+    processes = simulation.processes
+    named = processes.get("name", "one") if isinstance(processes, Mapping) else processes
+    load = simulation.trace or named
     return f"{load}: {simulation.scheduler} is not validated against the kernel: {validity.reason}"
 
 

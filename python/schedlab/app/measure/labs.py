@@ -11,8 +11,8 @@ A lab is an experiment file with the study that it repeats (`study`), and `[scal
     "{test} {record_bytes}" = { record_bytes = ["64k"] }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
-`[sweep]` instead (app/compare/quanta.py), and one has `[iozone_model]` (sim/iozone_model.py). A
-lab says what was studied and published, never what comes out: that is computed from its runs.
+`[sweep]` instead (app/compare/quanta.py). A lab says what was studied and published (`statements`,
+or `[published]`: app/measure/published.py), never what comes out: that is computed from its runs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from schedlab.app.compare.comparison import (
 )
 from schedlab.app.compare.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.app.measure.files import experiment_of
+from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
 from schedlab.errors import SpecError, nearest
 from schedlab.spec import Experiment, Target, from_json, to_json
@@ -40,7 +41,7 @@ from schedlab.spec.quantities import parse_quantity
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
-_LAB_KEYS = ("study", "scale", "sweep", "iozone_model")
+_LAB_KEYS = ("study", "scale", "sweep", "published")
 # What is heeded by every lab, and what by one of CPU quanta, too.
 _OPTIONS = {"name", "--scale", "--out", "--json"}
 _SWEEP_OPTIONS = {"--blocks", "--seed", "--dry-run"}
@@ -130,9 +131,7 @@ class LabChanges:
 
 def check_options(lab: Lab, typed: Named) -> None:
     """SpecError for options that a lab would not heed, such as `--device` where it simulates."""
-    if "iozone_model" in lab.data:
-        what, heeded, hint = "is simulated", _OPTIONS, "--scale, --out and --json are for every lab"
-    elif lab.kind == "sim":
+    if lab.kind == "sim":
         what, heeded = "is simulated", _OPTIONS | _SWEEP_OPTIONS | {"--dask"}
         hint = "omit them; --blocks, --seed and --dask are for this lab"
     elif "sweep" in lab.data:
@@ -159,13 +158,10 @@ def lab_experiment(
 
     With `probe` the quanta of a CPU lab are set for a moment, to see what the kernel makes of them;
     without it nothing is set, and they are as requested. `report` gets messages of that.
-    SpecError for a lab of simulations, which is no experiment, and for what does not fit.
+    SpecError for what does not fit.
     """  # fmt: skip
     changes = changes or LabChanges()
     data = lab.scaled(scale, bool(changes.place and changes.place.model))
-    if "iozone_model" in data:
-        hint = f"schedlab lab run {lab.name}"
-        raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
         sweep = sweep_of(data["sweep"], changes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
@@ -173,6 +169,8 @@ def lab_experiment(
     target = Target("none") if lab.kind == "sim" else _target(lab, data, changes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
+    if "published" in data:
+        content["statements"] = [*content.get("statements", ()), *published(data["published"])]
     if changes.schedulers or not content.get("candidates"):
         content["candidates"] = to_json(candidates_of(changes.schedulers, None, target).candidates)
         content.pop("notes", None)

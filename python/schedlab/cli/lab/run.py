@@ -33,11 +33,6 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     lab = lab_named(name)
     check_options(lab, typed_options(ctx))
     print_message(f"{lab.title}. {lab.study}")
-    if modelled := lab.scaled(scale).get("iozone_model"):
-        from schedlab.sim.iozone_model import present
-
-        click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
-        return
     place = options.place_of(typed)
     changes = LabChanges(place, typed["schedulers"], typed["blocks"], typed["seed"])
     probe = not typed["dry_run"]
