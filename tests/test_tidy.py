@@ -65,7 +65,6 @@ RIDDLES: set[str] = {
     "python/schedlab/sim/jobs.py",
     "python/schedlab/sim/results.py",
     "python/schedlab/sim/validate.py",
-    "python/schedlab/sim/validated.py",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a study published in a CSV beside the labs, as statements about a lab's candidates.
+"""The figures of a study in a CSV beside the labs, as statements about a lab's candidates.
 
     [published]
     file = "iozone-noop-deadline-cfq.csv"    # scheduler, record_bytes, test, repetition, kib_per_s
