@@ -153,15 +153,6 @@ def test_the_effective_quantum_is_the_kernels_not_the_sysctls():
     assert Path(RR_KNOB).read_text() == before
 
 
-@needs_root
-def test_a_fair_slice_is_set_per_worker_and_read_back():
-    result = run("1", "50ms", "--slice", "3", "--json")
-    quantum = json.loads(result.stdout.splitlines()[-1])
-    if quantum["effective_ms"] is None:
-        pytest.skip("this kernel is older than 6.12: no slice for fair policies")
-    assert quantum["effective_ms"] == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -178,18 +169,12 @@ def test_refusals_name_their_cause(arguments, words):
     assert all(word in error for word in words), error
 
 
-def test_sched_ext_is_refused_with_the_missing_option():
-    if Path("/sys/kernel/sched_ext").exists():
-        pytest.skip("this kernel has sched_ext")
-    error = run("1", "50ms", "--policy", "ext", code=2).stderr
-    assert "CONFIG_SCHED_CLASS_EXT" in error
-
-
 @needs_root
 def test_a_real_time_policy_in_a_group_without_bandwidth_says_so():
-    group = Path("/sys/fs/cgroup/cpu/schedlab-test-rt")
-    if not (group.parent / "cpu.rt_runtime_us").exists():
+    root = Path("/sys/fs/cgroup/cpu")
+    if not (root / "cpu.rt_runtime_us").exists():
         pytest.skip("no v1 cpu controller with RT_GROUP_SCHED")
+    group = root / f"schedlab-test-{os.getpid()}:rt"
     group.mkdir()
     try:
         enter = f"echo 0 > {group}/cgroup.procs; exec {' '.join(SCHEDLAB)} cpu 1 50ms --policy rr"

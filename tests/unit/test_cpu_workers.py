@@ -8,7 +8,6 @@ import errno
 import math
 import os
 import resource
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -306,38 +305,6 @@ def test_a_user_is_told_of_the_limit_of_priorities() -> None:
     assert other == (f"the kernel refused policy batch (EPERM): {missing}", helps)
     as_root = told("policy", errno.EPERM, policy="fifo")
     assert as_root == (f"the kernel refused policy fifo (EPERM): {missing}", helps)
-
-
-@needs_root
-def test_a_group_without_bandwidth_is_named() -> None:
-    """A child of ours joins a new group and says what it would tell."""
-    root = Path("/sys/fs/cgroup/cpu")
-    if not (root / "cpu.rt_runtime_us").exists():
-        pytest.skip("no v1 cpu controller with RT_GROUP_SCHED")
-    outer = root / f"schedlab-test-{os.getpid()}"
-    group = outer / "with:colon"
-    group.mkdir(parents=True)
-    reading, writing = os.pipe()
-    try:
-        child = os.fork()
-        if child == 0:
-            try:
-                (group / "cgroup.procs").write_text("0")
-                os.write(writing, "\n".join(told("policy", errno.EPERM, policy="fifo")).encode())
-            finally:
-                os.kill(os.getpid(), signal.SIGKILL)
-        os.close(writing)
-        os.waitpid(child, 0)
-        text, hint = os.read(reading, 4096).decode().split("\n")
-    finally:
-        os.close(reading)
-        group.rmdir()
-        outer.rmdir()
-    assert text == (
-        f"the kernel refused policy fifo (EPERM): the cpu cgroup {group} has "
-        "cpu.rt_runtime_us = 0 (CONFIG_RT_GROUP_SCHED)"
-    )
-    assert hint == f"echo 100000 > {group}/cpu.rt_runtime_us, or run from the root cpu cgroup"
 
 
 # ---- sums of bursts
