@@ -51,12 +51,12 @@ def measure(control: Control, settings: Settings) -> dict:
     sums = [sum(last[k] - first[k] for first, last in ends) for k in range(1, 5)]
     # The first and the last bursts are cut by the start and the end of the run.
     whole = bursts.records[settings.processes : -settings.processes]
-    order = [task for _, _, task, _ in whole]
+    order = [task for _, _, task, *_ in whole]
     switches = sum(a != b for a, b in itertools.pairwise(order))
     return {
         "count": sum(row["count"] for row in rows),
         "cpu_ns": sum(row["cpu_ns"] for row in rows),
-        "whole_bursts_ns": sum(duration for _, duration, _, _ in whole),
+        "whole_bursts_ns": sum(duration for _, duration, *_ in whole),
         "switches": switches,
         "interruptions": len(order) - 1 - switches,
         "quantum_ms": quantum.effective_ms,

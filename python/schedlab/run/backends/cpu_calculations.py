@@ -26,7 +26,7 @@ from schedlab.spec.latency import merge
 
 # What a candidate sets; `effective_ms` is what the kernel makes of `slice_ms`.
 SETTINGS = ("policy", "slice_ms", "effective_ms")
-POLL_S = 0.1
+POLL_S = 0.05
 # The first seconds of a run whose bursts are kept one by one, for the Gantt chart.
 TIMELINE_NS = 3_000_000_000
 # Beyond this a run carries a (not fatal) finding.

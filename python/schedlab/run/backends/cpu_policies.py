@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from schedlab.host.control import Control
 
 BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
-POLL_S = 0.1
+POLL_S = 0.05
 PROBE_S = 0.02
 POLICY_SHARE_MIN = 0.99
 POLICY_LOOK_S = 1.0
