@@ -243,8 +243,8 @@ class Simulation:
         """
         from schedlab import _core
 
-        is_scheduled = self.scheduler is not None
-        with compiled(HINTS[SCHEDULED if is_scheduled else self._kind]):
+        subject = self.model if self.scheduler is None else SCHEDULED
+        with compiled(HINTS.get(subject, HINTS["ssd"])):
             columns = self.workload.columns() if isinstance(self.workload, Requests) else None
             policy = None
             if self.policy and is_policy_file(self.policy):
@@ -253,10 +253,6 @@ class Simulation:
                 policy = (self.policy, load_policy(self.policy), np.dtype(QUEUE_DTYPE))
             job = json.dumps(self.job(), sort_keys=True)
             return SimResult(*_core.simulate(job, columns, stop, policy))
-
-    @property
-    def _kind(self) -> str:
-        return "disk" if self.model == "disk" else "ssd"
 
     def facts(self) -> Mapping[str, Any]:
         """Facts of the device below a scheduler: kind, rotational, size_bytes, queue_depth, policy,
