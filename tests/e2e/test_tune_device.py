@@ -80,7 +80,7 @@ KILLS = (("fsync", 6), ("renameat", 9), ("write", 60))
 def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(tmp_path, device):
     before, words = queue(device), (
         "--device", device, "--scheduler", "none,bfq", "--tunables", "read_ahead_kb,slice_idle",
-        "--tests", "read", "--seconds", "50ms", "--budget", "20s", "--seed", 2, "--out", "r",
+        "--tests", "read", "--seconds", "50ms", "--budget", "10s", "--seed", 2, "--out", "r",
     )  # fmt: skip
     runs, kept, killed = tmp_path / "r/search/runs.jsonl", "", 0
     for call, number in KILLS:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from calls import document
+from calls import run as called
 from giving_up import given_up
 from loops import attached, loop_device
 
 from schedlab import _core
-from schedlab.app.measure.single_load import timing_lines
+from schedlab.app.measure import single_load
 from schedlab.errors import HostError, SpecError
 from schedlab.host.consent import hold
 
@@ -154,7 +155,7 @@ def test_errors_of_the_device_are_counted_and_end_the_load(thin_loop, engine, de
 CHILD = """
 import sys
 from schedlab import _core
-from schedlab.app.measure.single_load import timing_lines
+from schedlab.app.measure import single_load
 print(_core.run_io_job(sys.argv[1], lambda: print("running", flush=True)), flush=True)
 """
 
@@ -246,7 +247,7 @@ def thread_names():
     return names
 
 
-def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop):
+def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop, monkeypatch):
     with Path(loop).open("rb") as device:  # while it is open, its cache is kept
         assert len(device.read()) == 16 << 20
         before = sectors(loop)[0]
@@ -257,11 +258,12 @@ def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop):
     assert timings["cached"]["bytes"] % (2 << 20) == 0
     assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over
     assert not timings["interrupted"]
-    for direct in (False, True):
-        head, *lines = timing_lines(Path(loop), timings, direct)[:3]
-        assert head == f"\n{loop}:"
+    monkeypatch.setattr(single_load, "device_timings", lambda device, direct: timings)
+    for words in ((), ("--direct",)):
+        _, head, *lines = called("io", "timings", loop, *words).stdout.splitlines()[:4]
+        assert head == f"{loop}:"
         assert [line.startswith(" Timing ") for line in lines] == [True, True]
-        assert sum("O_DIRECT" in line for line in lines) == 2 * direct
+        assert sum("O_DIRECT" in line for line in lines) == 2 * len(words)
 
 
 @pytest.mark.machine
@@ -341,7 +343,7 @@ def test_workers_are_processes_of_their_own(loop):
 DOOMED = """
 import sys
 from schedlab import _core
-from schedlab.app.measure.single_load import timing_lines
+from schedlab.app.measure import single_load
 _core.run_io_job(sys.argv[1], None, lambda text: print(text, flush=True))
 """
 
