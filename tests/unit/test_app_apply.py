@@ -397,8 +397,8 @@ def test_what_applying_to_the_machine_would_write(kernel: Path) -> None:
 def test_of_two_files_of_one_setting_one_is_kept() -> None:
     size, ratio = "/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"
     both = {size: "0", ratio: "20", "/x": "0"}
-    assert apply_machine.one_of_each(both) == {ratio: "20", "/x": "0"}
-    assert apply_machine.one_of_each({size: "5", ratio: "0"}) == {size: "5"}
+    assert knobs.one_of_each(both) == {ratio: "20", "/x": "0"}
+    assert knobs.one_of_each({size: "5", ratio: "0"}) == {size: "5"}
     assert apply_machine._setting({size: "5", ratio: "0"}) == "sysctl.vm.dirty_bytes=5"
 
 

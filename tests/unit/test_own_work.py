@@ -370,19 +370,18 @@ def test_reads_of_others_are_those_above_a_mib_and_a_twentieth(
 
 
 def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     page = os.sysconf("SC_PAGE_SIZE")
     dirty = neighbours.DirtyPeak()
     assert dirty.findings() == ()
     readings = iter([(300, 212), (600, 424), (100, 0)])
 
-    def lines(path: Path) -> list[str]:
+    def vmstat() -> dict[str, int]:
         pages, writeback = next(readings)
-        return [f"nr_dirty {pages}", f"nr_writeback {writeback}",
-                "nr_dirty_background_threshold 512"]  # fmt: skip
+        return {"nr_dirty": pages, "nr_writeback": writeback, "nr_dirty_background_threshold": 512}
 
-    monkeypatch.setattr(neighbours, "_lines", lines)
+    monkeypatch.setattr(neighbours, "vmstat", vmstat)
     dirty.look()
     assert (dirty.peak_bytes, dirty.limit_bytes) == (512 * page, 512 * page)
     assert dirty.findings() == ()  # at the limit, not above it

@@ -14,7 +14,9 @@ import os
 import re
 import stat
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from schedlab.errors import HostError
 from schedlab.spec.reading import opened
@@ -86,6 +88,19 @@ def companion(path: str | Path) -> Path | None:
     if path.name == GOVERNOR and (preference := path.with_name(PREFERENCE)).exists():
         return preference
     return _VM / others[path.name] if path.parent == _VM and path.name in others else None
+
+
+Key = TypeVar("Key", str, Path)
+
+
+def one_of_each(values: Mapping[Key, str]) -> dict[Key, str]:
+    """Of two files of one setting the one that is in force: the kernel takes no 0 for the other."""
+    texts = {str(path): text for path, text in values.items()}
+    return {
+        path: text
+        for path, text in values.items()
+        if not (text == "0" and texts.get(str(companion(path)), "0") != "0")
+    }
 
 
 def is_late(path: str | Path) -> bool:

@@ -28,10 +28,7 @@ def markdown(view: View) -> str:
     if limits := [f"* **{escaped(t)}**: {escaped(line)}" for t, lines in flags for line in lines]:
         parts += [f"## {texts('section.caveats')}", "\n".join(limits)]
     parts += [f"## {texts('section.tables')}", tables_text(view)]
-    for title, lines in (
-        ("design", [notes.confidence(view), *notes.design(view)]),
-        ("omitted", notes.omitted(view)),
-    ):
+    for title, lines in notes.method(view).items():
         parts.append(f"## {texts(f'section.{title}')}")
         parts.append("\n".join(f"* {escaped(line)}" for line in lines))
     return "\n\n".join(part for part in parts if part) + "\n"

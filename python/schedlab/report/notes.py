@@ -212,6 +212,11 @@ def stopping(view: View) -> str:
     return view.texts("text.decided_after", rule=view.texts(f"text.rule_{mode}"))
 
 
+def method(view: View) -> dict[str, list[str]]:
+    """How the runs were arranged and what was omitted, by the name of the section."""
+    return {"design": [confidence(view), *design(view)], "omitted": omitted(view)}
+
+
 def omitted(view: View) -> list[str]:
     """Omissions from the figures, with reasons. Runs that were never started do not count."""
     texts = view.texts

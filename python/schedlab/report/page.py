@@ -18,15 +18,15 @@ GATE_ROWS = 200
 
 def render(view: View) -> str:
     """The whole page."""
-    texts = view.texts
+    texts, method = view.texts, notes.method(view)
     parts = {
         "tables": tables_section(view),
         "workloads": workloads_section(view),
         "caveats": _caveats(view),
         "drift": drift_section(view),
         "gates": _gates(view),
-        "omitted": bullets(notes.omitted(view)),
-        "design": bullets([notes.confidence(view), *notes.design(view)]),
+        "omitted": bullets(method["omitted"]),
+        "design": bullets(method["design"]),
         "environment": _environment(view),
         "reproduce": _reproduce(view),
     }

@@ -323,11 +323,7 @@ def _readme(view: View, sheet: Sheet) -> None:
     for name in ("verdict", "losses", "tables", "runs", "host", "units"):
         sheet.line(texts(f"sheet.readme_{name}"))
     flags = [f"{t}: {line}" for t, lines in notes.grouped_flags(view).items() for line in lines]
-    for title, lines in (
-        ("caveats", flags),
-        ("design", [notes.confidence(view), *notes.design(view)]),
-        ("omitted", notes.omitted(view)),
-    ):
+    for title, lines in {"caveats": flags, **notes.method(view)}.items():
         if lines:
             sheet.row += 1
             sheet.line(texts(f"section.{title}"), "heading")

@@ -122,12 +122,7 @@ class CandidateSettings:
     def _as_found_beside(self, wanted: Set[Path]) -> dict[Path, str]:
         """Settings that this candidate leaves as they were; of two views of one setting one."""
         taken = {*wanted, *filter(None, map(knobs.companion, wanted))}
-        found = {path: text for path, text in self._found.items() if path not in taken}
-        return {
-            path: text
-            for path, text in found.items()
-            if not (text == "0" and found.get(knobs.companion(path) or path, "0") != "0")
-        }
+        return knobs.one_of_each({p: text for p, text in self._found.items() if p not in taken})
 
     def _knobs(self, values: Values) -> list[tuple[str, Path, str]]:
         """(name, knob, text) of what is no file of a queue; limits have one for each device."""

@@ -142,7 +142,7 @@ def settle(devices: Iterable[str], settle_s: float = SETTLE_S_MAX) -> GateFindin
 
 def _unquiet(devices: Iterable[str]) -> str:
     """The remaining activity, in words; empty when there is none."""
-    counts = _vmstat()
+    counts = vmstat()
     page = os.sysconf("SC_PAGE_SIZE")
     for name, word in (("nr_writeback", "being written back"), ("nr_dirty", "dirty")):
         if (size := counts.get(name, 0) * page) >= SETTLE_BYTES:
@@ -159,7 +159,7 @@ def snapshot(device: str | None, groups: Iterable[Path] = ()) -> Snapshot:
     read_bytes, written_bytes = device_bytes(device) if device else (0, 0)
     busy_s, stolen_s = cpu_times(text_of(PROC / "stat"))
     times = os.times()
-    counts = _vmstat()
+    counts = vmstat()
     cycles_khz_s, in_states_s = _time_in_states()
     return Snapshot(
         at_s=time.monotonic(),
@@ -218,7 +218,7 @@ def cache_drops() -> int:
     """How often this machine's page cache was dropped since boot (drop_pagecache of /proc/vmstat,
     fs/drop_caches.c).
     """
-    return _vmstat().get("drop_pagecache", 0)
+    return vmstat().get("drop_pagecache", 0)
 
 
 def warm_findings(drops_before: int) -> tuple[GateFinding, ...]:
@@ -352,7 +352,8 @@ def other_s(
     return used_s
 
 
-def _vmstat() -> dict[str, int]:
+def vmstat() -> dict[str, int]:
+    """The counters of /proc/vmstat by name."""
     pairs = (line.split() for line in text_of(PROC / "vmstat").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 

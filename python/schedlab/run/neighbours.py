@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from schedlab.run.gates import vmstat
 from schedlab.spec import GateFinding
 
 # Of what the command itself read; the floor covers file system metadata and read-ahead of others.
@@ -20,7 +21,8 @@ def read_bytes_of(pids: Iterable[int]) -> int:
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError):
-            fields = dict(line.split(": ") for line in _lines(Path(f"/proc/{pid}/io")))
+            lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+            fields = dict(line.split(": ") for line in lines)
             total += int(fields.get("read_bytes", 0))
     return total
 
@@ -54,10 +56,10 @@ class DirtyPeak:
 
     def look(self) -> None:
         """Read the counters (Documentation/admin-guide/sysctl/vm.rst: dirty_background_*)."""
-        counts = dict(line.split() for line in _lines(Path("/proc/vmstat")))
-        pages = int(counts.get("nr_dirty", 0)) + int(counts.get("nr_writeback", 0))
+        counts = vmstat()
+        pages = counts.get("nr_dirty", 0) + counts.get("nr_writeback", 0)
         self.peak_bytes = max(self.peak_bytes, pages * _PAGE_BYTES)
-        self.limit_bytes = int(counts.get("nr_dirty_background_threshold", 0)) * _PAGE_BYTES
+        self.limit_bytes = counts.get("nr_dirty_background_threshold", 0) * _PAGE_BYTES
 
     def findings(self) -> tuple[GateFinding, ...]:
         """A note when the kernel began to write by itself: memory size is measured then, too."""
@@ -68,7 +70,3 @@ class DirtyPeak:
             "above which the kernel writes back in the background"
         )
         return (GateFinding("dirty-limit", text, fatal=False),)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="ascii", errors="replace").splitlines()

@@ -136,16 +136,6 @@ def apply(
     return record
 
 
-def one_of_each(values: Mapping[str, str]) -> dict[str, str]:
-    """Of two files of one setting the one that is in force: the kernel takes no 0 for the other."""
-    others = {path: str(knobs.companion(path)) for path in values}
-    return {
-        path: value
-        for path, value in values.items()
-        if not (value == "0" and values.get(others[path], "0") != "0")
-    }
-
-
 def _onto(record: Applied, earlier: Applied | None) -> Applied:
     """A second apply keeps the originals from before the first, and the first's other settings."""
     if earlier is None:
@@ -164,7 +154,7 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
 
 def _setting(values: Mapping[str, str]) -> str:
     """Names and values, each name once."""
-    named = {settings.name_of(Path(path)): text for path, text in one_of_each(values).items()}
+    named = {settings.name_of(Path(path)): text for path, text in knobs.one_of_each(values).items()}
     return ",".join(f"{name}={text}" for name, text in named.items())
 
 
@@ -178,7 +168,7 @@ def _still_set(earlier: Applied | None, boot_id: str) -> Mapping[str, str]:
 def _file_texts(values: Mapping[str, str], root: Path) -> dict[Path, str]:
     """The files that keep these settings, and what is in them below the header."""
     texts: dict[Path, str] = {}
-    for path, value in one_of_each(values).items():
+    for path, value in knobs.one_of_each(values).items():
         if SYSCTL in Path(path).parents:
             name = ".".join(Path(path).relative_to(SYSCTL).parts)
             file, line = root / SYSCTL_FILE, f"{name} = {value}\n"
@@ -199,7 +189,7 @@ def undo(record: Applied, report: Report) -> None:
     if record.boot_id != applied.boot_id():
         return
     with Control(report=report) as control:
-        originals = one_of_each(record.originals)
+        originals = knobs.one_of_each(record.originals)
         for knob in sorted(originals, key=knobs.is_late):
             wanted = originals[knob]
             now = text_of(Path(knob)) and knobs.read_value(knob)

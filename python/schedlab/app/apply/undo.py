@@ -268,7 +268,7 @@ def _drift(wanted: Mapping[str, str], now: Mapping[str, str]) -> tuple[Drift, ..
 def _machine_status(record: Applied, root: Path) -> Status:
     """Settings of the machine: their values now, and the file that sets each at boot."""
     drift, after = [], []
-    values = apply_machine.one_of_each(record.values)
+    values = knobs.one_of_each(record.values)
     for path, value in values.items():
         name = settings.name_of(Path(path))
         current = knobs.read_value(path) if Path(path).exists() else "absent"
