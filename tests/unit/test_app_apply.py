@@ -190,7 +190,7 @@ def setter(file: Path, value: str, source: str = "udev", certain: bool = True) -
 def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[setters.Setter] = []
     beside: list[setters.Setter] = []
-    monkeypatch.setattr(setters, "of", lambda disk, root, planned: found)
+    monkeypatch.setattr(setters, "setters_of", lambda disk, root, planned: found)
     monkeypatch.setattr(setters, "others", lambda disk, root: beside)
     monkeypatch.setattr(udev, "disk", lambda name: name)
     request = Request(("sdx",), root=tmp_path)
