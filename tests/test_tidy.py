@@ -55,17 +55,6 @@ RUST_MAY_USE = {
 }
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}
-# Modules with docstrings that begin with "What".
-RIDDLES: set[str] = {
-    "python/schedlab/app/compare/quanta.py",
-    "python/schedlab/cpu/settings.py",
-    "python/schedlab/run/backends/cpu_ext.py",
-    "python/schedlab/run/backends/cpu_settings.py",
-    "python/schedlab/sim/host.py",
-    "python/schedlab/sim/jobs.py",
-    "python/schedlab/sim/results.py",
-    "python/schedlab/sim/validate.py",
-}
 
 
 def tracked(*endings):
@@ -219,7 +208,7 @@ def test_a_docstring_says_the_thing_itself():
         for node in ast.walk(tree)
         if isinstance(node, kinds) and (ast.get_docstring(node) or "").startswith("What ")
     }
-    assert riddles <= RIDDLES
+    assert riddles == set()
 
 
 def test_no_two_test_files_have_one_name():
