@@ -130,11 +130,15 @@ def test_two_devices_share_one_rule_file(root, device, lasting, new_loop):
 
 
 @needs_root
-def test_what_cannot_be_applied_changes_nothing(root, device):
+def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypatch):
     before = knobs.snapshot(knobs.queue_of(device))
-    request = Request((device,), persist=True, root=root)
-    with pytest.raises(SpecError, match="no lasting rule"):
-        apply(choice("bfq"), request, quiet)
+    other = Path(new_loop()).name
+    # Every device is checked before the first one is changed.
+    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", (other,))
+    for kept in ({"persist": True}, {"tuned": True}):
+        with pytest.raises(SpecError, match=f"{other}: schedlab writes no lasting rule"):
+            apply(choice("bfq"), Request((device, other), root=root, **kept), quiet)
+        assert knobs.snapshot(knobs.queue_of(device)) == before
     with pytest.raises(HostError, match="cfs"):
         apply(choice("cfs"), Request((device,), root=root), quiet)
     with pytest.raises(HostError):

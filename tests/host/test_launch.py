@@ -2,8 +2,10 @@
 started is found and ended."""
 
 import os
+import pwd
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,25 @@ def test_a_process_that_may_not_be_ended_is_left(group, tmp_path, monkeypatch):
         patch.setattr(launch.owned, "wait_until", lambda condition, patience_s: condition())
         assert len(group.end()) == 1
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_what_ignores_the_first_signal_is_killed(group, tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "TERM_PATIENCE_S", 0.2)
+    run("trap '' TERM; (while :; do sleep 0.1; done) & :", group, tmp_path)
+    assert len(group.members()) >= 1
+    group.end()
+    assert group.members() == []
+
+
+def test_errors_count_as_output_and_another_user_may_open_both(group, tmp_path, monkeypatch):
+    assert run("yes >&2", group, tmp_path, output_limit_bytes=8192).output_exceeded
+    if os.geteuid() != 0:
+        pytest.skip("needs root: to start as another user")
+    monkeypatch.setattr(os, "getgrouplist", lambda user, group: [group, 7])
+    line = "echo a >> /dev/stdout; echo b >> /dev/stderr; id -G >> /dev/stdout"
+    ended = run(line, group, Path("/"), user="nobody")
+    assert ended.stderr == b"b\n"
+    assert ended.stdout.decode() == f"a\n{pwd.getpwnam('nobody').pw_gid} 7\n"
 
 
 def test_real_time_signals_have_no_name(group, tmp_path):

@@ -14,6 +14,8 @@ from scipy import stats
 
 from schedlab.analyse.answer import answer
 from schedlab.analyse.choice import look_of
+from schedlab.analyse.losses import Levels, pairs_of
+from schedlab.analyse.rows import row_data
 from schedlab.errors import SpecError
 from schedlab.spec import Metric, Require, Samples
 from schedlab.spec.answer import MIX, Answer
@@ -245,6 +247,29 @@ def test_sessions_are_units_and_hosts_ask_for_more() -> None:
     assert (model.used, model.scope) == ("seeds", "simulated")
     ups = [max(c.up or 0 for c in r.cells["w0"].values()) for r in (one, booted, hosted)]
     assert ups == sorted(ups)
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 5])
+def test_the_next_host_is_not_among_those_that_were_measured(hosts: int) -> None:
+    """Its own difference varies as theirs do: √(hosts + 1) times the half-width of their mean."""
+    d = np.repeat(np.linspace(0.4, 0.6, hosts), 2)
+    columns = {"a": np.exp(d), "b": np.ones(2 * hosts)}
+    names = tuple(f"{b // 2}-f" for b in range(2 * hosts)) * 2
+    rows = (table(columns, sessions=names), table(columns, sessions=names, hosts=names))
+    booted, hosted = (pairs_of(row_data(row, ("a", "b"), None, blocked=True)) for row in rows)
+    halves = [each.half_width(Levels(0.05, 0.02))[0, 1] for each in (booted, hosted)]
+    assert halves[0] > 0 and halves[1] / halves[0] == pytest.approx(math.sqrt(hosts + 1))
+
+
+def test_one_run_is_wild_beside_all_others_and_only_if_it_was_served() -> None:
+    rng = np.random.default_rng(7)
+    columns = {label: np.exp(rng.normal(0, 0.02, 8)) for label in ("a", "b", "c", "d")}
+    columns["b"][:] /= 2
+    columns["b"][2] *= 1000
+    unserved = tuple("at-least" if i == 10 else "" for i in range(32))
+    assert of(table(columns)).wild and of(table(columns, bounds=unserved)).wild is None
+    columns["c"][5] *= 1000  # Two of them are no accident of one run.
+    assert of(table(columns)).wild is None
 
 
 def test_one_wild_run_is_named_with_the_answer_without_it() -> None:

@@ -126,6 +126,12 @@ def test_complaints_about_iozone(imports: Imports) -> None:
         "a table: moved": TABLE.replace("     1300 ", " 1300     "),
         "a table: no figures": TABLE.replace("64     1000     1100     2000     2100", ""),
         "a table: no row": TABLE.replace("iozone test", "disk full\niozone test"),
+        "two record sizes, and a summary of one": THROUGHPUT.replace('"Record size = 8 kBytes "', "")
+        + THROUGHPUT.replace("= 8 kB", "= 64 kB").replace("Size 8 kB", "Size 64 kB"),
+        "a table: two figures in one column": OLD_HEADER
+        + f"{409600:16}{64:8}{1:6}{2:2}{816017:26}" + END,
+        "a table: a record below no column": OLD_HEADER
+        + f"{409600:16}{64:6}{31782:10}{22524:8}{816017:26}" + END,
         "a table: no record": TABLE.replace("     64     1000", "      0     1000"),
         "a report: no test": REPORT.replace("Writer report", "Juggler report"),
         "a report: too many figures": REPORT.replace("201  301", "201  301 4"),
