@@ -126,7 +126,7 @@ def test_complaints_about_iozone(imports: Imports) -> None:
         "a table: moved": TABLE.replace("     1300 ", " 1300     "),
         "a table: no figures": TABLE.replace("64     1000     1100     2000     2100", ""),
         "a table: no row": TABLE.replace("iozone test", "disk full\niozone test"),
-        "two record sizes, and a summary of one": THROUGHPUT.replace('"Record size = 8 kBytes "', "")
+        "two record sizes, a summary of one": THROUGHPUT.replace('"Record size = 8 kBytes "', "")
         + THROUGHPUT.replace("= 8 kB", "= 64 kB").replace("Size 8 kB", "Size 64 kB"),
         "a table: two figures in one column": OLD_HEADER
         + f"{409600:16}{64:8}{1:6}{2:2}{816017:26}" + END,
