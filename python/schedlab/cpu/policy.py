@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.host.knobs import ticks_per_second
 
 PRIORITY_DEFAULT = 10
 RR_KNOB = "/proc/sys/kernel/sched_rr_timeslice_ms"
@@ -144,6 +143,8 @@ def deadline_share(tasks: int, cpu_count: int) -> float:
 def effective_slice_ms(policy: str, slice_ms: float) -> float:
     """The slice that the kernel applies: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
     if policy == "rr":
+        from schedlab.host.knobs import ticks_per_second
+
         hz = ticks_per_second()
         return math.ceil(slice_ms * hz / 1000) * 1000 / hz
     if policy in ("other", "batch"):
