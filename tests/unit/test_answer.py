@@ -14,7 +14,7 @@ from scipy import stats
 
 from schedlab.analyse.answer import answer
 from schedlab.analyse.choice import look_of
-from schedlab.analyse.losses import Levels, pairs_of
+from schedlab.analyse.losses import pairs_of
 from schedlab.analyse.rows import row_data
 from schedlab.errors import SpecError
 from schedlab.spec import Metric, Require, Samples
@@ -257,8 +257,9 @@ def test_the_next_host_is_not_among_those_that_were_measured(hosts: int) -> None
     names = tuple(f"{b // 2}-f" for b in range(2 * hosts)) * 2
     rows = (table(columns, sessions=names), table(columns, sessions=names, hosts=names))
     booted, hosted = (pairs_of(row_data(row, ("a", "b"), None, blocked=True)) for row in rows)
-    halves = [each.half_width(Levels(0.05, 0.02))[0, 1] for each in (booted, hosted)]
-    assert halves[0] > 0 and halves[1] / halves[0] == pytest.approx(math.sqrt(hosts + 1))
+    assert booted.units == hosted.units == hosts
+    assert [factor for _, factor in booted.layers] == [1, 1]
+    assert [factor for _, factor in hosted.layers] == [pytest.approx(math.sqrt(hosts + 1)), 1]
 
 
 def test_one_run_is_wild_beside_all_others_and_only_if_it_was_served() -> None:

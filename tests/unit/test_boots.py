@@ -60,7 +60,7 @@ class Machine:
         self.patch.setattr(measure, "session_id", lambda: f"boot{self.boots:04d}-files")
 
     @contextmanager
-    def opened(self, admitted, observer):
+    def opened(self, admitted, observer, *_):
         yield self
 
     def measure(self, cell, workload, candidate):

@@ -13,7 +13,6 @@ import pytest
 
 from schedlab.app.tune.tune import State
 from schedlab.cli import show, tune
-from schedlab.cli.sim import sweep
 from schedlab.run.executor import Progress
 from schedlab.spec import GateFinding, Run
 
@@ -38,21 +37,6 @@ def terminal(monkeypatch, name="stderr", columns=80):
             pass
     os.close(ours)
     written[:] = ["".join(written)]
-
-
-def sweep_of(counts, total, seconds_each=2.0):
-    clock = iter(seconds_each * step for step in range(100))
-    with sweep.progress(lambda: next(clock)) as update:
-        for count in counts:
-            update(count, total)
-
-
-def test_a_sweep_rewrites_its_line_on_a_terminal(monkeypatch):
-    with terminal(monkeypatch) as written:
-        sweep_of([0, 1, 2], 40)
-    assert written == [
-        f"{CLEAR}0/40 points{CLEAR}1/40 points, 78 s left{CLEAR}2/40 points, 76 s left{CLEAR}"
-    ]
 
 
 def run(status="ok", gates=()):
@@ -188,9 +172,6 @@ def resumed(first, steps, total):
 
 
 REPORTS = {
-    "a sweep of 40 points: every tenth": lambda: sweep_of(range(41), 40),
-    "a resumed sweep: the time left counts new points": lambda: sweep_of([3, 4, 6], 7, 30),
-    "a sweep of 2 points: each": lambda: sweep_of([0, 0, 1, 1, 2], 2, 300),
     "a measurement: its plan, then every tenth": lambda: reported(
         [(0, None), *((done, run()) for done in range(1, 21))]
     ),

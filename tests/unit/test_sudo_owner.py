@@ -41,10 +41,7 @@ def test_everything_that_commands_write_is_the_users_in_the_users_directory(
     run("import", "csv", tmp_path / "rows.csv", *columns.split(), "--lower-is-better", "--out",
         "new/deeper/result")  # fmt: skip
     run("report", "new/deeper/result", "--html", "page.html")
-    (tmp_path / "sweep.toml").write_text(
-        'seeds = 1\n[parameters]\nworkload = ["A"]\n[fixed]\nrequests = 50\n'
-    )
-    run("sim", "sweep", tmp_path / "sweep.toml", "--out", "sweeps/one")
+    run("sim", "compare", "--workloads", "A", "--requests", 50, "--seeds", 2, "--out", "sweeps/one")
     run("sim", "run", "--requests", 50, "--seeds", 1, "--log", "requests.csv")
     run("sim", "run", "--scheduler", "bfq", "--seconds", 0.1, "--seeds", 1, "--gantt", "a.svg")
     assert len(list(place.rglob("*"))) > 16
