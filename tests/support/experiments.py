@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from schedlab.design.candidates import parse_candidates
-from schedlab.spec import Experiment, Stopping, Target, Workload
+from schedlab.spec import Cell, Experiment, Run, Stopping, Target, Workload
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -21,6 +22,15 @@ def experiment(**changes: Any) -> Experiment:
         seed=1,
         stopping=Stopping(blocks=3),
     )
+    return replace(usual, **changes)
+
+
+def run_of(cell: Cell, metrics: Mapping[str, float], **changes: Any) -> Run:
+    """A finished run of this cell that took a tenth of a second."""
+    usual = Run(
+        cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok",
+        "2026-01-02T03:04:05Z", 0.1, metrics,
+    )  # fmt: skip
     return replace(usual, **changes)
 
 

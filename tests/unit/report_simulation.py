@@ -3,8 +3,6 @@
 The truth is known: `bfq` is 8 % slower, the others are equal; the machine drifts slowly.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from datetime import UTC, datetime, timedelta
@@ -35,13 +33,13 @@ __all__ = ["answered", "cpu_record", "io_record", "sim_record"]
 Histogram = tuple[tuple[int, int, int], ...]
 
 
-def size_label(size_bytes: int) -> str:
+def size_label(size_bytes):
     if size_bytes >= 1 << 20:
         return f"{size_bytes >> 20} MiB"
     return f"{size_bytes >> 10} KiB"
 
 
-def io_workloads(sizes: int, interference: bool) -> tuple[Workload, ...]:
+def io_workloads(sizes, interference):
     workloads = [
         Workload(
             f"{test} {size_label(4096 << i)}",
@@ -66,34 +64,27 @@ def io_workloads(sizes: int, interference: bool) -> tuple[Workload, ...]:
     return tuple(workloads)
 
 
-def histogram(rng: random.Random, mean_ns: float, count: int = 20000) -> Histogram:
+def histogram(rng, mean_ns, count=20000):
     """Log-normal latencies in bins of 3 %, as the engine's histograms are."""
-    bins: dict[int, int] = {}
+    bins = {}
     for _ in range(400):
         bin_ = int(math.log(rng.lognormvariate(math.log(mean_ns), 0.6)) / math.log(1.03))
         bins[bin_] = bins.get(bin_, 0) + count // 400
     return tuple((int(1.03**b), int(1.03 ** (b + 1)), n) for b, n in sorted(bins.items()))
 
 
-def io_record(
-    sizes: int = 3,
-    blocks: int = 8,
-    *,
-    interference: bool = True,
-    seed: int = 1,
-    spread: float = 0.015,
-) -> Record:
+def io_record(sizes=3, blocks=8, *, interference=True, seed=1, spread=0.015):
     rng = random.Random(seed)
     workloads = io_workloads(sizes, interference)
     candidates = tuple(Candidate(name, {"scheduler": name}) for name in FACTORS)
     arms = (*candidates, Candidate("none" + AA_SUFFIX, {"scheduler": "none"}, aa_of="none"))
-    cells: list[Cell] = []
+    cells = []
     for block in range(blocks):
         for workload in rng.sample(workloads, len(workloads)):
             for candidate in rng.sample(arms, len(arms)):
                 cells.append(Cell(block, len(cells), workload.label, candidate.label, len(cells)))
     by_label = {workload.label: workload for workload in workloads}
-    runs: list[Run] = []
+    runs = []
     for cell in cells:
         runs.extend(_attempts(cell, by_label[cell.workload], len(cells), rng, spread))
     experiment = Experiment(
@@ -115,9 +106,7 @@ def io_record(
     return Record(experiment, Plan(tuple(cells)), tuple(runs), HOST, histograms)
 
 
-def _attempts(
-    cell: Cell, workload: Workload, total: int, rng: random.Random, spread: float
-) -> list[Run]:
+def _attempts(cell, workload, total, rng, spread):
     """The run of a cell, sometimes after one that was discarded."""
     name = cell.candidate.removesuffix(AA_SUFFIX)
     drift = 1 - 0.04 * cell.position / total
@@ -144,7 +133,7 @@ def _attempts(
     return attempts
 
 
-def _run(cell, attempt, status, at, metrics, gates, extra) -> Run:
+def _run(cell, attempt, status, at, metrics, gates, extra):
     return Run(
         cell.block, cell.position, cell.workload, cell.candidate, cell.seed, attempt, status,
         at.isoformat(), 1.0, metrics, gates, **extra,
@@ -159,7 +148,7 @@ HOST = {
 }
 
 
-def cpu_record(blocks: int = 6, seed: int = 2) -> Record:
+def cpu_record(blocks=6, seed=2):
     """Round-robin quanta on the CPU, with burst tables in the runs' properties."""
     rng = random.Random(seed)
     candidates = tuple(
@@ -187,7 +176,7 @@ def cpu_record(blocks: int = 6, seed: int = 2) -> Record:
     return Record(experiment, Plan(tuple(cells)), tuple(runs), HOST)
 
 
-def sim_record(blocks: int = 12, seed: int = 3) -> Record:
+def sim_record(blocks=12, seed=3):
     """Simulated disk policies; a lower mean response time is better."""
     rng = random.Random(seed)
     means = {"fcfs": 21.0, "sstf": 9.1, "scan": 9.9, "look": 9.8}

@@ -1,20 +1,19 @@
 """`schedlab diff LIVE REPLAY`: whether a replay recommends what its live load does."""
 
-from __future__ import annotations
-
 import json
 import random
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from experiments import run_of
 
 from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.report.difference_page import agreed
-from schedlab.spec import Experiment, Run, Stopping, Target, Workload
+from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
 MEAN, P99 = "read_latency_ns_mean", "read_latency_ns_p99"
@@ -36,10 +35,8 @@ def result(path, work, ratios, *, noise=0.002, names="none,bfq", metrics=(MEAN, 
     rng = random.Random(work.label)
     for cell in folder.plan.cells:
         value = 1e6 * ratios.get(cell.candidate, 1.0) * rng.lognormvariate(0, noise)
-        about = (cell.block, cell.position, work.label, cell.candidate, cell.seed, 1, "ok", "", 1.0)
-        folder.append(
-            Run(*about, dict.fromkeys(metrics, value), properties={} if is_live else facts)
-        )
+        properties = {} if is_live else facts
+        folder.append(run_of(cell, dict.fromkeys(metrics, value), properties=properties))
     return path
 
 

@@ -1,10 +1,7 @@
 """What to take and at most how far behind it is: arithmetic by hand, and published tables."""
 
-from __future__ import annotations
-
 import csv
 import math
-from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from schedlab.analyse.losses import pairs_of
 from schedlab.analyse.rows import row_data
 from schedlab.errors import SpecError
 from schedlab.spec import Metric, Require, Samples
-from schedlab.spec.answer import MIX, Answer
+from schedlab.spec.answer import MIX
 
 DATA = Path(__file__).parents[1] / "data"
 IOZONE = resources.files("schedlab.labs") / "iozone-noop-deadline-cfq.csv"
@@ -27,9 +24,7 @@ SPEED = Metric("throughput_bytes_per_s", "B/s", True)
 AA = ("a", "a (A/A)")
 
 
-def table(
-    columns: Mapping[str, Sequence[float]], workload: str = "w0", metric: Metric = TIME, **more
-) -> Samples:
+def table(columns, workload="w0", metric=TIME, **more):
     """One row: the values of each candidate, by block."""
     cells = [
         (label, block, value)
@@ -40,15 +35,15 @@ def table(
     return Samples(workload, metric, names, blocks, values, **more)
 
 
-def logs(*values: float) -> list[float]:
+def logs(*values):
     return [math.exp(v) for v in values]
 
 
-def of(*samples: Samples, **more) -> Answer:
+def of(*samples, **more):
     return answer(samples, **({"baseline": "a", "ends": (len(set(samples[0].blocks)),)} | more))
 
 
-def t(level: float, freedom: float) -> float:
+def t(level, freedom):
     return float(stats.t.isf(level, freedom))
 
 
@@ -56,7 +51,7 @@ D = np.array([0.10, 0.16, 0.13, 0.17])  # a is slower than b by these logs, whos
 B = np.array([0.0, 0.01, 0.02, 0.03])  # What b does.
 
 
-def test_two_candidates_by_hand() -> None:
+def test_two_candidates_by_hand():
     result = of(table({"a": logs(*D + B), "b": logs(*B)}))
     own = np.std(D, ddof=1) / 2
     pooled = np.sqrt(np.var(D, ddof=1) / 2 * 2 / 4)  # Of two arms the two errors are one.
@@ -73,7 +68,7 @@ def test_two_candidates_by_hand() -> None:
     assert result.applies and not result.keeps
 
 
-def test_three_arms_share_their_variance_and_the_baseline_has_two_runs() -> None:
+def test_three_arms_share_their_variance_and_the_baseline_has_two_runs():
     rng = np.random.default_rng(1)
     y = rng.normal(0, 0.1, (6, 4)) + np.array([0.2, 0.0, 0.05, 0.2])
     result = of(
@@ -90,7 +85,7 @@ def test_three_arms_share_their_variance_and_the_baseline_has_two_runs() -> None
     assert result.cells["w0"]["a"].up == pytest.approx(d.mean() + half, abs=1e-9)
 
 
-def test_a_missing_cell_is_filled_and_counted() -> None:
+def test_a_missing_cell_is_filled_and_counted():
     whole = {"a": logs(*D), "b": logs(0, 0.02, 0, 0.01), "c": logs(0.2, 0.21, 0.23, 0.2)}
     holed = {**whole, "c": [*logs(0.2, 0.21, 0.23), math.nan]}
     result = of(table(holed)).cells["w0"]
@@ -109,7 +104,7 @@ def test_a_missing_cell_is_filled_and_counted() -> None:
     assert result["c"].up == pytest.approx(d.mean() + half, abs=1e-9)
 
 
-def test_neither_the_unit_nor_the_order_of_candidates_matters() -> None:
+def test_neither_the_unit_nor_the_order_of_candidates_matters():
     rng = np.random.default_rng(3)
     values = {label: np.exp(rng.normal(0, 0.1, 7)) for label in "abc"}
     one = of(table(values))
@@ -121,8 +116,8 @@ def test_neither_the_unit_nor_the_order_of_candidates_matters() -> None:
     assert one.take == other.take
 
 
-def iozone() -> list[Samples]:
-    rows: dict[str, dict[str, list[float]]] = {}
+def iozone():
+    rows = {}
     with IOZONE.open() as file:
         for line in csv.DictReader(file):
             label = f"{line['test']} {line['record_bytes']}"
@@ -131,7 +126,7 @@ def iozone() -> list[Samples]:
     return [table(columns, label, SPEED) for label, columns in rows.items()]
 
 
-def test_iozone_as_sixty_three_workloads_and_as_one_mix() -> None:
+def test_iozone_as_sixty_three_workloads_and_as_one_mix():
     each = answer(iozone(), baseline="noop", blocked=False)
     assert (each.code, each.take, len(each.counted)) == ("keep", "noop", 63)
     assert math.expm1(each.bound or 0) == pytest.approx(0.457, abs=0.001)
@@ -144,8 +139,8 @@ def test_iozone_as_sixty_three_workloads_and_as_one_mix() -> None:
     assert ends == pytest.approx((0.0088, 0.0646), abs=0.0001)
 
 
-def test_hdparm_keeps_what_one_has() -> None:
-    rows: dict[str, dict[str, list[float]]] = {}
+def test_hdparm_keeps_what_one_has():
+    rows = {}
     with (DATA / "hdparm-and-archive.csv").open() as file:
         for line in csv.DictReader(file):
             rows.setdefault(line["metric"], {}).setdefault(line["scheduler"], []).append(
@@ -160,7 +155,7 @@ def test_hdparm_keeps_what_one_has() -> None:
     assert math.expm1(result.bound or 0) == pytest.approx(0.367, abs=0.001)
 
 
-def test_what_no_run_served_is_open_and_proves_nothing_against_others() -> None:
+def test_what_no_run_served_is_open_and_proves_nothing_against_others():
     served = table(
         {"a": [0, 0, 0, 0], "b": [100, 101, 99, 100], "c": [51, 50, 50, 49]}, metric=SPEED
     )
@@ -177,7 +172,7 @@ def test_what_no_run_served_is_open_and_proves_nothing_against_others() -> None:
     assert of(late).cells["w0"]["b"].low == 0  # a's times may be longer than they look.
 
 
-def test_equal_values_give_no_bound_and_rounding_does_not_average_out() -> None:
+def test_equal_values_give_no_bound_and_rounding_does_not_average_out():
     equal = of(table({"a": [2.0] * 6, "b": [2.0] * 6}))
     assert (equal.code, equal.bound, equal.rows[0].why) == ("unbounded", None, "no-scatter")
     rounded = of(table({"a": [2.0] * 6, "b": [1.0] * 6}))
@@ -185,7 +180,7 @@ def test_equal_values_give_no_bound_and_rounding_does_not_average_out() -> None:
     assert rounded.cells["w0"]["a"].up == pytest.approx(up, abs=1e-9)
 
 
-def test_looks_spend_their_share() -> None:
+def test_looks_spend_their_share():
     assert [look_of(n, (6, 9, 12, 15)) for n in (6, 9, 12, 15, 7)] == [
         0.7, 0.25, 0.12, 0.3 / 8, 0.3 / 8,
     ]  # fmt: skip
@@ -193,7 +188,7 @@ def test_looks_spend_their_share() -> None:
     assert look_of(6, None) == 1
 
 
-def test_a_passed_end_keeps_its_bound() -> None:
+def test_a_passed_end_keeps_its_bound():
     rng = np.random.default_rng(5)
     y = rng.normal(0, 0.05, (9, 2))
     columns = {"a": np.exp(y[:, 0]), "b": np.exp(y[:, 1])}
@@ -205,7 +200,7 @@ def test_a_passed_end_keeps_its_bound() -> None:
     assert later.bound < free.bound
 
 
-def test_a_passed_end_is_recomputed_from_the_runs_of_then() -> None:
+def test_a_passed_end_is_recomputed_from_the_runs_of_then():
     """Rounded values have another step later; a candidate without a run then had no bound."""
     rng = np.random.default_rng(12)
     columns = {c: np.exp(rng.normal(0, 0.05, 6)).round(1) for c in "ab"}
@@ -220,21 +215,21 @@ def test_a_passed_end_is_recomputed_from_the_runs_of_then() -> None:
     assert with_end.bound == without.bound  # b was not there at 3 blocks.
 
 
-def test_a_scatter_of_half_a_step_is_no_rounding() -> None:
+def test_a_scatter_of_half_a_step_is_no_rounding():
     result = of(table({"a": [1.0, 1.0, 1.0, 1.25], "b": [1.5, 2.0, 1.75, 1.25]}))
     assert np.std([1.0, 1.0, 1.0, 1.25], ddof=1) == pytest.approx(0.25 / 2)
     scaled = of(table({"a": [3.3, 3.3, 3.3, 4.125], "b": [4.95, 6.6, 5.775, 4.125]}))
     assert result.bound == pytest.approx(scaled.bound, abs=1e-9)
 
 
-def test_what_misses_a_requirement_is_not_kept_without_a_bound() -> None:
+def test_what_misses_a_requirement_is_not_kept_without_a_bound():
     columns = {"a": [9.0, 9.1, 9.0], "b": [1.0, 2.0, 1.5]}
     row = table(columns, bounds=("",) * 3 + ("at-least",) * 3)
     result = of(row, requires=[Require("w0", "elapsed_s", 5.0)])
     assert result.excluded == ("a",) and (result.code, result.take) == ("unbounded", "b")
 
 
-def test_sessions_are_units_and_hosts_ask_for_more() -> None:
+def test_sessions_are_units_and_hosts_ask_for_more():
     rng = np.random.default_rng(6)
     columns = {label: np.exp(rng.normal(0, 0.02, 6)) for label in "ab"}
     one = of(table(columns))
@@ -250,7 +245,7 @@ def test_sessions_are_units_and_hosts_ask_for_more() -> None:
 
 
 @pytest.mark.parametrize("hosts", [2, 3, 5])
-def test_the_next_host_is_not_among_those_that_were_measured(hosts: int) -> None:
+def test_the_next_host_is_not_among_those_that_were_measured(hosts):
     """Its own difference varies as theirs do: √(hosts + 1) times the half-width of their mean."""
     d = np.repeat(np.linspace(0.4, 0.6, hosts), 2)
     columns = {"a": np.exp(d), "b": np.ones(2 * hosts)}
@@ -262,7 +257,7 @@ def test_the_next_host_is_not_among_those_that_were_measured(hosts: int) -> None
     assert [factor for _, factor in hosted.layers] == [pytest.approx(math.sqrt(hosts + 1)), 1]
 
 
-def test_one_run_is_wild_beside_all_others_and_only_if_it_was_served() -> None:
+def test_one_run_is_wild_beside_all_others_and_only_if_it_was_served():
     rng = np.random.default_rng(7)
     columns = {label: np.exp(rng.normal(0, 0.02, 8)) for label in ("a", "b", "c", "d")}
     columns["b"][:] /= 2
@@ -273,7 +268,7 @@ def test_one_run_is_wild_beside_all_others_and_only_if_it_was_served() -> None:
     assert of(table(columns)).wild is None
 
 
-def test_one_wild_run_is_named_with_the_answer_without_it() -> None:
+def test_one_wild_run_is_named_with_the_answer_without_it():
     rng = np.random.default_rng(7)
     columns = {label: np.exp(rng.normal(0, 0.02, 8)) for label in ("a", "b", "c", "d")}
     columns["b"][:] /= 2
@@ -285,7 +280,7 @@ def test_one_wild_run_is_named_with_the_answer_without_it() -> None:
     assert (wild.take, wild.code) == ("b", "best")
 
 
-def test_the_price_is_a_secondary_row_beyond_its_margin() -> None:
+def test_the_price_is_a_secondary_row_beyond_its_margin():
     rng = np.random.default_rng(8)
     fast = table({"a": logs(*rng.normal(0.3, 0.01, 6)), "b": logs(*rng.normal(0, 0.01, 6))})
     cpu = table(
@@ -301,24 +296,24 @@ def test_the_price_is_a_secondary_row_beyond_its_margin() -> None:
     assert [price.row for price in result.prices] == ["w0: cpu_s"]
 
 
-def test_advice_counts_the_blocks_to_the_next_target() -> None:
+def test_advice_counts_the_blocks_to_the_next_target():
     rng = np.random.default_rng(9)
     columns = {label: np.exp(rng.normal(0, 0.05, 4)) for label in ("a", "b", "c")}
     result = of(table(columns), seconds_per_block=10.0)
     bound, behind, advice = result.bound, result.behind, result.advice
     assert advice is not None and bound is not None
 
-    def after(more: int) -> float:
+    def after(more):
         ratio = t(0.25 * 0.05 / 2, (3 + more) * 2) / math.sqrt(4 + more)
         return behind + (bound - behind) * ratio / (t(0.7 * 0.05 / 2, 6) / 2)
 
     assert after(advice.blocks) <= advice.target < after(advice.blocks - 1)
     assert advice.seconds == advice.blocks * 10
     assert advice.target <= 0.8 * bound
-    assert of(table(columns), seconds_per_block=math.nan).advice.seconds is None  # type: ignore[union-attr]
+    assert of(table(columns), seconds_per_block=math.nan).advice.seconds is None
 
 
-def test_a_candidate_that_misses_a_requirement_is_not_taken() -> None:
+def test_a_candidate_that_misses_a_requirement_is_not_taken():
     columns = {"a": [2.0, 2.1, 1.9, 2], "b": [1.0, 1.02, 0.98, 1], "c": [1.5, 1.52, 1.49, 1.5]}
     cpu = table({"a": [1, 1.1, 1, 1], "b": [9, 9.1, 9, 9.2], "c": [2, 2.1, 2, 2]},
                 metric=Metric("cpu_s", "s", False))  # fmt: skip
@@ -327,7 +322,7 @@ def test_a_candidate_that_misses_a_requirement_is_not_taken() -> None:
     assert result.requires[0].candidates == {"a": "met", "b": "missed", "c": "met"}
 
 
-def test_many_equal_rows_do_not_change_what_is_said_of_one() -> None:
+def test_many_equal_rows_do_not_change_what_is_said_of_one():
     rng = np.random.default_rng(11)
     one = table({"a": logs(*rng.normal(4, 0.05, 8)), "b": logs(*rng.normal(0, 0.05, 8))})
     rest = [table({c: logs(*rng.normal(0, 0.05, 8)) for c in "ab"}, f"w{i}") for i in range(1, 9)]
@@ -345,11 +340,11 @@ def test_many_equal_rows_do_not_change_what_is_said_of_one() -> None:
         ({"a": logs(0, 0.1, 0, 0.1), "b": logs(0, 0, 0.1, 0.1)}, "keep"),
     ],
 )
-def test_codes(columns: dict[str, list[float]], code: str) -> None:
+def test_codes(columns, code):
     assert of(table(columns)).code == code
 
 
-def test_errors_name_what_is_wrong() -> None:
+def test_errors_name_what_is_wrong():
     with pytest.raises(SpecError, match="nothing to analyse"):
         answer([], baseline="a")
     with pytest.raises(SpecError, match="named twice"):

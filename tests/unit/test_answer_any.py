@@ -1,7 +1,5 @@
 """Whatever is measured: the parts of an answer never contradict each other."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from schedlab.spec.metrics import METRICS
 METRIC_NAMES = ("elapsed_s", "throughput_bytes_per_s", "latency_ns_p99", "iops")
 
 
-def noise(rng: np.random.Generator, kind: int, shape: tuple[int, int]) -> np.ndarray:
+def noise(rng, kind, shape):
     """Fifteen kinds of scatter (n blocks × a arms), of unit size or nearly so."""
     n, a = shape
     normal = rng.standard_normal(shape)
@@ -53,7 +51,7 @@ def noise(rng: np.random.Generator, kind: int, shape: tuple[int, int]) -> np.nda
             return normal + 70 * (rng.random(shape) < 0.02)
 
 
-def experiment(seed: int) -> tuple[list[Samples], dict]:
+def experiment(seed):
     """A random experiment: its samples, and the further arguments of `answer`."""
     rng = np.random.default_rng(seed)
     n, k, rows = int(rng.integers(1, 21)), int(rng.integers(2, 9)), int(rng.integers(1, 21))
@@ -121,7 +119,7 @@ def experiment(seed: int) -> tuple[list[Samples], dict]:
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_nothing_in_an_answer_contradicts_anything_else(part: int) -> None:
+def test_nothing_in_an_answer_contradicts_anything_else(part):
     for seed in range(part * 25, part * 25 + 25):
         samples, arguments = experiment(seed)
         present = {label for sample in samples for label in sample.candidates}

@@ -1,14 +1,11 @@
 """What is applied, kept and undone: choices, records, rules, profiles and files, as texts."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from answers import NOTHING
@@ -31,35 +28,29 @@ RECORD = Applied(
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path, monkeypatch):
     """Records of this test alone."""
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("SCHEDLAB_VAR_DIR", raising=False)
     return applied.directory()
 
 
-def test_a_choice_is_typed() -> None:
+def test_a_choice_is_typed(say):
     assert choice_of("bfq:low_latency=0", ["nr_requests=64", "x=a=b"]).candidate.settings == {
         "scheduler": "bfq", "low_latency": 0, "nr_requests": "64", "x": "a=b"
     }  # fmt: skip
     assert choice_of("sched_rr_timeslice_ms=20", ["nr_migrate=8"]).candidate == Candidate(
         "machine", {"sched_rr_timeslice_ms": "20", "nr_migrate": "8"}
     )  # fmt: skip
-    assert refused(choice_of, "none,bfq", []) == ("'none,bfq' names 2 schedulers", "name one")
+    say(choice_of, "none,bfq", [])
     for text in ("x", "=4", "x="):
-        assert refused(choice_of, "bfq", [text]) == (
-            f"--set {text!r} is not understood", "write --set nr_requests=64"
-        )  # fmt: skip
-    assert refused(set_scheduler, "none,bfq", ["sdx"], print) == (
-        "'none,bfq' names 2 schedulers", "name one"
-    )  # fmt: skip
+        say(choice_of, "bfq", [text])
+    say(set_scheduler, "none,bfq", ["sdx"], print)
 
 
-def result_of(
-    monkeypatch: pytest.MonkeyPatch, code: str = "best", take: str = "bfq", **changes: Any
-) -> None:
+def result_of(monkeypatch, code="best", take="bfq", **changes):
     """The result that is loaded: bfq beside none, measured here."""
-    usual: dict[str, Any] = {
+    usual = {
         "kind": "io", "target": Target("scratch"), "release": platform.release(),
     }  # fmt: skip
     usual |= changes
@@ -67,14 +58,14 @@ def result_of(
     experiment = SimpleNamespace(
         kind=usual["kind"], target=usual["target"], candidates=candidates
     )  # fmt: skip
-    answer = replace(NOTHING, code=code, take=take, base="none")  # type: ignore[arg-type]
+    answer = replace(NOTHING, code=code, take=take, base="none")
     host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}
     record = SimpleNamespace(experiment=experiment, host=host)
     result = SimpleNamespace(record=record, answer=answer, headline=lambda: "bfq is best")
     monkeypatch.setattr(Result, "load", lambda folder: result)
 
 
-def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_winner_of_a_result_is_taken(monkeypatch, tmp_path, say):
     result_of(monkeypatch)
     found = choice_of_result(tmp_path, anyway=False)
     assert found == ToApply(
@@ -88,12 +79,10 @@ def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
         result_of(monkeypatch, code, take)
         assert choice_of_result(tmp_path, anyway=False).candidate.label == take
     result_of(monkeypatch, kind="cpu", release="")
-    assert refused(choice_of_result, tmp_path, True)[0].startswith("bfq: apply cannot set ")
+    say(choice_of_result, tmp_path, True)
     for take in ("", "other"):
         result_of(monkeypatch, take=take)
-        assert refused(choice_of_result, tmp_path, True) == (
-            f"{tmp_path}: names no best candidate", "name a scheduler yourself"
-        )  # fmt: skip
+        say(choice_of_result, tmp_path, True)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +97,7 @@ def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
         ({"release": "1.2"}, f"it was measured on Linux 1.2, this is {platform.release()}"),
     ],
 )
-def test_objections_to_a_result(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, Any], objection: str
-) -> None:
+def test_objections_to_a_result(monkeypatch, tmp_path, changes, objection):
     result_of(monkeypatch, **changes)
     assert refused(choice_of_result, tmp_path, False) == (
         f"{tmp_path}: {objection}",
@@ -119,24 +106,18 @@ def test_objections_to_a_result(
     assert choice_of_result(tmp_path, True).candidate.label == "bfq"
 
 
-def test_requests_that_cannot_be(tmp_path: Path) -> None:
+def test_requests_that_cannot_be(tmp_path, say):
     bfq, cpu = choice_of("bfq", []), choice_of("sched_rr_timeslice_ms=20", [])
-    assert refused(apply.apply, bfq, Request(()), print) == (
-        "no device is named", "name one: schedlab apply bfq /dev/sdb"
-    )  # fmt: skip
-    assert refused(apply.apply, cpu, Request((), tuned=True), print) == (
-        "--tuned keeps settings of disks", "keep it by sysctl.d: --persist"
-    )  # fmt: skip
-    assert refused(apply.apply, cpu, Request(("sdx",)), print) == (
-        "sched_rr_timeslice_ms belongs to no device", "omit the devices"
-    )  # fmt: skip
+    say(apply.apply, bfq, Request(()), print)
+    say(apply.apply, cpu, Request((), tuned=True), print)
+    say(apply.apply, cpu, Request(("sdx",)), print)
 
 
-def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch):
     monkeypatch.setattr(applied, "boot_id", lambda: RECORD.boot_id)
     queue = f"{knobs.SYS_BLOCK}/sdx/queue"
 
-    def of(first: str, second: str) -> dict[str, str]:
+    def of(first, second):
         return {f"{queue}/nomerges": first, f"{queue}/read_ahead_kb": second}
 
     mine = replace(RECORD, originals=of("1", "50"), values=of("2", "50"), made=("x",))
@@ -155,7 +136,7 @@ def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch: pytest.Monk
         assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
 
 
-def test_a_rule_is_for_this_disk_alone() -> None:
+def test_a_rule_is_for_this_disk_alone():
     head = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", '
     others = 'KERNEL!="loop*|zram*|ram*|dm-*|md*|nbd*", ENV{DM_MULTIPATH_DEVICE_PATH}!="1", '
     assert rule_text(RECORD) == (
@@ -169,7 +150,7 @@ def test_a_rule_is_for_this_disk_alone() -> None:
     assert rule_text(named) == f'{head}KERNEL=="sdx", ATTR{{queue/scheduler}}="none"'
 
 
-def test_where_a_tunable_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_a_tunable_is(monkeypatch, tmp_path):
     monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
     queue = tmp_path / "sdx/queue"
     values = {f"{queue}/low_latency": "0", f"{queue}/iosched/slice_idle": "2"}
@@ -183,19 +164,19 @@ def test_where_a_tunable_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert 'ATTR{queue/iosched/low_latency}="0", ATTR{queue/slice_idle}="2"' in text
 
 
-def setter(file: Path, value: str, source: str = "udev", certain: bool = True) -> setters.Setter:
+def setter(file, value, source="udev", certain=True):
     return setters.Setter(source, file, 3, value, certain)
 
 
-def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found: list[setters.Setter] = []
-    beside: list[setters.Setter] = []
+def test_who_else_sets_the_scheduler(monkeypatch, tmp_path):
+    found = []
+    beside = []
     monkeypatch.setattr(setters, "setters_of", lambda disk, root, planned: found)
     monkeypatch.setattr(setters, "others", lambda disk, root: beside)
     monkeypatch.setattr(udev, "disk", lambda name: name)
     request = Request(("sdx",), root=tmp_path)
 
-    def said(*lines: setters.Setter) -> list[str]:
+    def said(*lines):
         found[:] = lines
         return apply.warnings("sdx", "bfq", request)
 
@@ -227,23 +208,19 @@ def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     ]  # fmt: skip
 
 
-def test_a_file_of_ours_is_known_by_its_head(tmp_path: Path) -> None:
+def test_a_file_of_ours_is_known_by_its_head(tmp_path, say):
     file = tmp_path / "rule"
     applied.refuse_foreign(file)
     file.write_text(HEADER + "x\n")
     assert applied.is_ours(file.read_text()) and not applied.is_ours("# mine\n" + HEADER)
     applied.refuse_foreign(file)
     file.write_text("# mine\n")
-    assert refused(applied.refuse_foreign, file) == (
-        f"{file}: schedlab did not write it", f"move it away, then try again: mv {file} {file}.old"
-    )  # fmt: skip
-    assert refused(applied.refuse_foreign, file, "no")[1] == "no"
+    say(applied.refuse_foreign, file)
+    say(applied.refuse_foreign, file, "no")
     assert len(applied.boot_id()) == 36
 
 
-def test_what_a_disk_is_called_after_a_reboot(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_a_disk_is_called_after_a_reboot(monkeypatch, tmp_path):
     for name, attribute, text in (("sda", "serial", "S1\n"), ("sdb", "device/wwid", " W2 "),
                                   ("sdb", "serial", "S2"), ("sdc", "wwid", " \n")):  # fmt: skip
         path = tmp_path / name / attribute
@@ -261,7 +238,7 @@ def test_what_a_disk_is_called_after_a_reboot(
     assert applied.present_name(replace(moved, device="sdz", identity="name:sdz")) == "sdz"
 
 
-def test_records_are_stored_found_and_forgotten(state: Path) -> None:
+def test_records_are_stored_found_and_forgotten(state):
     assert applied.load_all() == [] and applied.find("sdx") is None
     other = replace(RECORD, device="a/b", made=("/m",), files={"/f": None})
     for record in (RECORD, other):
@@ -288,7 +265,7 @@ def test_records_are_stored_found_and_forgotten(state: Path) -> None:
     assert said.startswith(f"{state}/z.json: ") and hint.endswith(f"rm {state}/z.json")
 
 
-def test_files_are_named_before_they_are_written(tmp_path: Path) -> None:
+def test_files_are_named_before_they_are_written(tmp_path):
     file = tmp_path / "etc/udev/90.rules"
     named = applied.with_file(RECORD, file)
     assert named.files == {str(file): None}
@@ -312,10 +289,10 @@ def test_files_are_named_before_they_are_written(tmp_path: Path) -> None:
     assert said.startswith(f"{tmp_path}/file/x: ") and hint == "run it as root (sudo)"
 
 
-def test_settings_of_the_machine() -> None:
+def test_settings_of_the_machine(say):
     values = apply_machine.values_of
 
-    def of(**settings: Any) -> dict[str, str]:
+    def of(**settings):
         return values(Candidate("c", settings))
 
     assert of(scheduler="bfq", nr_requests=4) == of() == {}
@@ -325,14 +302,11 @@ def test_settings_of_the_machine() -> None:
     }  # fmt: skip
     assert of(sched_rr_timeslice_ms="1") == {"sched_rr_timeslice_ms": "1"}
     for value in ("0", "1.5", "x", "-1", "5ms"):
-        assert refused(of, sched_rr_timeslice_ms=value) == (
-            f"sched_rr_timeslice_ms={value}: not whole milliseconds from 1",
-            "write sched_rr_timeslice_ms=20",
-        )
+        say(of, sched_rr_timeslice_ms=value)
 
 
-def test_a_choice_is_divided_among_the_machine_and_disks() -> None:
-    def divided(**named: Any) -> tuple[dict[str, str], dict[str, Any] | None]:
+def test_a_choice_is_divided_among_the_machine_and_disks(say):
+    def divided(**named):
         candidate = Candidate("c", {k.replace("__", "."): v for k, v in named.items()})
         machine, disks = apply._divided(ToApply(candidate))
         return machine, dict(disks.candidate.settings) if disks else None
@@ -344,15 +318,13 @@ def test_a_choice_is_divided_among_the_machine_and_disks() -> None:
     assert divided(scheduler="as-is", thp="never") == ({"thp": "never"}, None)
     said, hint = refused(divided, scheduler="bfq", cgroup__io__weight=5, run="x", undo="y")
     assert said.startswith("apply cannot set cgroup.io.weight, run, undo") and "systemd" in hint
-    assert refused(divided, thp="never", nr_requests="4") == (
-        "nr_requests is no setting of the machine", "name a scheduler, too"
-    )  # fmt: skip
+    say(divided, thp="never", nr_requests="4")
 
 
-def test_a_result_is_for_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_for_where_it_was_measured(monkeypatch):
     monkeypatch.setattr(knobs, "device_name", lambda device: Path(device).name)
 
-    def doubts(target: Target, *devices: str) -> list[str]:
+    def doubts(target, *devices):
         return apply._measured_elsewhere(target, devices)
 
     scratch = Target("scratch")
@@ -368,7 +340,7 @@ def test_a_result_is_for_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernel(tmp_path, monkeypatch):
     """Directories with the settings that this kernel shall have."""
     texts = {"sysctl/kernel/sched_x": "7", "sysctl/kernel/sched_a": "1",
              "debug/sched/nr_migrate": "8",
@@ -382,7 +354,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_applying_to_the_machine_would_write(kernel: Path) -> None:
+def test_what_applying_to_the_machine_would_write(kernel, say):
     root, x, migrate = kernel / "root", f"{kernel}/sysctl/kernel/sched_x", "debug/sched/nr_migrate"
     values = {"sched_x": "4", "nr_migrate": "9"}
     assert apply_machine.planned(values, False, root) == [f"{x} = 4", f"{kernel}/{migrate} = 9"]
@@ -391,10 +363,10 @@ def test_what_applying_to_the_machine_would_write(kernel: Path) -> None:
         f"{root}/etc/tmpfiles.d/90-schedlab.conf: w {kernel}/{migrate} - - - - 9",
     ]
     assert list(apply_machine._file_texts({x: "4"}, root)) == [root / apply_machine.SYSCTL_FILE]
-    assert "no sched_y" in refused(apply_machine.planned, {"sched_y": "1"}, False, root)[0]
+    say(apply_machine.planned, {"sched_y": "1"}, False, root)
 
 
-def test_of_two_files_of_one_setting_one_is_kept() -> None:
+def test_of_two_files_of_one_setting_one_is_kept():
     size, ratio = "/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"
     both = {size: "0", ratio: "20", "/x": "0"}
     assert knobs.one_of_each(both) == {ratio: "20", "/x": "0"}
@@ -402,7 +374,7 @@ def test_of_two_files_of_one_setting_one_is_kept() -> None:
     assert apply_machine._setting({size: "5", ratio: "0"}) == "sysctl.vm.dirty_bytes=5"
 
 
-def test_a_second_setting_of_the_machine() -> None:
+def test_a_second_setting_of_the_machine():
     mine = replace(RECORD, setting="b=2", originals={"/k/b": "1"}, values={"/k/b": "2"})
     assert apply_machine._onto(mine, None) == mine
     earlier = replace(RECORD, originals={"/k/a": "5", "/k/b": "0"}, files={"f": None}, made=("d",),
@@ -418,7 +390,7 @@ def test_a_second_setting_of_the_machine() -> None:
     assert (gone.values, gone.setting) == ({"/k/b": "2"}, "b=2")
 
 
-def test_the_last_file_sets_a_knob(kernel: Path) -> None:
+def test_the_last_file_sets_a_knob(kernel):
     root = kernel / "root"
     texts = {
         "usr/lib/sysctl.d/10.conf": "kernel.sched_x = 1\n",
@@ -451,7 +423,7 @@ def test_the_last_file_sets_a_knob(kernel: Path) -> None:
     assert (old.holds, old.gone, old.drift) == (False, "it ended with the last boot", ())
 
 
-def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_of_tuned(tmp_path, monkeypatch):
     path = apply_tuned.profile_path(tmp_path)
     assert path == tmp_path / "etc/tuned/schedlab/tuned.conf"
     (tmp_path / "etc/tuned/profiles").mkdir(parents=True)
@@ -488,7 +460,7 @@ def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         f"{queue}/iosched/low_latency=0", f"{queue}/slice_idle=2", "",
     ])  # fmt: skip
     applied.store(record)
-    said: list[str] = []
+    said = []
     apply_tuned.remove(record, path, said.append)
     assert "sdx" not in path.read_text() and "!sda" in path.read_text()
     applied.forget("sdx")
@@ -512,21 +484,21 @@ def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("user", "sudo"), [(0, ""), (1000, "sudo ")])
-def test_where_nothing_is_applied_there_is_nothing_to_undo(monkeypatch, user, sudo) -> None:
+def test_where_nothing_is_applied_there_is_nothing_to_undo(monkeypatch, user, sudo):
     monkeypatch.setattr(os, "geteuid", lambda: user)
     assert refused(undo.undo, ["sdx"], False, print) == (
         "sdx: schedlab applied nothing there", f"{sudo}schedlab status"
     )  # fmt: skip
 
 
-def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:
+def test_what_is_undone_where_the_device_is_gone(tmp_path):
     file = tmp_path / "90-schedlab.rules"
     other = replace(RECORD, device="sdy-gone", files={str(file): None})
     gone = replace(RECORD, device="sdx-gone", files={str(file): None})
     for record in (gone, other):
         applied.store(record)
     file.write_text(HEADER + "two\n")
-    said: list[str] = []
+    said = []
     assert undo.undo(["sdx-gone"], False, said.append) == ["sdx-gone"]
     assert said == ["note: sdx-gone is not present: only the files of schedlab were removed"]
     assert file.read_text() == HEADER + rule_text(other) + "\n"
@@ -552,15 +524,13 @@ def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:
     ]
 
 
-def test_records_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_kept(tmp_path, monkeypatch, say):
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCHEDLAB_VAR_DIR", str(tmp_path / "file"))
-    assert refused(applied.store, RECORD) == (
-        f"{tmp_path}/file/applied: Not a directory", "run it as root (sudo)"
-    )  # fmt: skip
+    say(applied.store, RECORD)
 
 
-def test_records_are_plain_json(state: Path) -> None:
+def test_records_are_plain_json(state):
     applied.store(RECORD)
     document = json.loads((state / "sdx.json").read_text())
     assert (document["schema"], document["device"], document["made"]) == (2, "sdx", [])

@@ -1,14 +1,11 @@
 """A budget: what fits, the pilot block, the rest of the plan, and the extension of a folder."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from experiments import run_of
 
 from schedlab.app import options
 from schedlab.app.measure import budget
@@ -33,14 +30,11 @@ from schedlab.kinds import Outcome, typed
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.spec import (
-    Candidate,
-    Cell,
     Experiment,
     Plan,
     Planning,
     RateSeries,
     Record,
-    Run,
     Stopping,
     Target,
     Workload,
@@ -50,11 +44,11 @@ from schedlab.store.folder import Folder
 BESIDE = "reader-beside-writers"
 
 
-def file_test(label: str, **parameters: Any) -> Workload:
+def file_test(label, **parameters):
     return Workload(label, "file-test", "iops", {"test": "random-read", **parameters})
 
 
-def question(*works: Workload, stopping: Stopping, **changes: Any) -> Experiment:
+def question(*works, stopping, **changes):
     """none and bfq, with the A/A arm: three runs of a workload in a block."""
     usual = Experiment(
         "t", "io", Target("scratch", size_bytes=1 << 30), parse_candidates("none,bfq"),
@@ -63,21 +57,17 @@ def question(*works: Workload, stopping: Stopping, **changes: Any) -> Experiment
     return replace(usual, **changes)
 
 
-def run(cell: Cell, elapsed_s: float, value: float, metric: str = "iops", **changes: Any) -> Run:
-    usual = Run(
-        cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok",
-        "2026-01-02T03:04:05", elapsed_s, {metric: value},
-    )  # fmt: skip
-    return replace(usual, **changes)
+def run(cell, elapsed_s, value, metric="iops", **changes):
+    return run_of(cell, {metric: value}, elapsed_s=elapsed_s, **changes)
 
 
-def folder_of(path: Path, experiment: Experiment, plan: Plan | None = None) -> Folder:
+def folder_of(path, experiment, plan=None):
     return Folder.create(path / "result", experiment, plan or make_plan(experiment), {})
 
 
-def test_the_shortest_run_saves_what_its_window_can() -> None:
+def test_the_shortest_run_saves_what_its_window_can():
     free = file_test("free")
-    kind: Any = typed(free)
+    kind = typed(free)
     assert usual_seconds(free) == kind.seconds > 0.4
     assert shortest_s(free) == pytest.approx(kind.estimate_s() - (kind.seconds - 0.4) + 0.1)
     fixed = file_test("fixed", seconds=2.0)
@@ -87,14 +77,12 @@ def test_the_shortest_run_saves_what_its_window_can() -> None:
     assert usual_seconds(Workload("n", "calculation", "calculations_per_cpu_s")) == 0.0
 
 
-def test_workloads_are_kept_in_their_order_while_six_blocks_fit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_workloads_are_kept_in_their_order_while_six_blocks_fit(monkeypatch):
     times_s = {"a": 1.0, "b": 2.0, "c": 0.5}
     monkeypatch.setattr(budget, "shortest_s", lambda work: times_s[work.label])
     works = [file_test(label) for label in times_s]
 
-    def labels(budget_s: float) -> tuple[list[str], tuple[str, ...]]:
+    def labels(budget_s):
         kept, omitted = fitting(works, 3, budget_s)
         return [work.label for work in kept], omitted
 
@@ -109,7 +97,7 @@ def test_workloads_are_kept_in_their_order_while_six_blocks_fit(
     assert fitting([], 3, 10.0) == ((), ())
 
 
-def test_the_pilot_takes_a_sixth_of_the_budget() -> None:
+def test_the_pilot_takes_a_sixth_of_the_budget():
     works = (file_test("free"), file_test("fixed", seconds=9.0))
     experiment = question(*works, stopping=Stopping(blocks=40, budget_s=54.0))
     cells = pilot_plan(experiment).cells
@@ -123,7 +111,7 @@ def test_the_pilot_takes_a_sixth_of_the_budget() -> None:
     assert {cell.seconds for cell in ample} == {0.0}
 
 
-def test_the_rest_of_a_plan_follows_what_there_is() -> None:
+def test_the_rest_of_a_plan_follows_what_there_is():
     works = (file_test("a"), file_test("b"), file_test("c"))
     experiment = question(*works, stopping=Stopping(blocks=40, budget_s=60.0))
     pilot = pilot_plan(experiment)
@@ -140,18 +128,18 @@ def test_the_rest_of_a_plan_follows_what_there_is() -> None:
     assert {cell.block for cell in whole_plan(experiment, Plan(()), planning).cells} == {0, 1, 2}
 
 
-def series(first: float, burst: int, *, block: int = 0, measured_from_s: float = 0.0) -> RateSeries:
+def series(first, burst, *, block=0, measured_from_s=0.0):
     """Rates of 100 ms; `burst` bins of ten times as much come first."""
     level = [first + (n % 3) for n in range(60)]
     values = (*(10 * rate for rate in level[:burst]), *level[burst:])
     return RateSeries(block, "g", "1/s", 0.1, values, measured_from_s)
 
 
-def record_of(experiment: Experiment, runs: list[Run], **changes: Any) -> Record:
+def record_of(experiment, runs, **changes):
     return replace(Record(experiment, make_plan(experiment), tuple(runs)), **changes)
 
 
-def test_a_pilot_run_is_its_window_and_the_rest() -> None:
+def test_a_pilot_run_is_its_window_and_the_rest():
     works = (file_test("free"), file_test("fixed", seconds=2.0))
     experiment = question(*works, stopping=Stopping(blocks=2))
     cells = make_plan(experiment).cells
@@ -172,7 +160,7 @@ def test_a_pilot_run_is_its_window_and_the_rest() -> None:
     assert pilot["free", "bfq"].bins == ()
 
 
-def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs() -> None:
+def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs():
     experiment = question(
         Workload("w", BESIDE, "reader_latency_ns_mean"), stopping=Stopping(blocks=2)
     )
@@ -195,8 +183,8 @@ def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs() -> None:
     assert [p.overhead_s for p in pilot] == [pytest.approx(9.0 - usual_s), 0.0]
 
 
-def test_a_ramp_is_found_in_the_rates_of_the_first_block() -> None:
-    def found(kind: str, *rates: RateSeries, label: str = "w", **parameters: Any) -> Any:
+def test_a_ramp_is_found_in_the_rates_of_the_first_block():
+    def found(kind, *rates, label="w", **parameters):
         work = Workload("w", kind, "reader_latency_ns_mean", parameters)
         asked = question(work, stopping=Stopping(blocks=2))
         return ramps(record_of(asked, [], series={(label, "none"): rates}))
@@ -211,7 +199,7 @@ def test_a_ramp_is_found_in_the_rates_of_the_first_block() -> None:
     assert found("file-test", series(80, 20), test="read") == {}  # it has none
 
 
-def pilot_folder(path: Path, works: list[Workload], stopping: Stopping, elapsed_s: float) -> Folder:
+def pilot_folder(path, works, stopping, elapsed_s):
     """A folder after its pilot; the runs of none, bfq and the A/A arm give 100, 150 and 110."""
     experiment = question(*works, stopping=stopping)
     folder = folder_of(path, experiment, pilot_plan(experiment))
@@ -222,7 +210,7 @@ def pilot_folder(path: Path, works: list[Workload], stopping: Stopping, elapsed_
     return folder
 
 
-def test_after_the_pilot_the_rest_is_planned(tmp_path: Path) -> None:
+def test_after_the_pilot_the_rest_is_planned(tmp_path):
     works = [file_test("kept", seconds=2.0), file_test("mute", seconds=2.0)]
     folder = pilot_folder(tmp_path, works, Stopping(blocks=40, budget_s=30.0), 1.5)
     assert not is_planned(folder)
@@ -243,7 +231,7 @@ def test_after_the_pilot_the_rest_is_planned(tmp_path: Path) -> None:
     assert plan_rest(pilot_folder(tmp_path / "parts", works, parts, 1.5)).blocks == 18
 
 
-def test_a_window_that_is_free_is_chosen(tmp_path: Path) -> None:
+def test_a_window_that_is_free_is_chosen(tmp_path):
     works = [file_test("a", seconds=2.0), file_test("w"), file_test("z", seconds=2.0)]
     folder = pilot_folder(tmp_path, works, Stopping(blocks=40, budget_s=200.0), 3.0)
     planning = plan_rest(folder)
@@ -252,11 +240,9 @@ def test_a_window_that_is_free_is_chosen(tmp_path: Path) -> None:
     assert lengths == {("a", 0.0), ("w", planning.run_s["w"]), ("z", 0.0)}
 
 
-def test_the_longer_ramp_counts_as_time_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_longer_ramp_counts_as_time_of_a_run(tmp_path, monkeypatch):
     work = Workload("w", BESIDE, "reader_latency_ns_mean", {"seconds": 2.0})
-    kind: Any = typed(work)
+    kind = typed(work)
     declared_s = kind.ramp_seconds
     experiment = question(work, stopping=Stopping(blocks=40, budget_s=200.0))
     folder = folder_of(tmp_path, experiment, pilot_plan(experiment))
@@ -269,14 +255,14 @@ def test_the_longer_ramp_counts_as_time_of_a_run(
     assert {c.ramp_seconds for c in folder.plan.cells if c.block} == {declared_s + 1.25}
 
 
-def test_a_pilot_without_a_value_is_an_error(tmp_path: Path) -> None:
+def test_a_pilot_without_a_value_is_an_error(tmp_path):
     folder = pilot_folder(tmp_path, [file_test("mute")], Stopping(budget_s=30.0), 1.5)
     with pytest.raises(SpecError, match="no run of the first block gave a value") as raised:
         plan_rest(folder)
     assert raised.value.hint == "read the messages above"
 
 
-def finished(path: Path, stopping: Stopping, blocks: int) -> Folder:
+def finished(path, stopping, blocks):
     """A folder whose first blocks are measured: three runs of 2.5 s in each."""
     experiment = question(file_test("w"), stopping=stopping)
     folder = folder_of(path, experiment)
@@ -286,11 +272,11 @@ def finished(path: Path, stopping: Stopping, blocks: int) -> Folder:
     return folder
 
 
-def blocks_of(plan: Plan) -> set[int]:
+def blocks_of(plan):
     return {cell.block for cell in plan.cells}
 
 
-def test_without_a_wish_a_folder_stays(tmp_path: Path) -> None:
+def test_without_a_wish_a_folder_stays(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
     same = extended(folder, None, None)
     assert (same.experiment, same.plan) == (folder.experiment, folder.plan)
@@ -300,7 +286,7 @@ def test_without_a_wish_a_folder_stays(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.path.iterdir()) == before
 
 
-def test_blocks_are_added_to_those_that_there_are(tmp_path: Path) -> None:
+def test_blocks_are_added_to_those_that_there_are(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
     more = extended(folder, 9, None)
     assert more.experiment.stopping.blocks == 9
@@ -316,14 +302,12 @@ def test_blocks_are_added_to_those_that_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["write_plan", "write_planning", "write_experiment"])
-def test_an_extension_that_a_kill_cut_short_is_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
-) -> None:
+def test_an_extension_that_a_kill_cut_short_is_repeated(tmp_path, monkeypatch, last):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
     whole = extended(folder, 9, None)
     write = getattr(Folder, last)
 
-    def killed(self: Folder, what: Any) -> None:
+    def killed(self, what):
         write(self, what)
         raise KeyboardInterrupt
 
@@ -338,17 +322,17 @@ def test_an_extension_that_a_kill_cut_short_is_repeated(
 
 
 @pytest.mark.parametrize(("budget_s", "blocks"), [(22.5, 7), (29.9, 7), (30.0, 8), (1.0, 5)])
-def test_a_budget_is_as_many_blocks_as_fit(tmp_path: Path, budget_s: float, blocks: int) -> None:
+def test_a_budget_is_as_many_blocks_as_fit(tmp_path, budget_s, blocks):
     folder = finished(tmp_path, Stopping(blocks=4), 4)  # 7.5 s a block
     assert blocks_of(extended(folder, None, budget_s).plan) == set(range(blocks))
 
 
-def test_a_budget_before_the_first_run_is_one_block(tmp_path: Path) -> None:
+def test_a_budget_before_the_first_run_is_one_block(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=1), 0)
     assert extended(folder, None, 90.0).plan == folder.plan
 
 
-def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path: Path) -> None:
+def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path):
     folder = finished(tmp_path / "a", Stopping(blocks=4, may_extend=8), 4)
     assert folder.plan.ends == extended(folder, 8, None).plan.ends == (4, 8)
     folder = finished(tmp_path / "b", Stopping("until-decided", blocks=8), 4)
@@ -357,7 +341,7 @@ def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path: 
     assert raised.value.hint == f"start a new folder: schedlab run {folder.path} --blocks 9"
 
 
-def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> None:
+def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=40, budget_s=60.0), 5)
     folder.write_plan(Plan(tuple(c for c in folder.plan.cells if c.block < 5)))
     folder.write_planning(Planning(5, run_s={"w": 0.75}))
@@ -368,17 +352,17 @@ def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> 
     assert blocks_of(more.plan) == set(range(7))
 
 
-def test_an_explanatory_run_is_as_long_as_the_scored_ones(tmp_path: Path) -> None:
+def test_an_explanatory_run_is_as_long_as_the_scored_ones(tmp_path):
     experiment = question(file_test("w"), stopping=Stopping(blocks=40, budget_s=60.0))
     planning = Planning(3, run_s={"w": 0.75}, ramp_s={"w": 1.5})
     folder = folder_of(tmp_path, experiment, whole_plan(experiment, Plan(()), planning))
-    cells: list[Cell] = []
+    cells = []
 
-    def measure(cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+    def measure(cell, workload, candidate):
         cells.append(cell)
         return Outcome({"iops": 1.0})
 
-    session: Any = SimpleNamespace(target=SimpleNamespace(device="loop9"), measure=measure)
+    session = SimpleNamespace(target=SimpleNamespace(device="loop9"), measure=measure)
     admitted = Admitted(experiment, Permission(trust=True), {})
     # It starts no process, so there is nothing to capture.
     assert explaining.explain(admitted, folder, session, ["w"])
@@ -387,7 +371,7 @@ def test_an_explanatory_run_is_as_long_as_the_scored_ones(tmp_path: Path) -> Non
     assert cells[0].seed == folder.plan.cells[0].seed
 
 
-def test_a_planning_in_words() -> None:
+def test_a_planning_in_words():
     planning = Planning(6, ramp_s={"w": 2.25}, omitted={"a": "time", "b": "variance"}, bound=0.254)
     assert planned_lines(planning) == [
         "omitted, because the budget is too short: a, b",
@@ -403,8 +387,8 @@ def test_a_planning_in_words() -> None:
     assert planned_lines(Planning(6)) == ["planned: 6 blocks"]
 
 
-def test_options_of_a_resumed_experiment() -> None:
-    def refused(typed: list[str], extends: bool) -> tuple[str, str]:
+def test_options_of_a_resumed_experiment():
+    def refused(typed, extends):
         with pytest.raises(SpecError) as raised:
             options.check_resumed(typed, extends)
         return str(raised.value), raised.value.hint

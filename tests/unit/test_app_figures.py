@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from answers import DELTA, behind
-from golden import Golden
 
 from schedlab import _core
 from schedlab.app import documents
@@ -30,22 +28,20 @@ from schedlab.app.measure.switch_cost import (
 from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.app.trace import block_io as trace_io
 from schedlab.app.trace import command as trace_command
-from schedlab.cpu.bursts import Bursts
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
 from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
-from schedlab.spec.answer import CellAnswer
 
 
-def side(operations: int, moved_bytes: int, mean: float, errors: int = 0) -> dict[str, Any]:
+def side(operations, moved_bytes, mean, errors=0):
     bins = [[1000, 1999, operations]] if operations else []
     return {"operations": operations, "errors": errors, "bytes": moved_bytes,
             "latency": {"mean": mean, "bins": bins}}  # fmt: skip
 
 
-def group(**changes: Any) -> dict[str, Any]:
+def group(**changes):
     """A finished group of the engine: 3002 reads and 998 writes in 2.5 s."""
     usual = {
         "elapsed_ns": 2_500_000_000, "arrivals": "open", "engine": "psync",
@@ -57,10 +53,10 @@ def group(**changes: Any) -> dict[str, Any]:
     return usual | changes
 
 
-def test_loads_in_words(golden: Golden) -> None:
+def test_loads_in_words(golden):
     """What was done, and a note on whatever a reader must know to believe it."""
     none = side(0, 0, 0.0)
-    changes: list[dict[str, Any]] = [
+    changes = [
         {}, {"writes": none}, {"reads": none},
         {"reads": side(0, 0, 0.0, errors=1), "writes": none},
         {"load_generator_bottleneck": True}, {"fallback": "no ring"}, {"unissued": 1},
@@ -80,7 +76,7 @@ WORKERS = {
 }
 
 
-def test_figures_of_workers(golden: Golden) -> None:
+def test_figures_of_workers(golden):
     """3072 KiB in 1.5 s, 5120 in 4 s and nothing are 3328 KiB/s; 9216 in 4 s are 2304."""
     figures = worker_lines(WORKERS)
     assert (figures["children_kib_per_s"], figures["parent_kib_per_s"]) == (3328, 2304)
@@ -90,19 +86,19 @@ def test_figures_of_workers(golden: Golden) -> None:
     assert still["parent_kib_per_s"] == 0.0
 
 
-def test_an_interval_is_students() -> None:
+def test_an_interval_is_students():
     # Standard deviation 1.632993, t of 3 degrees of freedom 3.18245, over the root of 4.
     mean, half = interval([3.0, 7.0, 3.0 + 4.0 / 2, 5.0])
     assert mean == 5.0 and half == pytest.approx(2.598465, rel=1e-4)
 
 
-def test_the_loss_of_a_quantum() -> None:
+def test_the_loss_of_a_quantum():
     assert loss(250_000.0, 1.0) == 0.2
     assert loss(1e6, 4.0) == 0.2
     assert loss(0.0, 4.0) == 0.0
 
 
-def test_what_is_predicted_beside_what_was_measured() -> None:
+def test_what_is_predicted_beside_what_was_measured():
     candidates = tuple(Candidate(f"{ms:g} ms", {"effective_ms": ms}) for ms in (0.5, 1.0, 4.0))
     experiment = SimpleNamespace(candidates=candidates, baseline="1 ms")
     values = {"1 ms": 8.0, "4 ms": 10.0, "9 ms": 10.0, "0.5 ms": 6.0}
@@ -111,7 +107,7 @@ def test_what_is_predicted_beside_what_was_measured() -> None:
     cells = {label: SimpleNamespace(value=value) for label, value in values.items()}
     without = {"1 ms": SimpleNamespace(value=8.0), "4 ms": SimpleNamespace(value=None)}
     answer = SimpleNamespace(rows=rows, cells={"w": cells, "v": without})
-    known: Any = SimpleNamespace(record=SimpleNamespace(experiment=experiment), answer=answer)
+    known = SimpleNamespace(record=SimpleNamespace(experiment=experiment), answer=answer)
     # A switch of 1 ms leaves 1/2 of a quantum of 1 ms and 4/5 of one of 4 ms; 0.5 ms: 2/3 and 8/9;
     # 1.5 ms: 2/5 and 8/11. Of 0.5 ms they leave 1/3, 1/2 and 1/4.
     assert beside_measured(known, 1e6, 0.5e6) == [
@@ -128,8 +124,8 @@ def test_what_is_predicted_beside_what_was_measured() -> None:
     ]  # fmt: skip
 
 
-def costs(**changes: Any) -> Costs:
-    usual: dict[str, Any] = {
+def costs(**changes):
+    usual = {
         "cpu": 3, "batches": 7, "real_time": True,
         "direct": {"pipe": (2345.6, 78.9), "futex": (1500.0, 25.0)},
         "ladder": {0: (1000.0, 10.0), 120_000: (250_000.0, 50_000.0)},
@@ -138,7 +134,7 @@ def costs(**changes: Any) -> Costs:
     return Costs(**usual | changes)
 
 
-def test_costs_in_words_and_as_plain_types(golden: Golden) -> None:
+def test_costs_in_words_and_as_plain_types(golden):
     """Of a switch of 250 ± 50 µs a quantum of 1 ms loses 0.2, and of 0.3 ms 0.3/1.3."""
     row = {"candidate": "4 ms", "baseline": "1 ms", "predicted": 0.0625, "predicted_low": -0.03125,
            "predicted_high": 0.25, "measured": 0.125}  # fmt: skip
@@ -155,7 +151,7 @@ class Pair:
     refused = ""
     asked: ClassVar[list[Any]] = []
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         job = json.loads(text)
         (self.group,) = job["groups"]
         self.asked.append((job["cpus"], self.group["scheduling"]["policy"]))
@@ -164,10 +160,10 @@ class Pair:
 
     start = kill = lambda self: None
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s):
         return timeout_s < 0.1
 
-    def finish(self) -> str:
+    def finish(self):
         role = self.group["role"]
         touched_ns = role.get("touches", 0) * (3_000 + role.get("bytes", 0) // 64)
         last_ns = 5_000_000 + (role["rounds"] - 1) * 2 * (250_000 + touched_ns)
@@ -176,9 +172,7 @@ class Pair:
         return json.dumps({"groups": [{"tasks": rows}]})
 
 
-def test_costs_are_measured_with_priority_where_it_is_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_costs_are_measured_with_priority_where_it_is_allowed(monkeypatch):
     monkeypatch.setattr(_core, "CpuCrew", Pair)
     found = costs_of(2, 9, 500, [1.0, 4.0], None)
     assert (found.cpu, found.batches, found.real_time, found.beside) == (2, 9, True, ())
@@ -198,9 +192,7 @@ def test_costs_are_measured_with_priority_where_it_is_allowed(
         costs_of(2, 9, 500, [1.0], None)
 
 
-def test_costs_beside_a_folder_that_is_no_sweep_are_not_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_costs_beside_a_folder_that_is_no_sweep_are_not_measured(monkeypatch):
     candidates = (
         Candidate("1 ms", {"effective_ms": 1.0}),
         Candidate("none", {"scheduler": "none"}),
@@ -213,12 +205,12 @@ def test_costs_beside_a_folder_that_is_no_sweep_are_not_measured(
     assert raised.value.hint == "schedlab cpu sweep --out DIR"
 
 
-def waits(tag: int, plug: int, scheduler: int, device: int) -> dict[str, dict[str, int]]:
+def waits(tag, plug, scheduler, device):
     parts = {"tag": tag, "plug": plug, "scheduler": scheduler, "device": device}
     return {name: {"sum_ns": value} for name, value in parts.items()}
 
 
-def watched() -> dict[str, Any]:
+def watched():
     """What a capture of 2.5 s saw of two processes."""
     return {
         "device": "/dev/sdb", "scheduler": "bfq", "elapsed_ns": 2_500_000_000,
@@ -240,7 +232,7 @@ def watched() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_where_requests_waited(golden: Golden) -> None:
+def test_where_requests_waited(golden):
     variants = [{}, {"lost": {"ring": 0}}, {"lost": {"ring": 1}}]
     tables = ["\n".join(trace_io.lines({**watched(), **changes})) for changes in variants]
     groups = [{"operation": name, "requests": n} for name, n in (("read", 400), ("write", 1100))]
@@ -256,37 +248,37 @@ def test_where_requests_waited(golden: Golden) -> None:
 class Capture:
     """Stands in for a capture of a device, over which half a second passes at each look."""
 
-    def __init__(self, options: str) -> None:
+    def __init__(self, options):
         self.options, self.now_s = json.loads(options), 70.0
-        trace_io.time = self  # type: ignore[assignment,attr-defined]
+        trace_io.time = self
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now_s
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         assert seconds == 0.05
         time.sleep(0.001)
         self.now_s += 0.4
         assert self.now_s < 4000, "it never ends"
 
-    def snapshot(self) -> str:
+    def snapshot(self):
         now = watched() | {"elapsed_ns": round((self.now_s - 70) * 1e9)}
         return json.dumps(now)
 
-    def finish(self) -> str:
+    def finish(self):
         return json.dumps({"device": self.options["device"], "passed_s": self.now_s - 70})
 
 
 @pytest.fixture
-def capture(monkeypatch: pytest.MonkeyPatch) -> None:
+def capture(monkeypatch):
     monkeypatch.setattr(trace_io, "time", None)
     monkeypatch.setattr(_core, "BlockCapture", Capture)
     monkeypatch.setattr(knobs, "device_name", lambda device: f"etherd!{device}")
 
 
 @pytest.mark.usefixtures("capture")
-def test_a_device_is_watched_for_its_time() -> None:
-    shown: list[str] = []
+def test_a_device_is_watched_for_its_time():
+    shown = []
     result = trace_io.watch_device("sdb", 3.3, (), shown.append)
     assert result["device"] == "/dev/etherd/sdb" and result["exit_status"] is None
     assert result["passed_s"] == pytest.approx(3.6)
@@ -300,8 +292,8 @@ def test_a_device_is_watched_for_its_time() -> None:
 
 
 @pytest.mark.usefixtures("capture")
-def test_a_device_is_watched_until_a_command_ends() -> None:
-    shown: list[str] = []
+def test_a_device_is_watched_until_a_command_ends():
+    shown = []
     ended = trace_io.watch_device("sdb", None, ("false",), shown.append)
     assert ended["exit_status"] == 1
     with pytest.raises(SpecError, match="no-such-program: No such file") as raised:
@@ -309,8 +301,8 @@ def test_a_device_is_watched_until_a_command_ends() -> None:
     assert raised.value.hint == "name a program in PATH, or its path"
 
 
-def test_a_capture_that_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(options: str) -> None:
+def test_a_capture_that_the_kernel_refuses(monkeypatch):
+    def refuse(options):
         raise OSError("no BTF")
 
     monkeypatch.setattr(_core, "BlockCapture", refuse)
@@ -320,37 +312,37 @@ def test_a_capture_that_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> N
     assert raised.value.hint.startswith("run it as root on a kernel with BTF")
 
 
-def bursts_of(**changes: Any) -> Bursts:
+def bursts_of(**changes):
     tasks = [
         {"task": 100 + n, "bursts": n, "preempted": 2 * n, "total_ns": n * 2_500_000,
          "histogram": [[0, 1_000_000, 1], [0, n * 1_500_000, 1]] if n else []}
         for n in range(25)
     ]  # fmt: skip
-    usual: dict[str, Any] = {
+    usual = {
         "method": "bpf", "records": [(9, 4, 101, True, None), (12, 3, 102, False, None)],
         "tasks": tasks, "lost": 5, "passed_over": ("no BTF",), "has_bursts": True,
         "untraced_starts": 0, "lost_tasks": 0,
     }  # fmt: skip
-    return SimpleNamespace(**usual | changes)  # type: ignore[return-value]
+    return SimpleNamespace(**usual | changes)
 
 
-def traced(**changes: Any) -> trace_command.Traced:
+def traced(**changes):
     check = SimpleNamespace(name="cpu", found=1.0, expected=2.0, deviation=0.5,
                             sentence=lambda: "the sums agree")  # fmt: skip
     account = {"cpu_ns": 12_345_678, "voluntary_switches": 30, "involuntary_switches": 12}
     bursts = bursts_of(**changes)
-    return trace_command.Traced(bursts, (check,), account)  # type: ignore[arg-type]
+    return trace_command.Traced(bursts, (check,), account)
 
 
-def test_a_ring_without_room_is_refused() -> None:
+def test_a_ring_without_room_is_refused():
     with pytest.raises(SpecError, match="a ring of -4 bytes") as raised:
         trace_command.trace_command(["true"], None, -4)
     assert raised.value.hint == "choose at least 4096"
 
 
-def test_bursts_of_a_command_in_words(golden: Golden) -> None:
+def test_bursts_of_a_command_in_words(golden):
     few, many = bursts_of().tasks[:2], bursts_of().tasks[:20]
-    variants: list[dict[str, Any]] = [
+    variants = [
         {}, {"tasks": few}, {"tasks": many}, {"has_bursts": False},
         {"tasks": few, "untraced_starts": 1, "lost_tasks": 1},
         {"tasks": few, "untraced_starts": 3, "method": "perf"},
@@ -360,7 +352,7 @@ def test_bursts_of_a_command_in_words(golden: Golden) -> None:
     golden("commands/trace-cpu.txt", "\n\n".join(texts))
 
 
-def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
+def test_bursts_as_plain_types_and_as_csv(tmp_path):
     document = trace_command.as_json(traced())
     assert document["checks"] == [{"name": "cpu", "found": 1.0, "expected": 2.0, "deviation": 0.5}]
     assert (document["schema"], document["method"], document["lost"]) == (1, "bpf", 5)
@@ -379,8 +371,8 @@ def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
         trace_command.trace_command(["no-such-program"], None, 1)
 
 
-def test_what_each_worker_counted() -> None:
-    printed: list[str] = []
+def test_what_each_worker_counted():
+    printed = []
     row = {"cpu_ns": 2_600_000_000, "calculation_cpu_ns": 2_500_000_000, "count": 50,
            "voluntary_switches": 3, "involuntary_switches": 17}  # fmt: skip
     count._account([row, {**row, "calculation_cpu_ns": 0}], printed.append)
@@ -400,8 +392,8 @@ def test_what_each_worker_counted() -> None:
         (" 3 ", "sample", 3_000_000_000, ["TIME  3  is read as seconds (--compat sample)"]),
     ],
 )
-def test_how_a_bare_time_is_read(time: str, compat: str, duration_ns: int, said: list[str]) -> None:
-    notes: list[str] = []
+def test_how_a_bare_time_is_read(time, compat, duration_ns, said):
+    notes = []
     typed = {"time": time, "compat": compat, "cpus": (), "cpuset": "", "processes": 2,
              "policy": "rr", "priority": 5, "slice_ms": None, "kernel": "elementwise"}  # fmt: skip
     settings = count.settings_of(typed, notes.append)
@@ -411,9 +403,7 @@ def test_how_a_bare_time_is_read(time: str, compat: str, duration_ns: int, said:
     assert count.settings_of({**typed, "cpus": (0,)}, notes.append).cpus == (0,)
 
 
-def test_timings_of_a_device_look_like_hdparms(
-    monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
+def test_timings_of_a_device_look_like_hdparms(monkeypatch, golden):
     cached = {"bytes": 6 << 30, "elapsed_ns": 2_000_000_000}
     texts = []
     for moved_bytes, direct, reported in ((1 << 20, False, True), (1 << 20, True, True),
@@ -424,15 +414,15 @@ def test_timings_of_a_device_look_like_hdparms(
     golden("commands/timings.txt", "\n".join(texts))
 
 
-def test_emulated_devices_that_are_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_emulated_devices_that_are_up(monkeypatch, tmp_path):
     from schedlab.app.apply import emulated_devices
 
     monkeypatch.setattr(emulated_devices, "time", SimpleNamespace(time=lambda: 1300.0))
     account = {"reads": 5, "writes": 7, "late_share": 0.0625, "depth_max": 32}
-    line: Callable[[], str] = lambda: "disk7200"  # noqa: E731
+    line = lambda: "disk7200"  # noqa: E731
     up = SimpleNamespace(name="a", line=line, account=account, since_s=1000.0)
     dead = SimpleNamespace(name="b", line=line, account=None, since_s=1000.0)
-    devices: Any = [up, dead]
+    devices = [up, dead]
     assert kept_lines(devices) == [
         "a: disk7200",
         "  up for 5 min: 5 reads, 7 writes, 6.2% late, depth up to 32",
@@ -454,7 +444,7 @@ def test_emulated_devices_that_are_up(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert (named.model, named.size_bytes) == (str(file), 4096)
 
 
-def test_documents_are_found_by_name() -> None:
+def test_documents_are_found_by_name():
     pages = documents.pages()
     assert {"statistics", "experiment", "host-safety"} <= set(pages)
     assert documents.title(pages["experiment"]) == "Experiment files"
@@ -464,11 +454,11 @@ def test_documents_are_found_by_name() -> None:
     assert "statistics" in raised.value.hint
 
 
-def answer_with(**rows: dict[str, CellAnswer]) -> Any:
+def answer_with(**rows):
     return SimpleNamespace(counted=tuple(rows), cells=rows, margin=DELTA)
 
 
-def test_what_a_repetition_contradicts() -> None:
+def test_what_a_repetition_contradicts():
     best, behind_it, near = behind(1.0, 1, 1, 1), behind(1.2, 1.2, 1.1, 1.3), behind(1.0, 1, 1, 1.1)
     first = answer_with(w={"a": best, "b": behind_it, "c": near}, v={"a": best})
     again = answer_with(w={"a": behind_it, "b": best, "c": behind_it})

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from calls import refused
@@ -34,7 +32,7 @@ AS_IS = {"scheduler": "as-is"}
 READS = Workload("reads", "file-test", "iops", {"test": "random-read", "seconds": 0.5})
 
 
-def experiment(directory: Path, **changes: Any) -> Experiment:
+def experiment(directory, **changes):
     """Files under the setting that there is, with one and with two workers."""
     directory.mkdir(exist_ok=True)
     candidates = (Candidate("one", AS_IS), Candidate("two", {**AS_IS, "workload.workers": 2}))
@@ -45,7 +43,7 @@ def experiment(directory: Path, **changes: Any) -> Experiment:
     return replace(usual, **changes)
 
 
-def own_command(directory: Path, **changes: Any) -> Experiment:
+def own_command(directory, **changes):
     """The same of a command, whose workers are its own affair."""
     command = Workload("c", "command", "elapsed_s", {"argv": ["true"]})
     pair = (Candidate("one", AS_IS), Candidate("two", AS_IS))
@@ -55,13 +53,13 @@ def own_command(directory: Path, **changes: Any) -> Experiment:
 class Known:
     """Stands in for a target: two workers do half as much again, and a block is a bit faster."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.opened = 0
         self.runs: list[tuple[int, str, str]] = []
         self.explained: list[int] = []
         self.fails: BaseException | None = None
 
-    def measure(self, cell: Any, workload: Any, candidate: Candidate) -> Outcome:
+    def measure(self, cell, workload, candidate):
         if self.fails:
             raise self.fails
         self.runs.append(cell.key)
@@ -70,11 +68,11 @@ class Known:
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+def known(monkeypatch):
     target = Known()
 
     @contextmanager
-    def opened(admitted: Any, observer: Any, *of_simulations: Any) -> Iterator[Known]:
+    def opened(admitted, observer, *of_simulations):
         target.opened += 1
         yield target
 
@@ -83,13 +81,11 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Known:
     return target
 
 
-def observer(said: list[str]) -> Observer:
+def observer(said):
     return Observer(report=said.append)
 
 
-def test_a_result_has_its_date_and_a_name_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_has_its_date_and_a_name_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(measure, "time", SimpleNamespace(strftime=lambda _: "20260102-030405"))
     first = measure.default_folder("io")
@@ -102,8 +98,8 @@ def test_a_result_has_its_date_and_a_name_of_its_own(
     assert measure.default_folder("cpu") == Path("results/20260102-030405-cpu")
 
 
-def test_an_experiment_is_measured_into_its_folder(tmp_path: Path, known: Known) -> None:
-    said: list[str] = []
+def test_an_experiment_is_measured_into_its_folder(tmp_path, known):
+    said = []
     out = tmp_path / "r"
     result = measure.run(experiment(tmp_path / "d"), out, observer=observer(said))
     assert said == ["measured: all 3 blocks are done"]
@@ -116,9 +112,7 @@ def test_an_experiment_is_measured_into_its_folder(tmp_path: Path, known: Known)
     assert again.folder.path == out and known.opened == 1
 
 
-def test_a_file_is_not_trusted(
-    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_not_trusted(tmp_path, known, monkeypatch, say):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d").mkdir()
     text = (
@@ -128,9 +122,9 @@ def test_a_file_is_not_trusted(
     )
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    assert "wants to run true" in refused(measure.run, file)[0]
+    say(measure.run, file)
     assert not (tmp_path / "results").exists()
-    known.measure = lambda *_: Outcome({"elapsed_s": 1.0})  # type: ignore[method-assign]
+    known.measure = lambda *_: Outcome({"elapsed_s": 1.0})
     result = measure.run(file, permission=TRUSTED)
     assert result.folder.path.name.endswith("-mine")
     assert measure.run(str(file), "named", permission=TRUSTED).folder.path == Path("named")
@@ -138,14 +132,14 @@ def test_a_file_is_not_trusted(
     assert measure.run(plain).folder.path.name.endswith("-io")  # a call is trusted
 
 
-def test_a_budget_begins_with_its_pilot(tmp_path: Path) -> None:
+def test_a_budget_begins_with_its_pilot(tmp_path):
     asked = experiment(tmp_path / "d", stopping=Stopping(blocks=40, budget_s=60.0))
     admitted = admit(asked, TRUSTED)
     assert {cell.block for cell in measure.create(admitted, tmp_path / "r").plan.cells} == {0}
 
 
 @pytest.mark.parametrize("error", [HostError("no"), SpecError("no")])
-def test_a_folder_without_a_run_goes(tmp_path: Path, known: Known, error: Exception) -> None:
+def test_a_folder_without_a_run_goes(tmp_path, known, error):
     known.fails = error
     out = tmp_path / "r"
     with pytest.raises(type(error)):
@@ -165,7 +159,7 @@ def test_a_folder_without_a_run_goes(tmp_path: Path, known: Known, error: Except
     assert len(folder.runs()) == 9
 
 
-def test_ctrl_c_says_how_it_goes_on(tmp_path: Path, known: Known) -> None:
+def test_ctrl_c_says_how_it_goes_on(tmp_path, known):
     for error in (KeyboardInterrupt(), Interrupted("stop")):
         known.fails = error
         out = tmp_path / type(error).__name__
@@ -175,8 +169,8 @@ def test_ctrl_c_says_how_it_goes_on(tmp_path: Path, known: Known) -> None:
         assert out.exists()
 
 
-def test_each_session_opens_the_target_anew(tmp_path: Path, known: Known) -> None:
-    said: list[str] = []
+def test_each_session_opens_the_target_anew(tmp_path, known):
+    said = []
     asked = experiment(tmp_path / "d", stopping=Stopping(blocks=5, sessions=3))
     result = measure.run(asked, tmp_path / "r", observer=observer(said))
     assert said == ["session 1 of 3", "session 2 of 3", "session 3 of 3",
@@ -190,10 +184,8 @@ def test_each_session_opens_the_target_anew(tmp_path: Path, known: Known) -> Non
     assert len(more.folder.runs()) == 21 and known.opened == 4
 
 
-def test_what_is_left_is_resumed_and_shown(
-    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
+def test_what_is_left_is_resumed_and_shown(tmp_path, known, monkeypatch, say):
+    said = []
     out = tmp_path / "r"
     measure.run(experiment(tmp_path / "d"), out)
     runs = (out / "runs.jsonl").read_bytes().splitlines(keepends=True)
@@ -208,13 +200,9 @@ def test_what_is_left_is_resumed_and_shown(
     assert said == [f"{out}: {torn}", "measured: all 3 blocks are done"]
     assert len(known.runs) == 11
     monkeypatch.setattr(platform, "release", lambda: "9.9")
-    before = Folder.open(out).host["kernel"]["release"]
     for call in (measure.resume, lambda p: measure.preview_of_rest(
             p, blocks=None, budget_s=None, permission=TRUSTED)):  # fmt: skip
-        assert refused(call, out) == (
-            f"{out}: was measured on Linux {before}, this is 9.9",
-            f"measure it again: schedlab reproduce {out}",
-        )
+        say(call, out)
     (out / "host.json").unlink()
     measure.check_kernel(Folder.open(out))
 
@@ -225,10 +213,8 @@ def test_what_is_left_is_resumed_and_shown(
      ({"blocks": 4}, "all 4 blocks are done"),
      ({"budget_s": 3600.0}, "all 4 blocks are done")],
 )  # fmt: skip
-def test_what_a_resumed_budget_is_asked_for_replaces_it(
-    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch, more: dict, reason: str
-) -> None:
-    said: list[str] = []
+def test_what_a_resumed_budget_is_asked_for_replaces_it(tmp_path, known, monkeypatch, more, reason):
+    said = []
     out = tmp_path / "r"
     measure.run(experiment(tmp_path / "d", stopping=Stopping(blocks=6, budget_s=1e-9)), out)
     whole = measure.budget.extended(Folder.open(out), 4, None)
@@ -241,28 +227,26 @@ def test_what_a_resumed_budget_is_asked_for_replaces_it(
     assert said[-1] == f"measured: {reason}"
 
 
-def test_a_run_that_failed_three_times_is_not_left(tmp_path: Path, known: Known) -> None:
+def test_a_run_that_failed_three_times_is_not_left(tmp_path, known):
     asked = experiment(tmp_path / "d")
     folder = measure.create(admit(asked, TRUSTED), tmp_path / "r")
     usual = known.measure
 
-    def failing(cell: Any, workload: Any, candidate: Candidate) -> Outcome:
+    def failing(cell, workload, candidate):
         if (cell.block, cell.candidate) == (1, "two"):
             raise GateError("io-errors", "the device reported errors")
         return usual(cell, workload, candidate)
 
-    known.measure = failing  # type: ignore[method-assign]
+    known.measure = failing
     measure.measure(admit(asked, TRUSTED), folder)
     assert len(folder.runs()) == 8 + 3
     rest = measure.preview_of_rest(folder.path, blocks=None, budget_s=None, permission=TRUSTED)
     assert rest.plan.cells == () and rest.lines()[1].startswith("0 runs in 0 blocks")
 
 
-def test_a_result_is_measured_again(
-    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_measured_again(tmp_path, known, monkeypatch, say):
     monkeypatch.chdir(tmp_path)
-    said: list[str] = []
+    said = []
     measure.run(experiment(tmp_path / "d"), "first")
     before, again = measure.reproduce("first", permission=TRUSTED, observer=observer(said))
     assert before.folder.path == Path("first")
@@ -272,12 +256,10 @@ def test_a_result_is_measured_again(
     before.folder.write_plan(Plan((*plan.cells, replace(plan.cells[0], workload="other"))))
     assert measure.reproduce("first", "b", permission=TRUSTED)[1].folder.plan == plan
     own = measure.create(admit(own_command(tmp_path / "d"), TRUSTED), Path("c"))
-    assert "wants to run true" in refused(measure.reproduce, own.path)[0]
+    say(measure.reproduce, own.path)
 
 
-def test_what_a_budget_led_to_is_measured_again(
-    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_budget_led_to_is_measured_again(tmp_path, known, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keep, gone = (replace(READS, label=name, parameters={"test": "random-read"})
                   for name in ("keep", "gone"))  # fmt: skip
@@ -308,25 +290,25 @@ def test_what_a_budget_led_to_is_measured_again(
     assert 120 < longer.folder.experiment.stopping.budget_s < 121
 
 
-def rules_of(monkeypatch: pytest.MonkeyPatch, stopping: Stopping, **decided: Any) -> Any:
+def rules_of(monkeypatch, stopping, **decided):
     """The rules of a folder whose decision is known; and how often it was made."""
     from schedlab import result
 
-    made: list[int] = []
+    made = []
 
-    def decision() -> Any:
+    def decision():
         made.append(1)
         return SimpleNamespace(**decided)
 
-    folder: Any = SimpleNamespace(
+    folder = SimpleNamespace(
         experiment=SimpleNamespace(stopping=stopping), planning=None, path=Path("x")
     )
     monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(decision=decision))
-    said: list[str] = []
+    said = []
     return measure.rules_of(folder, observer(said)), made, said
 
 
-def test_when_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_to_stop(monkeypatch):
     decided = {"stop": True, "reason": "decided"}
     rules, made, _ = rules_of(monkeypatch, Stopping("fixed"), **decided)
     assert (rules.stop(4), made) == (None, [])
@@ -345,32 +327,32 @@ def test_when_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["planned: 9 blocks"]
 
 
-def explained(monkeypatch: pytest.MonkeyPatch, problem: str = "", **changes: Any) -> Any:
+def explained(monkeypatch, problem="", **changes):
     """What an experiment of reads and a command has explained, and what is said about it."""
     works = (READS, Workload("own", "command", "elapsed_s", {"argv": ["true"]}))
     pair = (Candidate("one", AS_IS), Candidate("two", AS_IS))
     asked = Experiment("t", "io", Target("directory"), pair, works, "one", 1)
     kinds = {("reads", "one"): SimpleNamespace(brings_files=False),
              ("own", "one"): SimpleNamespace(brings_files=True)}  # fmt: skip
-    admitted: Any = Admitted(replace(asked, **changes), TRUSTED, kinds)  # type: ignore[arg-type]
-    calls: list[Any] = []
+    admitted = Admitted(replace(asked, **changes), TRUSTED, kinds)
+    calls = []
 
-    def explain(admitted: Any, folder: Any, session: Any, labels: tuple[str, ...]) -> str:
+    def explain(admitted, folder, session, labels):
         calls.append(labels)
         return problem
 
     monkeypatch.setattr(explaining, "explain", explain)
     monkeypatch.setattr(explaining, "worth_explaining", lambda answer: ("own", "reads"))
-    said: list[str] = []
+    said = []
     from schedlab import result
 
     monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(answer=None))
-    folder: Any = None
+    folder = None
     measure.explain(admitted, folder, folder, observer(said))
     return calls, said
 
 
-def test_what_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_explained(monkeypatch):
     found = "one more run each, to show where requests wait: reads"
     assert explained(monkeypatch) == ([("reads",)], [found])
     assert explained(monkeypatch, explain=True) == ([("reads",)], [found])
@@ -382,7 +364,7 @@ def test_what_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
 
 
-def test_a_preview_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_in_words(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     asked = experiment(tmp_path / "d", notes=("mine",))
     shown = preview(admit(asked, TRUSTED))
@@ -409,12 +391,10 @@ def test_a_preview_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert json.dumps(document["experiment"])
 
 
-def test_a_preview_shows_where_the_cache_is_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preview_shows_where_the_cache_is_dropped(tmp_path, monkeypatch):
     bare, files = random_reads.RandomReads(), cached_reads.CachedReads()
 
-    def dropped(target: Target, queues: tuple[str, ...] = (), *kinds: Any) -> list[str]:
+    def dropped(target, queues=(), *kinds):
         kinds = kinds or (bare,)
         works = tuple(Workload(kind.kind, kind.kind, kind.metrics[0]) for kind in kinds)
         asked = replace(experiment(tmp_path), target=target, workloads=works)
@@ -436,7 +416,7 @@ def test_a_preview_shows_where_the_cache_is_dropped(
     assert dropped(replace(scratch, filesystem="ext4")) == []
 
 
-def test_a_preview_of_a_budget_and_of_a_command(tmp_path: Path) -> None:
+def test_a_preview_of_a_budget_and_of_a_command(tmp_path):
     asked = own_command(tmp_path / "d", stopping=Stopping(blocks=40, budget_s=90.0))
     admitted = admit(asked, TRUSTED)
     lines = preview(admitted).lines()
@@ -456,7 +436,7 @@ def test_a_preview_of_a_budget_and_of_a_command(tmp_path: Path) -> None:
     assert text[text.index("writes:") + 1] == "  nothing" and "runs:" not in text
 
 
-def test_settings_of_cpu_candidates_by_their_knob(tmp_path: Path) -> None:
+def test_settings_of_cpu_candidates_by_their_knob(tmp_path):
     cpu = Admitted(experiment(tmp_path / "d", kind="cpu"), TRUSTED, {})
     quantum = Candidate("q", {"policy": "rr", "slice_ms": 4.0, "nice": 5})
     assert settings_of(cpu, quantum) == (
@@ -486,25 +466,21 @@ def test_settings_of_cpu_candidates_by_their_knob(tmp_path: Path) -> None:
         ({"blocks": 5, "budget": 60.0, "sessions": 1}, Stopping(blocks=5, budget_s=60.0)),
     ],
 )
-def test_a_file_is_stopped_otherwise(
-    tmp_path: Path, typed: dict[str, Any], stopping: Stopping
-) -> None:
+def test_a_file_is_stopped_otherwise(tmp_path, typed, stopping):
     asked = experiment(tmp_path, stopping=Stopping(blocks=6, may_extend=9, sessions=2))
     assert stopped_by(asked, typed).stopping == stopping
 
 
-def test_only_fixed_plans_have_sessions(tmp_path: Path) -> None:
+def test_only_fixed_plans_have_sessions(tmp_path, say):
     decided = experiment(tmp_path, stopping=Stopping("until-decided", 20))
-    assert refused(stopped_by, decided, {"sessions": 2}) == (
-        "--sessions repeats a fixed plan, and this one is 'until-decided'", "omit --sessions"
-    )  # fmt: skip
+    say(stopped_by, decided, {"sessions": 2})
     assert stopped_by(decided, {"blocks": 4}).stopping == Stopping("until-decided", 4)
     pilot = experiment(tmp_path, stopping=Stopping(blocks=40, budget_s=60.0))
     assert stopped_by(pilot, {"sessions": 2}).stopping == Stopping("fixed", 80, 0.0, 60.0, 0, 2)
     assert stopped_by(pilot, {"blocks": 3}).stopping == Stopping(blocks=3)
 
 
-def test_what_people_omit_in_a_file() -> None:
+def test_what_people_omit_in_a_file(say):
     work = {"kind": "file-test", "parameters": {"test": "read"}}
     names = ["none", "bfq:low_latency=0"]
     usual = experiment_of({"candidates": names, "workloads": [work]}, "a/b.toml")
@@ -524,9 +500,6 @@ def test_what_people_omit_in_a_file() -> None:
     said, hint = refused(experiment_of, {"workloads": 5}, "x.toml")
     assert (said, hint) == ("x.toml.workloads = 5", "expected a list")
     flat = {"workloads": [{"kind": "file-test", "test": "read"}]}
-    assert refused(experiment_of, flat, "x.toml") == (
-        "x.toml.workloads (file-test): 'test' is a parameter of file-test",
-        "parameters = { test = … }",
-    )
+    say(experiment_of, flat, "x.toml")
     wrong = {"workloads": [{"kind": "file-test", "parameters": {"record_bytes": "4q"}}]}
-    assert refused(experiment_of, wrong, "x.toml")[0].startswith("x.toml.workloads (file-test): ")
+    say(experiment_of, wrong, "x.toml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,14 +28,14 @@ from schedlab.store.folder import Folder
 from schedlab.tune.goal import Constraint
 from schedlab.tune.race import Interval
 from schedlab.tune.search import Contender, Match, Observation
-from schedlab.tune.space import SchedulerSpace, Settings, Space, Tunable
+from schedlab.tune.space import SchedulerSpace, Space, Tunable
 
 # A tunable of the work itself needs no request queue.
 WORKERS = "workload.workers"
 SPACE = Space((SchedulerSpace("as-is", (Tunable(WORKERS, 1, 64, default=16),)),))
 
 
-def base_of(directory: Path, *labels: str) -> Experiment:
+def base_of(directory, *labels):
     """Reads of a file under the setting that there is: needs neither root nor a device."""
     directory.mkdir(exist_ok=True)
     works = tuple(
@@ -50,29 +49,27 @@ def base_of(directory: Path, *labels: str) -> Experiment:
                       aa_arm=False)  # fmt: skip
 
 
-def tuning_of(tmp_path: Path, *labels: str, **question: Any) -> Tuning:
+def tuning_of(tmp_path, *labels, **question):
     """A tuning run whose search knows its space, and no block yet."""
     asked = TuningRequest(SPACE, **{"seed": 5, **question})
     return tune._tuning(tmp_path / "tuning", base_of(tmp_path / "files", *labels), asked)
 
 
-def ask_of(block: int, challenger: int, incumbent: int = 0, **changes: Any) -> Match:
-    settings: Settings = {"scheduler": "as-is", WORKERS: 10 + challenger}
+def ask_of(block, challenger, incumbent=0, **changes):
+    settings = {"scheduler": "as-is", WORKERS: 10 + challenger}
     usual = Match(block, challenger, incumbent, settings, has_aa=False)
     return replace(usual, **changes)
 
 
-def run_of(
-    block: int, workload: str, candidate: str, elapsed_s: float = 2.0, **changes: Any
-) -> Run:
+def run_of(block, workload, candidate, elapsed_s=2.0, **changes):
     usual = Run(block, 0, workload, candidate, 1, 1, "ok", "", elapsed_s, {"iops": 100.0},
                 session="s")  # fmt: skip
     return replace(usual, **changes)
 
 
-def test_names_of_settings() -> None:
-    plain: Settings = {"scheduler": "bfq"}
-    tuned: Settings = {"scheduler": "bfq", "low_latency": 0, "slice_idle": 2}
+def test_names_of_settings():
+    plain = {"scheduler": "bfq"}
+    tuned = {"scheduler": "bfq", "low_latency": 0, "slice_idle": 2}
     assert entry_label(Contender(0, tuned), "none") == "none"
     assert entry_label(Contender(1, plain), "none") == "bfq"
     assert entry_label(Contender(3, tuned), "none") == "bfq #3"
@@ -80,7 +77,7 @@ def test_names_of_settings() -> None:
     assert setting_text(plain) == "bfq"
 
 
-def test_a_block_is_challenger_incumbent_and_sometimes_its_second_run(tmp_path: Path) -> None:
+def test_a_block_is_challenger_incumbent_and_sometimes_its_second_run(tmp_path):
     tuning = tuning_of(tmp_path, "v", "w", "x")
     first = ask_of(0, 1, has_aa=True)
     tuning.search.enter(first)
@@ -107,7 +104,7 @@ def test_a_block_is_challenger_incumbent_and_sometimes_its_second_run(tmp_path: 
     assert len(orders) > 3
 
 
-def test_the_time_of_a_fresh_block_is_by_the_median_run(tmp_path: Path) -> None:
+def test_the_time_of_a_fresh_block_is_by_the_median_run(tmp_path):
     tuning = tuning_of(tmp_path, "v", "w")
     runs = [
         run_of(0, "w", "a", 3.0),
@@ -131,9 +128,7 @@ def test_the_time_of_a_fresh_block_is_by_the_median_run(tmp_path: Path) -> None:
         (5.0, 30.0),  # not all of them: a third of the time is for the search
     ],
 )
-def test_a_search_leaves_time_for_the_fresh_comparison(
-    tmp_path: Path, elapsed_s: float, ends_s: float
-) -> None:
+def test_a_search_leaves_time_for_the_fresh_comparison(tmp_path, elapsed_s, ends_s):
     tuning = tuning_of(tmp_path, budget_s=90.0)
     runs = [run_of(0, "w", "a", elapsed_s)]
     tuning.asks.append(ask_of(0, 1))
@@ -150,13 +145,13 @@ def test_a_search_leaves_time_for_the_fresh_comparison(
     assert tune._is_searched(tuning, runs)
 
 
-def test_a_block_is_complete_when_all_its_cells_ended_in_one_session(tmp_path: Path) -> None:
+def test_a_block_is_complete_when_all_its_cells_ended_in_one_session(tmp_path):
     tuning = tuning_of(tmp_path)
     ask = ask_of(2, 1)
     both = [run_of(2, "w", "as-is"), run_of(2, "w", "as-is #1")]
     other = run_of(1, "w", "as-is", session="other")
 
-    def complete(*runs: Run) -> bool:
+    def complete(*runs):
         return tune._is_complete(tuning, ask, runs)
 
     assert complete(*both, other)
@@ -168,7 +163,7 @@ def test_a_block_is_complete_when_all_its_cells_ended_in_one_session(tmp_path: P
     assert not complete()
 
 
-def test_a_block_without_a_value_only_uses_its_number(tmp_path: Path) -> None:
+def test_a_block_without_a_value_only_uses_its_number(tmp_path):
     tuning = tuning_of(tmp_path)
     ask = ask_of(0, 1)
     tuning.search.enter(ask)
@@ -183,7 +178,7 @@ def test_a_block_without_a_value_only_uses_its_number(tmp_path: Path) -> None:
     assert tuning.search.entries[1].differences == [pytest.approx(0.693147)]
 
 
-def test_where_a_search_is(tmp_path: Path) -> None:
+def test_where_a_search_is(tmp_path):
     tuning = tuning_of(tmp_path, budget_s=90.0)
     ask = ask_of(3, 1)
     tuning.search.tell(ask, Observation(difference=0.25))
@@ -198,7 +193,7 @@ def test_where_a_search_is(tmp_path: Path) -> None:
     assert tune._state(tuning, ask).left_s == 0.0
 
 
-def test_a_line_about_the_search() -> None:
+def test_a_line_about_the_search():
     state = State(4, 1, "none", None, "bfq #1", Interval(0.25, 0.1, 0.4, 0.0), 90.0)
     assert tune_view.state_line(state) == (
         "block 4: best none, trying bfq #1 +28% (+11% to +49%), 90 s left"
@@ -210,22 +205,22 @@ def test_a_line_about_the_search() -> None:
 class Known(IoSession):
     """Stands in for a target whose reads are faster the more `workers` there are."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.opened = 0
 
-    def measure(self, cell: Any, workload: Any, candidate: Candidate) -> Outcome:
+    def measure(self, cell, workload, candidate):
         assert (workload.label, candidate.label) in self.admitted.kinds
         workers = float(candidate.settings.get(WORKERS, 16))
         value = 1000.0 + 10 * workers + cell.position + cell.block % 3
         return Outcome({"iops": value, "latency_ns_p99": 1e9 / value}, histograms={})
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> Known:
+def stand_in(monkeypatch):
     """Everything is measured on the stand-in, and a look at the clock takes 0.75 s."""
     known = Known()
 
     @contextmanager
-    def opened(admitted: Any, observer: Any, *of_simulations: Any) -> Iterator[Known]:
+    def opened(admitted, observer, *of_simulations):
         known.admitted = admitted
         known.opened += 1
         yield known
@@ -237,11 +232,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Known:
 
 
 @pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch) -> Known:
+def target(monkeypatch):
     return stand_in(monkeypatch)
 
 
-def start(tmp_path: Path, **question: Any) -> tuple[Tuning, Any]:
+def start(tmp_path, **question):
     asked = TuningRequest(SPACE, **{"seed": 5, "budget_s": 12.0, "is_probed": True, **question})
     return tune.start(base_of(tmp_path / "files"), asked, tmp_path / "t", Permission(trust=True))
 
@@ -257,12 +252,12 @@ class Searched:
     said: list[str]
 
     @property
-    def watcher(self) -> Watcher:
+    def watcher(self):
         return Watcher(self.states.append, measure.Observer(report=self.said.append))
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def searched(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         target = stand_in(monkeypatch)
         over = Searched(*start(tmp_path_factory.mktemp("search")), target, [], [])
@@ -270,7 +265,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
         yield over
 
 
-def test_a_search_and_its_fresh_comparison(searched: Searched) -> None:
+def test_a_search_and_its_fresh_comparison(searched):
     tuning, states = searched.tuning, searched.states
     # 0.75 s are spent with every block, and two thirds of 12 s are for the search.
     assert tuning.spent_s == 8.25
@@ -303,7 +298,7 @@ def test_a_search_and_its_fresh_comparison(searched: Searched) -> None:
     assert searched.said[-1].startswith("nothing left to measure")
 
 
-def test_what_was_searched_is_loaded(searched: Searched) -> None:
+def test_what_was_searched_is_loaded(searched):
     tuning = searched.tuning
     again, _ = tune.load(tuning.path, Permission(trust=True))
     assert (again.question, again.asks) == (tuning.question, tuning.asks)
@@ -314,7 +309,7 @@ def test_what_was_searched_is_loaded(searched: Searched) -> None:
     assert again.spent_s == pytest.approx(7.5 + elapsed)
 
 
-def test_the_page_of_a_search(searched: Searched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_a_search(searched, monkeypatch):
     tuning = searched.tuning
     monkeypatch.setattr(tuning.search, "importance", lambda scheduler: {scheduler: 0.75})
     shown = tune_view.view(tuning)
@@ -351,7 +346,7 @@ def test_the_page_of_a_search(searched: Searched, monkeypatch: pytest.MonkeyPatc
     assert tune_view.text(shown, Path("x.html")).endswith("\n\nReport: x.html")
 
 
-def test_a_missed_constraint_is_named(searched: Searched) -> None:
+def test_a_missed_constraint_is_named(searched):
     tuning = replace(searched.tuning)
     best = tune_view.winner_of(tuning)
     strict = Constraint("latency_ns_p99", 5e5, True, "latency_ns_p99<500us")
@@ -376,9 +371,7 @@ def test_a_missed_constraint_is_named(searched: Searched) -> None:
         ("switch", False, ["apply bfq:x=1 sda sdb", "undo sda sdb"]),
     ],
 )
-def test_how_the_winner_is_applied(
-    tmp_path: Path, kind: str, named: bool, lines: list[str]
-) -> None:
+def test_how_the_winner_is_applied(tmp_path, kind, named, lines):
     tuning = tuning_of(tmp_path)
     device, below = Target("device", "/dev/sdb"), Target("directory", "/srv", switch=("sda", "sdb"))
     target = device if kind == "device" else below
@@ -390,12 +383,10 @@ def test_how_the_winner_is_applied(
     assert tune_view._commands(tuning, "", named) == []
 
 
-def test_a_search_that_is_stopped_says_how_it_goes_on(
-    tmp_path: Path, target: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_is_stopped_says_how_it_goes_on(tmp_path, target, monkeypatch):
     tuning, admitted = start(tmp_path)
 
-    def stopped(self: Known, *_: Any) -> Outcome:
+    def stopped(self, *_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Known, "measure", stopped)
@@ -404,12 +395,12 @@ def test_a_search_that_is_stopped_says_how_it_goes_on(
     assert raised.value.hint == f"schedlab tune --resume {tmp_path / 't'}"
 
 
-def finalists(tuning: Tuning, *batches: int) -> None:
+def finalists(tuning, *batches):
     """Settings that the search found, the best first."""
-    settings: list[Settings] = [{"scheduler": "as-is", WORKERS: batch} for batch in batches]
+    settings = [{"scheduler": "as-is", WORKERS: batch} for batch in batches]
     entries = [Contender(n + 1, each) for n, each in enumerate(settings)]
     tuning.search.entries += entries
-    tuning.search.finalists = lambda: list(entries)  # type: ignore[method-assign]
+    tuning.search.finalists = lambda: list(entries)
 
 
 @pytest.mark.parametrize(
@@ -423,9 +414,7 @@ def finalists(tuning: Tuning, *batches: int) -> None:
         (99.0, 1, 6),
     ],
 )
-def test_the_fresh_comparison_fits_the_rest_of_the_time(
-    tmp_path: Path, spent_s: float, settings: int, blocks: int
-) -> None:
+def test_the_fresh_comparison_fits_the_rest_of_the_time(tmp_path, spent_s, settings, blocks):
     tuning, admitted = start(tmp_path, budget_s=100.0)
     Folder.open(tuning.path / "search").append(run_of(0, "w", "as-is", 2.0))
     finalists(tuning, 8, 4, 2)
@@ -438,7 +427,7 @@ def test_the_fresh_comparison_fits_the_rest_of_the_time(
     assert fresh.stopping.blocks == blocks
 
 
-def test_without_a_setting_there_is_no_fresh_comparison(tmp_path: Path) -> None:
+def test_without_a_setting_there_is_no_fresh_comparison(tmp_path):
     tuning, admitted = start(tmp_path)
     with pytest.raises(SpecError, match="no setting met the constraints") as raised:
         tune._begin_verdict(tuning, admitted)
@@ -450,7 +439,7 @@ def test_without_a_setting_there_is_no_fresh_comparison(tmp_path: Path) -> None:
     assert (fresh.seed, fresh.stopping.blocks) == (0, 6)
 
 
-def test_a_folder_for_a_search(tmp_path: Path) -> None:
+def test_a_folder_for_a_search(tmp_path):
     tuning, _ = start(tmp_path)
     assert {path.name for path in tuning.path.iterdir()} == {"search", "tune.json"}
     with pytest.raises(SpecError, match="is not empty") as raised:
@@ -475,7 +464,7 @@ def test_a_folder_for_a_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"space": ', "[" * 100_000, "[1]", "\0"])
-def test_a_damaged_question_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+def test_a_damaged_question_is_an_error_that_names_it(tmp_path, text):
     tuning, _ = start(tmp_path)
     (tuning.path / "tune.json").write_text(text)
     with pytest.raises(SpecError, match=r"tune\.json") as raised:
@@ -484,9 +473,7 @@ def test_a_damaged_question_is_an_error_that_names_it(tmp_path: Path, text: str)
 
 
 @pytest.mark.parametrize("spent", [{}, {"spent_s": None}, {"spent_s": "long"}])
-def test_a_block_without_its_time_is_an_error_that_names_it(
-    tmp_path: Path, spent: dict[str, Any]
-) -> None:
+def test_a_block_without_its_time_is_an_error_that_names_it(tmp_path, spent):
     tuning, _ = start(tmp_path)
     tuning.lines.append({**vars(ask_of(0, 1)), **spent})
     with pytest.raises(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,7 @@ from schedlab.host import knobs, processes, settings, writers
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernel(tmp_path, monkeypatch):
     """A directory with the only setting of the machine; nothing is applied."""
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "sysctl/kernel").mkdir(parents=True)
@@ -27,14 +24,14 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Hand:
     """A clock whose sleep lets somebody change files of the kernel."""
 
-    def __init__(self, steps: Iterator[Any]) -> None:
+    def __init__(self, steps):
         self.steps, self.now_s = steps, 40.0
         self.slept: list[float] = []
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now_s
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.slept.append(seconds)
         self.now_s += 1.5
         step = next(self.steps, None)
@@ -45,27 +42,25 @@ class Hand:
 class Told(writers.Writers):
     """Writers of a kernel that names none, and whose waiting is the hand's."""
 
-    def __init__(self, hand: Hand, by: dict[str, writers.Writer]) -> None:
+    def __init__(self, hand, by):
         self.hand, self.by, self._descriptor = hand, by, -1
 
-    def wait(self, patience_s: float) -> bool:
+    def wait(self, patience_s):
         self.hand.sleep(patience_s)
         return False
 
-    def take(self) -> dict[str, writers.Writer]:
+    def take(self):
         return self.by
 
 
-def test_changes_are_noticed_with_who_made_them(
-    kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_are_noticed_with_who_made_them(kernel, monkeypatch):
     first, new = kernel / "sysctl/kernel/sched_x", kernel / "sysctl/kernel/sched_b"
     hand = Hand(iter([None, lambda: (first.write_text("9\n"), new.write_text("1")), first.unlink]))
-    by: dict[str, writers.Writer] = {}
+    by = {}
     monkeypatch.setattr(watch, "time", hand)
     monkeypatch.setattr(watch, "Writers", lambda: Told(hand, by))
     monkeypatch.setattr(watch, "running_suspects", lambda: ("tuned (7)",))
-    told: list[str] = []
+    told = []
     changes = list(watch.watch("cpu", 6.0, report=told.append))
     assert told == ["watching machine; who writes is a guess: only root is told"]
     assert [(c.setting, c.before, c.after) for c in changes] == [
@@ -82,9 +77,7 @@ def test_changes_are_noticed_with_who_made_them(
     assert change.line()[8:] == " machine: sched_x (absent) -> 3, by echo 3 (process 5)"
 
 
-def test_a_switch_of_the_scheduler_is_one_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_of_the_scheduler_is_one_change(tmp_path, monkeypatch):
     monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
     queue = tmp_path / "sdx" / "queue"
     names = ("scheduler", "nr_requests", "nomerges", "iosched/low_latency")
@@ -94,9 +87,7 @@ def test_a_switch_of_the_scheduler_is_one_change(
     assert [change.setting for change in changes] == ["nomerges", "scheduler"]
 
 
-def test_suspects_are_the_newest_programs_that_set_schedulers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_suspects_are_the_newest_programs_that_set_schedulers(tmp_path, monkeypatch):
     programs = {"5": ("bash", b"bash\0-c\0x\0"), "12": ("tuned", b""), "30": ("fio", b"fio\0"),
                 "41": ("python3", b"python3\0a\xff\0"), "x": ("bash", b"bash\0")}  # fmt: skip
     for number, (name, words) in programs.items():

@@ -243,7 +243,7 @@ def grub(tmp_path):
     return bootloader.bootloader(root=tmp_path)
 
 
-def environment(grub: bootloader.Grub) -> str:
+def environment(grub):
     listing = ["grub-editenv", str(grub.directory / "grubenv"), "list"]
     return subprocess.run(listing, check=True, capture_output=True, text=True).stdout
 

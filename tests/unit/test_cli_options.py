@@ -2,8 +2,6 @@
 what the types of options make of a text.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -14,7 +12,7 @@ from commands import COMMANDS, PARENT
 from schedlab.cli import cli, types
 
 
-def described(one: click.Parameter) -> str:
+def described(one):
     """What one option takes, in a line."""
     facts = one.to_info_dict()
     kind = facts["type"]

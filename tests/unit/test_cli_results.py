@@ -1,8 +1,8 @@
 """Commands on result folders: what is printed and where, what is written, and the exit code."""
 
-import csv
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from calls import run
 from click.testing import CliRunner
 
 from schedlab.cli import cli
-from schedlab.errors import SpecError
+from schedlab.errors import SchedlabError
 from schedlab.store.folder import Folder
 
 COMPARE = ["sim", "compare", "--workloads", "A", "--policies", "fcfs,s", "--requests", "300"]
@@ -20,7 +20,7 @@ REPORTS = {"report.html", "report.xlsx", "verdict.json"}
 
 def refused(*words):
     error = CliRunner().invoke(cli, [str(word) for word in words]).exception
-    assert isinstance(error, SpecError), error
+    assert isinstance(error, SchedlabError) and error.hint, error
     return str(error)
 
 
@@ -107,13 +107,10 @@ def test_a_report_without_options_is_a_page_and_a_workbook_in_the_folder(folder)
 @pytest.mark.parametrize(
     ("options", "written"),
     [
-        (["--html", "a.html"], {"a.html"}),
-        (["--xlsx", "a.xlsx"], {"a.xlsx"}),
         (["--html", "a.html", "--xlsx", "a.xlsx"], {"a.html", "a.xlsx"}),
         (["--html", "a.html", "--csv"], {"a.html"}),
         (["--xlsx", "a.xlsx", "--markdown"], {"a.xlsx"}),
-        (["--markdown"], set()),
-        (["--csv"], set()),
+        (["--tables"], set()),
     ],
 )
 def test_a_report_is_what_is_asked_for(folder, tmp_path, options, written):
@@ -122,16 +119,15 @@ def test_a_report_is_what_is_asked_for(folder, tmp_path, options, written):
     assert names(tmp_path) == written
     assert names(folder) == before
     assert done.stderr.splitlines() == [f"{name[2:]}: {name}" for name in sorted(written)]
-    if "--markdown" in options:
-        assert done.stdout.startswith("# Simulated: ") and not done.stdout.endswith("\n\n")
-    elif "--csv" in options:
-        rows = list(csv.DictReader(done.stdout.splitlines()))
-        assert {row["workload"] for row in rows} == {"A"} and not done.stdout.endswith("\n\n")
-    else:
-        assert done.stdout == ""
+    begin = {"--markdown": "# Simulated: ", "--csv": "row,", "--tables": "A, mean"}
+    begin = next((begin[option] for option in options if option in begin), "")
+    assert done.stdout.startswith(begin) and bool(done.stdout) == bool(begin)
+    assert not done.stdout.endswith("\n\n")
     for name in written:
         begin = b"PK" if name == "a.xlsx" else b"<!doctype"
         assert Path(name).read_bytes().startswith(begin)
+        nowhere = f"{folder}/runs.jsonl/x"
+        assert "runs.jsonl/x" in refused("report", folder, f"--{name[2:]}", nowhere)
 
 
 def test_a_report_as_json_names_its_files(folder):
@@ -144,16 +140,20 @@ def test_a_report_as_json_names_its_files(folder):
     assert russian["answer"] == document["answer"]
     goal = run("report", folder, "--json", "--html", "c", "--goal", "throughput").stdout
     assert "Judged by throughput." in json.loads(goal)["headline"]
+    for forms in (("--csv", "--json"), ("--markdown", "--csv", "--json")):
+        done = run("report", folder, *forms, code=2)
+        assert "cannot be used together" in done.stderr and done.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "forms", [("--markdown", "--csv"), ("--csv", "--json"), ("--markdown", "--json"),
-              ("--markdown", "--csv", "--json")],
-)  # fmt: skip
-def test_a_report_has_one_form_on_stdout(folder, tmp_path, forms):
-    done = run("report", folder, *forms, code=2)
-    assert "cannot be used together" in done.stderr
-    assert done.stdout == "" and names(tmp_path) == set()
+def test_a_directory_of_results_has_a_page_that_leads_to_them(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "one")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "experiment.toml").write_text("schema = 1\n")
+    assert str(tmp_path / "index.html") in run("report", tmp_path).stderr
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert '<a href="one/report.html">' in page and "2\u00a0results" in page and "broken" in page
+    assert (tmp_path / "one" / "report.html").is_file()
+    assert "broken" in refused("report", tmp_path / "broken")
 
 
 def test_an_export_names_its_files(folder):

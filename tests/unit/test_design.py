@@ -42,7 +42,7 @@ def test_orders_are_permutations_and_seeded():
     assert orders(3) != orders(4)
 
 
-def test_the_orders_of_a_square_come_shuffled_and_under_new_names() -> None:
+def test_the_orders_of_a_square_come_shuffled_and_under_new_names():
     many = Orders(4, random.Random(1))
     assert len({tuple(many.of_block(block)) for block in range(40)}) > len(williams_square(4))
     steps = set()
@@ -53,7 +53,7 @@ def test_the_orders_of_a_square_come_shuffled_and_under_new_names() -> None:
     assert len(steps) > 1
 
 
-def test_a_plan_mixes_the_workloads_and_orders_each_for_itself() -> None:
+def test_a_plan_mixes_the_workloads_and_orders_each_for_itself():
     plan = make_plan(experiment(workloads=3, blocks=20))
     workloads, alike = set(), 0
     for cells in blocks_of(plan):
@@ -64,7 +64,7 @@ def test_a_plan_mixes_the_workloads_and_orders_each_for_itself() -> None:
     assert alike < 20
 
 
-def test_seeds_and_orders_stay_the_same_in_later_versions() -> None:
+def test_seeds_and_orders_stay_the_same_in_later_versions():
     """A folder that an older version began is extended by the same plan."""
     assert cell_seed(7, 2, "w") == 2762360079
     orders = Orders(4, random.Random(7))

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from experiments import experiment
+from experiments import experiment, run_of
 
 import schedlab
 from schedlab.cli.diff import diff
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import Run, Stopping, Workload
+from schedlab.spec import Stopping, Workload
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
@@ -27,8 +27,7 @@ def result(path, speed, host=HOST, seed=1, record_bytes=4096):
     rng = random.Random(seed)
     for cell in folder.plan.cells:
         value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)
-        about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.1)
-        folder.append(Run(*about, {"iops": value}))
+        folder.append(run_of(cell, {"iops": value}))
     return path
 
 

@@ -4,17 +4,15 @@ Each way to a result (measured, cut, resumed, merged, simulated, imported, compa
 makes a folder from random runs; what is printed of it is read back in every language.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from experiments import run_of
 from readback import agrees, losses
 
 from schedlab import report
@@ -33,15 +31,12 @@ from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Experiment,
-    Record,
     Require,
-    Run,
     Stopping,
     Target,
     Workload,
     metric_named,
 )
-from schedlab.spec.answer import Answer
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
@@ -52,7 +47,7 @@ NAMES = ("none", "bfq", "kyber", "mq-deadline")
 WAYS = ("measured", "cut", "resumed", "merged", "simulated", "imported", "unblocked")
 
 
-def experiment(rng: random.Random, **changes) -> Experiment:
+def experiment(rng, **changes):
     names = NAMES[: rng.randint(2, 4)]
     works = tuple(
         Workload(f"work {w}", "file-test", rng.choice(METRICS), READ,
@@ -74,7 +69,7 @@ def experiment(rng: random.Random, **changes) -> Experiment:
     return replace(usual, **changes)
 
 
-def run_cells(folder: Folder, rng: random.Random, session: str = "boot-a", most: int = 99) -> None:
+def run_cells(folder, rng, session="boot-a", most=99):
     """Random runs for the cells of a plan that have none yet, of blocks below `most`."""
     sd = rng.choice([0.0, 0.003, 0.05, 0.3])
     size = {name: rng.choice([0.0, 0.0, 0.02, 0.3, 2.0, 7.0]) for name in NAMES}
@@ -96,16 +91,15 @@ def run_cells(folder: Folder, rng: random.Random, session: str = "boot-a", most:
         if strange == "bound" and cell.candidate == "bfq":
             higher = metric_named(work.metric).higher_is_better
             bounds[work.metric] = "at-most" if higher else "at-least"
-        about = (cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok")
         seconds = math.nan if _one_of(rng, 40) else 0.5
-        folder.append(Run(*about, "", seconds, metrics, bounds=bounds, session=session))
+        folder.append(run_of(cell, metrics, elapsed_s=seconds, bounds=bounds, session=session))
 
 
-def _one_of(rng: random.Random, many: int) -> bool:
+def _one_of(rng, many):
     return rng.randrange(many) == 0
 
 
-def made(way: str, path: Path, rng: random.Random) -> Result:
+def made(way, path, rng):
     """A result that came about in one of the WAYS."""
     changes = {"kind": "sim", "target": Target("none")} if way == "simulated" else {}
     if way in ("imported", "unblocked"):
@@ -123,7 +117,7 @@ def made(way: str, path: Path, rng: random.Random) -> Result:
     return Result(Folder.open(path))
 
 
-def merged(path: Path, rng: random.Random) -> Result:
+def merged(path, rng):
     asked = experiment(rng)
     paths = []
     for n in range(rng.randint(2, 3)):
@@ -137,7 +131,7 @@ def merged(path: Path, rng: random.Random) -> Result:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way: str, tmp_path: Path) -> None:
+def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way, tmp_path):
     codes = set()
     for seed in range(8):
         rng = random.Random(f"{way}{seed}")
@@ -150,7 +144,7 @@ def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way: str, tmp_pat
     assert len(codes) > 1
 
 
-def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path: Path) -> None:
+def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path):
     """Not where a process is never served: there the mean is a bound as well."""
     asked = experiment(random.Random(1), requires=(), shares="", aa_arm=False)
     work = Workload("w", "file-test", "reader_latency_ns_p99", READ)
@@ -163,8 +157,7 @@ def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path: 
             bounds = {"reader_latency_ns_p99": "at-least"} if cell.candidate == "bfq" else {}
             if bounds and cell.block < unserved_blocks:
                 bounds = dict.fromkeys(metrics, "at-least")
-            about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.5)
-            folder.append(Run(*about, metrics, bounds=bounds))
+            folder.append(run_of(cell, metrics, bounds=bounds))
         result = Result(Folder.open(folder.path))
         decides = next(row for row in result.answer.rows if row.counted)
         said = [flag for flag in result.answer.flags if flag.kind == "few-requests"]
@@ -174,7 +167,7 @@ def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path: 
         assert ("too few requests in some run for p99" in result.text()) == (not unserved)
 
 
-def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path: Path) -> None:
+def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path):
     words = ["sim", "compare", "--policies", "fcfs,s", "--workloads", "A", "--requests", "300"]
     for seeds in ("1", "3"):
         out = tmp_path / seeds
@@ -185,7 +178,7 @@ def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path: Pat
             speaks(result.record, result.answer, language, out)
 
 
-def test_two_results_beside_each_other_agree_with_what_is_said_of_them(tmp_path: Path) -> None:
+def test_two_results_beside_each_other_agree_with_what_is_said_of_them(tmp_path):
     for seed in range(6):
         rng = random.Random(seed)
         asked = experiment(rng)
@@ -202,7 +195,7 @@ def test_two_results_beside_each_other_agree_with_what_is_said_of_them(tmp_path:
                 assert_from_a_code(sentences.change(view), language)
 
 
-def speaks(record: Record, answer: Answer, language: str, path: Path) -> None:
+def speaks(record, answer, language, path):
     """Everything that is printed of a result agrees with its numbers."""
     view = View(record, answer, Texts(language), path)
     assert check(answer) == []
@@ -213,7 +206,7 @@ def speaks(record: Record, answer: Answer, language: str, path: Path) -> None:
     bound = losses(sentences.code(view), language)
     if answer.code in ("same", "keep", "for-now"):
         ups = [answer.cells[row][answer.take].up for row in answer.counted]
-        assert bound[-1] >= max(ups) - 1e-9  # type: ignore[type-var, operator]
+        assert bound[-1] >= max(ups) - 1e-9
     if answer.code.startswith("trade"):
         assert bound[1] >= (answer.bound or 0) - 1e-9 and bound[2] <= (answer.others or 0) + 1e-9
     if answer.code in ("nothing", "one-run", "unbounded", "best"):
@@ -233,7 +226,7 @@ def speaks(record: Record, answer: Answer, language: str, path: Path) -> None:
     assert "None" not in text and "nan" not in text.split() and "{" not in text
 
 
-def cells_agree(view: View, answer: Answer, language: str) -> None:
+def cells_agree(view, answer, language):
     for row in rows_of(view):
         for name, cell in answer.cells[row.name].items():
             printed = candidate_cell(view, row, name)
@@ -243,7 +236,7 @@ def cells_agree(view: View, answer: Answer, language: str) -> None:
                 agrees(printed.note, cell, language)
 
 
-def assert_from_a_code(line: str, language: str) -> None:
+def assert_from_a_code(line, language):
     """A sentence about an outcome is one of the catalogue's, with its blanks filled."""
     entries = catalogue(language)
     forms = [
@@ -258,7 +251,7 @@ def assert_from_a_code(line: str, language: str) -> None:
     assert re.fullmatch(rf"(?:{whole})(?: (?:{whole}))?", line), line
 
 
-def assert_json_is_the_answer(result: Result) -> None:
+def assert_json_is_the_answer(result):
     answer, told = result.answer, json.loads(json.dumps(result.as_json()))
     assert told["schema"] == 2
     assert (told["code"], told["take"], told["bound"]) == (answer.code, answer.take, answer.bound)

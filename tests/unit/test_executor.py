@@ -18,8 +18,6 @@ from schedlab.run.executor import (
     Rules,
 )
 from schedlab.spec import (
-    Candidate,
-    Cell,
     GateFinding,
     Stopping,
     Workload,
@@ -152,7 +150,7 @@ def decided_first(folder, seen):
 def test_a_decided_workload_gets_no_more_runs(folder):
     experiment = replace(folder.experiment, stopping=Stopping("until-decided", 4))
     folder.write_experiment(experiment)
-    seen: list[int] = []
+    seen = []
     rules, session = decided_first(folder, seen), Scripted(good)
     admitted = Admitted(experiment, Permission(), {})
     reason = Executor(admitted, folder, rules).run(session, lambda progress: None)
@@ -192,11 +190,11 @@ def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(fol
     assert 0 < len(runs) - len(finished) <= most
 
 
-def test_a_block_that_was_cut_short_ends_no_workload(folder: Folder) -> None:
+def test_a_block_that_was_cut_short_ends_no_workload(folder):
     """Resumed after the first run of block 1: the other workload had not come yet."""
     folder.write_experiment(replace(folder.experiment, stopping=Stopping("until-decided", 4)))
 
-    def outcome(cell: Cell, attempt: int) -> Outcome:
+    def outcome(cell, attempt):
         if cell.block == 1 and cell.position > 0:
             raise Interrupted("interrupted")
         return good(cell, attempt)
@@ -209,7 +207,7 @@ def test_a_block_that_was_cut_short_ends_no_workload(folder: Folder) -> None:
     assert len(folder.runs()) == 24
 
 
-def test_all_that_a_run_gives_is_stored(folder: Folder) -> None:
+def test_all_that_a_run_gives_is_stored(folder):
     full = Outcome(
         {"iops": 1.0},
         properties={"errors": 0},
@@ -233,13 +231,13 @@ COST_S = {"w": 1.0, "v": 3.0}
 class Clocked(Scripted):
     """A session whose runs take the time of their workload, by a clock of its own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         super().__init__(good)
         self.now_s = 100.0
         clock = SimpleNamespace(monotonic=lambda: self.now_s)
         monkeypatch.setattr(executor_module, "time", clock)
 
-    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+    def measure(self, cell, workload, candidate):
         self.now_s += COST_S[cell.workload]
         return super().measure(cell, workload, candidate)
 
@@ -249,8 +247,8 @@ class Clocked(Scripted):
     [(1.0, 1), (22.8, 1), (22.9, 2), (34.2, 2), (34.3, 3), (45.8, 4), (0.0, 4)],
 )
 def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, budget_s: float, blocks: int
-) -> None:
+    folder, monkeypatch, budget_s, blocks
+):
     """A block takes 12 s; the first is measured whatever it takes."""
     stopping = Stopping(blocks=4, budget_s=budget_s)
     folder.write_experiment(replace(folder.experiment, stopping=stopping))
@@ -263,13 +261,11 @@ def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
     assert folder.plan.ends == (end,) and len(folder.plan.cells) == 6 * end
 
 
-def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(folder, monkeypatch):
     folder.write_experiment(replace(folder.experiment, stopping=Stopping(blocks=4, budget_s=1.0)))
     session = Clocked(monkeypatch)
 
-    def outcome(cell: Cell, attempt: int) -> Outcome:
+    def outcome(cell, attempt):
         if cell.position == 1:
             raise Interrupted("interrupted")
         return good(cell, attempt)
@@ -280,9 +276,7 @@ def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(
     assert run_all(folder, Clocked(monkeypatch))[0] == "the budget of 1 s is used up after 1 blocks"
 
 
-def test_the_time_left_is_that_of_the_workloads_that_are_left(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_left_is_that_of_the_workloads_that_are_left(folder, monkeypatch):
     _, progress = run_all(folder, Clocked(monkeypatch))
     cells = folder.plan.cells
     for each in progress:
@@ -294,7 +288,7 @@ def test_the_time_left_is_that_of_the_workloads_that_are_left(
     assert [run.elapsed_s for run in folder.runs()] == [COST_S[cell.workload] for cell in cells]
 
 
-def test_a_session_ends_with_its_share_of_the_blocks(folder: Folder) -> None:
+def test_a_session_ends_with_its_share_of_the_blocks(folder):
     stopping = Stopping(blocks=4, sessions=2)
     folder.write_experiment(replace(folder.experiment, stopping=stopping))
     for number, reason in enumerate(("2 blocks are done", "all 4 blocks are done")):
@@ -303,14 +297,14 @@ def test_a_session_ends_with_its_share_of_the_blocks(folder: Folder) -> None:
         assert runner.next_block == runner.session_end(number) == 2 * (number + 1)
 
 
-def always(*names: str) -> Scripted:
+def always(*names):
     """A session in which the same gates fail in every run."""
     findings = tuple(GateFinding(name, "x") for name in names)
     return Scripted(lambda cell, attempt: Outcome({"iops": 1.0}, gates=findings))
 
 
 @pytest.mark.parametrize("gate", ["others", "steal", "frequency", "foreign-io"])
-def test_what_other_programs_cause_repeats_a_run_once(folder: Folder, gate: str) -> None:
+def test_what_other_programs_cause_repeats_a_run_once(folder, gate):
     run_all(folder, always(gate))
     first, second, *_ = folder.runs()
     assert [(run.status, run.gates[0].fatal) for run in (first, second)] == [
@@ -319,14 +313,14 @@ def test_what_other_programs_cause_repeats_a_run_once(folder: Folder, gate: str)
     assert first.key == second.key
 
 
-def test_load_by_others_excuses_no_other_gate(folder: Folder) -> None:
+def test_load_by_others_excuses_no_other_gate(folder):
     run_all(folder, always("others", "swap"))
     assert {run.status for run in folder.runs()} == {"discarded"}
     assert len(folder.runs()) == 3 * 24
 
 
-def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder: Folder) -> None:
-    def outcome(cell: Cell, attempt: int) -> Outcome:
+def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder):
+    def outcome(cell, attempt):
         gate = "swap" if cell.block == 0 else "others"
         findings = (GateFinding(gate, "x"),) if attempt == 1 else ()
         return Outcome({"iops": 1.0}, gates=findings)
@@ -336,7 +330,7 @@ def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder: Folder
     assert first.status == "discarded"
 
 
-def test_the_estimate_of_a_run_is_that_of_its_own_workload(folder: Folder) -> None:
+def test_the_estimate_of_a_run_is_that_of_its_own_workload(folder):
     times = {("w", "none"): 1.0, ("w", "bfq"): 3.0, ("v", "none"): 50.0}
     kinds = {key: SimpleNamespace(estimate_s=lambda s=s: s) for key, s in times.items()}
     admitted = Admitted(folder.experiment, Permission(), kinds)

@@ -1,17 +1,11 @@
 """Results as files of fio and IOzone: figures are means of the runs that count, and come back."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from experiments import experiment
-from golden import Golden
+from experiments import experiment, run_of
 
 from schedlab.report.view import flatten
-from schedlab.spec import Candidate, Plan, Record, Run, Workload
+from schedlab.spec import Candidate, Cell, Plan, Record, Workload
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.importers import fio as fio_import
 from schedlab.store.importers import iozone as iozone_import
@@ -20,18 +14,13 @@ from schedlab.store.importers.imported import Options
 ROWS = ((100, 100, 3), (256, 259, 1))
 
 
-def record(
-    parameters: dict[str, Any],
-    *metrics: Mapping[str, float],
-    rows: Sequence[Any] = ROWS,
-    **more: Any,
-) -> Record:
+def record(parameters, *metrics, rows=ROWS, **more):
     """Runs of one workload with these metrics, and one that failed a check and does not count."""
     work = Workload("w", "file-test", "throughput_bytes_per_s", parameters)
     asked = experiment(candidates=(Candidate("none"),), workloads=(work,), aa_arm=False)
-    runs = [Run(i, 0, "w", "none", 1, 1, "ok", "", 1.0, each, **more)
-            for i, each in enumerate(metrics)]  # fmt: skip
-    failed = Run(9, 0, "w", "none", 1, 1, "discarded", "", 1.0, dict.fromkeys(metrics[0], 9e9))
+    cells = [Cell(i, 0, "w", "none", 1) for i in range(len(metrics) + 1)]
+    runs = [run_of(cell, each, **more) for cell, each in zip(cells, metrics, strict=False)]
+    failed = run_of(cells[-1], dict.fromkeys(metrics[0], 9e9), status="discarded")
     return Record(asked, Plan(()), (*runs, failed), histograms={("w", "none"): tuple(rows)})
 
 
@@ -57,7 +46,7 @@ RECORDS = {
 }  # fmt: skip
 
 
-def test_what_fio_would_have_written(tmp_path: Path, golden: Golden) -> None:
+def test_what_fio_would_have_written(tmp_path, golden):
     """Of 100 and 300 KiB/s in 2 s: 200 KiB/s, 50 requests/s, 100 of 4 KiB."""
     parts = []
     for number, (title, each) in enumerate(RECORDS.items()):
@@ -71,7 +60,7 @@ def test_what_fio_would_have_written(tmp_path: Path, golden: Golden) -> None:
     assert again.metrics["throughput_bytes_per_s"] == 200 * 1024
 
 
-def test_what_iozone_would_have_written(tmp_path: Path, golden: Golden) -> None:
+def test_what_iozone_would_have_written(tmp_path, golden):
     (file,) = iozone.write(RECORDS["reads"], tmp_path)
     golden("exports/iozone.txt", file.read_text())
     imported = iozone_import.read([("none", file)], Options())

@@ -1,16 +1,10 @@
 """The golden files' helper itself: it fails with a diff, and renews only when asked."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import golden as support
 import pytest
 
 
-def test_a_changed_text_fails_with_the_diff_until_it_is_renewed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_text_fails_with_the_diff_until_it_is_renewed(tmp_path, monkeypatch):
     monkeypatch.setattr(support, "GOLDEN", tmp_path)
     support.Golden(update=True)("page.txt", "one \ntwo\n\n")
     assert (tmp_path / "page.txt").read_text() == "one\ntwo\n"

@@ -1,11 +1,9 @@
 """Grids of experiment files."""
 
-from __future__ import annotations
-
 from schedlab.design.grid import expanded
 
 
-def test_a_grid_is_a_table_for_each_point() -> None:
+def test_a_grid_is_a_table_for_each_point():
     work = {"label": "{test} {record_bytes} x{depth}", "kind": "k", "parameters": {"seconds": 1},
             "grid": {"test": ["read", "write"], "record_bytes": ["8k"], "depth": [3]}}  # fmt: skip
     assert expanded(work, "parameters", "e") == [
@@ -17,7 +15,7 @@ def test_a_grid_is_a_table_for_each_point() -> None:
     assert expanded({"label": "w {a}"}, "parameters", "e") == [{"label": "w {a}"}]
 
 
-def test_a_point_without_a_label_has_one_and_a_table_gives_several_keys() -> None:
+def test_a_point_without_a_label_has_one_and_a_table_gives_several_keys():
     several = [{"label": "a few", "tags": 1, "window": 2}, {"tags": 3}]
     table = {"grid": {"policy": ["s"], "workload.device_set.rpm": [5400], "many": several}}
     assert expanded(table, "settings", "e") == [

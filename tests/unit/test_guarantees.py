@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from experiments import run_of
 
 from schedlab.analyse import check
 from schedlab.design.plan import make_plan
@@ -12,7 +13,7 @@ from schedlab.report.sentences import headline
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of
-from schedlab.spec import Candidate, Experiment, Record, Run, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Record, Stopping, Target, Workload
 
 MEAN_S = {"sync": 0.1, "dsync": 0.05, "direct": 0.01, "mmap": 0.001, "buffered": 0.002}
 
@@ -29,10 +30,9 @@ def record(*modes, direction="write"):
     )  # fmt: skip
     plan, rng = make_plan(experiment), random.Random(1)
     runs = tuple(
-        Run(c.block, c.position, "w", c.candidate, c.seed, 1, "ok", "", 0.1,
-            {"elapsed_s": MEAN_S[c.candidate.split(" ")[0]] * rng.lognormvariate(0, 0.02)})
+        run_of(c, {"elapsed_s": MEAN_S[c.candidate.split(" ")[0]] * rng.lognormvariate(0, 0.02)})
         for c in plan.cells
-    )  # fmt: skip
+    )
     return Record(experiment, plan, runs)
 
 

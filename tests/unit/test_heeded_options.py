@@ -1,14 +1,9 @@
 """Options that would change nothing are refused, and those that change something are not."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import click
 import pytest
 from click.testing import CliRunner
 from commands import COMMANDS, PARENT, typed
-from golden import Golden
 
 from schedlab.app import options
 from schedlab.cli import cli
@@ -18,7 +13,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host.queues import queues_below
 
 
-def refused(words: str) -> tuple[str, str]:
+def refused(words):
     """The message and the hint of the error of a command, which would measure nothing."""
     own, separator, program = words.partition(" -- ")
     typed = f"{own} --dry-run{separator}{program}".split()
@@ -51,9 +46,7 @@ OF_WORK = [
 
 
 @pytest.mark.parametrize(("name", "lines"), [("targets", ON_TARGETS), ("work", OF_WORK)])
-def test_options_that_would_change_nothing_are_refused(
-    name: str, lines: list[str], golden: Golden
-) -> None:
+def test_options_that_would_change_nothing_are_refused(name, lines, golden):
     told = ("{}\n  {}\n  hint: {}\n".format(words, *refused(words)) for words in lines)
     golden(f"refusals/unheeded-{name}.txt", "\n".join(told))
 
@@ -66,13 +59,13 @@ def test_options_that_would_change_nothing_are_refused(
      "--workloads file-tests --workers 2", "--seconds 3",
      "--workloads startup,newcomer --program ls"],
 )  # fmt: skip
-def test_options_that_change_something_are_heeded(words: str) -> None:
+def test_options_that_change_something_are_heeded(words):
     command, context = COMMANDS["compare"], click.Context(COMMANDS["compare"], parent=PARENT)
     command.parse_args(context, words.split())
     options.check_work(typed_options(context), (), context.params)
 
 
-def works_with(command: str) -> dict[str, tuple[str, ...]]:
+def works_with(command):
     """Options of a command that need something, but no other option, to change anything."""
     needs = {p.opts[0]: getattr(p, "works_with", ()) for p in COMMANDS[command].params}
     return {name: words for name, words in needs.items() if words and words[0][0] != "-"}
@@ -87,7 +80,7 @@ OF_OTHER_WORK = {"--explain", "--rehearse", "--timing", "--fit", "--think-limit"
 
 
 @pytest.mark.parametrize("option", sorted({*CHANGES} - {"--seconds"}))
-def test_each_option_changes_exactly_the_families_that_it_names(option: str) -> None:
+def test_each_option_changes_exactly_the_families_that_it_names(option):
     assert {*works_with("compare")} == {*CHANGES, *OF_OTHER_WORK}
     usual, mine = (
         options.load_of(typed("compare", "--tests", "read", *words))
@@ -101,12 +94,12 @@ def test_each_option_changes_exactly_the_families_that_it_names(option: str) -> 
     assert changed == set(works_with("compare")[option])
 
 
-def test_a_search_rehearses_its_command_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_rehearses_its_command_and_stops(monkeypatch):
     from schedlab.app.compare import own_work
     from schedlab.app.tune import question as tune_question
     from schedlab.app.tune import tune
 
-    rehearsed: list[Any] = []
+    rehearsed = []
     base = object()
     monkeypatch.setattr(tune_question, "typed_question", lambda *_: (base, None))
     monkeypatch.setattr("schedlab.app.admit.admit", lambda experiment, permission: experiment)
@@ -117,7 +110,7 @@ def test_a_search_rehearses_its_command_and_stops(monkeypatch: pytest.MonkeyPatc
     assert rehearsed == [base]
 
 
-def test_a_directory_without_a_disk_to_switch_asks_for_one(tmp_path: Any) -> None:
+def test_a_directory_without_a_disk_to_switch_asks_for_one(tmp_path):
     """Not minutes of the present scheduler against itself."""
     try:
         below = queues_below(tmp_path).queues

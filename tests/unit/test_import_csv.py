@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from golden import Golden
 from imports import Imports
 
 from schedlab.cli import cli
@@ -282,7 +281,7 @@ SPREAD = {
 }
 
 
-def test_tables(tmp_path: Path, golden: Golden) -> None:
+def test_tables(tmp_path, golden):
     imports = Imports(tmp_path, golden)
     cases = TABLES | {title: table(text, block="n") for title, text in COMPLAINTS.items()}
     cases |= {title: spread(text) for title, text in SPREAD.items()}
@@ -290,7 +289,7 @@ def test_tables(tmp_path: Path, golden: Golden) -> None:
     golden("imports/csv.txt", "\n\n".join(shown))
 
 
-def test_workbooks(tmp_path: Path, golden: Golden, monkeypatch) -> None:
+def test_workbooks(tmp_path, golden, monkeypatch):
     place, imports = tmp_path / "w.xlsx", Imports(tmp_path, golden)
     one = workbook(place, {"Ergebnisse": SHEET})
     two = workbook(place, {"A": SHEET, "B": [["x"], [1]]})

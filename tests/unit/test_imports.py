@@ -3,17 +3,12 @@
 What becomes of each file, or the complaint that names its line, is in tests/golden/imports.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from golden import Golden
 from imports import Imports, biff
 
 from schedlab.store.importers import dmesg, fio, hdparm, iozone, time
@@ -81,16 +76,16 @@ END = "\n\niozone test complete.\n"
 
 
 @pytest.fixture
-def imports(tmp_path: Path, golden: Golden) -> Imports:
+def imports(tmp_path, golden):
     return Imports(tmp_path, golden)
 
 
-def squeezed(row: str) -> str:
+def squeezed(row):
     """A table whose white space a web page collapsed."""
     return " ".join(OLD_HEADER.split("\n")[2].split()) + "\n" + " ".join(row.split()) + END
 
 
-def test_iozone(imports: Imports) -> None:
+def test_iozone(imports):
     four = THROUGHPUT.replace("for  1 initial", "for  4 initial").replace("902.5 kB", "902.5 ops")
     eights = THROUGHPUT.replace("= 8 kB", "= 64 kB").replace("Size 8 kB", "Size 64 kB")
     imports("iozone", partial(iozone.read, options=Options()), {
@@ -111,7 +106,7 @@ def test_iozone(imports: Imports) -> None:
     })  # fmt: skip
 
 
-def test_complaints_about_iozone(imports: Imports) -> None:
+def test_complaints_about_iozone(imports):
     imports("iozone-errors", partial(iozone.read, options=Options()), {
         "nothing": "",
         "cut": THROUGHPUT.replace("iozone test complete.", ""),
@@ -139,7 +134,7 @@ def test_complaints_about_iozone(imports: Imports) -> None:
     })  # fmt: skip
 
 
-def test_workbooks_of_iozone(imports: Imports) -> None:
+def test_workbooks_of_iozone(imports):
     cells = [(0, 0, "iozone -b x.xls"), (2, 0, "Writer report"), (3, 1, 4), (3, 2, 8.0),
              (4, 0, 64), (4, 1, 1234.5), (4, 2, 99.0)]  # fmt: skip
     whole, empty = biff(*cells), biff()
@@ -160,7 +155,7 @@ def test_workbooks_of_iozone(imports: Imports) -> None:
     )
 
 
-def fio_output_job(name: str = "j", **read: Any) -> dict[str, Any]:
+def fio_output_job(name="j", **read):
     idle = {"io_bytes": 0, "bw": 0, "iops": 0.0, "runtime": 0}
     lat = {
         "min": 100, "max": 900, "mean": 300.0, "N": 4,
@@ -171,27 +166,27 @@ def fio_output_job(name: str = "j", **read: Any) -> dict[str, Any]:
     return {"jobname": name, "read": busy, "write": idle, "usr_cpu": 10.0, "sys_cpu": 20.0}
 
 
-def jobs(*each: dict[str, Any], **more: Any) -> str:
+def jobs(*each, **more):
     return json.dumps({"jobs": each, **more})
 
 
-def with_options(global_options: Any = None, **options: str) -> str:
+def with_options(global_options=None, **options):
     more = {"global options": global_options} if global_options else {}
     return jobs({**fio_output_job("j"), "job options": options}, **more)
 
 
-def report_of(elapsed: int, printed_ms: int, ios: int) -> str:
+def report_of(elapsed, printed_ms, ios):
     job = fio_output_job("j", total_ios=ios, iops=ios / elapsed)
     job |= {"elapsed": elapsed, "job_runtime": elapsed * 1000 - 100}
     stamp = {"timestamp": printed_ms // 1000, "timestamp_ms": printed_ms}
     return json.dumps({**stamp, "jobs": [job]}, indent=2) + "\n"
 
 
-def pair(first: str, second: str) -> list[tuple[str, str]]:
+def pair(first, second):
     return [("none", first), ("none", second)]
 
 
-def test_fio(imports: Imports) -> None:
+def test_fio(imports):
     old = fio_output_job(clat={"mean": 3.5, "max": 9, "N": 2, "percentile": {"99.000000": 8}})
     del old["read"]["lat_ns"], old["read"]["bw_bytes"]
     total = {"N": 9, "mean": 5000.0, "max": 9500, "percentile": {"99.000000": 9000}}
@@ -225,9 +220,9 @@ def test_fio(imports: Imports) -> None:
     })  # fmt: skip
 
 
-def test_complaints_about_fio(imports: Imports) -> None:
+def test_complaints_about_fio(imports):
     bins = {"mean": 1, "max": 1, "N": 1}
-    changes: list[dict[str, Any]] = [
+    changes = [
         {"iops": "many"}, {"iops": 0.0}, {"iops": -1.0}, {"iops": True}, {"iops": 1e301},
         {"lat_ns": {**bins, "bins": {"x": 1}}}, {"lat_ns": {**bins, "bins": {"1": 1.5}}},
     ]  # fmt: skip
@@ -250,13 +245,13 @@ HDPARM = """
 """
 
 
-def hdparm_of(disk: str, rate: float, size: int = 300) -> str:
+def hdparm_of(disk, rate, size=300):
     figures = f"{size} MB in  {size / rate:.2f} seconds = {rate:.2f} MB/sec"
     cached = " Timing cached reads:   9000 MB in  2.00 seconds = 4500.00 MB/sec"
     return f"\n/dev/{disk}:\n Timing buffered disk reads: {figures}\n{cached}\n"
 
 
-def test_hdparm(imports: Imports) -> None:
+def test_hdparm(imports):
     line = " Timing buffered disk reads: 606 MB in  {} seconds = {} MB/sec\n"
     imports(
         "hdparm",
@@ -275,7 +270,7 @@ def test_hdparm(imports: Imports) -> None:
     )
 
 
-def test_time(imports: Imports) -> None:
+def test_time(imports):
     """6.95 s, of which 6.78 and 2.92 are of the CPU, in every dialect and twice; then hours."""
     dialects = [
         "noise\n\nreal\t0m6.95s\nuser\t0m6.78s\nsys\t0m2.92s\n",
@@ -312,7 +307,7 @@ def test_time(imports: Imports) -> None:
         "real soon\n", f"real\t{'9' * 400}m0.5s\nuser\t0m1s\nsys\t0m1s\n", "real 1\nreal 2\n",
         "real 0\nuser 0\nsys 0\n", "x\nreal 1\nuser 1\n", "nothing\n",
     ]  # fmt: skip
-    texts: dict[str, str | bytes] = {
+    texts = {
         **{text[:40].__repr__(): text * 2 for text in dialects},
         **{text[:40].__repr__(): text + "\n" for text in hours},
         **{text[:40].__repr__(): text for text in wrong},
@@ -329,7 +324,7 @@ Nov 21 host kernel: [71725.671000] [Pid: 4129], CPUBurst: 100000000, rt_priority
 """
 
 
-def test_bursts_of_a_patched_kernels_log(imports: Imports) -> None:
+def test_bursts_of_a_patched_kernels_log(imports):
     imports("dmesg", partial(dmesg.read, options=Options()), {
         "added up per process": [("100 ms", LOG)],
         "a log that lost lines":

@@ -1,13 +1,11 @@
 """Workloads of block I/O that need no device: command lines, figures of workers, bounds, loads."""
 
 import dataclasses
-from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 from answers import behind, primary, secondary
-from golden import Golden
 
 from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
@@ -61,7 +59,7 @@ def test_the_usual_workloads_leave_a_scheduler_something_to_decide():
             assert {work.metric, *work.secondary} <= set(kind.metrics), work.label
 
 
-def test_the_workloads_of_every_family_and_what_decides_for_each_goal(golden: Golden) -> None:
+def test_the_workloads_of_every_family_and_what_decides_for_each_goal(golden):
     lines = []
     for family in FAMILIES:
         goals = [workloads([family], Load(tests=("read",)), goal) for goal in get_args(Objective)]
@@ -73,7 +71,7 @@ def test_the_workloads_of_every_family_and_what_decides_for_each_goal(golden: Go
     golden("families.txt", "\n".join(lines))
 
 
-def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> None:
+def test_the_time_and_space_requested_reach_every_workload_that_has_them():
     load = Load(tests=("read",), seconds=7.0, span_bytes=1 << 30)
     for work in workloads(tuple(FAMILIES), load, "throughput"):
         fields = set(KINDS[work.kind].__struct_fields__)
@@ -95,14 +93,12 @@ def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> No
         ("startup", Load(program="ls"), {"program": "ls", "readers": 2, "writers": 2}),
     ],
 )
-def test_what_was_typed_becomes_parameters(
-    family: str, load: Load, expected: dict[str, object]
-) -> None:
+def test_what_was_typed_becomes_parameters(family, load, expected):
     last = workloads([family], load, "throughput")[-1]
     assert expected.items() <= last.parameters.items()
 
 
-def test_file_tests_are_every_test_at_every_record_size() -> None:
+def test_file_tests_are_every_test_at_every_record_size():
     load = Load(tests=("read", "write"), record_bytes=(4096, MIB))
     works = workloads(["file-tests"], load, "throughput")
     assert [w.label for w in works] == ["read 4 KiB", "write 4 KiB", "read 1 MiB", "write 1 MiB"]
@@ -157,9 +153,7 @@ def test_the_lines_are_read_by_the_importer_of_iozone(tmp_path):
     assert run.metrics["throughput_bytes_per_s"] == 2560 * 1024
 
 
-def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(io_backend.knobs, "SYS_BLOCK", tmp_path)
     disk = tmp_path / "sdx"
     assert io_backend.driver_tags("sdx") == 0
@@ -173,9 +167,9 @@ def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(
         assert io_backend.driver_tags("sdx") == tags
 
 
-def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there() -> None:
+def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there():
     """Its head, caches and flash are where the run before left them until they are reset."""
-    calls: list[object] = []
+    calls = []
 
     device = SimpleNamespace(
         facts={"tags": 32}, hold=calls.append, reset=lambda: calls.append("reset"),
@@ -194,7 +188,7 @@ def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there() -> No
     assert calls == [32, "reset", "mark", "run"] * 2
 
 
-def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
+def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts():
     """Reports read only runs that passed their checks, and show nothing of a discarded one."""
     session = io_backend.IoSession.__new__(io_backend.IoSession)
     command = SimpleNamespace(description=lambda label, kind: {"rehearsal": label})
@@ -202,7 +196,7 @@ def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
     session.commands, session.described, session.fidelity = command, set(), {}
     kind = Command(shell="true")
 
-    def described(label: str, *gates: GateFinding) -> bool:
+    def described(label, *gates):
         outcome = Outcome({}, {"status": 0}, gates)
         properties = session._with_description(outcome, kind, label).properties
         assert properties["status"] == 0
@@ -219,7 +213,7 @@ def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
     assert not described("b", late)
 
 
-def test_the_times_of_a_cell_take_the_place_of_a_kinds_own() -> None:
+def test_the_times_of_a_cell_take_the_place_of_a_kinds_own():
     kind = ReaderBesideWriters(seconds=2.0)
     cell = Cell(1, 0, "w", "none", 1, seconds=3.0, ramp_seconds=2.2)
     assert with_times(kind, cell) == ReaderBesideWriters(seconds=3.0, ramp_seconds=2.2)

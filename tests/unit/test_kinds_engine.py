@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from load_engine import BINS, IN_ORDER, MIB, READ, TARGET, Engine, group, process, side, work
+from load_engine import BINS, IN_ORDER, MIB, READ, TARGET, group, process, side, work
 
 from schedlab import _core
 from schedlab.errors import HostError, Interrupted, SpecError
@@ -37,7 +36,7 @@ from schedlab.kinds.readers_together import jain
 from schedlab.spec import latency
 
 
-def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough() -> None:
+def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough():
     assert regions(3 * MIB, (1, 2)) == [(0, MIB), (MIB, 2 * MIB)]
     assert regions(27 * MIB, (2, 5, 1)) == [(0, 6 * MIB), (6 * MIB, 15 * MIB), (21 * MIB, 3 * MIB)]
     assert regions(5 * MIB + 7, (1,)) == [(0, 5 * MIB)]
@@ -54,11 +53,11 @@ def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough() -> None:
         (0, 1025, 1, 2048), (0, 1000, 1, 2000), (9, 20, 3, 9), (9, 20, 0, 9), (0, 20, 0, 1),
     ],
 )  # fmt: skip
-def test_the_depth_of_each_worker(requested: int, tags: int, workers: int, depth: int) -> None:
+def test_the_depth_of_each_worker(requested, tags, workers, depth):
     assert load_depth(requested, tags, workers) == depth
 
 
-def test_a_group_of_processes_reads_around_the_cache_unless_it_is_told_otherwise() -> None:
+def test_a_group_of_processes_reads_around_the_cache_unless_it_is_told_otherwise():
     read = work(IN_ORDER, READ, 512, 5 * MIB, 1, 3)
     without = {key: value for key, value in read.items() if key != "span"}
     assert actor("a", TARGET, (2 * MIB, 5 * MIB), without) == process("a", 2, read)
@@ -66,7 +65,7 @@ def test_a_group_of_processes_reads_around_the_cache_unless_it_is_told_otherwise
     assert told == {**process("a", 2, read), "direct": False, "layout": "shared"}
 
 
-def two_groups() -> Actors:
+def two_groups():
     """A group that reads and one that writes, with figures of which no two are the same."""
     read = group(
         "reader", engine="psync", reads=side(8, 4097, errors=1, short=10), writes=side(errors=2),
@@ -84,7 +83,7 @@ def two_groups() -> Actors:
     return Actors({"groups": [read, write], "inflight": {"mean": 3.5, "max": 9}}, depth=6, tags=4)
 
 
-def test_the_facts_of_several_processes() -> None:
+def test_the_facts_of_several_processes():
     actors = two_groups()
     assert actors.properties() == {
         "engine": "psync", "errors": 15, "short": 70, "claimed_bytes": [1527, 3001],
@@ -102,7 +101,7 @@ def test_the_facts_of_several_processes() -> None:
 
 
 @pytest.mark.parametrize("seen", [None, {"error": "no such device", "mean": 1.0, "max": 1}])
-def test_facts_that_are_unknown_are_left_out(seen: dict[str, Any] | None) -> None:
+def test_facts_that_are_unknown_are_left_out(seen):
     plain = Actors({"groups": [group("a")], "inflight": seen}, depth=3)
     assert plain.properties() == {
         "engine": "io_uring", "errors": 0, "short": 0, "claimed_bytes": [0, 0], "load_depth": 3,
@@ -113,7 +112,7 @@ def test_facts_that_are_unknown_are_left_out(seen: dict[str, Any] | None) -> Non
     }  # fmt: skip
 
 
-def test_both_directions_of_a_series_are_added_up() -> None:
+def test_both_directions_of_a_series_are_added_up():
     one, other = [[0, 1, 10, 100], [100, 2, 20, 200]], [[0, 4, 40, 400], [100, 8, 80, 800]]
     assert added(one, other) == [[0, 5, 50, 500], [100, 10, 100, 1000]]
     assert added(one, other[:1]) == [[0, 5, 50, 500]]
@@ -121,7 +120,7 @@ def test_both_directions_of_a_series_are_added_up() -> None:
     assert added([], []) == []
 
 
-def test_what_was_not_served_waited_for_its_age_or_for_the_window() -> None:
+def test_what_was_not_served_waited_for_its_age_or_for_the_window():
     for pending_ns, waited in ((3_000_000_000, 3e9), (1_000_000_000, 2e9), (0, 2e9)):
         one = Actors({"groups": [group("a", oldest_pending_ns=pending_ns)]}, seconds=9.0)
         metrics, bounds = served(one, "a", "reads", "x_")
@@ -134,18 +133,18 @@ def test_what_was_not_served_waited_for_its_age_or_for_the_window() -> None:
     assert Actors({"groups": [group("a", elapsed_ns=0)]}).window_s("a") == 0.0
 
 
-def test_a_rate_of_nothing_is_less_than_one_unit_in_the_window() -> None:
+def test_a_rate_of_nothing_is_less_than_one_unit_in_the_window():
     assert rate_bound("r", 1, 7.0, 100, 4.0) == ({"r": 7.0}, {})
     assert rate_bound("r", 0, 0.0, 100, 4.0) == ({"r": 25.0}, {"r": "at-most"})
 
 
-def test_fairness_of_nothing_and_of_unequal_shares() -> None:
+def test_fairness_of_nothing_and_of_unequal_shares():
     assert jain([0, 0]) == 1.0
     assert jain([3, 1]) == 0.8
     assert jain([6, 2, 2]) == pytest.approx(100 / 132)
 
 
-def test_the_processes_of_a_run_and_the_device_below(engine: Engine) -> None:
+def test_the_processes_of_a_run_and_the_device_below(engine):
     engine.answers(group("a", elapsed_ns=0))
     actors = run_actors(TARGET, [{"name": "a"}], 1.5)
     assert engine.window == (1.5, 0.0, True, "sdx")
@@ -168,7 +167,7 @@ def test_the_processes_of_a_run_and_the_device_below(engine: Engine) -> None:
         ("mmap+msync", {"engine": "mmap", "sync": "sync"}),
     ],
 )
-def test_calls_of_every_mode(engine: Engine, mode: Any, options: dict[str, Any]) -> None:
+def test_calls_of_every_mode(engine, mode, options):
     cpu = {"cpu_user_ns": 100_000_000, "cpu_system_ns": 400_000_000}
     engine.answers(group("calls", reads=side(errors=2), writes=side(errors=3), **cpu))
     result = Calls(block_bytes=300, mode=mode, calls=8, direction="read").measure(TARGET, "w", 5)
@@ -195,9 +194,7 @@ def test_calls_of_every_mode(engine: Engine, mode: Any, options: dict[str, Any])
         ),
     ],
 )  # fmt: skip
-def test_the_timings_of_hdparm(
-    engine: Engine, options: Any, order: Any, asked_s: float, more: dict[str, Any]
-) -> None:
+def test_the_timings_of_hdparm(engine, options, order, asked_s, more):
     """On the device itself and over all of it, in records of 2 MiB."""
     engine.answers(group("w", reads=side(4, 3000), device_bytes_read=4000, device_bytes_written=5))
     result = DeviceTimings(**options).measure(TARGET, "w", seed=5)
@@ -212,13 +209,13 @@ def test_the_timings_of_hdparm(
     assert result.properties.get("claimed_cold_bytes") == (4000 if more.get("cold") else None)
 
 
-def test_bytes_of_all_groups_are_added_up() -> None:
+def test_bytes_of_all_groups_are_added_up():
     sides = [{"device_bytes_read": 3, "device_bytes_written": 50},
              {"device_bytes_read": 4, "device_bytes_written": 700}]  # fmt: skip
-    assert claimed_bytes(dict(enumerate(sides))) == (7, 750)  # type: ignore[arg-type]
+    assert claimed_bytes(dict(enumerate(sides))) == (7, 750)
 
 
-def test_a_job_as_the_engine_gets_it(engine: Engine) -> None:
+def test_a_job_as_the_engine_gets_it(engine):
     engine.answers(group("a"), group("b"))
     groups = run_job([{"name": "a"}, {"name": "b"}], 1.5, 0.25, should_end=lambda: True)
     assert list(groups) == ["a", "b"]
@@ -244,10 +241,8 @@ def test_a_job_as_the_engine_gets_it(engine: Engine) -> None:
         (HostError("no ring", "allow io_uring"), "no ring", "allow io_uring"),
     ],
 )
-def test_what_the_engine_refuses_has_a_hint(
-    monkeypatch: pytest.MonkeyPatch, fault: Exception, message: str, hint: str
-) -> None:
-    def fails(*_: Any) -> str:
+def test_what_the_engine_refuses_has_a_hint(monkeypatch, fault, message, hint):
+    def fails(*_):
         raise fault
 
     monkeypatch.setattr(_core, "run_io_job", fails)
@@ -256,8 +251,8 @@ def test_what_the_engine_refuses_has_a_hint(
     assert (str(error.value), error.value.hint) == (message, hint)
 
 
-def test_an_interrupted_job_and_the_timings_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    def io_timings(path: str, direct: bool) -> str:
+def test_an_interrupted_job_and_the_timings_of_a_device(monkeypatch):
+    def io_timings(path, direct):
         return json.dumps({"interrupted": direct, "path": path})
 
     monkeypatch.setattr(_core, "io_timings", io_timings)
@@ -269,23 +264,23 @@ def test_an_interrupted_job_and_the_timings_of_a_device(monkeypatch: pytest.Monk
 class Watcher:
     """Notes what it is told of jobs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.told: list[Any] = []
 
-    def prepare(self, names: Sequence[str]) -> None:
+    def prepare(self, names):
         self.told.append(list(names))
 
-    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+    def begin(self, workers):
         self.told.append(workers)
 
-    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
+    def see(self, groups):
         self.told.append([each["name"] for each in groups])
 
 
-def test_a_watcher_is_told_of_the_jobs_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Callable[[str], None] | None] = []
+def test_a_watcher_is_told_of_the_jobs_of_its_time(monkeypatch):
+    calls = []
 
-    def run(text: str, end: Any, ready: Callable[[str], None] | None, replay: Any) -> str:
+    def run(text, end, ready, replay):
         calls.append(ready)
         if ready:
             ready('[{"name": "a", "ids": [7]}]')
@@ -318,9 +313,7 @@ ROWS = [[n * 1000, n * 1000 + 500, 1] for n in range(1, 101)]
         ([[7, 9, 999], [20, 30, 9001]], 0.999, 25.0),
     ],
 )
-def test_quantiles_are_the_middle_of_their_bin(
-    rows: list[list[int]], q: float, value: float | None
-) -> None:
+def test_quantiles_are_the_middle_of_their_bin(rows, q, value):
     assert latency.quantile(rows, q) == value
 
 
@@ -347,16 +340,16 @@ def test_quantiles_are_the_middle_of_their_bin(
     ],
 )
 def test_a_bound_is_the_largest_value_that_is_likely_enough_to_be_exceeded(
-    rows: list[list[int]], q: float, confidence: float, value: float | None
-) -> None:
+    rows, q, confidence, value
+):
     assert latency.bound(rows, q, confidence) == value
 
 
-def test_a_bound_is_exceeded_with_95_percent_unless_another_share_is_asked() -> None:
+def test_a_bound_is_exceeded_with_95_percent_unless_another_share_is_asked():
     assert latency.bound(ROWS[:10], 0.9) == 7000.0
 
 
-def test_histograms_are_added_up_in_order() -> None:
+def test_histograms_are_added_up_in_order():
     assert latency.merge([[[5, 6, 1], [1, 2, 3]], [[5, 6, 10]], []]) == [[1, 2, 3], [5, 6, 11]]
     names = ["p50", "p90", "p99"]
     assert list(latency.metrics([[8, 10, 1000]])) == [f"latency_ns_{name}" for name in names]

@@ -1,34 +1,28 @@
 """Every kind of workload: its estimated time, the bytes it uses, the limits of its options, and
 the errors of what does not fit; figures worked out by hand."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
-from golden import Golden
 
 from schedlab.errors import SpecError, nearest
-from schedlab.kinds import KINDS, WorkloadKind, declared, overrides, typed
+from schedlab.kinds import KINDS, declared, overrides, typed
 from schedlab.kinds.resolved import IoGroup
 from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Workload
 
 MIB = 1 << 20
-REQUIRED: dict[str, dict[str, Any]] = {
+REQUIRED = {
     "calls": {"block_bytes": 4096}, "device-timings": {"timing": "buffered"},
     "file-test": {"test": "read"},
 }  # fmt: skip
 
 
-def made(kind: str, **parameters: Any) -> WorkloadKind:
+def made(kind, **parameters):
     """A workload of that kind with these parameters, beside those that it needs."""
     return typed(Workload("w", kind, "", {**REQUIRED.get(kind, {}), **parameters}))
 
 
 # kind -> pairs of parameters and the estimated seconds
-ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
+ESTIMATES = {
     "archive-extraction": [
         ({"size_bytes": 250_000_000}, 2.5), ({"size_bytes": 30_000_000}, 0.5),
         ({"size_bytes": 60_000_000}, 0.6),
@@ -80,14 +74,14 @@ ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
 }  # fmt: skip
 
 
-def test_the_estimated_time_of_every_kind() -> None:
+def test_the_estimated_time_of_every_kind():
     for kind, cases in ESTIMATES.items():
         for parameters, seconds in cases:
             work = made(kind, **parameters)
             assert work.estimate_s() == pytest.approx(seconds, rel=1e-12), (kind, parameters)
 
 
-def test_what_every_kind_is(golden: Golden) -> None:
+def test_what_every_kind_is(golden):
     """Of a target of 80 MiB: the bytes it uses, also with a span; whether it writes; its needs."""
     facts = ("needs_files", "brings_files", "bypasses_cache")
     lines = []
@@ -111,7 +105,7 @@ def test_what_every_kind_is(golden: Golden) -> None:
     assert {test: made("file-test", test=test).writes() for test in writing} == writing
 
 
-def test_what_a_kind_asks_for_beside_its_processes() -> None:
+def test_what_a_kind_asks_for_beside_its_processes():
     assert [kind for kind in ESTIMATES if made(kind).device_commands()] == ["device-queue"]
     assert made("device-queue", commands=7).device_commands() == 7
     assert {kind for kind in ESTIMATES if made(kind).groups()} == {"throttled-reads", "weights"}
@@ -141,16 +135,14 @@ def test_what_a_kind_asks_for_beside_its_processes() -> None:
         ("file-test", {"test": "7"}, "test: invalid enum value '7'", "known: mixed, random-read, "),
     ],
 )
-def test_what_is_no_workload_is_named_with_the_nearest(
-    kind: str, parameters: dict[str, Any], message: str, hint: str
-) -> None:
+def test_what_is_no_workload_is_named_with_the_nearest(kind, parameters, message, hint):
     with pytest.raises(SpecError) as error:
         typed(Workload("mine", kind, "", parameters))
     assert str(error.value).startswith(f"workload 'mine': {message}")
     assert hint in (error.value.hint or "")
 
 
-def test_a_candidate_takes_the_place_of_a_parameter() -> None:
+def test_a_candidate_takes_the_place_of_a_parameter():
     candidate = Candidate("c", {"workload.seconds": "1.5s", "scheduler": "bfq"})
     assert overrides(candidate) == {"seconds": "1.5s"}
     assert overrides(None) == {}
@@ -163,8 +155,8 @@ def test_a_candidate_takes_the_place_of_a_parameter() -> None:
     assert nearest("x", ["b", "a"]) == "known: a, b"
 
 
-def test_metrics_of_two_workloads_with_one_name_are_the_same() -> None:
-    def own(spec: str, label: str) -> Workload:
+def test_metrics_of_two_workloads_with_one_name_are_the_same():
+    def own(spec, label):
         return Workload(label, "command", "", {"argv": ["true"], "extract": [spec]})
 
     first = own("tps:1/s=stdout~(.*)", "a")
@@ -191,14 +183,14 @@ def test_metrics_of_two_workloads_with_one_name_are_the_same() -> None:
         ("startup", {"program": "no-such x"}, "w: program 'no-such x' is not found"),
     ],
 )  # fmt: skip
-def test_options_that_do_not_fit_together(kind: str, parameters: Any, message: str) -> None:
+def test_options_that_do_not_fit_together(kind, parameters, message):
     with pytest.raises(SpecError) as error:
         made(kind, **parameters).check("w")
     assert str(error.value).startswith(message)
     assert error.value.hint
 
 
-def test_options_that_fit_together(tmp_path: Path) -> None:
+def test_options_that_fit_together(tmp_path):
     (tmp_path / "a.tar").write_bytes(b"x")
     for kind, parameters in (
         ("calls", {"calls": 1}), ("calls", {"total_bytes": 4096}), ("file-test", {"depth": 1}),

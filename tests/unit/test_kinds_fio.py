@@ -1,14 +1,10 @@
 """A user's fio job: how its file is read, and what its numbers become."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,12 +12,12 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds.fio_job import FioJob
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text)
     return path
 
 
-def fio_side(ios: int, size: int, bins: dict[str, int], **fields: Any) -> dict[str, Any]:
+def fio_side(ios, size, bins, **fields):
     """The reads or writes of a job in fio's JSON."""
     times = {"mean": 7.0, "max": 9, "min": 1, "stddev": 1.0, "N": ios, "bins": bins}
     return {"total_ios": ios, "io_bytes": size, "bw_bytes": size * 10, "iops": ios / 4.0,
@@ -31,7 +27,7 @@ def fio_side(ios: int, size: int, bins: dict[str, int], **fields: Any) -> dict[s
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 
 
-def job_file(path: Path, text: str) -> FioJob:
+def job_file(path, text):
     """A job file as a workload."""
     return FioJob(job_file=str(write(path / "job", text)))
 
@@ -47,12 +43,12 @@ def job_file(path: Path, text: str) -> FioJob:
         ("  rw=write", ("write",)), ("rw=trimwrite\nverify=md5", ("trim", "write")),
     ],
 )  # fmt: skip
-def test_the_directions_of_a_job(tmp_path: Path, rw: str, directions: tuple[str, ...]) -> None:
+def test_the_directions_of_a_job(tmp_path, rw, directions):
     assert job_file(tmp_path, f"[a]\n{rw}\n").jobs() == {"a": directions}
 
 
 @needs_fio
-def test_the_jobs_of_a_file_are_those_of_fio(tmp_path: Path) -> None:
+def test_the_jobs_of_a_file_are_those_of_fio(tmp_path):
     """Names as in fio's own output, over everything that gives a name."""
     text = (
         "; c\n[global]\nname=bench\nsize=4k\nioengine=null\n[one]\nrw=write\n"
@@ -82,7 +78,7 @@ VERIFIED = {
 
 @needs_fio
 @pytest.mark.parametrize("lines", VERIFIED)
-def test_a_job_that_verifies_reads_what_it_wrote(tmp_path: Path, lines: str) -> None:
+def test_a_job_that_verifies_reads_what_it_wrote(tmp_path, lines):
     kind = job_file(tmp_path, f"[a]\nrw=write\nsize=64k\n{lines}\n")
     kind.check("w")
     ran = subprocess.run(["fio", "--output-format=json", kind.job_file], capture_output=True,
@@ -108,7 +104,7 @@ NAMED = {
 
 @needs_fio
 @pytest.mark.parametrize("case", NAMED)
-def test_metrics_are_called_as_fio_calls_its_jobs(tmp_path: Path, case: str) -> None:
+def test_metrics_are_called_as_fio_calls_its_jobs(tmp_path, case):
     """Every metric that its JSON gives is one that may be asked for, and no other is missing."""
     text, names = NAMED[case]
     kind = job_file(tmp_path, f"[global]\nsize=64k\nrw=rw\nrandseed=1\n{text}")
@@ -129,12 +125,12 @@ def test_metrics_are_called_as_fio_calls_its_jobs(tmp_path: Path, case: str) -> 
         ("[a]\nruntime=10\n[b]\nstonewall\nruntime=20\nstartdelay=5\n", 35),
     ],
 )  # fmt: skip
-def test_the_time_of_a_run_is_that_of_its_jobs(tmp_path: Path, text: str, seconds: float) -> None:
+def test_the_time_of_a_run_is_that_of_its_jobs(tmp_path, text, seconds):
     assert job_file(tmp_path, text).estimate_s() == seconds
 
 
 @needs_fio
-def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path: Path) -> None:
+def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path):
     file = write(tmp_path / "job", "[a]\nrw=write\nbs=4k\n")
     kind = FioJob(job_file=str(file), extract=("x:s=stdout~(.)",), setup="s", cleanup="c")
     metrics = kind.own_metrics()
@@ -163,9 +159,7 @@ def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path: Path) ->
         ("verify_state_save=1", "verify_state_save is refused"),
     ],
 )
-def test_options_of_a_job_file_that_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
-) -> None:
+def test_options_of_a_job_file_that_are_refused(tmp_path, monkeypatch, line, message):
     monkeypatch.setenv("MINE", "/etc")
     monkeypatch.setenv("GIVEN", "here")  # the workload's own value counts
     file = write(tmp_path / "job", f"[global]\nbs=4k\n[a]\n{line}\n")
@@ -176,7 +170,7 @@ def test_options_of_a_job_file_that_are_refused(
 
 
 @needs_fio
-def test_a_job_may_include_a_file_beside_it(tmp_path: Path) -> None:
+def test_a_job_may_include_a_file_beside_it(tmp_path):
     write(tmp_path / "shared.inc", "rw=write\n")
     kind = job_file(tmp_path, "[a]\ninclude shared.inc\n")
     kind.check("w")
@@ -189,7 +183,7 @@ def test_a_job_may_include_a_file_beside_it(tmp_path: Path) -> None:
 
 
 @needs_fio
-def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path: Path) -> None:
+def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path):
     text = "[a]\nfilename=${SCHEDLAB_DEVICE}\n[b]\ndirectory=${SCHEDLAB_DIRECTORY}\n" \
            "[c]\nfilename=C\\:/x:${NO_SUCH_NAME}y\n"  # fmt: skip
     kind = job_file(tmp_path, text)
@@ -200,7 +194,7 @@ def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path: Path) -> None:
         FioJob(job_file=kind.job_file, job_sha256=digest[::-1]).check("w")
     for own in ({"argv": ("true",)}, {"shell": "true"}):
         with pytest.raises(SpecError, match="w: a fio job has no command"):
-            FioJob(job_file=kind.job_file, **own).check("w")  # type: ignore[arg-type]
+            FioJob(job_file=kind.job_file, **own).check("w")
     for broken in ("[a]\nrw=nonsense\n", "no section\n", "[a]\nno_such_option=1\n"):
         with pytest.raises(SpecError, match=r"fio does not accept|has no job") as error:
             job_file(tmp_path, broken).check("w")
@@ -217,7 +211,7 @@ def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path: Path) -> None:
         (b"#" * (1 << 20) + b"\n", "is larger than 1 MiB"),
     ],
 )
-def test_a_job_file_is_a_text(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_job_file_is_a_text(tmp_path, content, message):
     """fio prints what it reads line by line: no character may begin a line of its own."""
     (tmp_path / "job").write_bytes(content)
     with pytest.raises(SpecError, match=message) as error:
@@ -225,7 +219,7 @@ def test_a_job_file_is_a_text(tmp_path: Path, content: bytes, message: str) -> N
     assert error.value.hint
 
 
-def test_a_job_file_is_a_regular_file(tmp_path: Path) -> None:
+def test_a_job_file_is_a_regular_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("/dev/zero", tmp_path / "pipe", tmp_path):
         with pytest.raises(SpecError, match="is not a regular file"):
@@ -233,19 +227,19 @@ def test_a_job_file_is_a_regular_file(tmp_path: Path) -> None:
 
 
 @needs_fio
-def test_a_job_file_of_another_encoding_and_of_windows_is_read(tmp_path: Path) -> None:
+def test_a_job_file_of_another_encoding_and_of_windows_is_read(tmp_path):
     (tmp_path / "job").write_bytes(b"; M\xfcller\r\n[a]\r\nrw=write\r\ndescription=\tx\r\n")
     assert FioJob(job_file=str(tmp_path / "job")).jobs() == {"a": ("write",)}
 
 
-def test_a_job_file_needs_fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_file_needs_fio(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError, match="fio is not installed") as error:
         job_file(tmp_path, "[a]\n; without fio\n").check("w")
     assert error.value.hint == "apt install fio"
 
 
-def test_the_numbers_of_the_processes_of_a_job_are_added_up() -> None:
+def test_the_numbers_of_the_processes_of_a_job_are_added_up():
     """Bins of two processes: 600 of 1000 ns, 400 of 3000 ns; ten more lie beyond p99."""
     one = fio_side(600, 10, {"1000": 500, "3000": 100}, iops=3.5)
     two = fio_side(400, 20, {"3000": 300, "1000": 100}, iops=4.0)
@@ -271,7 +265,7 @@ def test_the_numbers_of_the_processes_of_a_job_are_added_up() -> None:
     assert values["b.trim.lat_ns_p99"] == 40.0
 
 
-def test_completion_latency_counts_where_the_total_has_no_bins() -> None:
+def test_completion_latency_counts_where_the_total_has_no_bins():
     bins = {"bins": {"500": 100}}
     side = {**fio_side(100, 1, {}), "lat_ns": {"mean": 7.0, "max": 9}, "clat_ns": bins}
     job = {"jobname": "a", "read": side, "write": {"total_ios": 0}, "trim": {"total_ios": 0}}
@@ -284,7 +278,7 @@ def test_completion_latency_counts_where_the_total_has_no_bins() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"fio: broken", b"{", b'{"a": 1}', b"[1]"])
-def test_output_that_is_not_fios(text: bytes) -> None:
+def test_output_that_is_not_fios(text):
     with pytest.raises(SpecError, match="the output of fio is not JSON: ") as error:
         FioJob().values_of(text)
     assert error.value.hint == "fio --version"

@@ -4,10 +4,7 @@ The engine is replaced by one that keeps the jobs and answers with figures that 
 person can work out the metrics. Its real answers are in tests/host/test_kinds*.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from load_engine import (
@@ -19,7 +16,6 @@ from load_engine import (
     READ,
     TARGET,
     WRITE,
-    Engine,
     group,
     process,
     side,
@@ -41,7 +37,7 @@ from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.weights import Weights
 
 
-def test_a_newcomer_beside_writers(engine: Engine) -> None:
+def test_a_newcomer_beside_writers(engine):
     responses = [[n, 1000 * us] for n, us in enumerate((9, 1, 7, 3, 5, 2, 8, 100))]
     engine.answers(
         group("newcomer", responses=responses, reads=side(7, 3584, bins=BINS)),
@@ -66,7 +62,7 @@ def test_a_newcomer_beside_writers(engine: Engine) -> None:
     assert (outcome.properties["load_depth"], outcome.properties["requests"]) == (42, 7)
 
 
-def test_a_newcomer_alone_and_one_on_the_writers_region(engine: Engine) -> None:
+def test_a_newcomer_alone_and_one_on_the_writers_region(engine):
     alone = Newcomer(requests=1, writers=0, writer_depth=3)
     engine.answers(group("newcomer", responses=[[0, 77]]))
     outcome = alone.measure(TARGET, "w", seed=1)
@@ -90,9 +86,7 @@ def test_a_newcomer_alone_and_one_on_the_writers_region(engine: Engine) -> None:
         ((), 3000, 3e9, 3e9, 3e9),
     ],
 )
-def test_first_requests_that_were_cut_short(
-    served_us: tuple[int, ...], pending_ms: int, mean_ns: float, p50_ns: float, p90_ns: float
-) -> None:
+def test_first_requests_that_were_cut_short(served_us, pending_ms, mean_ns, p50_ns, p90_ns):
     """The one that waits counts with its age, or with the window where nothing was served."""
     responses = [[0, 1000 * us] for us in served_us]
     one = group("newcomer", responses=responses, oldest_pending_ns=pending_ms * 1_000_000)
@@ -101,7 +95,7 @@ def test_first_requests_that_were_cut_short(
     assert bounds == dict.fromkeys(metrics, "at-least")
 
 
-def test_a_steady_reader_beside_writers(engine: Engine) -> None:
+def test_a_steady_reader_beside_writers(engine):
     engine.answers(
         group("reader", reads=side(40, 1000, bins=BINS), unissued=4),
         group("writers", elapsed_ns=1_500_000_000, writes=side(5, 300), reads=side(1, 7)),
@@ -130,9 +124,7 @@ def test_a_steady_reader_beside_writers(engine: Engine) -> None:
     ("primed", "shared", "prime", "span_mib"),
     [(True, False, "read", 128), (False, False, "none", 150), (True, True, "read", 128)],
 )
-def test_a_steady_reader_alone_reads_its_region_first(
-    engine: Engine, primed: bool, shared: bool, prime: str, span_mib: int
-) -> None:
+def test_a_steady_reader_alone_reads_its_region_first(engine, primed, shared, prime, span_mib):
     """At most 128 MiB. Nothing was read, so the rate and the latency are bounds."""
     target = ResolvedTarget(Path("/t"), 300 * MIB, None, 512, True, Path("/t"), 300 * MIB)
     engine.answers(group("reader", oldest_pending_ns=7))
@@ -195,9 +187,7 @@ OF_READERS = {
         ),
     ],
 )  # fmt: skip
-def test_equal_readers(
-    engine: Engine, kind: Any, expected: dict[str, Any], window: Any, load: int
-) -> None:
+def test_equal_readers(engine, kind, expected, window, load):
     engine.answers(group("readers", **READERS))
     outcome = kind.measure(TARGET, "w", seed=5)
     assert engine.jobs[0]["groups"] == [expected]
@@ -209,7 +199,7 @@ def test_equal_readers(
     assert outcome.histograms == {"latency_ns": BINS}
 
 
-def test_readers_that_read_nothing_are_bounds(engine: Engine) -> None:
+def test_readers_that_read_nothing_are_bounds(engine):
     workers = [{"bytes": 0}, {"bytes": 0}]
     engine.answers(group("readers", workers=workers, oldest_pending_ns=7))
     outcome = RandomReads(record_bytes=512).measure(TARGET, "w", seed=1)
@@ -225,9 +215,7 @@ def test_readers_that_read_nothing_are_bounds(engine: Engine) -> None:
     ("alone", "reads_mean", "text"),
     [(True, 0.1, ""), (True, 0.26, "0.3 reads were at the device"), (False, 5.0, "")],
 )
-def test_reads_that_missed_the_cache_fail_a_gate(
-    engine: Engine, alone: bool, reads_mean: float, text: str
-) -> None:
+def test_reads_that_missed_the_cache_fail_a_gate(engine, alone, reads_mean, text):
     target = ResolvedTarget(Path("/t"), 4 * MIB, "sdx", 512, alone, Path("/t"), 4 * MIB)
     inflight = {"mean": 2.5, "max": 4, "reads_mean": reads_mean}
     engine.answers(group("readers", **READERS), inflight=inflight)
@@ -259,9 +247,7 @@ def test_reads_that_missed_the_cache_fail_a_gate(
         ),
     ],
 )  # fmt: skip
-def test_two_groups_with_weights_or_priorities(
-    engine: Engine, options: Any, settings: Any, asked: float
-) -> None:
+def test_two_groups_with_weights_or_priorities(engine, options, settings, asked):
     engine.answers(
         group("favoured", reads=side(40, 6000, bins=BINS)), group("other", reads=side(9, 4000))
     )
@@ -286,9 +272,7 @@ def test_two_groups_with_weights_or_priorities(
     ("favoured", "other", "fulfilment", "reached"),
     [(9000, 1000, 0.75 / 0.9, 0.9), (0, 1000, 1e-6 / 0.75, 0.0), (0, 0, 0.5 / 0.75, 0.5)],
 )
-def test_a_share_that_is_missed_on_either_side(
-    engine: Engine, favoured: int, other: int, fulfilment: float, reached: float
-) -> None:
+def test_a_share_that_is_missed_on_either_side(engine, favoured, other, fulfilment, reached):
     engine.answers(group("favoured", reads=side(1, favoured)), group("other", reads=side(1, other)))
     outcome = Weights(favoured_weight=300).measure(TARGET, "w", seed=1)
     assert outcome.metrics["share_fulfilment"] == pytest.approx(fulfilment, rel=1e-9)
@@ -296,7 +280,7 @@ def test_a_share_that_is_missed_on_either_side(
     assert ("throughput_bytes_per_s" in outcome.metrics) == bool(favoured + other)
 
 
-def test_a_copy_beside_a_desktop(engine: Engine) -> None:
+def test_a_copy_beside_a_desktop(engine):
     engine.answers(
         group("newcomer", responses=[[0, 77]], reads=side(1, 1, bins=BINS)),
         group("source", reads=side(1, 9)),
@@ -319,7 +303,7 @@ def test_a_copy_beside_a_desktop(engine: Engine) -> None:
     assert outcome.histograms == {"latency_ns": BINS}
 
 
-def clients(count: int, **fields: Any) -> dict[str, Any]:
+def clients(count, **fields):
     """The clients of a database that committed so often in 2 s."""
     bins = BINS if count else []
     return group(
@@ -328,7 +312,7 @@ def clients(count: int, **fields: Any) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def test_clients_of_a_database(engine: Engine) -> None:
+def test_clients_of_a_database(engine):
     engine.answers(clients(10))
     kind = Database(seconds=0.5, ramp_seconds=0.25, clients=3, reads=2, page_bytes=512,
                     log_record_bytes=1024)  # fmt: skip
@@ -347,7 +331,7 @@ def test_clients_of_a_database(engine: Engine) -> None:
     assert outcome.histograms == {"latency_ns": BINS}
 
 
-def test_a_database_on_files_and_one_without_a_commit(engine: Engine, tmp_path: Path) -> None:
+def test_a_database_on_files_and_one_without_a_commit(engine, tmp_path):
     engine.answers(clients(0, oldest_pending_ns=1))
     (tmp_path / "log").write_text("of the run")
     target = ResolvedTarget(Path("/t"), 80 * MIB, "s", 512, True, Path("/t"), 80 * MIB, tmp_path)
@@ -363,7 +347,7 @@ def test_a_database_on_files_and_one_without_a_commit(engine: Engine, tmp_path: 
     }  # fmt: skip
 
 
-def engine_group(**fields: Any) -> dict[str, Any]:
+def engine_group(**fields):
     """A group of 41 reads, 6001 bytes, 2 s."""
     return group(
         "w", reads=side(41, 6001, bins=BINS), cpu_user_ns=100_000_000, cpu_system_ns=400_000_000,
@@ -390,9 +374,7 @@ OF_A_TEST = {"throughput_bytes_per_s": 3000.5, "iops": 20.5, "cpu_s": 0.5, "elap
         ({"test": "mixed"}, ONCE_EACH, {"kind": "mixed", "read_percent": 50}, {}),
     ],
 )
-def test_the_file_tests(
-    engine: Engine, options: Any, order: Any, direction: Any, more: dict[str, Any]
-) -> None:
+def test_the_file_tests(engine, options, order, direction, more):
     engine.answers(engine_group())
     kind = FileTest(record_bytes=512, engine="io_uring", depth=5, workers=3, sync="dsync",
                     seconds=0.5, **options)  # fmt: skip
@@ -410,7 +392,7 @@ def test_the_file_tests(
     assert kind.writes() == (direction is not READ)
 
 
-def test_figures_of_a_file_test_that_was_primed_or_did_nothing(engine: Engine) -> None:
+def test_figures_of_a_file_test_that_was_primed_or_did_nothing(engine):
     primed = {"discarded": None, "refused": None, "primed_bytes": 500}
     engine.answers(engine_group(prepared=primed, writes=side(0, 0, errors=2, short=3)))
     read = FileTest(test="re-read", seconds=0).measure(TARGET, "w", seed=1)
@@ -433,9 +415,7 @@ def test_figures_of_a_file_test_that_was_primed_or_did_nothing(engine: Engine) -
 
 
 @pytest.mark.parametrize(("span_mib", "record"), [(3, MIB), (2.5, 512)])
-def test_a_first_write_of_a_region_that_takes_a_discard(
-    engine: Engine, span_mib: float, record: int
-) -> None:
+def test_a_first_write_of_a_region_that_takes_a_discard(engine, span_mib, record):
     """It is filled again by whole MiB where that leaves nothing out."""
     span = int(span_mib * MIB)
     discarded = {"discarded": True, "refused": None, "primed_bytes": 0}
@@ -459,7 +439,7 @@ def test_a_first_write_of_a_region_that_takes_a_discard(
     assert outcome.metrics == OF_A_TEST and "test_done" not in outcome.properties
 
 
-def test_a_first_write_without_discard_and_one_of_a_file(engine: Engine, tmp_path: Path) -> None:
+def test_a_first_write_without_discard_and_one_of_a_file(engine, tmp_path):
     refused = {"discarded": False, "refused": "EOPNOTSUPP", "primed_bytes": 0}
     engine.answers(engine_group(prepared=refused))
     outcome = FileTest(test="write", seconds=0).measure(TARGET, "w", seed=1)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from experiments import run_of
 
 from schedlab.app.live import live
 from schedlab.app.live.screen import SECONDS_SHOWN, LiveScreen
@@ -22,7 +23,7 @@ from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.live_pilot import settling_bins
-from schedlab.spec import Experiment, Run, Stopping, Target, Workload
+from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store.folder import Folder
 
@@ -236,8 +237,8 @@ def test_a_wash_out_that_the_pilot_found_too_short_is_told(tmp_path, settled_s, 
     asked = Experiment("t", "io", target, candidates, (work,), "none", 1, stopping)
     folder = Folder.create(tmp_path / "live", asked, make_plan(asked), {})
     for cell in folder.plan.cells:
-        about = (cell.block, cell.position, work.label, cell.candidate, cell.seed, 1, "ok", "", 1.0)
-        folder.append(Run(*about, {work.metric: 1e6}, properties={"switch_s": 0.03, **known}))
+        properties = {"switch_s": 0.03, **known}
+        folder.append(run_of(cell, {work.metric: 1e6}, properties=properties))
     shown = CliRunner().invoke(cli, ["analyse", str(tmp_path / "live")]).output
     assert "A switch held requests for 30 ms" in shown
     assert ("The wash-out of 1.0 s is short" in shown) == is_told

@@ -4,20 +4,19 @@ One request at a time in periods of 1 s, on a clock that passes as it is told: t
 wanders from period to period, and a candidate multiplies it by a factor that the test knows.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments import run_of
 
 from schedlab.app.live.live import LABEL
 from schedlab.design.plan import make_plan
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.result import answer_of
 from schedlab.run.live_figures import Flow, Look
-from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Record, Run, Stopping, Target, Workload
+from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Record, Stopping, Target, Workload
 
 METRIC = "read_latency_ns_mean"
 BASE_NS, HALVES = 2e6, 2
@@ -57,8 +56,7 @@ def simulated(seed, factor, day=lambda second: 1.0, blocks=12):
         whole = Look(sum(h.at_s for h in halves),
                      {("db", "read"): halves[0].flow("read") + halves[1].flow("read")})  # fmt: skip
         properties = {"halves": [half.metrics([]) for half in halves]}
-        runs.append(Run(cell.block, cell.position, LABEL, cell.candidate, cell.seed, 1, "ok", "",
-                        1.0, whole.metrics([]), properties=properties))  # fmt: skip
+        runs.append(run_of(cell, whole.metrics([]), properties=properties))
         left = second + 1 if name == "bfq" else left
     return Record(asked, plan, tuple(runs))
 

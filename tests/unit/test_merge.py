@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from experiments import experiment
+from experiments import experiment, run_of
 
 from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.budget import whole_plan
@@ -13,7 +13,7 @@ from schedlab.kinds import Outcome
 from schedlab.result import Result
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Rules
-from schedlab.spec import Planning, Run, Stopping, Workload
+from schedlab.spec import Planning, Stopping, Workload
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.folder import Folder
 
@@ -91,8 +91,7 @@ def budgeted(path, session, seconds=0.75, budget_s=60.0):
     plan = whole_plan(asked, make_plan(asked, blocks=1), planning)
     folder = Folder.create(path, asked, plan, HOST, planning)
     for cell in plan.cells:
-        about = (cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok", "")
-        folder.append(Run(*about, 0.1, {"throughput_bytes_per_s": 1e6}, session=session))
+        folder.append(run_of(cell, {"throughput_bytes_per_s": 1e6}, session=session))
     return path
 
 

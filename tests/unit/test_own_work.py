@@ -1,16 +1,11 @@
 """Commands as they are typed: metrics, units, policies; numbers out of output; bad inputs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 from calls import brief
-from golden import Golden
 
 from schedlab.app.compare.own_work import OwnWork, workload_of
 from schedlab.cpu import policy as cpu_policy
@@ -45,8 +40,8 @@ UNITS = (
 )  # fmt: skip
 
 
-def test_metrics_are_read_as_typed_or_refused(golden: Golden) -> None:
-    def read(text: str) -> str:
+def test_metrics_are_read_as_typed_or_refused(golden):
+    def read(text):
         try:
             return brief(parse_output_metric(text))
         except SpecError as error:
@@ -107,7 +102,7 @@ def test_the_error_shows_the_nearest_lines():
         ('"x"', None),
     ],
 )
-def test_what_counts_as_a_number_in_json(value: str, number: float | None) -> None:
+def test_what_counts_as_a_number_in_json(value, number):
     values, gates = read("n:1/s=stdout@n", f'{{"n": {value}}}'.encode())
     assert values == ({} if number is None else {"n": number})
     assert [gate.gate for gate in gates] == ([] if number else ["no-value"])
@@ -296,12 +291,12 @@ def test_knobs_of_the_fair_server_are_known(debugfs):
         policy_of(Candidate("c", {"policy": "other", "knob.fair_server/../x": "0"}))
 
 
-def ended(status: int | None = 0, killed_by: int | None = None, **how: Any) -> launch.Ended:
+def ended(status=0, killed_by=None, **how):
     fields = {"timed_out": False, "output_exceeded": False, "stdout": b"", "stderr": b"", **how}
     return launch.Ended(1.0, status, killed_by, **fields)
 
 
-def test_how_a_command_failed_is_said_in_words() -> None:
+def test_how_a_command_failed_is_said_in_words():
     assert ended().failure() == ended(3).failure((0, 3)) == ""
     assert ended(3).failure() == "exited with status 3"
     assert ended(None, signal.SIGSEGV).failure() == "was killed by SIGSEGV"
@@ -311,7 +306,7 @@ def test_how_a_command_failed_is_said_in_words() -> None:
     assert ended(stdout=b"a\n", stderr=b"broken\n").last_lines(2) == "broken"
 
 
-def test_a_command_that_fails_in_a_row_under_one_candidate_is_the_answer() -> None:
+def test_a_command_that_fails_in_a_row_under_one_candidate_is_the_answer():
     kind, failures = typed(workload_of(OwnWork(["/bin/true"]))), Failures()
     for _ in range(2):  # a success in between begins a new row, and candidates have their own
         for _ in range(ATTEMPTS_MAX - 1):
@@ -328,7 +323,7 @@ def test_a_command_that_fails_in_a_row_under_one_candidate_is_the_answer() -> No
         failures.note("v", "bfq", ignoring, ended(1))
 
 
-def test_the_account_of_a_command_is_in_seconds_and_bytes() -> None:
+def test_the_account_of_a_command_is_in_seconds_and_bytes():
     report = {"user_ns": 250_000_000, "system_ns": 1_500_000_000, "rss_bytes": 4096,
               "major_faults": 7, "voluntary_switches": 5, "involuntary_switches": 3,
               "read_bytes": 11, "dirtied_bytes": 13}  # fmt: skip
@@ -339,7 +334,7 @@ def test_the_account_of_a_command_is_in_seconds_and_bytes() -> None:
     assert launch._usage({}) == {}
 
 
-def test_of_a_long_output_both_ends_are_kept() -> None:
+def test_of_a_long_output_both_ends_are_kept():
     mib = 1 << 20
     assert launch.ends_of(b"a" * (2 * mib)) == b"a" * (2 * mib)
     kept = launch.ends_of(b"a" * mib + b"x" + b"z" * mib)
@@ -358,8 +353,8 @@ def test_of_a_long_output_both_ends_are_kept() -> None:
     ],
 )
 def test_reads_of_others_are_those_above_a_mib_and_a_twentieth(
-    seen_kib: int, own_kib: int, is_complete: bool, is_reported: bool
-) -> None:
+    seen_kib, own_kib, is_complete, is_reported
+):
     queues = {"sda": seen_kib << 10, "sdb": 0}
     gates = neighbours.foreign_reads(queues, own_kib << 10, is_complete)
     assert [gate.gate for gate in gates] == ["foreign-io"] * is_reported
@@ -369,15 +364,13 @@ def test_reads_of_others_are_those_above_a_mib_and_a_twentieth(
         )
 
 
-def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(monkeypatch):
     page = os.sysconf("SC_PAGE_SIZE")
     dirty = neighbours.DirtyPeak()
     assert dirty.findings() == ()
     readings = iter([(300, 212), (600, 424), (100, 0)])
 
-    def vmstat() -> dict[str, int]:
+    def vmstat():
         pages, writeback = next(readings)
         return {"nr_dirty": pages, "nr_writeback": writeback, "nr_dirty_background_threshold": 512}
 
@@ -407,13 +400,13 @@ def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
         ("deadline:3ms", {"nice": 0, "slice_ns": 3_000_000, "period_ns": 10_000_000}),
     ],
 )
-def test_what_the_kernel_is_asked_for(text: str, expected: dict[str, int]) -> None:
+def test_what_the_kernel_is_asked_for(text, expected):
     policy = policy_of(parse_policies(text)[0])
     expected = {"policy": policy.policy, **expected}
     assert policy.attributes(tasks=4, cpu_count=2) == expected
 
 
-def test_deadline_tasks_leave_a_tenth_of_the_cpus() -> None:
+def test_deadline_tasks_leave_a_tenth_of_the_cpus():
     policy = policy_of(parse_policies("deadline")[0])
     runtimes = [policy.attributes(tasks, 2)["slice_ns"] for tasks in (0, 1, 2, 3, 16)]
     assert runtimes == [9_000_000, 9_000_000, 9_000_000, 6_000_000, 1_125_000]
@@ -423,9 +416,7 @@ def test_deadline_tasks_leave_a_tenth_of_the_cpus() -> None:
     ("policy", "key", "least", "most"),
     [("other", "nice", -20, 19), ("fifo", "priority", 1, 99), ("other", "weight", 1, 10_000)],
 )
-def test_limits_of_settings_belong_to_what_is_allowed(
-    policy: str, key: str, least: int, most: int
-) -> None:
+def test_limits_of_settings_belong_to_what_is_allowed(policy, key, least, most):
     for value in (least, most):
         assert getattr(policy_of(Candidate("c", {"policy": policy, key: value})), key) == value
     for value in (least - 1, most + 1):
@@ -436,14 +427,14 @@ def test_limits_of_settings_belong_to_what_is_allowed(
 @pytest.mark.parametrize(
     ("text", "slice_ms"), [("8", 8.0), ("8ms", 8.0), ("500us", 0.5), ("0.02s", 20.0)]
 )
-def test_slices_have_units(text: str, slice_ms: float) -> None:
+def test_slices_have_units(text, slice_ms):
     assert parse_policies(f"deadline:{text}")[0].settings["slice_ms"] == pytest.approx(slice_ms)
     for wrong in (f"-{text}", f"{text}x", "0ms"):
         with pytest.raises(SpecError, match="is not a time"):
             parse_policies(f"deadline:{wrong}")
 
 
-def test_a_real_time_load_on_every_cpu_is_refused() -> None:
+def test_a_real_time_load_on_every_cpu_is_refused():
     cpus = os.sched_getaffinity(0)
     fifo, other, work = (
         policy_of(parse_policies(text)[0]) for text in ("fifo:apply=all", "other", "fifo")
@@ -456,7 +447,7 @@ def test_a_real_time_load_on_every_cpu_is_refused() -> None:
     refuse_locked(work, cpus, 1)  # the load is not under that policy
 
 
-def test_a_scheduler_of_bpf_needs_the_kernel_and_that_no_other_is_loaded(tmp_path: Path) -> None:
+def test_a_scheduler_of_bpf_needs_the_kernel_and_that_no_other_is_loaded(tmp_path):
     with pytest.raises(HostError, match="CONFIG_SCHED_CLASS_EXT"):
         refuse_ext(tmp_path / "sched_ext")
     (tmp_path / "state").write_text("disabled\n")

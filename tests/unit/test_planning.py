@@ -53,7 +53,7 @@ def test_batch_means_see_the_variance_inside_a_run():
         ([-each for each in WAVE], None),
     ],
 )
-def test_the_variance_from_batch_means(bins: list[float], variance: float | None) -> None:
+def test_the_variance_from_batch_means(bins, variance):
     assert batch_variance(bins) == (variance and pytest.approx(variance))
 
 
@@ -115,7 +115,7 @@ def test_what_a_pilot_promises_holds_four_times_in_five():
     assert 0.72 <= kept / 150 <= 0.88
 
 
-def plain(work: str = "w", *, overhead: float = 1.0, time: float = 2.0) -> list[PilotRun]:
+def plain(work="w", *, overhead=1.0, time=2.0):
     """Runs whose time is not free: 12 s for a block, which nothing changes."""
     times = (time - 0.5, time + 0.5, time, time)
     return [PilotRun(work, c, 0.1 * i, overhead, times[i]) for i, c in enumerate(NAMES)]
@@ -128,9 +128,7 @@ def plain(work: str = "w", *, overhead: float = 1.0, time: float = 2.0) -> list[
         (84.0, 7, True), (479.9, 39, True), (480.0, 40, True), (1e6, 40, True),
     ],
 )  # fmt: skip
-def test_a_budget_becomes_four_or_six_blocks_and_then_up_to_forty(
-    budget: float, blocks: int, fits: bool
-) -> None:
+def test_a_budget_becomes_four_or_six_blocks_and_then_up_to_forty(budget, blocks, fits):
     plan = plan_budget(plain(), budget, sees)
     assert (plan.blocks, plan.fits, plan.ask) == (blocks, fits, blocks < 6)
     assert (plan.seconds_per_block, plan.seconds) == (12.0, 12.0 * blocks)
@@ -139,10 +137,8 @@ def test_a_budget_becomes_four_or_six_blocks_and_then_up_to_forty(
 @pytest.mark.parametrize(
     ("enough", "seconds"), [(4, 48.0), (10, 120.0), (399, 4788.0), (400, None)]
 )
-def test_the_time_for_a_difference_of_ten_percent_is_announced(
-    enough: int, seconds: float | None
-) -> None:
-    def shows(_: float, blocks: int, __: int) -> float | None:
+def test_the_time_for_a_difference_of_ten_percent_is_announced(enough, seconds):
+    def shows(_, blocks, __):
         return 0.1 if blocks >= enough else 0.11 if blocks > 5 else None
 
     plan = plan_budget(plain(), 72.0, shows)
@@ -150,7 +146,7 @@ def test_the_time_for_a_difference_of_ten_percent_is_announced(
     assert plan.bound == shows(0.0, 6, 0)
 
 
-def careful(variance: float, freedom: int) -> float:
+def careful(variance, freedom):
     """σ with 80 % no larger; Wilson and Hilferty are 8 % off at one degree of freedom."""
     return math.sqrt(variance * freedom / float(scipy.stats.chi2.ppf(0.2, freedom)))
 
@@ -158,9 +154,7 @@ def careful(variance: float, freedom: int) -> float:
 @pytest.mark.parametrize(
     ("weights", "share"), [({}, 1 / 2), ({"a": 3.0}, 10 / 16), ({"a": 0.0, "b": 0.0}, 0.0)]
 )
-def test_the_spread_comes_from_the_pairs_of_the_baseline(
-    weights: dict[str, float], share: float
-) -> None:
+def test_the_spread_comes_from_the_pairs_of_the_baseline(weights, share):
     """0.2 and 0.4 apart: σ² = (0.02 + 0.08)/2; what other candidates do is not noise."""
     logs = {"a": (0.0, 5.0, -3.0, 0.2), "b": (1.0, -2.0, 7.0, 0.6)}
     runs = [
@@ -174,7 +168,7 @@ def test_the_spread_comes_from_the_pairs_of_the_baseline(
     assert alone.spread == pytest.approx(careful(0.02, 1), rel=0.08)
 
 
-def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() -> None:
+def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern():
     rng = np.random.default_rng(3)
     logs = rng.normal(0, 0.1, (4, 3)) + 5 * rng.normal(size=(4, 1)) + rng.normal(size=3)
     runs = [
@@ -183,9 +177,9 @@ def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() 
         for k, c in enumerate(NAMES[:3])
     ]
     rest = logs - logs.mean(0) - logs.mean(1, keepdims=True) + logs.mean()
-    seen: list[tuple[int, int]] = []
+    seen = []
 
-    def shows(spread: float, blocks: int, candidates: int) -> float | None:
+    def shows(spread, blocks, candidates):
         seen.append((blocks, candidates))
         return None
 
@@ -204,9 +198,7 @@ def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() 
         ({"a": (0.0,), "b": (0.3,)}, 0.0),
     ],
 )
-def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(
-    logs: dict[str, tuple[float, ...]], variance: float
-) -> None:
+def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(logs, variance):
     runs = [
         PilotRun(work, c, value, 1.0, 2.0)
         for work, values in logs.items()
@@ -216,12 +208,12 @@ def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(
     assert plan.spread == pytest.approx(careful(variance / len(logs), 1), rel=0.08)
 
 
-def test_the_second_name_of_the_baseline_is_no_further_candidate() -> None:
+def test_the_second_name_of_the_baseline_is_no_further_candidate():
     assert plan_budget(plain(), 72.0, lambda _, __, candidates: candidates).bound == 3
     assert plan_budget(plain()[::3], 72.0, lambda _, __, candidates: candidates).bound == 2
 
 
-def test_what_is_left_out_is_said_with_its_cost() -> None:
+def test_what_is_left_out_is_said_with_its_cost():
     """Alone too long: "time"; else it is the variance for the time that decides."""
     runs = [*plain("long", time=100.0), *plain("short")]
     plan = plan_budget(runs, 404 + 12 + 5 * 404.0 - 1, sees)
@@ -234,7 +226,7 @@ def test_what_is_left_out_is_said_with_its_cost() -> None:
     assert plan_budget(runs, 420.0, sees).workloads == ("short",)
 
 
-def test_where_nothing_fits_one_workload_is_kept_and_the_others_are_left_out() -> None:
+def test_where_nothing_fits_one_workload_is_kept_and_the_others_are_left_out():
     runs = [*plain("long", time=9.0), *plain("short"), *plain("longer", time=10.0)]
     plan = plan_budget(runs, 100.0, sees)
     assert (plan.fits, plan.workloads, plan.blocks) == (False, ("short",), 4)
@@ -244,7 +236,7 @@ def test_where_nothing_fits_one_workload_is_kept_and_the_others_are_left_out() -
     }
 
 
-def waves(work: str = "w", *, overhead: float, shortest: float = 1.0) -> list[PilotRun]:
+def waves(work="w", *, overhead, shortest=1.0):
     """σ_w² = 1/150 and σ_r² = 1/600, so that the best run takes 2√overhead seconds."""
     apart = math.sqrt(2 * (1 / 300 + 1 / 600))
     return [
@@ -256,14 +248,14 @@ def waves(work: str = "w", *, overhead: float, shortest: float = 1.0) -> list[Pi
 @pytest.mark.parametrize(
     ("overhead", "seconds"), [(4.0, 4.0), (0.01, 1.0), (0.36, 1.2), (1600.0, 60.0)]
 )
-def test_with_time_enough_a_run_has_its_best_length(overhead: float, seconds: float) -> None:
+def test_with_time_enough_a_run_has_its_best_length(overhead, seconds):
     plan = plan_budget(waves(overhead=overhead), 1e6, sees)
     assert plan.run_s["w"] == pytest.approx(seconds, abs=0.0011)
     variance = 1 / 600 + 1 / 150 / seconds
     assert plan.spread == pytest.approx(careful(variance, 1), rel=0.08)
 
 
-def test_runs_are_shortened_by_one_share_until_six_blocks_fit() -> None:
+def test_runs_are_shortened_by_one_share_until_six_blocks_fit():
     """Best are 4 and 8 s, shortest 1 and 2 s: halfway between are 2.5 and 5 s."""
     runs = [*waves("a", overhead=4.0), *waves("b", overhead=16.0, shortest=2.0)]
     spent = 4 * (4 + 2) + 4 * (16 + 2)

@@ -5,8 +5,6 @@ ends are never inside the numbers, ▼ is where a loss is proven, and a sentence
 as its cell.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -26,7 +24,7 @@ from schedlab.report.view import View
 from schedlab.spec.answer import Loss
 
 
-def test_every_form_shows_the_same_cells_and_sentences() -> None:
+def test_every_form_shows_the_same_cells_and_sentences():
     view = reports.view_of(answers.TRADE)
     record, of = view.record, view.answer
     notes = [c.note for row in first_table(view).rows for c in row.cells[1:]]
@@ -42,7 +40,7 @@ def test_every_form_shows_the_same_cells_and_sentences() -> None:
             assert words_.replace("\u00a0", " ") in plain, (name, words_)
 
 
-def test_csv_is_the_cells_in_plain_numbers() -> None:
+def test_csv_is_the_cells_in_plain_numbers():
     of = answers.TRADE
     lines = list(csv.DictReader(io.StringIO(exchange.csv_text(reports.view_of(of, "ru")))))
     assert len(lines) == len(of.rows) * len(of.candidates)
@@ -52,7 +50,7 @@ def test_csv_is_the_cells_in_plain_numbers() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_first_screens(golden, language: str) -> None:
+def test_first_screens(golden, language):
     """Every code at 80 columns: read the diff of the file."""
     shown = []
     for name, of in answers.EXAMPLES.items():
@@ -65,21 +63,21 @@ def test_first_screens(golden, language: str) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 300])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_line_is_wider_than_the_terminal(language: str, width: int) -> None:
+def test_no_line_is_wider_than_the_terminal(language, width):
     for of in answers.EXAMPLES.values():
         lines = terminal.render(reports.view_of(of, language), width, False).splitlines()
         commands = [line for line in lines if "schedlab " in line]
         assert all(terminal.cells(x) <= width for x in lines if x not in commands)
 
 
-def test_colour_only_when_asked() -> None:
+def test_colour_only_when_asked():
     view = reports.view_of(answers.TRADE)
     plain, coloured = (terminal.render(view, 80, colour) for colour in (False, True))
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
 
 
-def test_what_is_proven_is_no_ratio_of_one() -> None:
+def test_what_is_proven_is_no_ratio_of_one():
     """`1.00 to 2.2× behind` was said of a proven loss; an end of 1.996 is printed as that of 2."""
     proven = Loss("a", "w0", math.log(1.5), math.log(1.0034), math.log(2.2))
     assert words.behind(Texts("en"), proven) == "1.003 to 2.2× behind"
@@ -99,20 +97,20 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_the_next_line_fits_the_code_and_the_target(name: str) -> None:
+def test_the_next_line_fits_the_code_and_the_target(name):
     target, command = STEPS[name]
     step = steps.next_step(reports.view_of(answers.EXAMPLES[name], target=target))
     assert (step.command if step else None) == command
 
 
-def test_nobody_keeps_what_stands_in_for_a_baseline_without_runs() -> None:
+def test_nobody_keeps_what_stands_in_for_a_baseline_without_runs():
     view = reports.view_of(replace(answers.KEEP, base="b", take="b"))
     assert view.experiment.baseline == "b" and sentences.code(view).startswith("Keep b: ")
     record = replace(view.record, experiment=replace(view.experiment, baseline="none"))
     assert sentences.code(View(record, view.answer, view.texts)).startswith("Take b: ")
 
 
-def test_a_change_on_a_scratch_device_leads_to_ones_own_device() -> None:
+def test_a_change_on_a_scratch_device_leads_to_ones_own_device():
     view = reports.view_of(answers.BEST)
     again = "schedlab run results/2026-03-14T0926"
     step = steps.next_step(view)
@@ -125,7 +123,7 @@ def test_a_change_on_a_scratch_device_leads_to_ones_own_device() -> None:
     assert step.command == f"{again} --directory . --switch vda"
 
 
-def test_many_workloads_keep_those_that_decide() -> None:
+def test_many_workloads_keep_those_that_decide():
     rows = tuple(answers.primary(f"work {i}", "elapsed_s") for i in range(40))
     cells = {
         row.name: {"a": answers.behind(2.0, 1, 1, 1.1), "b": answers.behind(2.0, 1.02, 1, 1.2)}

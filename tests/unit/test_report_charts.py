@@ -1,17 +1,11 @@
 """Charts: their pictures, and the ticks and ends of their axes."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-from golden import Golden
 
 from schedlab.report import charts, drawing
-from schedlab.report.drawing import Point
-from schedlab.report.tables import Column, LossRange, Table, TableCell, build
+from schedlab.report.tables import Column, LossRange, TableCell, build
 from schedlab.report.texts import Texts, UnitScale
 
 EN = Texts("en")
@@ -27,7 +21,7 @@ LOSSES = [
 SHARES = [(0.0, 8e3), (0.5, 2e4), (0.9, 1.5e5), (0.99, 2e6), (0.999, 2.5e7)]
 
 
-def two_lines(low: list[Point], log_x: bool) -> str:
+def two_lines(low, log_x):
     """One line without intervals, and one with them."""
     high = [(x, 1.2 * y) for x, y in low]
     ranges = [(0.9 * y, 1.1 * y) for _, y in high]
@@ -36,11 +30,11 @@ def two_lines(low: list[Point], log_x: bool) -> str:
     return charts.line_chart(chart, EN, "the label")
 
 
-def lines(*drawn: charts.ChartLine, **more: Any) -> str:
+def lines(*drawn, **more):
     return charts.line_chart(charts.Chart(drawn, **more), EN, "label")
 
 
-def dots_of(values: tuple[float, ...]) -> str:
+def dots_of(values):
     rows = [
         charts.Dot(i, f"a name of a row {i}", v, 0.9 * v, 1.1 * v, 1.05 * v if i == 1 else None)
         for i, v in enumerate(values)
@@ -48,7 +42,7 @@ def dots_of(values: tuple[float, ...]) -> str:
     return charts.dots([("first", rows[:1]), ("second", rows[1:])], EN, "label", "unit")
 
 
-def sized(chart: str) -> Table:
+def sized(chart):
     columns = [Column("size", text=True)]
     columns += [Column("a", "B/s"), Column("±", "B/s", half=True), Column("b", "B/s")]
     rows = [[TableCell(f"{s} KiB", s), s * 1e6, 0.1 * s * 1e6, None if s == 8 else s * 2e6]
@@ -56,7 +50,7 @@ def sized(chart: str) -> Table:
     return build(EN, "t", "title", columns, rows, chart=chart)
 
 
-PICTURES: dict[str, Callable[[], str]] = {
+PICTURES = {
     "lines": lambda: two_lines(STEADY, log_x=False),
     "lines-steep-log": lambda: two_lines(STEEP, log_x=True),
     "bands-and-what-does-not-count": lambda: lines(
@@ -94,7 +88,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_pictures(name: str, golden: Golden) -> None:
+def test_pictures(name, golden):
     golden(f"charts/{name}.svg", PICTURES[name]().replace("><", ">\n<"))
 
 
@@ -106,7 +100,7 @@ def test_pictures(name: str, golden: Golden) -> None:
         ([(1.0, 1, 1)], 1.02), ([(1.0, 1, None)], 1.02),
     ],
 )  # fmt: skip
-def test_the_reach_of_an_axis_of_losses(losses: list, reach: float) -> None:
+def test_the_reach_of_an_axis_of_losses(losses, reach):
     """The last but three: a useless interval is cut."""
     logs = [LossRange(*(None if end is None else math.log(end) for end in row)) for row in losses]
     assert charts.loss_reach(logs) == pytest.approx(math.log(reach))
@@ -122,7 +116,7 @@ def test_the_reach_of_an_axis_of_losses(losses: list, reach: float) -> None:
         (2, 500, [3, 10, 30, 100, 300]),
     ],
 )
-def test_logarithmic_ticks(low: float, high: float, expected: list[float]) -> None:
+def test_logarithmic_ticks(low, high, expected):
     assert drawing.log_ticks(low, high) == pytest.approx(expected)
 
 
@@ -137,7 +131,7 @@ def test_logarithmic_ticks(low: float, high: float, expected: list[float]) -> No
         ((-4, 4), True, [-2.5, 0, 2.5], False),
     ],
 )
-def test_the_axis_of_values(values: tuple, zero: bool, ticks: list[float], log: bool) -> None:
+def test_the_axis_of_values(values, zero, ticks, log):
     axis = drawing.value_axis(values, EN, zero=zero)
     assert ([value for value, _ in axis.ticks], axis.log) == (pytest.approx(ticks), log)
     assert [float(label.replace("−", "-")) for _, label in axis.ticks] == pytest.approx(ticks)

@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,29 +17,25 @@ import openpyxl
 import pytest
 import report_simulation as simulation
 import reports
-from click.testing import CliRunner
 
 from schedlab import analyse, report
-from schedlab.cli.report import report as command
-from schedlab.errors import SchedlabError
-from schedlab.report import drawing, exchange, handin, notes, workbook
+from schedlab.report import drawing, handin, notes, workbook
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.spec import Flag, GateFinding, Record
 from schedlab.spec.answer import Answer
-from schedlab.store.folder import Folder
 
 Case = tuple[Record, Answer]
 
 
 @pytest.fixture(scope="module")
-def io_case() -> Case:
+def io_case():
     record = simulation.io_record(sizes=3, blocks=8)
     return record, simulation.answered(record)
 
 
 @pytest.fixture(scope="module")
-def cases(io_case: Case) -> dict[str, Case]:
+def cases(io_case):
     others = {"cpu": simulation.cpu_record(), "sim": simulation.sim_record()}
     return {"io": io_case} | {k: (r, simulation.answered(r)) for k, r in others.items()}
 
@@ -48,7 +43,7 @@ def cases(io_case: Case) -> dict[str, Case]:
 class Outline(HTMLParser):
     """Headings, identifiers, references and what a page loads."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.levels: list[int] = []
         self.ids: list[str] = []
@@ -57,7 +52,7 @@ class Outline(HTMLParser):
         self.images = 0
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
         if re.fullmatch("h[1-6]", tag):
             self.levels.append(int(tag[1]))
@@ -74,7 +69,7 @@ class Outline(HTMLParser):
 
 
 @pytest.mark.parametrize("kind", ["io", "cpu", "sim"])
-def test_page_stands_alone_and_hangs_together(cases: dict[str, Case], kind: str) -> None:
+def test_page_stands_alone_and_hangs_together(cases, kind):
     page = report.html(*cases[kind])
     outline = Outline(page)
     assert outline.levels[0] == 1 and outline.levels.count(1) == 1
@@ -86,20 +81,20 @@ def test_page_stands_alone_and_hangs_together(cases: dict[str, Case], kind: str)
     assert outline.images >= 1
 
 
-def test_page_shows_what_was_repeated_and_why(io_case: Case) -> None:
+def test_page_shows_what_was_repeated_and_why(io_case):
     record, _ = io_case
     assert any(run.status == "discarded" for run in record.runs)
     page = report.html(*io_case)
     assert "queue/scheduler was changed under us" in page and "run repeated" in page
 
 
-def test_page_of_5000_runs_is_under_a_megabyte() -> None:
+def test_page_of_5000_runs_is_under_a_megabyte():
     record = simulation.io_record(sizes=9, blocks=16)
     assert len(record.runs) > 5000
     assert len(report.html(record, simulation.answered(record)).encode()) < 1_000_000
 
 
-def test_the_first_screen_comes_first() -> None:
+def test_the_first_screen_comes_first():
     view = reports.view_of(answers.TRADE)
     page = report.html(view.record, view.answer)
     order = ["<h1", "Measured: 3", 'verdicts first-table"', 'class="next"', "<nav", "<h2 id="]
@@ -107,7 +102,7 @@ def test_the_first_screen_comes_first() -> None:
     assert places == sorted(places)
 
 
-def whiskers(page: str) -> list[tuple[float, float, float]]:
+def whiskers(page):
     """Of each cell of the first table: where its best, its estimate and the end of its bar are."""
     cells = re.findall(r'<svg class="bar".*?</svg>', page[: page.index("</table>")])
     found = []
@@ -120,14 +115,14 @@ def whiskers(page: str) -> list[tuple[float, float, float]]:
     return found
 
 
-def test_only_cells_that_a_narrow_screen_stacks_repeat_their_column() -> None:
+def test_only_cells_that_a_narrow_screen_stacks_repeat_their_column():
     """All 10,000 cells of a large page did, which was a fifth of it."""
     view = reports.view_of(answers.TRADE)
     first, _, rest = report.html(view.record, view.answer).partition("</table>")
     assert "data-label=" in first and "<td" in rest and "data-label=" not in rest
 
 
-def test_the_interval_of_every_loss_is_drawn_from_the_best_at_the_left() -> None:
+def test_the_interval_of_every_loss_is_drawn_from_the_best_at_the_left():
     view = reports.view_of(answers.TRADE)
     drawn = whiskers(report.html(view.record, view.answer))
     of = view.answer
@@ -141,7 +136,7 @@ def test_the_interval_of_every_loss_is_drawn_from_the_best_at_the_left() -> None
     assert [far[loss] for loss in sorted(far)] == sorted(far.values())
 
 
-def test_names_cannot_break_markdown_or_html(io_case: Case) -> None:
+def test_names_cannot_break_markdown_or_html(io_case):
     record, _ = io_case
     evil = "<b>|x</b>"
     experiment = dataclasses.replace(record.experiment, title=evil, notes=(evil,))
@@ -152,7 +147,7 @@ def test_names_cannot_break_markdown_or_html(io_case: Case) -> None:
 
 
 @pytest.mark.parametrize("language", ["ko", "ru"])
-def test_page_speaks_the_language(io_case: Case, language: str) -> None:
+def test_page_speaks_the_language(io_case, language):
     page = report.html(*io_case, lang=language)
     texts = Texts(language)
     assert f'<html lang="{language}">' in page
@@ -161,7 +156,7 @@ def test_page_speaks_the_language(io_case: Case, language: str) -> None:
     assert "Limits of this result" not in page and "The tables of the study" not in page
 
 
-def test_reproduce_script_is_a_shell_script(io_case: Case) -> None:
+def test_reproduce_script_is_a_shell_script(io_case):
     record, _ = io_case
     experiment = dataclasses.replace(record.experiment, title="two\nlines; rm -rf $HOME")
     script = report.reproduce_script(dataclasses.replace(record, experiment=experiment))
@@ -174,7 +169,7 @@ def test_reproduce_script_is_a_shell_script(io_case: Case) -> None:
     assert commands[-1] == 'exec schedlab reproduce "$here" --out "$out"'
 
 
-def test_a_family_has_its_means_by_size_its_totals_and_every_run(io_case: Case) -> None:
+def test_a_family_has_its_means_by_size_its_totals_and_every_run(io_case):
     record, answer = io_case
     view = View(record, answer, Texts("en"))
     tables = {table.name: table for table in handin.study_tables(view)}
@@ -202,7 +197,7 @@ def test_a_family_has_its_means_by_size_its_totals_and_every_run(io_case: Case) 
     assert all(row.cells[2].number == pytest.approx(100) for row in index.rows)  # the baseline
 
 
-def test_quanta_have_their_counts_sums_rates_and_index() -> None:
+def test_quanta_have_their_counts_sums_rates_and_index():
     record = simulation.cpu_record()
     tables = {t.name: t for t in handin.study_tables(
         View(record, simulation.answered(record), Texts("en")))}  # fmt: skip
@@ -212,7 +207,7 @@ def test_quanta_have_their_counts_sums_rates_and_index() -> None:
     assert [cell.number for cell in first[1:]] == pytest.approx(numbers)
 
 
-def test_bursts_of_a_kernel_log_have_their_sums_by_process() -> None:
+def test_bursts_of_a_kernel_log_have_their_sums_by_process():
     record = simulation.cpu_record()
     workers = [{"worker": i, "pid": 7 + i, "bursts": 4, "cpu_burst_s": 1.0 + i} for i in range(2)]
     runs = tuple(dataclasses.replace(run, properties={"workers": workers}) for run in record.runs)
@@ -225,14 +220,14 @@ def test_bursts_of_a_kernel_log_have_their_sums_by_process() -> None:
     assert [c.number for c in tables["processes"].rows[1].cells[1:]] == [1, 1, 4, 2, 0.5]
 
 
-def test_one_repetition_has_no_half_width() -> None:
+def test_one_repetition_has_no_half_width():
     view = reports.view_of(answers.ONE_RUN)
     (means,) = [t for t in handin.study_tables(view) if t.name.startswith("means")]
     assert all(row.cells[2].number is None for row in means.rows)
     assert "±" not in "".join(means.notes)
 
 
-def test_every_figure_of_the_tables_is_in_every_form(io_case: Case, tmp_path: Path) -> None:
+def test_every_figure_of_the_tables_is_in_every_form(io_case, tmp_path):
     record, answer = io_case
     view = View(record, answer, Texts("en"))
     forms = {
@@ -255,9 +250,7 @@ def test_every_figure_of_the_tables_is_in_every_form(io_case: Case, tmp_path: Pa
                     assert cell.number in in_json
 
 
-def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(
-    io_case: Case,
-) -> None:
+def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(io_case):
     record, answer = io_case
     book = openpyxl.load_workbook(io.BytesIO(report.xlsx(record, answer)))
     assert book.sheetnames == ["Verdict", "Losses", "Tables", "Runs", "Host", "README"]
@@ -274,7 +267,7 @@ def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(
         assert axis.min == 0 or axis.max / axis.min <= 1e4
 
 
-def test_formulas_and_links_of_a_workbook_are_text(io_case: Case) -> None:
+def test_formulas_and_links_of_a_workbook_are_text(io_case):
     record, _ = io_case
     experiment = dataclasses.replace(record.experiment, title="=1+1")
     record = dataclasses.replace(
@@ -285,69 +278,20 @@ def test_formulas_and_links_of_a_workbook_are_text(io_case: Case) -> None:
     assert not any(cell.hyperlink for cell in book["Host"]["B"])
 
 
-def test_axes_hold_the_values() -> None:
+def test_axes_hold_the_values():
     view = reports.view_of(answers.TRADE)
     for table in handin.study_tables(view):
         axis, is_log = workbook.value_axis(table)
         assert axis["min"] < axis["max"] and (axis["min"] > 0 or not is_log)
 
 
-def test_markdown_tables_are_whole(io_case: Case) -> None:
+def test_markdown_tables_are_whole(io_case):
     for block in re.findall(r"(?:^\|.*\n)+", report.markdown(*io_case), re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
 
-@pytest.fixture(scope="module")
-def folder(io_case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result folder as an experiment leaves it."""
-    record, _ = io_case
-    path = tmp_path_factory.mktemp("report") / "result"
-    stored = Folder.create(path, record.experiment, record.plan, record.host)
-    for run in record.runs[:440]:
-        stored.append(run)
-    return path
-
-
-def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
-    def printed(*options: str) -> str:
-        result = CliRunner().invoke(command, [str(folder), *options])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    assert printed("--markdown", "--lang", "ru").startswith("# ")
-    assert printed("--csv").startswith(",".join(exchange.CSV_COLUMNS))
-    assert printed("--tables").startswith("Throughput: means over all record sizes, by test")
-    shown = json.loads(printed("--json", "--html", str(tmp_path / "page.html")))
-    assert shown["files"] == {"html": str(tmp_path / "page.html")}
-    assert shown["answer"]["base"] == "none" and shown["answer"]["schema"] == 2
-    assert shown["headline"][0] in printed("--markdown").replace("\\", "")
-
-
-def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:
-    for option in ("--html", "--xlsx"):
-        result = CliRunner().invoke(command, [str(folder), option, str(tmp_path / "no" / "file")])
-        assert isinstance(result.exception, SchedlabError)
-        assert "no/file" in str(result.exception) and result.exception.hint
-    assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2
-
-
-def test_a_directory_of_results_has_a_page_that_leads_to_them(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "one")
-    (tmp_path / "one" / "report.html").unlink(missing_ok=True)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "experiment.toml").write_text("schema = 1\n")
-    done = CliRunner().invoke(command, [str(tmp_path)])
-    assert done.exit_code == 0 and str(tmp_path / "index.html") in done.stderr
-    page = (tmp_path / "index.html").read_text("utf-8")
-    assert '<a href="one/report.html">Schedulers of loop7</a>' in page
-    assert (tmp_path / "one" / "report.html").is_file()
-    assert "2\u00a0results" in page and "6.18.0" in page and "broken" in page
-    none = CliRunner().invoke(command, [str(tmp_path / "broken")])
-    assert none.exit_code != 0
-
-
 @pytest.mark.parametrize("span", [(0.97, 1.3), (3, 400), (1e-3, 9e-3), (2.1, 4.9), (0, 7)])
-def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
+def test_ticks_are_round_and_inside(span):
     low, high = span
     axis = drawing.value_axis(list(span), Texts("en"), zero=low == 0)
     assert axis.log == (low > 0 and high > 2 * low)
@@ -358,7 +302,7 @@ def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
         assert len(digits) <= 3, label
 
 
-def kinds_of_flags() -> set[str]:
+def kinds_of_flags():
     """Every kind of flag that the analysis can raise, from its source."""
     folder = Path(analyse.__file__).parent
     trees = [ast.parse(file.read_text("utf-8")) for file in folder.glob("*.py")]
@@ -368,7 +312,7 @@ def kinds_of_flags() -> set[str]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_flag_has_a_title_and_a_text_in_every_language(language: str) -> None:
+def test_every_flag_has_a_title_and_a_text_in_every_language(language):
     kinds = kinds_of_flags()
     assert {"unbalanced", "goal", "wrong-mean", "call-cost"} < kinds
     entries = catalogue(language)
@@ -377,7 +321,7 @@ def test_every_flag_has_a_title_and_a_text_in_every_language(language: str) -> N
 
 
 SHOWN = {"better": "bfq", "worse": "none", "ratio": 1.3, "metric": "iops"}
-FLAGS: tuple[tuple[Flag, str], ...] = (
+FLAGS = (
     (Flag("unbalanced", "w", ("bfq",), {"runs": {"none": 5, "bfq": 4}, "most": 5}), "bfq 4"),
     (Flag("cold-first-run", "w", ("bfq",), {"difference": {"bfq": 0.82}, "unit": "s"}), "0"),
     (Flag("non-positive", "w", ("bfq",), {"metric": "iops"}), "bfq"),
@@ -431,20 +375,20 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(("flag", "shown"), FLAGS, ids=[flag.kind for flag, _ in FLAGS])
-def test_flag_sentences_have_their_values(language: str, flag: Flag, shown: str) -> None:
+def test_flag_sentences_have_their_values(language, flag, shown):
     text = notes.flag_text(reports.view_of(answers.TRADE, language), flag)
     assert text and "{" not in text and "None" not in text
     assert shown in text.replace("\u00a0", " ")
 
 
-def test_an_unknown_flag_is_named_rather_than_lost() -> None:
+def test_an_unknown_flag_is_named_rather_than_lost():
     view = reports.view_of(answers.TRADE)
     flag = Flag("meteor-strike", "w", ("bfq",))
     assert notes.flag_title(view, flag) == "meteor strike"
     assert notes.flag_text(view, flag) == "bfq"
 
 
-def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing() -> None:
+def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing():
     flag = Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8})
     view = reports.view_of(answers.TRADE)
     assert notes.flag_title(view, flag) == "runs that are only bounds"

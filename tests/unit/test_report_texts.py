@@ -1,18 +1,13 @@
 """Numbers, units, durations, nouns and names of metrics, in words of each language."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re
 import string
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from golden import Golden
 
 import schedlab
 from schedlab.errors import SpecError
@@ -35,7 +30,7 @@ EN, KO, RU = (Texts(language) for language in LANGUAGES)
 HISTOGRAM = ((4000, 8000, 12), (0, 1000, 6000), (1000, 2000, 5400), (2000, 4000, 588))
 
 
-def plain(text: str) -> str:
+def plain(text):
     return text.replace("\u00a0", " ")
 
 
@@ -50,9 +45,7 @@ def plain(text: str) -> str:
         ({"LC_ALL": "ru", "LANGUAGE": "ko:en", "LC_MESSAGES": "C"}, "ko"),
     ],
 )
-def test_the_language_is_that_of_messages(
-    environment: dict[str, str], language: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_language_is_that_of_messages(environment, language, monkeypatch):
     for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -60,27 +53,27 @@ def test_the_language_is_that_of_messages(
     assert Texts(None).language == language
 
 
-def test_unknown_language_names_the_known_ones() -> None:
+def test_unknown_language_names_the_known_ones():
     with pytest.raises(SpecError, match="'de'") as error:
         Texts("de")
     assert "ru" in error.value.hint
 
 
-def scaled(values: list[float], unit: str) -> str:
+def scaled(values, unit):
     scale = UnitScale.fitting(values, unit)
     return f"{scale.factor:g} {scale.unit}"
 
 
-def amount(ratio: float, end: words.End) -> str:
+def amount(ratio, end):
     return words.amount(EN, math.log(ratio), end)
 
 
-def metric(name: str, title: str = "") -> str:
+def metric(name, title=""):
     return EN.metric(METRICS.get(name) or Metric(name, "", True, title))
 
 
 # What writes a figure, and figures on both sides of every limit that it has.
-FORMATS: dict[Callable[..., object], list[tuple[Any, ...]]] = {
+FORMATS = {
     EN.quantity: [
         (61447.99 * 1024, "B/s"), (2_140_000, "ns"), (851, "ns"), (0.00123, "s"), (82.17, "s"),
         (354_000, "1/s"), (0.998, ""), (61447.99, "KiB/s"), (9999.6, "B/s"), (2.0, ""),
@@ -133,7 +126,7 @@ FORMATS: dict[Callable[..., object], list[tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-def test_figures_as_people_read_them(golden: Golden) -> None:
+def test_figures_as_people_read_them(golden):
     lines = [
         f"{getattr(write, '__qualname__', 'share')}{values}: {write(*values)}"
         for write, cases in FORMATS.items()
@@ -143,7 +136,7 @@ def test_figures_as_people_read_them(golden: Golden) -> None:
     assert EN.duration(0.5) == "0.5\u00a0s"
 
 
-def test_tables_are_flattened() -> None:
+def test_tables_are_flattened():
     value = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 3}, {"e": 4}], "f": [[5], [6]], "g": None}
     assert flatten(value) == [
         ("a.b", 1), ("a.c", "1, 2"), ("d.1.e", 3), ("d.2.e", 4), ("f.1", "5"), ("f.2", "6"),
@@ -152,7 +145,7 @@ def test_tables_are_flattened() -> None:
     assert flatten(7, "x") == [("x", 7)]
 
 
-def test_percentiles_are_upper_ends_of_their_bins() -> None:
+def test_percentiles_are_upper_ends_of_their_bins():
     found = percentiles(HISTOGRAM, [0.999, 0.0, 0.5, 0.501, 0.95, 0.9990001])
     assert found == [(0.0, 1000), (0.5, 1000), (0.501, 2000), (0.95, 2000), (0.999, 4000),
                      (0.9990001, 8000)]  # fmt: skip
@@ -161,7 +154,7 @@ def test_percentiles_are_upper_ends_of_their_bins() -> None:
     assert percentiles([], [0.5]) == []
 
 
-def test_nouns_and_their_forms() -> None:
+def test_nouns_and_their_forms():
     assert (EN.nouns("io"), EN.nouns("cpu")) == ("schedulers", "quanta")
     assert [plain(EN.counted("scope.blocks", n)) for n in (0, 1, 2)] == [
         "0 blocks", "1 block", "2 blocks",
@@ -180,7 +173,7 @@ def test_nouns_and_their_forms() -> None:
     assert (EN.maybe("scope.none", "x"), EN.maybe("column.mean", "x")) == ("x", "Mean")
 
 
-def keys_in_the_source() -> list[re.Pattern[str]]:
+def keys_in_the_source():
     """The keys of the catalogue that the source has, as patterns: `f"section.{name}"` is any."""
     patterns = []
     for file in Path(schedlab.__file__).parent.rglob("*.py"):
@@ -196,14 +189,14 @@ def keys_in_the_source() -> list[re.Pattern[str]]:
     return [re.compile(pattern) for pattern in set(patterns) if re.match(r"[a-z_]+\\\.", pattern)]
 
 
-def test_every_text_of_the_catalogue_is_used() -> None:
+def test_every_text_of_the_catalogue_is_used():
     known = keys_in_the_source()
     unused = [key for key in catalogue("en") if not any(k.fullmatch(key) for k in known)]
     assert unused == []
 
 
-def test_catalogues_have_the_same_keys_and_placeholders() -> None:
-    def fields(value: str | list[str]) -> set[str]:
+def test_catalogues_have_the_same_keys_and_placeholders():
+    def fields(value):
         texts = [value] if isinstance(value, str) else value
         return {f for text in texts for _, f, _, _ in string.Formatter().parse(text) if f}
 
@@ -223,7 +216,7 @@ def test_catalogues_have_the_same_keys_and_placeholders() -> None:
         assert odd == []
 
 
-def test_every_check_of_a_run_has_a_name_in_every_language() -> None:
+def test_every_check_of_a_run_has_a_name_in_every_language():
     code = "\n".join(path.read_text() for path in Path(schedlab.__file__).parent.rglob("*.py"))
     found = re.findall(r'\bGate(?:Finding|Error)\(\s*"([a-z-]+)"|^GATE = "([a-z-]+)"', code, re.M)
     named = {key.removeprefix("gate.") for key in catalogue("en") if key.startswith("gate.")}

@@ -1,17 +1,12 @@
 """The page of a search of settings, and what it says of the settings that it tried."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
-
-from golden import Golden
 
 from schedlab.report import tune_page
 from schedlab.spec import METRICS
 
 
-def tuned(trials: int = 4) -> tune_page.TuneView:
+def tuned(trials=4):
     """Four settings, of which "b" is beaten by "a" on both metrics and "d" is not allowed."""
     rows = [
         tune_page.Trial("a", "x=1", 5, math.log(1.25), math.log(1.1), math.log(1.5), True, True,
@@ -26,7 +21,7 @@ def tuned(trials: int = 4) -> tune_page.TuneView:
                               shares, metrics, "v&.html", "The basis.")  # fmt: skip
 
 
-def test_the_page_and_the_text_of_tuning(tmp_path: Path, golden: Golden) -> None:
+def test_the_page_and_the_text_of_tuning(tmp_path, golden):
     tune_page.write_page(tuned(), tmp_path / "tune.html")
     html = (tmp_path / "tune.html").read_text("utf-8")
     inside = html[html.index("<main") : html.index("</main>")].replace("><", ">\n<")

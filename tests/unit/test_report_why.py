@@ -1,14 +1,10 @@
 """Why a comparison came out so: from a block-layer capture to sentences, each with its figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import answers
 import pytest
 import reports
-from golden import Golden
 
 from schedlab.report.shares import share_lines
 from schedlab.report.texts import LANGUAGES, Texts
@@ -19,12 +15,7 @@ from schedlab.spec import Explanation, explanations
 READER = answers.READER
 
 
-def sentences(
-    lang: str = "en",
-    scored: dict[str, float] | None = None,
-    engine: str = "psync",
-    **by_candidate: Explanation,
-) -> list[str]:
+def sentences(lang="en", scored=None, engine="psync", **by_candidate):
     """What is said; the scored runs had the means `scored` (s), or those of the extra runs."""
     usual_s = {name: each.total_s for name, each in by_candidate.items()} | (scored or {})
     of = answers.TRADE
@@ -41,11 +32,11 @@ def sentences(
     return [line.replace("\u00a0", " ") for line in why.sentences]
 
 
-def waiting(tag: float, scheduler: float, device: float, depth: float = 2, **more: Any) -> Any:
+def waiting(tag, scheduler, device, depth=2, **more):
     return Explanation("readers", tag * 1e-6, scheduler * 1e-6, device * 1e-6, depth, **more)
 
 
-CASES: dict[str, dict[str, Any]] = {
+CASES = {
     "behind others": {"none": waiting(0, 0, 4000, 88), "kyber": waiting(0, 100, 3900, 88)},
     "the fast one is not": {"none": waiting(2500, 0, 3700, 110), "bfq": waiting(5, 20, 281, 110)},
     "nothing to wait for": {"none": waiting(0, 0, 100, 1), "bfq": waiting(0, 5, 95, 1)},
@@ -81,17 +72,17 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_reasons(lang: str, golden: Golden) -> None:
+def test_reasons(lang, golden):
     """Nothing is claimed of the fast ones, of a limit, nor where nothing stands out."""
     shown = ("\n".join([f"== {title}", *sentences(lang, **case)]) for title, case in CASES.items())
     golden(f"why.{lang}.txt", "\n\n".join(shown))
 
 
-def part(count: int, sum_ns: int) -> dict[str, Any]:
+def part(count, sum_ns):
     return {"count": count, "sum_ns": sum_ns, "max_ns": sum_ns, "bins": []}
 
 
-def group(number: int, requests: int, tag_ns: int, device_ns: int) -> dict[str, Any]:
+def group(number, requests, tag_ns, device_ns):
     zero = part(requests, 0)
     return {
         "class": number, "operation": "read", "size_max": 4096, "requests": requests,
@@ -100,7 +91,7 @@ def group(number: int, requests: int, tag_ns: int, device_ns: int) -> dict[str, 
     }  # fmt: skip
 
 
-def test_a_capture_becomes_explanations() -> None:
+def test_a_capture_becomes_explanations():
     capture = {
         "device": "loop0", "scheduler": "bfq", "elapsed_ns": 2_000_000_000, "sees_limits": False,
         "classes": [{"name": "other"}, {"name": "readers"}, {"name": "writers"}],
@@ -126,7 +117,7 @@ def test_a_capture_becomes_explanations() -> None:
     assert reader.lost == 3
 
 
-def test_the_engine_says_what_was_outside_the_block_layer() -> None:
+def test_the_engine_says_what_was_outside_the_block_layer():
     """10 reads of 150 µs in the ramp and the window, of which the block layer had 101 µs each."""
     capture = {
         "classes": [{"name": "other"}, {"name": "readers"}],
@@ -147,7 +138,7 @@ def test_the_engine_says_what_was_outside_the_block_layer() -> None:
     assert explanations(capture)[0].outside_s == 0
 
 
-def test_only_the_measured_window_is_explained() -> None:
+def test_only_the_measured_window_is_explained():
     """200 ms of ramp in which everything took 9 ms, then 10 reads of 100 + 50 µs."""
     capture = {
         "classes": [{"name": "other"}, {"name": "readers"}],
@@ -175,7 +166,7 @@ def test_only_the_measured_window_is_explained() -> None:
     assert explanations(late, [engine], lead_s=0.1)[0].tag_s == reader.tag_s
 
 
-def one_class(**changes: Any) -> dict[str, Any]:
+def one_class(**changes):
     return {
         "classes": [{"name": "other"}, {"name": "readers"}], "groups": [group(1, 100, 0, 100)],
         "series": [], "lost": {},
@@ -184,7 +175,7 @@ def one_class(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_every_part_of_the_waiting_is_the_mean_of_its_own_column() -> None:
+def test_every_part_of_the_waiting_is_the_mean_of_its_own_column():
     row = [100, 2, 3, 5, 4096, 100, 200, 300, 400, 1000]
     other = {"class": 0, "rows": [[100, 9, 9, 9, 9, 9, 9, 9, 9, 9]]}
     ends = [[99, *row[1:]], row, [200, *row[1:]]]  # the window holds its start, not its end
@@ -206,9 +197,7 @@ def test_every_part_of_the_waiting_is_the_mean_of_its_own_column() -> None:
         ([[0, 0, 0, 1], [100, 10, 0, 1]], 100),  # a newcomer: it did nothing before
     ],
 )
-def test_only_what_was_served_before_the_window_is_a_ramp(
-    bins: list[list[float]], requests: int
-) -> None:
+def test_only_what_was_served_before_the_window_is_a_ramp(bins, requests):
     engine = {"name": "readers", "series": {"window_ms": [100.0, 200.0], "reads": bins}}
     assert explanations(one_class(), [engine])[0].requests == requests
 
@@ -216,9 +205,7 @@ def test_only_what_was_served_before_the_window_is_a_ramp(
 @pytest.mark.parametrize(
     ("operations", "outside_s"), [(98, 1e-6), (103, 1e-6), (97, 0.0), (104, 0.0)]
 )
-def test_operations_are_single_requests_up_to_two_percent_and_one(
-    operations: int, outside_s: float
-) -> None:
+def test_operations_are_single_requests_up_to_two_percent_and_one(operations, outside_s):
     bins = [[0, operations, 0, operations * 1001]]
     engine = {"name": "readers", "series": {"reads": bins}}
     (reader,) = explanations(one_class(), [engine])
@@ -235,9 +222,7 @@ def test_operations_are_single_requests_up_to_two_percent_and_one(
         ([2, 1.5, 1], (2, 0.2, 1010)), ([1.5, 1, 9], (1.5, 0.1, 10)),
     ],
 )  # fmt: skip
-def test_a_weight_counts_as_raised_until_it_first_falls_back(
-    raising: list[float], expected: tuple[float, float, float]
-) -> None:
+def test_a_weight_counts_as_raised_until_it_first_falls_back(raising, expected):
     """By class: 10, 1000 and 5 bytes were moved in its bins at 100, 200 and 300 ms."""
     rows = [[t_ms, 9, factor, 1, 1] for t_ms, factor in zip((100, 200, 300), raising, strict=True)]
     moved = [[100, 0, 0, 0, 10], [200, 0, 0, 0, 1000], [300, 0, 0, 0, 5]]
@@ -249,7 +234,7 @@ def test_a_weight_counts_as_raised_until_it_first_falls_back(
     assert (reader.raised, reader.raised_s, reader.raised_bytes) == pytest.approx(expected)
 
 
-def test_weights_without_effect_are_reported() -> None:
+def test_weights_without_effect_are_reported():
     record = reports.record_of(answers.TRADE)
     runs = tuple(
         replace(run, properties={"share_asked": 8 / 9, "share_reached": reached})
@@ -267,7 +252,7 @@ def test_weights_without_effect_are_reported() -> None:
     assert not list(share_lines(View(record, answers.TRADE, Texts("en")), READER))
 
 
-def test_reasons_of_several_workloads_have_their_names() -> None:
+def test_reasons_of_several_workloads_have_their_names():
     each = (waiting(20, 20, 60),)
     record = replace(
         reports.record_of(answers.TRADE),

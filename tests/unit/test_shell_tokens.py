@@ -1,10 +1,7 @@
 """Tokens in shell lines: a real shell takes their values as they are, wherever they stand."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -26,9 +23,7 @@ LINES = (
 
 @pytest.mark.parametrize("value", [*ODD, "/plain/x"])
 @pytest.mark.parametrize(("line", "wanted"), LINES)
-def test_a_shell_takes_the_value_as_it_is(
-    tmp_path: Path, line: str, wanted: str, value: str
-) -> None:
+def test_a_shell_takes_the_value_as_it_is(tmp_path, line, wanted, value):
     tokens = {"dir": value, "device": "", "run": 7, "seed": 1}
     environment = {**os.environ, "SCHEDLAB_DIRECTORY": value}
     words = ["/bin/sh", "-c", replaced_in_line(line, tokens)]
@@ -40,7 +35,7 @@ def test_a_shell_takes_the_value_as_it_is(
 
 
 @pytest.mark.parametrize("value", [value for value in ODD if value != "@seed@"])
-def test_within_apostrophes_it_is_refused_where_a_shell_would_act_on_it(value: str) -> None:
+def test_within_apostrophes_it_is_refused_where_a_shell_would_act_on_it(value):
     tokens = {"dir": value, "run": 7}
     for line in ("echo '@dir@'", "sh -c 'ls @dir@'", "echo \"\" '\\' '@dir@'"):
         with pytest.raises(SpecError, match="within apostrophes") as refused:

@@ -6,12 +6,9 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from golden import Golden
 
 from schedlab import spec
 from schedlab.errors import SpecError
@@ -87,12 +84,10 @@ def test_an_unknown_metric_lists_the_known():
     assert "iops" in caught.value.hint
 
 
-NOUNS: list[Any] = [
-    noun for name in spec.__all__ if dataclasses.is_dataclass(noun := getattr(spec, name))
-]
+NOUNS = [noun for name in spec.__all__ if dataclasses.is_dataclass(noun := getattr(spec, name))]
 
 
-def test_what_an_older_file_does_not_say_is_nothing_or_the_usual(golden: Golden) -> None:
+def test_what_an_older_file_does_not_say_is_nothing_or_the_usual(golden):
     """Fields that are not empty, 0, false or unknown where nothing is said."""
     lines = sorted(
         f"{noun.__name__}.{field.name} = {field.default!r}"
@@ -122,7 +117,7 @@ class Shapes:
         ("share", 2, 2.0), ("named", {"a": 1}, {"a": 1}), ("flag", True, True),
     ],
 )  # fmt: skip
-def test_plain_values_become_the_types_of_a_noun(key: str, data: object, value: object) -> None:
+def test_plain_values_become_the_types_of_a_noun(key, data, value):
     result = getattr(from_json(Shapes, {key: data}), key)
     assert (result, type(result)) == (value, type(value))
 
@@ -138,7 +133,7 @@ def test_plain_values_become_the_types_of_a_noun(key: str, data: object, value: 
         ("named", [1], "named = "), ("named", {"a": "x"}, r"named\.a = 'x'"),
     ],
 )  # fmt: skip
-def test_a_value_of_another_type_is_named(key: str, data: object, place: str) -> None:
+def test_a_value_of_another_type_is_named(key, data, place):
     with pytest.raises(SpecError, match=rf"^Shapes\.{place}") as caught:
         from_json(Shapes, {key: data})
     assert "expected" in caught.value.hint
@@ -146,11 +141,11 @@ def test_a_value_of_another_type_is_named(key: str, data: object, place: str) ->
         from_json(Shapes, {key: data}, "here")
 
 
-def test_a_missing_number_is_read_as_nan() -> None:
+def test_a_missing_number_is_read_as_nan():
     assert math.isnan(from_json(Shapes, {"share": None}).share)
 
 
-def test_a_missing_key_and_a_table_that_is_none_are_named() -> None:
+def test_a_missing_key_and_a_table_that_is_none_are_named():
     with pytest.raises(SpecError, match="key 'kind' is missing") as caught:
         from_json(Workload, {"label": "w"})
     assert caught.value.hint == "add 'kind'"
@@ -160,7 +155,7 @@ def test_a_missing_key_and_a_table_that_is_none_are_named() -> None:
 
 
 # What reads or writes a quantity, and what it is given.
-QUANTITIES: dict[Callable[..., Any], list[tuple[Any, ...]]] = {
+QUANTITIES = {
     parse_size: [
         *((text,) for text in ("512", "64k", "1.5M", " 2 GiB", "1tb")),
         *((wrong,) for wrong in ("", "0", "-1k", "1x", "k", "1.k")),
@@ -187,8 +182,8 @@ QUANTITIES: dict[Callable[..., Any], list[tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-def test_quantities_are_read_and_written_as_people_do(golden: Golden) -> None:
-    def made(function: Callable[..., Any], values: tuple[Any, ...]) -> str:
+def test_quantities_are_read_and_written_as_people_do(golden):
+    def made(function, values):
         try:
             result = function(*values)
         except SpecError as error:
@@ -201,7 +196,7 @@ def test_quantities_are_read_and_written_as_people_do(golden: Golden) -> None:
     ))  # fmt: skip
 
 
-def test_a_file_up_to_the_limit_is_read_and_a_larger_one_refused(tmp_path: Path) -> None:
+def test_a_file_up_to_the_limit_is_read_and_a_larger_one_refused(tmp_path):
     file = tmp_path / "f"
     file.write_bytes(b"x" * SIZE_MAX)
     assert len(read_text(file, "h")) == SIZE_MAX == 1 << 20
@@ -214,7 +209,7 @@ def test_a_file_up_to_the_limit_is_read_and_a_larger_one_refused(tmp_path: Path)
     assert caught.value.hint == "h"
 
 
-def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for each in (fifo, tmp_path, Path("/dev/null")):
@@ -230,7 +225,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"a = ", b"a = " + b"[" * 5000])
-def test_what_is_no_toml_is_one_error(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_toml_is_one_error(tmp_path, content):
     file = tmp_path / "f.toml"
     file.write_bytes(content)
     with pytest.raises(SpecError, match=r"is not (TOML|text)") as caught:
@@ -240,7 +235,7 @@ def test_what_is_no_toml_is_one_error(tmp_path: Path, content: bytes) -> None:
     assert read_toml(file, "h") == ({"a": 1}, "a = 1")
 
 
-def test_names_up_to_200_printable_characters_are_taken() -> None:
+def test_names_up_to_200_printable_characters_are_taken():
     for good in ("w", "é" * 200):
         assert check_name(good, "w") == good
     for bad in ("", " ", "x" * 201, "a\nb", "a\x7fb", "a\ud800", "a\u2028", "a\u2029", "a\u202eb"):
@@ -249,7 +244,7 @@ def test_names_up_to_200_printable_characters_are_taken() -> None:
         assert caught.value.hint and str(caught.value).encode()  # printable anywhere
 
 
-def test_names_of_files_are_short_and_no_two_alike() -> None:
+def test_names_of_files_are_short_and_no_two_alike():
     assert safe_name("a/ b") == "a_b"
     assert [safe_name(odd) for odd in ("/", ".-", "..", "-rf", "é")] == ["_", "_", "_", "rf", "_"]
     assert len(safe_name("x" * 200)) == 100
@@ -257,7 +252,7 @@ def test_names_of_files_are_short_and_no_two_alike() -> None:
     assert names == {"a/b": "a_b", "a b": "a_b-2", "A_B": "A_B-3"}
 
 
-def test_a_checked_line_gives_back_its_record_or_says_why_not() -> None:
+def test_a_checked_line_gives_back_its_record_or_says_why_not():
     line = encode({"a": 1, "b": "é"}).encode()
     assert decode(line) == {"a": 1, "b": "é"}
     assert json.loads(line)["crc"] == f"{zlib.crc32(json.dumps({'a': 1, 'b': 'é'}).encode()):08x}"
@@ -272,7 +267,7 @@ def test_a_checked_line_gives_back_its_record_or_says_why_not() -> None:
         encode({})
 
 
-def test_a_sealed_text_gives_back_its_text_or_says_why_not() -> None:
+def test_a_sealed_text_gives_back_its_text_or_says_why_not():
     for text in ("a\nb", "a\nb\n"):
         assert unseal(seal(text).encode()) == b"a\nb\n"
     sealed = seal("a = 1\n").encode()
@@ -308,9 +303,7 @@ def test_a_sealed_text_gives_back_its_text_or_says_why_not() -> None:
         ("file-test", {"arrivals": "poisson"}, False, True),
     ],
 )
-def test_one_direct_request_at_a_time_leaves_nothing_to_order(
-    kind: str, parameters: dict[str, Any], cached: bool, alone: bool
-) -> None:
+def test_one_direct_request_at_a_time_leaves_nothing_to_order(kind, parameters, cached, alone):
     work = Workload("w", kind, "iops", parameters)
     assert (fills_page_cache(work), nothing_to_order(work)) == (cached, alone)
 
@@ -319,14 +312,12 @@ def test_one_direct_request_at_a_time_leaves_nothing_to_order(
     ("value", "usual", "alike"),
     [(1.9, 1, True), (2, 1, False), (1, 2, False), (1, 1.9, True), (0, 9, True), (9, 0, True)],
 )
-def test_an_extra_run_explains_within_a_factor_of_two(
-    value: float, usual: float, alike: bool
-) -> None:
+def test_an_extra_run_explains_within_a_factor_of_two(value, usual, alike):
     assert is_alike(value, usual) == alike
 
 
-def test_a_cell_without_a_value_failed_three_times_and_never_passed() -> None:
-    def run(block: int, candidate: str, status: spec.RunStatus) -> Run:
+def test_a_cell_without_a_value_failed_three_times_and_never_passed():
+    def run(block, candidate, status):
         return Run(block, 0, "w", candidate, 1, 1, status, "", 1.0, {})
 
     runs = (
@@ -342,14 +333,14 @@ def test_a_cell_without_a_value_failed_three_times_and_never_passed() -> None:
     assert Record(EXPERIMENT, Plan(()), ()).number_of(0) == 1
 
 
-def test_metrics_of_an_import_come_before_the_known_ones() -> None:
+def test_metrics_of_an_import_come_before_the_known_ones():
     own = spec.Metric("iops", "ops", False)
     work = EXPERIMENT.workloads[0]
     assert EXPERIMENT.metric(work) == metric_named("iops")
     assert dataclasses.replace(EXPERIMENT, metrics={"iops": own}).metric(work) == own
 
 
-def test_the_direction_of_a_metric_goes_with_what_it_measures() -> None:
+def test_the_direction_of_a_metric_goes_with_what_it_measures():
     for name, metric in spec.METRICS.items():
         assert metric.name == name and metric.title
         if metric.unit in ("B/s", "1/s"):

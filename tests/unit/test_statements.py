@@ -1,12 +1,9 @@
 """What a study published beside figures that are known."""
 
-from __future__ import annotations
-
 import csv
 import math
 from importlib import resources
 from statistics import fmean, stdev
-from typing import Any
 
 import pytest
 
@@ -26,7 +23,7 @@ VALUES = {
 }  # fmt: skip
 
 
-def one(workloads: str, candidates: str, **more: Any) -> ComparedStatement:
+def one(workloads, candidates, **more):
     for key in ("over_workloads",):
         more[key] = tuple(more.get(key, "").split())
     of = Statement("it", "m", tuple(workloads.split()), tuple(candidates.split()), **more)
@@ -49,28 +46,26 @@ def one(workloads: str, candidates: str, **more: Any) -> ComparedStatement:
         (one("a", "x", over_workloads="zero"), math.inf, ("a", "x")),
     ],
 )
-def test_the_figure_of_a_statement(
-    found: ComparedStatement, figure: float, place: tuple[str, str]
-) -> None:
+def test_the_figure_of_a_statement(found, figure, place):
     assert (found.figure, (found.workload, found.candidate)) == (pytest.approx(figure), place)
     assert found.comes_out is None
 
 
-def test_a_statement_comes_out_within_its_limits() -> None:
+def test_a_statement_comes_out_within_its_limits():
     limits = [(100, 100), (99, None), (None, 101), (100.1, None), (None, 99.9), (1, 99)]
     found = [one("a", "x", least=least, most=most).comes_out for least, most in limits]
     assert found == [True, True, True, False, False, False]
     assert one("nowhere", "x", most=1.0) == ComparedStatement("it", "", None, None)
 
 
-def test_a_place_comes_out_where_the_next_one_is_clearly_behind() -> None:
+def test_a_place_comes_out_where_the_next_one_is_clearly_behind():
     """Of 50 and 60 each time the difference is sure; of 50 ± 10 and 60 it is not."""
     values = {
         ("m", "a", "x"): {0: 49.0, 1: 51.0, 2: 50.0}, ("m", "b", "x"): {0: 59.0, 1: 61.0, 2: 60.0},
         ("m", "c", "x"): {0: 65.0, 1: 55.0, 2: 60.5},
     }  # fmt: skip
 
-    def at(workload: str, *among: str) -> bool | None:
+    def at(workload, *among):
         of = Statement("it", "m", among, ("x",), take="largest", at=workload)
         return compared([of], values)[0].comes_out
 
@@ -78,7 +73,7 @@ def test_a_place_comes_out_where_the_next_one_is_clearly_behind() -> None:
     assert at("b", "a", "b", "c") is None and at("c", "c") is True
 
 
-def test_statements_of_the_lab_are_about_what_it_simulates() -> None:
+def test_statements_of_the_lab_are_about_what_it_simulates():
     experiment = lab_experiment(lab_named("ncq-ssd"), "small")
     assert len(experiment.statements) == 22 and len(experiment.workloads) == 31
     admit(experiment)
@@ -93,7 +88,7 @@ def test_statements_of_the_lab_are_about_what_it_simulates() -> None:
         ({"over_workloads": ["A 8 MiB"] * 3, "workloads": ["A 8 MiB"] * 2}, "2 workloads over 3"),
     ],
 )
-def test_a_statement_about_something_else_is_refused(more: dict[str, Any], message: str) -> None:
+def test_a_statement_about_something_else_is_refused(more, message):
     usual = {"says": "it", "metric": "iops", "workloads": ["A 8 MiB"], "candidates": ["s"]}
     lab = lab_named("ncq-ssd")
     wrong = type(lab)("mine", {**lab.data, "statements": [usual | more]})

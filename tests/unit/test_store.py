@@ -13,7 +13,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
 from schedlab.result import Result
-from schedlab.spec import Cell, GateFinding, Record, Run, Stopping, Workload
+from schedlab.spec import Cell, GateFinding, Record, Stopping, Workload
 from schedlab.spec.checked_line import encode
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -39,10 +39,8 @@ def folder(ram):
 
 def run_of(cell, value=1.0, status="ok", attempt=1):
     gates = (GateFinding("knob-changed", "scheduler"),) if status == "discarded" else ()
-    return Run(
-        cell.block, cell.position, cell.workload, cell.candidate, cell.seed, attempt, status,
-        "2026-01-01T00:00:00Z", 0.5, {"iops": value, "elapsed_s": 2.0}, gates,
-    )  # fmt: skip
+    figures = {"iops": value, "elapsed_s": 2.0}
+    return experiments.run_of(cell, figures, status=status, attempt=attempt, gates=gates)
 
 
 def test_everything_survives_the_disk(folder):

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import experiments
 import pytest
 from experiments import experiment
 
@@ -18,7 +19,6 @@ from schedlab.spec import (
     Explanation,
     Planning,
     Record,
-    Run,
     Stopping,
     Workload,
 )
@@ -51,11 +51,7 @@ def folder_of(path, **stopping):
 
 
 def run_of(cell, **changes):
-    run = Run(
-        cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok",
-        "2026-01-01T00:00:00Z", 0.5, {"iops": 1.0, "elapsed_s": 2.0},
-    )  # fmt: skip
-    return replace(run, **changes)
+    return experiments.run_of(cell, **{"metrics": {"iops": 1.0, "elapsed_s": 2.0}, **changes})
 
 
 def system_calls(tmp_path, program):

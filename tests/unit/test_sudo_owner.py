@@ -1,9 +1,6 @@
 """With sudo, results belong to the user who called it, where the directory is that user's."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from calls import run
@@ -15,19 +12,19 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as sudo d
 
 
 @pytest.fixture(autouse=True)
-def sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+def sudo(monkeypatch):
     monkeypatch.setenv("SUDO_UID", str(USER))
     monkeypatch.setenv("SUDO_GID", str(GROUP))
 
 
-def owners(place: Path) -> set[tuple[int, int]]:
+def owners(place):
     return {(path.lstat().st_uid, path.lstat().st_gid) for path in place.rglob("*")}
 
 
 @pytest.mark.parametrize("owner", [USER, 0, USER + 1])
 def test_everything_that_commands_write_is_the_users_in_the_users_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
-) -> None:
+    tmp_path, monkeypatch, owner
+):
     place = tmp_path / "home"
     place.mkdir()
     os.chown(place, owner, 7)
@@ -48,7 +45,7 @@ def test_everything_that_commands_write_is_the_users_in_the_users_directory(
     assert owners(place) == {(USER, GROUP) if owner == USER else (0, 0)}
 
 
-def test_a_file_that_was_there_keeps_its_owner(tmp_path: Path) -> None:
+def test_a_file_that_was_there_keeps_its_owner(tmp_path):
     os.chown(tmp_path, USER, GROUP)
     (tmp_path / "lines").write_text("")
     files.append_line(tmp_path / "lines", "x")

@@ -1,7 +1,5 @@
 """Replays of recorded loads: what is read from a file, what is refused, and what is said."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -14,7 +14,7 @@ WORKS = (
 ASKED = Experiment("t", "io", Target("none"), (Candidate("a"),), WORKS, "a", 1)
 
 
-def test_shares_make_one_mix_of_the_workloads_that_are_named() -> None:
+def test_shares_make_one_mix_of_the_workloads_that_are_named():
     shared = with_shares(ASKED, "newcomer=3, reader=1")
     assert [work.weight for work in shared.workloads] == [3.0, 1.0, 0.0]
     assert shared.has_shares and not ASKED.has_shares
@@ -27,7 +27,7 @@ def test_shares_make_one_mix_of_the_workloads_that_are_named() -> None:
     ("text", "message"),
     [("e=1", "names several"), ("bulk", "is no workload"), ("copy=-1", "not a share")],
 )
-def test_a_share_names_one_workload_and_a_number(text: str, message: str) -> None:
+def test_a_share_names_one_workload_and_a_number(text, message):
     with pytest.raises(SpecError, match=message) as raised:
         with_shares(ASKED, text)
     assert raised.value.hint
@@ -43,7 +43,7 @@ def test_a_share_names_one_workload_and_a_number(text: str, message: str) -> Non
          Require("copy", "throughput_bytes_per_s", 100 * 2**20, below=False)),
     ],
 )  # fmt: skip
-def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text: str, expected: Require) -> None:
+def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text, expected):
     assert requirement_of(ASKED, text) == expected
     asked = with_requirements(ASKED, [text])
     work = next(w for w in asked.workloads if w.label == expected.workload)
@@ -58,7 +58,7 @@ def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text: str, expected:
         ("reader p99 < -1", "is no limit"),
     ],
 )  # fmt: skip
-def test_what_is_no_requirement_says_why(text: str, message: str) -> None:
+def test_what_is_no_requirement_says_why(text, message):
     with pytest.raises(SpecError, match=message) as raised:
         requirement_of(ASKED, text)
     assert raised.value.hint

@@ -1,7 +1,5 @@
 """The names of our workloads in Korean and Russian reports; the labels of users stay."""
 
-from __future__ import annotations
-
 from support import answers, reports
 
 from schedlab.app.compare.comparison import Load
@@ -13,14 +11,14 @@ from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.workload_names import name_of
 
 
-def labels() -> set[str]:
+def labels():
     """Of every workload that a word of --workloads means, and of all tests."""
     load = Load(tests=tuple(TESTS), record_bytes=(8192,), seconds=1.0)
     offered = {kind.offer.label for kind in KINDS.values() if kind.offer}
     return offered | {w.label for family in FAMILIES.values() for w in family(load, None)}
 
 
-def test_languages_name_the_same_workloads_and_no_two_alike() -> None:
+def test_languages_name_the_same_workloads_and_no_two_alike():
     """A workload that the catalogue does not name keeps its English label in every language."""
     named = {}
     for language in LANGUAGES:
@@ -31,7 +29,7 @@ def test_languages_name_the_same_workloads_and_no_two_alike() -> None:
     assert named["en"] == set()
 
 
-def test_sizes_stay_and_so_do_labels_of_users() -> None:
+def test_sizes_stay_and_so_do_labels_of_users():
     texts = Texts("ru")
     assert name_of(texts, "random-read 16 MiB") == "случайное чтение 16 MiB"
     assert name_of(texts, "archive extraction, xz") == "распаковка архива, xz"
@@ -39,7 +37,7 @@ def test_sizes_stay_and_so_do_labels_of_users() -> None:
         assert name_of(texts, label) == label
 
 
-def test_all_forms_use_the_name_and_keep_the_figures() -> None:
+def test_all_forms_use_the_name_and_keep_the_figures():
     ours, name = "newcomer beside writers", "новичок рядом с пишущими"
     english, russian = (reports.view_of(answers.TRADE, language) for language in ("en", "ru"))
     assert len(handin.study_tables(english)) == len(handin.study_tables(russian))
