@@ -8,10 +8,9 @@ import pytest
 from calls import brief
 
 from schedlab.app.compare.own_work import OwnWork, workload_of
-from schedlab.cpu import policy as cpu_policy
 from schedlab.cpu.policy import effective_slice_ms
 from schedlab.errors import HostError, SpecError
-from schedlab.host import settings
+from schedlab.host import knobs, settings
 from schedlab.kinds import typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
@@ -172,7 +171,7 @@ def test_slices_that_become_one_are_one_candidate():
 
 
 def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
-    monkeypatch.setattr(cpu_policy, "ticks_per_second", lambda: 300)
+    monkeypatch.setattr(knobs, "ticks_per_second", lambda: 300)
     (five,) = parse_policies("rr:5ms")
     assert five.label == "rr:5ms (is 6.66667 ms)" and policy_of(five).slice_ms == 2000 / 300
     assert policy_of(parse_policies("rr:13ms")[0]).slice_ms == 4000 / 300
