@@ -54,6 +54,8 @@ class LazyGroup(click.Group):
     def __init__(
         self, *args: object, commands_by_name: dict[str, tuple[str, str]], **kwargs: object
     ) -> None:
+        # A command keeps the help option of the first context that it is used in: each has it.
+        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.commands_by_name = commands_by_name
 
@@ -88,11 +90,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
-@click.command(
-    cls=LazyGroup,
-    commands_by_name=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command(cls=LazyGroup, commands_by_name=COMMANDS)
 @click.version_option(schedlab.__version__, prog_name="schedlab")
 def cli() -> None:
     """Compare Linux schedulers on this machine, and get an answer that you can rely on.

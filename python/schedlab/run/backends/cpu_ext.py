@@ -55,7 +55,7 @@ class Loaded:
 
     def policy_of(self, policy: CpuPolicy) -> CpuPolicy:
         """The policy of the tasks: a scheduler for all takes ordinary ones as they are."""
-        return policy if self.is_partial else replace(policy, policy="other")
+        return policy if self.is_partial else replace(policy, policy="other", ext="", ext_args="")
 
 
 @contextmanager
