@@ -161,14 +161,15 @@ os.nice(7)
 # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
 own = struct.pack("IIQiIQQQ", 48, 0, 0, 7, 0, 3_000_000, 0, 0)
 ctypes.CDLL(None).syscall(314, 0, own, 0)
-began = time.monotonic_ns()
-for k in range(1, 21):
-    at = began + k * 5_000_000
-    ctypes.CDLL(None).clock_nanosleep(1, 1, struct.pack("qq", *divmod(at, 10**9)), None)
+planned = []
+for _ in range(20):
+    planned.append(time.monotonic_ns() + 5_000_000)
+    clock = struct.pack("qq", *divmod(planned[-1], 10**9))
+    ctypes.CDLL(None).clock_nanosleep(1, 1, clock, None)
     until = time.monotonic_ns() + 1_000_000
     while time.monotonic_ns() < until:
         pass
-print(began, os.getpid())
+print(os.getpid(), *planned)
 """
 
 
@@ -183,26 +184,24 @@ def test_bpf_stores_nice_slice_cpu_and_the_time_of_each_wake_up(tmp_path):
     """A process that says when it will be woken: never earlier, and before it runs."""
     usable("bpf")
     where = last_cpu()
-    # It prints when it began: above the JSON of the trace.
+    # It prints when it was to be woken: above the JSON of the trace.
     stdout, bursts = traced(tmp_path / "b.csv", sys.executable, "-c", KNOWN, str(where))
-    began_ns, pid = map(int, stdout.splitlines()[0].split())
+    pid, *planned = map(int, stdout.splitlines()[0].split())
     own = [burst for burst in bursts if burst.task == pid]
     last = own[-1].scheduling
     assert (last.cpu, last.policy, last.nice) == (where, 0, 7)
     release = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
     if release >= (6, 12):  # a task has a slice of its own
         assert last.slice_ns == 3_000_000
-    planned = [began_ns + k * 5_000_000 for k in range(1, 21)]
     for before, after in itertools.pairwise(own):
         woken_ns = after.scheduling.woken_ns
         assert bool(woken_ns) != before.is_preempted
         assert not woken_ns or before.end_ns <= woken_ns <= after.end_ns - after.duration_ns
-    # On a busy machine a timer is late, by more than the time to the next one: never early.
     slept = [
         (before.end_ns, after.scheduling.woken_ns) for before, after in itertools.pairwise(own)
     ]
     in_time = [w for end, w in slept if any(end <= at_ns <= w for at_ns in planned)]
-    assert len(in_time) >= 5
+    assert len(in_time) >= 10  # On a busy machine a time is over before the process can sleep.
 
 
 SPIN = "import time\nwhile time.process_time() < 0.25: pass"

@@ -14,6 +14,8 @@
 #include "switch.h"
 
 enum { NO_WAKEUP = 1 };
+// In the place of a time: it was preempted. A wake-up then finds a task that was about to sleep.
+enum { RUNNABLE = 1 };
 enum { LOST_RECORDS = 0, LOST_TASKS = 1, TASKS_USED = 2, COUNTERS = 3 };
 
 #define TABLE 65536
@@ -25,7 +27,7 @@ struct task {
 	__u32 chained; // the next task of this table entry, 0: none
 	__u64 started_ns; // 0 while off the CPU
 	__u64 charged_ns; // CPU time that the kernel had charged when the last burst ended
-	__u64 woken_ns; // when it was woken or forked since its last burst, 0: it was preempted
+	__u64 woken_ns; // when it was woken or forked since its last burst, or RUNNABLE
 	__u64 untraced_starts;
 	__u64 total_ns;
 	__u64 bursts;
@@ -36,7 +38,7 @@ struct task {
 struct burst {
 	__u64 end_ns;
 	__u64 duration_ns;
-	__u64 woken_ns;
+	__u64 woken_ns; // 0: it was preempted before
 	__u32 task;
 	__u32 slice_ns; // EEVDF's, 0: unknown
 	__u16 cpu;
@@ -146,8 +148,8 @@ end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempte
 	__u32 bucket = bucket_of(duration);
 	if (bucket < BUCKETS)
 		task->histogram[bucket] += 1;
-	keep(prev, task->woken_ns, now, duration, preempted);
-	task->woken_ns = 0;
+	keep(prev, task->woken_ns == RUNNABLE ? 0 : task->woken_ns, now, duration, preempted);
+	task->woken_ns = preempted ? RUNNABLE : 0;
 }
 
 // sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)
@@ -169,7 +171,7 @@ int on_switch(__u64 *arguments)
 static __always_inline int woken(struct task_struct *who)
 {
 	struct task *task = find(who->pid);
-	if (task && !task->started_ns)
+	if (task && !task->started_ns && !task->woken_ns)
 		task->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
