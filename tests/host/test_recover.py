@@ -65,6 +65,15 @@ def test_any_command_that_touches_the_host_puts_back_first(state, loop):
         assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]
 
 
+def test_a_value_of_another_program_is_left_where_no_scheduler_changed(state, loop):
+    read_ahead = knobs.queue_of(loop) / "read_ahead_kb"
+    die(loop, f"control.write_knob({str(read_ahead)!r}, 32)")
+    knobs.write_value(read_ahead, "40")
+    recovery = recover.restore_all(state)
+    assert [(each.path, each.found) for each in recovery.foreign] == [(str(read_ahead), "40")]
+    assert (recovery.restored, knobs.read_value(read_ahead)) == ([], "40")
+
+
 def test_a_value_that_is_none_of_ours_is_left_and_reported(state, loop):
     queue = knobs.queue_of(loop)
     die(
