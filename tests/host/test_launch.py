@@ -11,6 +11,7 @@ import pytest
 
 from schedlab.errors import HostError
 from schedlab.host.control import Control
+from schedlab.host.journal import is_alive
 from schedlab.kinds.command import Command
 from schedlab.run import launch, phases
 
@@ -84,10 +85,10 @@ def test_a_process_that_may_not_be_ended_is_left(group, tmp_path, monkeypatch):
 
 def test_what_ignores_the_first_signal_is_killed(group, tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "TERM_PATIENCE_S", 0.2)
-    run("trap '' TERM; (while :; do sleep 0.1; done) & echo $!", group, tmp_path)
-    assert group.members()
+    ended = run("trap '' TERM; (while :; do sleep 0.1; done) & echo $!", group, tmp_path)
+    assert is_alive(ended.stdout.decode().strip())
     group.end()
-    assert group.members() == []
+    assert not is_alive(ended.stdout.decode().strip())
 
 
 def test_errors_count_as_output_and_another_user_may_open_both(group, tmp_path, monkeypatch):

@@ -364,13 +364,13 @@ def _await(
 
 @contextlib.contextmanager
 def _streams(stdin: str) -> Iterator[tuple[int, int, int]]:
-    """Descriptors for the standard streams: a file or nothing, and two files in memory."""
+    """Descriptors for the standard streams: a file or nothing, and two files in memory, which a
+    command of another user may open by their names (memfd_create(2): anybody may read and write).
+    """
     fds: list[int] = []
     try:
         fds.append(os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         fds += [os.memfd_create(name) for name in ("schedlab-stdout", "schedlab-stderr")]
-        for fd in fds[1:]:
-            os.fchmod(fd, 0o666)  # a command of another user may open /dev/stdout
         yield (fds[0], fds[1], fds[2])
     finally:
         for fd in fds:
