@@ -30,9 +30,9 @@ TIMEOUT_S = 120.0
 SLOWER = 2.0
 # room -> the tests that must notice when it is wrong
 TESTS = {
-    "analyse": "tests/unit/test_analyse_[!c]*.py tests/unit/test_run_flags.py"
+    "analyse": "tests/unit/test_answer*.py tests/unit/test_limits.py tests/unit/test_run_flags.py"
     " tests/unit/test_call_cost.py tests/unit/test_goal.py tests/unit/test_diff.py"
-    " tests/unit/test_analyse.py tests/unit/test_analyse_c*.py",
+    " tests/unit/test_fleet.py tests/unit/test_guarantees.py tests/unit/test_statements.py",
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
     " tests/host/test_gates.py tests/host/test_cache.py",
@@ -51,7 +51,7 @@ TESTS = {
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
     " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
-    " tests/unit/test_lab_findings.py tests/unit/test_own_work.py tests/unit/test_import_csv.py"
+    " tests/unit/test_own_work.py tests/unit/test_import_csv.py"
     " tests/sim/test_host_sim.py tests/sim/test_validate.py",
     "cpu": "tests/unit/test_cpu_*.py tests/unit/test_burst_charts.py tests/host/test_cpu_crew.py",
     "cli": "tests/unit/test_cli_o*.py tests/unit/test_cli_[!o]*.py tests/unit/test_trace_file.py"
@@ -105,7 +105,7 @@ DEVICE_TESTS = {
         ("cost sweep", "tests/host/test_cpu_sweep.py"),
         ("cpu", "tests/host/test_burst_capture.py"),
         ("io", "tests/host/test_block_capture.py"),
-        ("timings", "tests/host/test_io_timings.py"),
+        ("timings", "tests/host/test_io_engine.py"),
         ("run", "tests/e2e/test_io_run.py tests/host/test_cpu_run.py"),
         ("reproduce show", "tests/e2e/test_hostile_inputs.py"),
     ),

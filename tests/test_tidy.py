@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import mutants
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -266,3 +267,10 @@ def test_locks_name_no_registry_host():
     for lock in ("requirements.lock", "tools.lock"):
         text = (ROOT / lock).read_text()
         assert not re.search(r"^[^#]*://", text, re.MULTILINE), lock
+
+
+def test_the_tests_of_a_room_are_there_for_its_mutants():
+    """A pattern that names no file would leave out its tests, and let mutants survive."""
+    of_devices = [tests for pairs in mutants.DEVICE_TESTS.values() for _, tests in pairs]
+    patterns = {word for tests in (*mutants.TESTS.values(), *of_devices) for word in tests.split()}
+    assert {word for word in patterns if not [*ROOT.glob(word)]} == set()

@@ -66,11 +66,6 @@ class RunMatrix:
         return len(np.unique(self.session)) if len(self.session) else 1
 
     @property
-    def cells(self) -> int:
-        """Filled and observed cells."""
-        return self.observed.size
-
-    @property
     def filled(self) -> int:
         """Cells without a run."""
         return int((~self.observed).sum())

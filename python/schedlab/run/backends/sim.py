@@ -101,13 +101,13 @@ def check(experiment: Experiment) -> None:
     settings that would change nothing.
     """
     policies: dict[str, list[str]] = {}
-    for work, candidate in itertools.product(experiment.workloads, experiment.candidates):
+    cells = [*itertools.product(experiment.workloads, experiment.candidates)]
+    for work, candidate in cells:
         common = (f"policy_set.{key}" for key in work.parameters.get("policy_set", ()))
         for name in (*candidate.settings, *common, *work.parameters):
             policies.setdefault(name, []).append(str(candidate.settings.get("policy", "fcfs")))
     for name, all_of in policies.items():
         refuse_idle_parameters({name: name.rpartition("policy_set.")[2]}, all_of)
-    cells = [*itertools.product(experiment.workloads, experiment.candidates)]
     for workload in experiment.workloads:
         if workload.parameters.get("trace") and experiment.stopping.blocks > 1:
             message = f"{workload.label}: a trace is one sample, the same at every seed"
