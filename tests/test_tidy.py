@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "design": {"spec", "errors", "kinds"},
     "store": {"spec", "errors"},
     "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "sim", "_core"},
-    "sim": {"spec", "errors", "_core", "design", "store"},
+    "sim": {"spec", "errors", "_core", "design", "store", "report"},
     "cpu": {"spec", "errors", "_core", "host"},
     "analyse": {"spec", "errors"},
     "report": {"spec", "errors", "analyse", "store"},

@@ -173,9 +173,9 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
 
 def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     """The schedule, drawn as the options request."""
+    from schedlab.report.gantt import schedule_chart
+    from schedlab.report.gantt_text import schedule_text
     from schedlab.sim.cpu_bursts import read_bursts
-    from schedlab.sim.gantt import schedule_chart
-    from schedlab.sim.gantt_text import schedule_text
 
     is_svg = options["gantt"] == "svg"
     columns = min(shutil.get_terminal_size((80, 24)).columns, 160)

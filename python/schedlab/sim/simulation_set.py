@@ -101,7 +101,7 @@ class SimulationSet:
 
             write_log(self.log, zip(cells, results, strict=True))
         if self.gantt is not None:
-            from schedlab.sim.gantt import requests_chart
+            from schedlab.report.gantt import requests_chart
             from schedlab.store.files import made
 
             drawn = [(run["scheduler"], run.report, run.log) for run in results]

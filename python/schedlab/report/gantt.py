@@ -1,4 +1,4 @@
-"""Who has a CPU or a device when, as SVG without references to anything outside.
+"""Pictures over time that stand alone: SVG without a style sheet and without references.
 
 `schedule_chart` has a row per CPU and per task. `requests_chart` has a row per process: the wait in
 the scheduler is thin, the bar is the time in the device; below it is the place of every dispatch,
@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from schedlab.report.drawing import COLOURS, linear
+
 Window = tuple[int, int]
 WIDTH, LEFT, RIGHT = 920, 130, 20
 ROW, HEAD, GAP = 22, 110, 46
-COLOURS = ("#1f6fb4", "#c8442f", "#2c8a4b", "#7a4fb0", "#b8860b", "#4a4a4a")
-STYLE = (
-    "text{font:12px sans-serif;fill:currentColor}.t{font-weight:bold}.a{stroke:currentColor;"
-    "stroke-width:.5}.h{fill:none;stroke:currentColor;stroke-width:.8;opacity:.6}"
-)
 ROWS_MAX = 1200
 # Requests of the fastest run.
 SHOWN = 300
@@ -32,7 +29,7 @@ HATCHED = (
 )
 
 
-def time_text(ns: int) -> str:
+def time_text(ns: float) -> str:
     """A time in its natural unit."""
     units = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
     factor, unit = next((one for one in units if ns >= one[0]), (1, ""))
@@ -43,6 +40,11 @@ def tick_step_ns(span_ns: int) -> int:
     """A step of 1, 2 or 5 times a power of ten that cuts `span_ns` into at most ten."""
     steps = (int(10**power) * factor for power in range(20) for factor in (1, 2, 5))
     return next(step for step in steps if span_ns // step <= 10)
+
+
+def fill(number: int) -> str:
+    """The colour of a task or a process."""
+    return f'fill="{COLOURS[number % len(COLOURS)]}"'
 
 
 @dataclass
@@ -57,8 +59,7 @@ class Canvas:
     def x(self, ns: float) -> float:
         """Where a time is; at an end of the axis if it is outside."""
         start, end = self.window
-        inside = min(max(ns, start), end)
-        return self.left + (inside - start) / max(end - start, 1) * (self.right - self.left)
+        return linear(start, end, self.left, self.right)(min(max(ns, start), end))
 
     @property
     def half_pixel_ns(self) -> int:
@@ -66,21 +67,46 @@ class Canvas:
         start, end = self.window
         return int((end - start) / (self.right - self.left) / 2)
 
-    def bar(self, y: int, height: int, start_ns: int, end_ns: int, style: str, tip: str) -> None:
+    def bar(
+        self, y: float, height: float, start_ns: float, end_ns: float, style: str, tip: str
+    ) -> None:
         """A bar, cut to the window, with a text for the pointer."""
         if max(start_ns, self.window[0]) >= min(end_ns, self.window[1]):
             return
         x = self.x(start_ns)
         times = f"{time_text(start_ns)} to {time_text(end_ns)}"
         self.parts.append(
-            f'<rect x="{x:.2f}" y="{y}" width="{self.x(end_ns) - x:.2f}" height="{height}" '
-            f"{style}><title>{escape(tip)}: {times}</title></rect>\n"
+            f'<rect x="{x:.2f}" y="{y:g}" width="{max(self.x(end_ns) - x, 0.3):.2f}" '
+            f'height="{height:g}" {style}><title>{escape(tip)}: {times}</title></rect>\n'
         )
 
-    def text(self, x: float, y: int, anchor: str, text: str) -> None:
+    def dot(self, ns: float, y: float, number: int) -> None:
+        """A dot in the colour of a task or a process."""
+        self.parts.append(f'<circle cx="{self.x(ns):.1f}" cy="{y:.1f}" r="2.2" {fill(number)}/>\n')
+
+    def text(self, x: float, y: float, anchor: str, text: str) -> None:
         """A text."""
         shown = escape(text)
-        self.parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{shown}</text>\n')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:g}" text-anchor="{anchor}">{shown}</text>\n')
+
+    def axis(self, top: float, bottom: float) -> None:
+        """Lines at round times, which stand below them."""
+        start, end = self.window
+        step_ns = tick_step_ns(end - start)
+        for at_ns in range(-(-start // step_ns) * step_ns, end + 1, step_ns):
+            line = f'<path d="M{self.x(at_ns):.1f} {top:g}V{bottom:g}" stroke="#ddd"/>'
+            self.parts.append(line)
+            self.text(self.x(at_ns), bottom + 16, "middle", time_text(at_ns))
+
+    def document(self, title: str, width: int, height: float) -> str:
+        """The picture as a file."""
+        size = f'width="{width}" height="{height:.0f}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" {size} '
+            f'role="img" font-family="sans-serif" font-size="12" fill="#111">\n'
+            f'<title>{escape(title)}</title>{HATCHED}<rect {size} fill="#fff"/>\n'
+            f"{''.join(self.parts)}</svg>\n"
+        )
 
 
 def _joined(spans: Iterable[tuple[int, int]], gap_ns: int) -> list[tuple[int, int, int]]:
@@ -112,12 +138,7 @@ def schedule_chart(
     )
     canvas.text(10, 18, "start", title)
     canvas.text(10, 34, "start", "bar: runs · thin line: waits · hatched: I/O · dark: switch")
-    step_ns = tick_step_ns(window[1] - window[0])
-    for at_ns in range(-(-window[0] // step_ns) * step_ns, window[1] + 1, step_ns):
-        x = canvas.x(at_ns)
-        line = f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#ddd"/>'
-        canvas.parts.append(line)
-        canvas.text(x, bottom + 16, "middle", time_text(at_ns))
+    canvas.axis(TOP, bottom)
     for cpu in range(cpus):
         canvas.text(left - 8, TOP + cpu * TASK_ROW + 14, "end", f"CPU {cpu}")
     for segment in result["segments"]:
@@ -130,19 +151,9 @@ def schedule_chart(
             own = [burst for burst in measured if burst["task"] == number]
             spans = sorted((b["start_ns"], b["start_ns"] + b["duration_ns"]) for b in own)
             for start, end, _ in _joined(spans, canvas.half_pixel_ns):
-                style = f'{_fill(number)} fill-opacity=".45"'
+                style = f'{fill(number)} fill-opacity=".45"'
                 canvas.bar(y, 12, start, end, style, "measured")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + 26}" '
-        f'width="{width}" height="{bottom + 26}" role="img" font-family="sans-serif" '
-        f'font-size="12" fill="#111">\n<title>{escape(title)}</title>{HATCHED}'
-        f'<rect width="{width}" height="{bottom + 26}" fill="#fff"/>\n'
-        f"{''.join(canvas.parts)}</svg>\n"
-    )
-
-
-def _fill(number: int) -> str:
-    return f'fill="{COLOURS[number % len(COLOURS)]}"'
+    return canvas.document(title, width, bottom + 26)
 
 
 def _draw_segment(
@@ -151,7 +162,7 @@ def _draw_segment(
     start, end = segment["start_ns"], segment["end_ns"]
     if "task" in segment:
         task = segment["task"]
-        canvas.bar(y, BAR, start, end, _fill(task), tasks[task]["name"])
+        canvas.bar(y, BAR, start, end, fill(task), tasks[task]["name"])
     elif "switch" in segment and end - start >= canvas.half_pixel_ns:
         tip = f"switch to {tasks[segment['switch']]['name']}"
         canvas.bar(y, BAR, start, end, 'fill="#444"', tip)
@@ -169,7 +180,7 @@ def _draw_task(canvas: Canvas, result: Mapping[str, Any], number: int, y: int) -
     runs = [(s["start_ns"], s["end_ns"]) for s in result["segments"] if s.get("task") == number]
     for start, end, count in _joined(runs, canvas.half_pixel_ns):
         tip = f"{name} runs" if count == 1 else f"{name}, {count} bursts"
-        canvas.bar(y, BAR, start, end, _fill(number), tip)
+        canvas.bar(y, BAR, start, end, fill(number), tip)
 
 
 def requests_chart(
@@ -180,18 +191,19 @@ def requests_chart(
     `window_ms` is the time that is shown; otherwise, from the middle, as much as 300
     requests of the fastest run take.
     """
-    start_ns, end_ns = _window(max((run[2] for run in runs), key=len), window_ms)
-    parts: list[str] = []
-    top = 10.0
-    for title, run, log in runs:
+    window = _window(max((run[2] for run in runs), key=len), window_ms)
+    canvas, top = Canvas(window, LEFT, WIDTH - RIGHT), 34
+    title = f"Requests by scheduler, {time_text(window[0])} to {time_text(window[1])}"
+    canvas.text(4, 18, "start", title)
+    for scheduler, run, log in runs:
         names = [process["name"] for process in run["processes"]]
-        parts += _chart(title, names, log, (start_ns, end_ns), top)
-        top += 20 + ROW * len(names) + HEAD + GAP
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:.0f}" '
-        f'width="{WIDTH}" height="{top:.0f}" role="img" aria-label="Requests by scheduler">'
-        f"<style>{STYLE}</style>{''.join(parts)}</svg>\n"
-    )
+        bottom = top + 20 + ROW * len(names)
+        canvas.text(LEFT, top + 12, "start", scheduler)
+        canvas.axis(top + 20, bottom + HEAD)
+        _draw_requests(canvas, names, log, top + 20)
+        _draw_head(canvas, log, bottom)
+        top = bottom + HEAD + GAP
+    return canvas.document(title, WIDTH, top)
 
 
 def _window(log: Any, window_ms: tuple[float, float] | None) -> Window:
@@ -204,62 +216,34 @@ def _window(log: Any, window_ms: tuple[float, float] | None) -> Window:
     return int(log[first]["completed_ns"]), int(log[last]["completed_ns"]) + 1
 
 
-def _chart(title: str, names: Sequence[str], log: Any, window: Window, top: float) -> list[str]:
-    start, end = window
-    x = Canvas(window, LEFT, WIDTH - RIGHT).x
+def _draw_requests(canvas: Canvas, names: Sequence[str], log: Any, top: int) -> None:
+    """The wait of each request, and its time in the device, in the row of its process."""
+    start, end = canvas.window
     shown = log[(log["completed_ns"] >= start) & (log["inserted_ns"] <= end)][:ROWS_MAX]
-    parts = [f'<text class="t" x="{LEFT}" y="{top + 12:.0f}">{escape(title)}</text>']
-    for row, name in enumerate(names):
-        y = top + 20 + ROW * row
-        parts.append(f'<text x="4" y="{y + 14:.0f}">{escape(name)}</text>')
-        colour = COLOURS[row % len(COLOURS)]
-        for request in shown[shown["process"] == row]:
-            parts += _bars(request, x, y, colour)
-    y = top + 24 + ROW * len(names)
-    parts += _head(log, window, x, y)
-    bottom = y + HEAD
-    parts.append(f'<path class="a" d="M{LEFT} {bottom:.0f}H{WIDTH - RIGHT}"/>')
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        place = LEFT + share * (WIDTH - LEFT - RIGHT)
-        text = f"{(start + share * max(end - start, 1)) / 1e6:.1f} ms"
-        anchor = "end" if share == 1.0 else "middle" if share else "start"
-        parts.append(
-            f'<text x="{place:.0f}" y="{bottom + 15:.0f}" text-anchor="{anchor}">{text}</text>'
-        )
-    return parts
+    for number, name in enumerate(names):
+        y = top + ROW * number
+        canvas.text(4, y + 14, "start", name)
+        for request in shown[shown["process"] == number]:
+            queued, sent, done = (
+                int(request[f"{event}_ns"]) for event in ("inserted", "dispatched", "completed")
+            )
+            canvas.bar(y + 9.5, 1, queued, sent, fill(number), "waits")
+            canvas.bar(y + 4, 12, sent, done, f'{fill(number)} fill-opacity=".55"', name)
 
 
-def _bars(request: Any, x: Any, y: float, colour: str) -> list[str]:
-    queued, sent, end = (
-        x(int(request[name])) for name in ("inserted_ns", "dispatched_ns", "completed_ns")
-    )
-    return [
-        f'<path d="M{queued:.1f} {y + 10:.0f}H{sent:.1f}" stroke="{colour}" stroke-width="1"/>',
-        f'<rect x="{sent:.1f}" y="{y + 4:.0f}" width="{max(end - sent, 0.6):.1f}" height="12" '
-        f'fill="{colour}" fill-opacity=".55"/>',
-    ]
-
-
-def _head(log: Any, window: Window, x: Any, top: float) -> list[str]:
+def _draw_head(canvas: Canvas, log: Any, top: int) -> None:
     """Places of the dispatches, in their order; the start of the device is below."""
     import numpy as np
 
+    start, end = canvas.window
     order = log[np.argsort(log["dispatched_ns"], kind="stable")]
-    order = order[(order["dispatched_ns"] >= window[0]) & (order["dispatched_ns"] <= window[1])]
-    order = order[:ROWS_MAX]
+    order = order[(order["dispatched_ns"] >= start) & (order["dispatched_ns"] <= end)][:ROWS_MAX]
     if len(order) == 0:
-        return []
-    most = max(int(log["sector"].max()), 1)
-
-    def y(sector: int) -> float:
-        return top + HEAD - 8 - sector / most * (HEAD - 16)
-
-    points = [(x(int(row["dispatched_ns"])), y(int(row["sector"]))) for row in order]
-    line = "L".join(f"{px:.1f} {py:.1f}" for px, py in points)
-    dots = "".join(
-        f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.2" '
-        f'fill="{COLOURS[int(row["process"]) % len(COLOURS)]}"/>'
-        for (px, py), row in zip(points, order, strict=True)
-    )
-    label = f'<text x="4" y="{top + HEAD / 2:.0f}">place on the device</text>'
-    return [label, f'<path class="h" d="M{line}"/>', dots]
+        return
+    canvas.text(4, top + HEAD // 2, "start", "place on the device")
+    y = linear(0, max(int(log["sector"].max()), 1), top + HEAD - 8, top + 8)
+    points = [(int(row["dispatched_ns"]), y(int(row["sector"]))) for row in order]
+    line = "L".join(f"{canvas.x(ns):.1f} {at:.1f}" for ns, at in points)
+    canvas.parts.append(f'<path d="M{line}" fill="none" stroke="#999" stroke-width=".8"/>')
+    for (ns, at), row in zip(points, order, strict=True):
+        canvas.dot(ns, at, int(row["process"]))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlab.sim.gantt import Window, tick_step_ns, time_text
+from schedlab.report.gantt import Window, tick_step_ns, time_text
 
 # From, to, and the sign of what happens.
 Stretch = tuple[int, int, str]
