@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from schedlab.report import frame, markup
 from schedlab.report.screen import device_text
 from schedlab.report.sentences import code
+from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
 from schedlab.spec import Record
@@ -45,29 +45,23 @@ class IndexedResult:
 def render(entries: Sequence[IndexedResult], directory: str, lang: str | None = "en") -> str:
     """The page, the newest result first; without a script it cannot be sorted otherwise."""
     texts = Texts(lang)
-    rows = sorted((_row(each, texts) for each in entries), key=_day, reverse=True)
-    head: markup.HtmlRow = [texts(f"index.{name}") for name in HEADS]
+    # Results without a date are the oldest.
+    rows = sorted(
+        (_row(each, texts) for each in entries), key=lambda row: str(row[0]), reverse=True
+    )
+    columns = [Column(texts(f"index.{name}"), text=True) for name in HEADS]
     title = texts("index.title", count=texts.counted("scope.results", len(entries)))
-    table = markup.table(head, rows, title, "results")
-    page = frame.Page([title], directory, [], table + SORT, [])
-    return frame.render(page, texts)
+    table = markup.drawn_table(build(texts, "results", title, columns, rows), "results")
+    return frame.render(frame.Page([title], directory, [], table + SORT, []), texts)
 
 
-def _day(row: Sequence[str | markup.HtmlCell]) -> str:
-    """The date of a row; results without one are the oldest."""
-    return str(row[0]) if str(row[0])[:1].isdigit() else ""
-
-
-def _row(entry: IndexedResult, texts: Texts) -> list[str | markup.HtmlCell]:
+def _row(entry: IndexedResult, texts: Texts) -> list[str | TableCell | None]:
     """Date, link with what was asked, the sentence of the answer, device, kernel."""
-    link = f'<a href="{escape(entry.link)}">{{}}</a>' if entry.link else "{}"
     if entry.record is None or entry.answer is None:
-        named = markup.HtmlCell("", "t", link.format(escape(entry.name)))
-        return [texts("verdict.none"), named, entry.reason, "", ""]
+        return ["", TableCell(entry.name, link=entry.link), entry.reason, "", ""]
     view = View(entry.record, entry.answer, texts)
     started = min((run.started_at for run in entry.record.runs), default="")
-    day = started[:16].replace("T", " ") or texts("verdict.none")
-    asked = markup.HtmlCell("", "t", link.format(escape(entry.record.experiment.title)))
+    asked = TableCell(entry.record.experiment.title, link=entry.link)
     host = dict(flatten(entry.record.host))
     kernel = str(host.get("kernel.release") or host.get("kernel") or "")
-    return [day, asked, code(view), device_text(view), kernel]
+    return [started[:16].replace("T", " "), asked, code(view), device_text(view), kernel]

@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from schedlab.report import frame
-from schedlab.report.markup import HtmlCell, number, paragraph, table
+from schedlab.report.markup import drawn_table, paragraph
+from schedlab.report.tables import Column, build
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import counted
 
@@ -30,7 +31,7 @@ class QuizSheet:
 
 def page(sheets: Sequence[QuizSheet], rule: str, texts: Texts) -> str:
     """All sheets, each on a page of its own on paper, then the key; `rule` says how ties end."""
-    keys = "".join(_key(n, sheet) for n, sheet in enumerate(sheets, 1))
+    keys = "".join(_key(n, sheet, texts) for n, sheet in enumerate(sheets, 1))
     first, last = sheets[0].seed, sheets[-1].seed
     content = frame.Page(
         headline=[f"CPU scheduling: {len(sheets)} sheets and their key"],
@@ -39,7 +40,7 @@ def page(sheets: Sequence[QuizSheet], rule: str, texts: Texts) -> str:
         first="",
         sections=[
             *(
-                (f"sheet-{n}", f"Sheet {n}", _sheet(sheet, rule))
+                (f"sheet-{n}", f"Sheet {n}", _sheet(sheet, rule, texts))
                 for n, sheet in enumerate(sheets, 1)
             ),
             ("key", "Key", keys),
@@ -49,30 +50,30 @@ def page(sheets: Sequence[QuizSheet], rule: str, texts: Texts) -> str:
     return frame.render(content, texts).replace("</head>", style, 1)
 
 
-def _sheet(sheet: QuizSheet, rule: str) -> str:
+def _sheet(sheet: QuizSheet, rule: str, texts: Texts) -> str:
     parts = [paragraph(f"Name: {'_' * 40}")]
-    columns = ["task", "arrival, ms", "CPU / I/O, ms", "priority (smaller is first)"]
     has_priority = any("prio" in result["policy"] for result in sheet.results)
-    shown = columns if has_priority else columns[:3]
-    rows = [_given(task)[: len(shown)] for task in sheet.tasks]
-    parts.append(table([shown[0], *map(HtmlCell, shown[1:])], rows, "Tasks"))
+    heads = ("task", "arrival, ms", "CPU / I/O, ms", "priority (smaller is first)")
+    columns = [Column(head, text=head == "task") for head in heads[: 3 + has_priority]]
+    rows = [_given(task)[: len(columns)] for task in sheet.tasks]
+    parts.append(drawn_table(build(texts, "tasks", "Tasks", columns, rows)))
     for result in sheet.results:
-        asked: list[list[str | HtmlCell]] = [
-            [str(task["name"]), *map(number, ["____"] * len(ASKED))] for task in sheet.tasks
-        ]
-        asked.append(["mean", *map(number, ["____"] * len(ASKED))])
-        head: list[str | HtmlCell] = ["task", *(HtmlCell(f"{name}, ms") for name in ASKED)]
+        named = [*(str(task["name"]) for task in sheet.tasks), "mean"]
+        asked = [[name, *["____"] * len(ASKED)] for name in named]
+        blank = build(texts, "asked", "Draw it, then fill in.", _figures("task"), asked)
         parts.append(f"<h3>{escape(_title(result))}</h3>{_blank_chart(sheet.tasks, result)}")
-        parts.append(table(head, asked, "Draw it, then fill in."))
+        parts.append(drawn_table(blank))
     return "".join([*parts, paragraph(rule, "note")])
 
 
-def _given(task: Mapping[str, Any]) -> list[str | HtmlCell]:
+def _figures(first: str) -> list[Column]:
+    return [Column(first, text=True), *(Column(f"{name}, ms") for name in ASKED)]
+
+
+def _given(task: Mapping[str, Any]) -> list[str]:
     bursts = " / ".join(_ms(burst) for burst in task["bursts"])
-    return [
-        str(task["name"]), number(_ms(task.get("arrival", 0))), number(bursts),
-        number(str(task.get("priority", 0))),
-    ]  # fmt: skip
+    priority = str(task.get("priority", 0))
+    return [str(task["name"]), _ms(task.get("arrival", 0)), bursts, priority]
 
 
 def _title(result: Mapping[str, Any]) -> str:
@@ -106,26 +107,21 @@ def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) 
     )
 
 
-def _key(n: int, sheet: QuizSheet) -> str:
+def _key(n: int, sheet: QuizSheet, texts: Texts) -> str:
     """The answers of a sheet: figures, and what runs when."""
-    rows: list[list[str | HtmlCell]] = []
+    rows: list[list[str]] = []
     for result in sheet.results:
         order = ", ".join(
             f"{sheet.tasks[part['task']]['name']} {_ms(part['start_ns'])} to {_ms(part['end_ns'])}"
             for part in result["segments"]
         )
         for task in result["tasks"]:
-            figures = [number(_ms(task[key])) for key in ASKED.values()]
-            rows.append([f"{_title(result)}: {task['name']}", *figures, HtmlCell("", "t")])
-        summary = result["summary"]
-        means = [number(_ms(summary[f"{key}_mean"])) for key in ASKED.values()]
-        rows.append([f"{_title(result)}: mean", *means, HtmlCell(order, "t")])
-    head: list[str | HtmlCell] = [
-        "",
-        *(HtmlCell(f"{name}, ms") for name in ASKED),
-        HtmlCell("what runs, ms", "t"),
-    ]
-    return table(head, rows, f"Sheet {n} (seed {sheet.seed})")
+            figures = [_ms(task[key]) for key in ASKED.values()]
+            rows.append([f"{_title(result)}: {task['name']}", *figures, ""])
+        means = [_ms(result["summary"][f"{key}_mean"]) for key in ASKED.values()]
+        rows.append([f"{_title(result)}: mean", *means, order])
+    columns = [*_figures(""), Column("what runs, ms", text=True)]
+    return drawn_table(build(texts, "key", f"Sheet {n} (seed {sheet.seed})", columns, rows))
 
 
 def _ms(time_ns: float) -> str:

@@ -52,8 +52,9 @@ class Column:
 class TableCell:
     """The text of a cell, and the number behind it in the unit of its column.
 
-    `note` is a second line, such as the loss below a value, with its `tone`; `loss` is drawn.
-    `unit` is that of the number where the column has none, because its rows have several.
+    `note` is a second line, such as the loss below a value, with its `tone`; `loss` is drawn;
+    `link` leads to a page. `unit` is that of the number where the column has none, because its
+    rows have several.
     """
 
     text: str = ""
@@ -62,6 +63,7 @@ class TableCell:
     tone: Tone = ""
     loss: LossRange | None = None
     unit: str = ""
+    link: str = ""
 
     @property
     def line(self) -> str:
