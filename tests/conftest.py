@@ -32,7 +32,7 @@ MEASURING = frozenset({
 GROUPS = {
     "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_cpu_crew": "sysctl",
     "test_cpu_policies": "sysctl", "test_cpu_run": "sysctl", "test_two_at_once": "sysctl",
-    "test_settings": "sysctl", "test_live_runs": "sysctl", "test_apply_chains": "sysctl",
+    "test_settings": "sysctl", "test_apply_chains": "sysctl",
     "test_guardian": "names of control groups",
     "test_report_a11y": "npm",
 }  # fmt: skip

@@ -66,7 +66,7 @@ DEVICE_TESTS = {
         ("cpu_[enps]*", "tests/host/test_cpu_policies.py"),
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
         (
-            "cache drain io_commands launch metrics_from_output phases workplace",
+            "cache command_runs drain io_commands launch metrics_from_output phases workplace",
             "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"
             " tests/host/test_command_truth.py",
         ),

@@ -41,16 +41,6 @@ def run_phase(
         )
 
 
-def set_up(
-    control: Control, label: str, kind: Launching, tokens: Mapping[str, Any], standing: WorkGroup
-) -> None:
-    """Run a command's setup; its cleanup is in the journal first, for a kill from then on."""
-    if line := kind.phases().get("cleanup"):
-        order = launch.order_of(launch.launch_of(kind, line, tokens, standing), standing)
-        control.owe_cleanup(label, line, order)
-    run_phase(label, kind, "setup", tokens, standing)
-
-
 def clean_up(
     control: Control,
     commands: Iterable[tuple[str, Launching, Mapping[str, Any]]],

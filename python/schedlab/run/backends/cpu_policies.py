@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.cpu.crew import held
 from schedlab.cpu.policy import POLICIES, REAL_TIME, CpuPolicy
 from schedlab.design.plan import arms
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import SpecError
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, Mixed, TaskGroup
@@ -31,10 +31,8 @@ from schedlab.run.backends.cpu_ext import loaded
 from schedlab.run.backends.cpu_notes import host_facts, notes_of
 from schedlab.run.backends.cpu_policy import refuse_locked
 from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
+from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
-from schedlab.run.failures import Failures
-from schedlab.run.metrics_from_output import Reader, written_file
-from schedlab.run.phases import clean_up, run_phase, set_up
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
@@ -65,16 +63,11 @@ class PolicySession:
         }
         self.settings = CpuSettings(control, self.policies.values())
         self.wall = Wall()
-        self.work = launch.WorkGroup(control, "command", self.wall)
-        self.standing = launch.WorkGroup(control, "setup", self.wall)
+        self.runs = CommandRuns(control, self.wall)
         has_ext = any(policy.policy == "ext" for policy in self.policies.values())
         self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
-        own = (self.work, self.standing, self.schedulers)
-        self.groups = launch.paths_of(*filter(None, own))
-        self.failures = Failures()
-        self.readers: dict[str, Reader] = {}
-        self.timeouts: dict[str, float] = {}
-        self._number = 0
+        own = filter(None, (self.schedulers,))
+        self.groups = (*self.runs.groups, *launch.paths_of(*own))
         self._told: set[str] = set()
 
     def open(self) -> None:
@@ -101,7 +94,7 @@ class PolicySession:
         kinds = {w.label: self.admitted.kind(w, first) for w in self.admitted.experiment.workloads}
         commands = ((label, kind, self._tokens(kind)) for label, kind in kinds.items()
                     if isinstance(kind, CpuCommand))  # fmt: skip
-        clean_up(self.control, commands, self.work, self.standing)
+        self.runs.clean_up(commands)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of a workload under a candidate."""
@@ -257,24 +250,24 @@ class PolicySession:
     ) -> Outcome:
         """A command under the policy, beside its load."""
         label, tokens = workload.label, self._tokens(kind, seed)
-        run_phase(label, kind, "prepare", tokens, self.standing)
+        self.runs.phase(label, kind, "prepare", tokens)
         covered = policy.covers(is_load=False)
         cpu_count = len(kind.cpus or os.sched_getaffinity(0))
         groups = TaskGroup("work", {}, 1)
-        options: dict[str, Any] = {"cpus": kind.cpus, "timeout_s": self._timeout_s(label, kind)}
+        options: dict[str, Any] = {"cpus": kind.cpus, "timeout_s": self.runs.limit_s(label, kind)}
         # Without a cgroup, its session is how its processes are found again.
-        options["same_session"] = bool(policy.autogroup == "shared" and self.work.path)
+        options["same_session"] = bool(policy.autogroup == "shared" and self.runs.work.path)
         if covered:
             options["scheduling"] = policy.attributes(1, cpu_count)
-        group = launch.WorkGroup.joining(self.work, self._cgroup(groups, policy, covered))
-        began, watch = time.time(), PolicyWatch(self.work, policy)
+        group = launch.WorkGroup.joining(self.runs.work, self._cgroup(groups, policy, covered))
+        began, watch = time.time(), PolicyWatch(self.runs.work, policy)
         order = launch.launch_of(kind, "", tokens, group, **options)
         with self._load(label, kind, policy) as load:
             ended = launch.run(order, group, watch.look)
-        left = [] if kind.keep_daemons else self.work.end()
-        run_phase(label, kind, "conclude", tokens, self.standing)
-        self.failures.note(label, candidate, kind, ended)
-        outcome = self._ended(workload, kind, ended, began)
+        left = [] if kind.keep_daemons else self.runs.work.end()
+        self.runs.phase(label, kind, "conclude", tokens)
+        self.runs.failures.note(label, candidate, kind, ended)
+        outcome = self.runs.outcome(workload, kind, ended, tokens["dir"], began)
         metrics = dict(outcome.metrics)
         if load and load[0]:
             metrics["load_work_per_s"] = load[0]
@@ -291,33 +284,6 @@ class PolicySession:
             },
         )
 
-    def _ended(
-        self, workload: Workload, kind: CpuCommand, ended: launch.Ended, began: float
-    ) -> Outcome:
-        label = workload.label
-        output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
-        facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
-        if ended.timed_out:
-            limit_s = self._timeout_s(label, kind)
-            text = f"it was still running after {limit_s:g} s and counts with that time"
-            late = (GateFinding("limit", text, fatal=workload.metric != "elapsed_s"),)
-            return Outcome({"elapsed_s": limit_s}, {**facts, "censored": True}, late,
-                           bounds={"elapsed_s": "at-least"}, output=output)  # fmt: skip
-        failure = "" if kind.ignore_exit else ended.failure(kind.ok_exit)
-        if failure:
-            text = f"{failure}: {ended.last_lines(1)[:200]}"
-            return Outcome({}, facts, (GateFinding("exit-status", text),), output=output)
-        if ended.output_exceeded:
-            text = f"it printed more than {kind.output_limit_bytes} bytes"
-            return Outcome({}, facts, (GateFinding("output", text),), output=output)
-        reader = self.readers.setdefault(label, Reader(kind.output_metrics()))
-        directory = Path(kind.directory or ".")
-        values, missing = reader.read(ended.stdout, ended.stderr, written_file(directory, began))
-        usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
-        metrics = {"elapsed_s": ended.elapsed_s, **usage, **values}
-        facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
-        return Outcome(metrics, facts, tuple(missing), output=output)
-
     def _warm_up(self, label: str, kind: CpuCommand) -> None:
         """The unmeasured runs of every candidate that a command asks for."""
         workload = next(w for w in self.admitted.experiment.workloads if w.label == label)
@@ -330,38 +296,28 @@ class PolicySession:
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
-        set_up(self.control, label, kind, self._tokens(kind), self.standing)
+        self.runs.set_up(label, kind, self._tokens(kind))
         tokens = self._tokens(kind)
-        run_phase(label, kind, "prepare", tokens, self.standing)
+        self.runs.phase(label, kind, "prepare", tokens)
         began = time.time()
         started = launch.launch_of(
-            kind, "", tokens, self.work, cpus=kind.cpus, timeout_s=kind.timeout_s or None
+            kind, "", tokens, self.runs.work, cpus=kind.cpus, timeout_s=kind.timeout_s or None
         )
-        ended = launch.run(started, self.work)
-        self.work.end()
-        run_phase(label, kind, "conclude", tokens, self.standing)
+        ended = launch.run(started, self.runs.work)
+        self.runs.work.end()
+        self.runs.phase(label, kind, "conclude", tokens)
         workload = Workload(label, kind.kind, "elapsed_s")
-        outcome = self._ended(workload, kind, ended, began)
-        if ended.timed_out or any(gate.fatal for gate in outcome.gates):
-            raise HostError(
-                f"{label}: in the rehearsal {outcome.gates[0].detail}\n{ended.last_lines(20)}",
-                "run it by hand, in the same directory and as the same user",
-            )
-        self.timeouts[label] = kind.timeout_s or max(20 * ended.elapsed_s, 60.0)
-        share = outcome.properties["cpu_share"]
+        outcome = self.runs.outcome(workload, kind, ended, tokens["dir"], began)
+        self.runs.refuse(label, ended, outcome)
+        limit_s = self.runs.rehearsed(label, kind, ended.elapsed_s)
         self.report(
-            f"{label}: rehearsed in {ended.elapsed_s:.3g} s, {share:.0%} of it on a CPU; a run "
-            f"ends after {self.timeouts[label]:g} s at the latest"
+            f"{label}: rehearsed in {ended.elapsed_s:.3g} s, "
+            f"{outcome.properties['cpu_share']:.0%} of it on a CPU; a run ends after {limit_s:g} s "
+            "at the latest"
         )
-
-    def _timeout_s(self, label: str, kind: CpuCommand) -> float:
-        return kind.timeout_s or self.timeouts[label]
 
     def _tokens(self, kind: CpuCommand, seed: int = 0) -> dict[str, Any]:
-        self._number += 1
-        directory = Path(kind.directory or ".").resolve()
-        return {"dir": directory, "device": "", "run": f"{self._number:06d}",
-                "seed": f"{seed:020d}"}  # fmt: skip
+        return self.runs.tokens(Path(kind.directory or ".").resolve(), seed=seed)
 
     @contextmanager
     def _load(self, label: str, kind: CpuCommand, policy: CpuPolicy) -> Iterator[list[float]]:
@@ -372,7 +328,7 @@ class PolicySession:
             return
         cpus = set(kind.cpus or os.sched_getaffinity(0))
         refuse_locked(policy, cpus, kind.load)
-        window_s = min(self._timeout_s(label, kind) + LOAD_MARGIN_S, LOAD_S_MAX)
+        window_s = min(self.runs.limit_s(label, kind) + LOAD_MARGIN_S, LOAD_S_MAX)
         group = TaskGroup("load", {"kind": "hog", "work_ns": HOG_WORK_NS}, kind.load, is_load=True)
         job = {
             "groups": [self._group(group, policy, len(cpus))],

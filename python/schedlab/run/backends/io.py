@@ -205,7 +205,9 @@ class IoSession:
         if self._settings is None:
             work = None
             if self.commands:
-                work = groups_of_work(self.control, self.commands.work, self.commands.standing)
+                work = groups_of_work(
+                    self.control, self.commands.runs.work, self.commands.runs.standing
+                )
             candidates = self.admitted.experiment.candidates
             self._settings = CandidateSettings(self.control, self.queues, candidates, work)
         return self._settings

@@ -14,19 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from schedlab.design.plan import arms
-from schedlab.errors import GateError, HostError, SpecError
+from schedlab.errors import GateError, HostError
 from schedlab.host import processes
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
+from schedlab.run.command_runs import SHORT_OF_LAUNCHES, CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.run.drain import drain
-from schedlab.run.failures import Failures
-from schedlab.run.launch import Ended, WorkGroup
-from schedlab.run.metrics_from_output import Reader, written_file
+from schedlab.run.launch import Ended
 from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
-from schedlab.run.phases import clean_up, run_phase, set_up
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 from schedlab.spec.quantities import duration_text
@@ -34,8 +32,6 @@ from schedlab.spec.quantities import duration_text
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
-TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
-SHORT_OF_LAUNCHES = 20
 # Below this share of the command's own bytes, the work goes to another disk.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
@@ -86,14 +82,9 @@ class CommandCells:
                 self.kinds[workload.label] = kind
         self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
         self.wall = Wall(self.place.held)
-        self.work = WorkGroup(self.control, "command", self.wall)
-        self.standing = WorkGroup(self.control, "setup", self.wall)
-        self.groups = launch.paths_of(self.work, self.standing)
-        self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
+        self.runs = CommandRuns(self.control, self.wall)
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s(self.wall)
-        self._failures = Failures()
-        self._number = 0
 
     def open(self) -> None:
         """Copy in, set up and rehearse every command, under the scheduler as found."""
@@ -103,12 +94,13 @@ class CommandCells:
                 self.report(f"{label}: only the rights of its user hold it: {reason}")
             kind.check_room(label, self.session.target.size_bytes)
         self.place.open(self.kinds.values())
+        workloads = {each.label: each for each in self.session.admitted.experiment.workloads}
         for label, kind in self.kinds.items():
-            set_up(self.control, label, kind, self._tokens(kind), self.standing)
+            self.runs.set_up(label, kind, self._tokens(kind))
         for label, kind in self.kinds.items():
             if kind.knows_its_time():
                 self.report(f"{label}: {self._promise(kind.estimate_s())}")
-            self.rehearsals[label] = self._rehearse(label, kind)
+            self.rehearsals[label] = self._rehearse(workloads[label], kind)
             for line in self.rehearsals[label].lines(label):
                 self.report(line)
 
@@ -126,7 +118,7 @@ class CommandCells:
     def close(self) -> None:
         """Clean up, and end everything that was set up; HostError for cleanups that failed."""
         commands = ((label, kind, self._tokens(kind)) for label, kind in self.kinds.items())
-        clean_up(self.control, commands, self.work, self.standing)
+        self.runs.clean_up(commands)
 
     def measure(
         self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate
@@ -136,30 +128,30 @@ class CommandCells:
         self.place.refresh(label, kind, cell.block, self.kinds.values())
         if kind.prepare_run:
             self.session.settings.as_found()
-            run_phase(label, kind, "prepare", tokens, self.standing)
+            self.runs.phase(label, kind, "prepare", tokens)
         quiet_s = drain(self.place.flushed, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
         drops = gates.cache_drops()
         cached = self.place.set_cache(kind)
         servers_read = self._servers_read(kind)
         before, moved_before = (
-            gates.snapshot(self.session.target.device, self.groups),
+            gates.snapshot(self.session.target.device, self.runs.groups),
             _moved(self._queues),
         )
         began, dirty = time.time(), DirtyPeak()
-        timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
+        timeout_s = self.runs.limit_s(label, kind)
         ended, synced_s = self._run(kind, tokens, timeout_s, dirty)
-        after = gates.snapshot(self.session.target.device, self.groups)
+        after = gates.snapshot(self.session.target.device, self.runs.groups)
         moved = {
             queue: (read - moved_before[queue][0], written - moved_before[queue][1])
             for queue, (read, written) in _moved(self._queues).items()
         }
         servers_read = self._servers_read(kind) - servers_read
         findings = [*self.control.check()]
-        left = [name for _, name in self.work.members()]
+        left = [name for _, name in self.runs.work.members()]
         if not kind.keep_daemons:
-            self.work.end()
-        run_phase(label, kind, "conclude", tokens, self.standing)
+            self.runs.work.end()
+        self.runs.phase(label, kind, "conclude", tokens)
         findings += gates.findings(before, after, None)
         if kind.cache == "warm":
             findings += gates.warm_findings(drops)
@@ -168,8 +160,8 @@ class CommandCells:
         reads = {queue: read for queue, (read, _) in moved.items()}
         is_complete = not (left or ended.timed_out or ended.output_exceeded)
         findings += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
-        outcome = self._outcome(kind, label, ended, synced_s, began, findings)
-        self._failures.note(label, candidate.label, kind, ended)
+        outcome = self._outcome(workload, kind, ended, synced_s, began)
+        self.runs.failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
@@ -186,7 +178,8 @@ class CommandCells:
         }
         bytes_moved = {"read_bytes": float(sum(r for r, _ in moved.values())),
                        "written_bytes": float(sum(w for _, w in moved.values()))}  # fmt: skip
-        return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
+        return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts,
+                       gates=(*findings, *outcome.gates))  # fmt: skip
 
     def description(self, label: str, kind: Command) -> dict[str, Any]:
         """Facts of a command that are the same in all its runs."""
@@ -200,7 +193,7 @@ class CommandCells:
     def _servers_read(self, kind: Command) -> int:
         """Bytes that what was set up, and the servers by name, had read."""
         named = (pid for server in kind.servers for pid in processes.called(server))
-        return read_bytes_of({*named, *(pid for pid, _ in self.standing.members())})
+        return read_bytes_of({*named, *(pid for pid, _ in self.runs.standing.members())})
 
     def _run(
         self,
@@ -211,8 +204,8 @@ class CommandCells:
     ) -> tuple[Ended, float]:
         """(how it ended, seconds until its dirty data was on the device)."""
         dirty = dirty or DirtyPeak()
-        started = launch.launch_of(kind, "", tokens, self.work, timeout_s=timeout_s)
-        ended = launch.run(started, self.work, dirty.look)
+        started = launch.launch_of(kind, "", tokens, self.runs.work, timeout_s=timeout_s)
+        ended = launch.run(started, self.runs.work, dirty.look)
         began = time.monotonic()
         self.place.flush()
         sync_s = time.monotonic() - began if kind.sync == "inside" else 0.0
@@ -220,121 +213,57 @@ class CommandCells:
         return ended, ended.elapsed_s + sync_s
 
     def _outcome(
-        self,
-        kind: Command,
-        label: str,
-        ended: Ended,
-        synced_s: float,
-        began_s: float,
-        findings: Sequence[GateFinding],
+        self, workload: Workload, kind: Command, ended: Ended, synced_s: float, began_s: float
     ) -> Outcome:
-        """Metrics, bounds and gates of a run, however it ended."""
-        gates_found = [*findings]
-        bounds: dict[str, str] = {}
-        output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
-        facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
-        if ended.output_exceeded:
-            text = f"it printed more than {kind.output_limit_bytes} bytes"
-            gates_found.append(GateFinding("output", text))
+        """That of every command, with the time until its data was on the device."""
+        outcome = self.runs.outcome(workload, kind, ended, self.place.directory, began_s)
         if ended.timed_out:
-            timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
-            metrics = {"elapsed_s": timeout_s, "elapsed_synced_s": timeout_s}
-            bounds = dict.fromkeys(metrics, "at-least")
-            text = f"it was still running after {timeout_s:g} s and counts with that time"
-            gates_found.append(GateFinding("limit", text, fatal=False))
-            if (name := _primary(self.session, label)) not in metrics:
-                gates_found.append(GateFinding("exit-status", f"{text}; {name} is missing"))
-            return Outcome(metrics, {**facts, "censored": True}, tuple(gates_found), bounds=bounds,
-                           output=output)  # fmt: skip
-        failure = ended.failure(kind.ok_exit)
-        if failure:
-            text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
-            gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
-        read = written_file(self.place.directory, began_s)
-        values, bounds, missing = self._values(kind, label, ended, read)
-        gates_found += [] if failure and not kind.ignore_exit else missing
-        usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
-        facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
+            return outcome
+        gates_found = list(outcome.gates)
         if ended.elapsed_s < SHORT_OF_LAUNCHES * self.launch_cost_s:
             text = f"{ended.elapsed_s:.2g} s is less than {SHORT_OF_LAUNCHES} times a start"
             gates_found.append(GateFinding("too-short", text, fatal=False))
-        metrics = {"elapsed_s": ended.elapsed_s, "elapsed_synced_s": synced_s, **usage, **values}
-        return Outcome(metrics, facts, tuple(gates_found), bounds=bounds, output=output)
+        metrics = {**outcome.metrics, "elapsed_synced_s": synced_s}
+        return replace(outcome, metrics=metrics, gates=tuple(gates_found))
 
-    def _values(
-        self, kind: Command, label: str, ended: Ended, read: Callable[[str], bytes | None]
-    ) -> tuple[dict[str, float], dict[str, str], list[GateFinding]]:
-        """Numbers out of the output: (value by metric, bounds, gates that did not hold)."""
-        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
-        if not isinstance(kind, FioJob):
-            return values, {}, missing
-        try:
-            metrics, bounds = kind.values_of(ended.stdout)
-        except SpecError as error:
-            return values, {}, [*missing, GateFinding("no-value", str(error))]
-        return {**values, **metrics}, bounds, missing
+    def _rehearse(self, workload: Workload, kind: Command) -> Rehearsal:
+        """One run, not measured: does it start, end, print its metrics and use the queues?
 
-    def _rehearse(self, label: str, kind: Command) -> Rehearsal:
-        """One run, not measured: does it start, end, print its metrics and use the queues?"""
+        A command that fails has a second try.
+        """
+        label = workload.label
         tokens = self._tokens(kind)
-        run_phase(label, kind, "prepare", tokens, self.standing)
+        self.runs.phase(label, kind, "prepare", tokens)
         drain(self.place.flushed, self._queues, kind.settle_s)
         self.place.set_cache(kind)
-        before = _moved(queues_of_all())
-        began = time.time()
-        ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
+        for _ in range(2):
+            before, began = _moved(queues_of_all()), time.time()
+            ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
+            failure = ended.failure(kind.ok_exit)
+            if not failure or kind.ignore_exit:
+                break
+            self.report(f"{label}: {failure} in the rehearsal")
+            self.runs.work.end()
         everywhere = _moved(before)
         seen = {queue: sum(now) - sum(before[queue]) for queue, now in everywhere.items()}
         moved = {queue: seen.pop(queue) for queue in self._queues}
-        if not kind.keep_daemons and (left := self.work.end()):
+        if not kind.keep_daemons and (left := self.runs.work.end()):
             self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
-        run_phase(label, kind, "conclude", tokens, self.standing)
-        if ended.timed_out:
+        self.runs.phase(label, kind, "conclude", tokens)
+        outcome = self._outcome(workload, kind, ended, synced_s, began)
+        self.runs.refuse(label, ended, outcome)
+        own = {*kind.metrics, *ended.usage}
+        values = {name: value for name, value in outcome.metrics.items() if name not in own}
+        if workload.metric not in outcome.metrics and workload.metric not in kind.metrics:
+            near = difflib.get_close_matches(workload.metric, values, 3) or list(values)
             raise HostError(
-                f"{label}: was still running after its --timeout of {kind.timeout_s:g} s, in the "
-                "rehearsal already",
-                "use a longer --timeout",
-            )
-        if ended.output_exceeded:
-            raise HostError(
-                f"{label}: printed more than {kind.output_limit_bytes} bytes in the rehearsal",
-                "print less, or raise --output-limit",
-            )
-        if failure := ended.failure(kind.ok_exit):
-            self._rehearsal_failed(kind, label, failure, ended)
-        read = written_file(self.place.directory, began)
-        values, _, missing = self._values(kind, label, ended, read)
-        if missing:
-            raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
-                            "correct --metric; this is what the command printed")  # fmt: skip
-        self._check_metric(label, values)
-        self._check_queues(label, kind, ended, moved, seen)
-        timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
-        share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
-        return Rehearsal(synced_s, share, moved, timeout_s, values, self._runs())
-
-    def _check_metric(self, label: str, values: Mapping[str, float]) -> None:
-        """HostError when the metric that decides is missing: no run could be used."""
-        name = _primary(self.session, label)
-        if name not in values and name not in self.kinds[label].metrics:
-            near = difflib.get_close_matches(name, values, 3) or list(values)
-            raise HostError(
-                f"{label}: the rehearsal gave no {name}, the metric that decides",
+                f"{label}: the rehearsal gave no {workload.metric}, the metric that decides",
                 f"--metric with one of {', '.join(near) or 'elapsed, cpu'}",
             )
-
-    def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
-        """One failure is tolerated; a command that fails twice cannot be measured."""
-        if kind.ignore_exit:
-            return
-        again, _ = self._run(kind, self._tokens(kind), kind.timeout_s or None)
-        self.work.end()
-        if again.failure(kind.ok_exit) or again.timed_out:
-            raise HostError(
-                f"{label}: {failure} in the rehearsal:\n{ended.last_lines(20)}",
-                "run it by hand in that directory, as that user; or allow it: --ok-exit STATUS",
-            )
-        self.report(f"{label}: {failure} in the rehearsal and succeeded when repeated")
+        self._check_queues(label, kind, ended, moved, seen)
+        share = outcome.properties["cpu_share"]
+        limit_s = self.runs.rehearsed(label, kind, synced_s)
+        return Rehearsal(synced_s, share, moved, limit_s, values, self._runs())
 
     def _check_queues(
         self,
@@ -382,10 +311,8 @@ class CommandCells:
         return experiment.stopping.blocks * len(arms(experiment))
 
     def _tokens(self, kind: Command, seed: int = 0) -> dict[str, Any]:
-        self._number += 1
         device = self.wall.device_path(kind) or str(self.session.target.raw_path)
-        return {"dir": self.place.directory, "device": device, "run": f"{self._number:06d}",
-                "seed": f"{seed:020d}"}  # fmt: skip
+        return self.runs.tokens(self.place.directory, device, seed)
 
     @property
     def _queues(self) -> tuple[str, ...]:
@@ -404,8 +331,3 @@ def _moved(queues: Iterable[str]) -> dict[str, tuple[int, int]]:
         with contextlib.suppress(OSError):  # another's device may go meanwhile
             moved[queue] = gates.device_bytes(queue)
     return moved
-
-
-def _primary(session: IoSession, label: str) -> str:
-    workloads = session.admitted.experiment.workloads
-    return next(each.metric for each in workloads if each.label == label)
