@@ -18,7 +18,6 @@ TARGET = ResolvedTarget(
 )  # fmt: skip
 READ, WRITE = {"kind": "read"}, {"kind": "write"}
 IN_ORDER = {"kind": "sequential"}
-ONCE_EACH = {"kind": "random", "replacement": False}
 ENDLESS = {"kind": "random", "replacement": True}
 # 30 requests of 1 to 1.2 µs, 10 of 3 to 3.4 µs.
 BINS = [[1000, 1200, 30], [3000, 3400, 10]]
@@ -75,9 +74,3 @@ def work(order: Any, direction: Any, record: int, span: int, depth: int, seed: i
     """A closed loop, as the engine is told."""
     return {"pattern": order, "direction": direction, "record": record, "span": span,
             "arrivals": {"kind": "closed", "depth": depth}, "seed": seed}  # fmt: skip
-
-
-def process(name: str, offset_mib: int, workload: Any, **options: Any) -> dict[str, Any]:
-    """A group of processes with direct I/O, as the engine is told."""
-    return {"name": name, "path": "/t", "engine": "io_uring", "direct": True, "layout": "divided",
-            "offset": offset_mib * MIB, "workload": workload, **options}  # fmt: skip

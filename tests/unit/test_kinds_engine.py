@@ -7,26 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from load_engine import BINS, IN_ORDER, MIB, READ, TARGET, group, process, side, work
+from load_engine import BINS, MIB, group, side
 
 from schedlab import _core
 from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.kinds.actors import (
     Actors,
-    actor,
     added,
     load_depth,
     outcome,
-    rate_bound,
     regions,
-    run_actors,
     served,
 )
-from schedlab.kinds.calls import Calls
-from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.engine import (
     DOCTOR,
-    claimed_bytes,
     device_timings,
     run_groups,
     run_job,
@@ -55,14 +49,6 @@ def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough():
 )  # fmt: skip
 def test_the_depth_of_each_worker(requested, tags, workers, depth):
     assert load_depth(requested, tags, workers) == depth
-
-
-def test_a_group_of_processes_reads_around_the_cache_unless_it_is_told_otherwise():
-    read = work(IN_ORDER, READ, 512, 5 * MIB, 1, 3)
-    without = {key: value for key, value in read.items() if key != "span"}
-    assert actor("a", TARGET, (2 * MIB, 5 * MIB), without) == process("a", 2, read)
-    told = actor("a", TARGET, (2 * MIB, 5 * MIB), without, direct=False, layout="shared")
-    assert told == {**process("a", 2, read), "direct": False, "layout": "shared"}
 
 
 def two_groups():
@@ -133,86 +119,10 @@ def test_what_was_not_served_waited_for_its_age_or_for_the_window():
     assert Actors({"groups": [group("a", elapsed_ns=0)]}).window_s("a") == 0.0
 
 
-def test_a_rate_of_nothing_is_less_than_one_unit_in_the_window():
-    assert rate_bound("r", 1, 7.0, 100, 4.0) == ({"r": 7.0}, {})
-    assert rate_bound("r", 0, 0.0, 100, 4.0) == ({"r": 25.0}, {"r": "at-most"})
-
-
 def test_fairness_of_nothing_and_of_unequal_shares():
     assert jain([0, 0]) == 1.0
     assert jain([3, 1]) == 0.8
     assert jain([6, 2, 2]) == pytest.approx(100 / 132)
-
-
-def test_the_processes_of_a_run_and_the_device_below(engine):
-    engine.answers(group("a", elapsed_ns=0))
-    actors = run_actors(TARGET, [{"name": "a"}], 1.5)
-    assert engine.window == (1.5, 0.0, True, "sdx")
-    assert (actors.depth, actors.tags, actors.window_s("a")) == (0, 20, 1.5)
-    engine.answers(group("a"))
-    assert run_actors(TARGET, [{"name": "a"}], 1.5, 0.25, 8).depth == 8
-    assert engine.window == (1.5, 0.25, True, "sdx")
-
-
-@pytest.mark.parametrize(
-    ("mode", "options"),
-    [
-        ("buffered", {"engine": "psync"}),
-        ("buffered+fsync", {"engine": "psync", "fsync_at_end": True}),
-        ("sync", {"engine": "psync", "sync": "sync"}),
-        ("dsync", {"engine": "psync", "sync": "dsync"}),
-        ("direct", {"engine": "psync", "direct": True}),
-        ("direct+dsync", {"engine": "psync", "direct": True, "sync": "dsync"}),
-        ("mmap", {"engine": "mmap"}),
-        ("mmap+msync", {"engine": "mmap", "sync": "sync"}),
-    ],
-)
-def test_calls_of_every_mode(engine, mode, options):
-    cpu = {"cpu_user_ns": 100_000_000, "cpu_system_ns": 400_000_000}
-    engine.answers(group("calls", reads=side(errors=2), writes=side(errors=3), **cpu))
-    result = Calls(block_bytes=300, mode=mode, calls=8, direction="read").measure(TARGET, "w", 5)
-    read = work(IN_ORDER, READ, 300, 2400, 1, 5)
-    assert engine.jobs[0]["groups"] == [
-        {"name": "calls", "path": "/t", "workload": read, **options}
-    ]
-    assert engine.window == (None, 0.0, False, None)
-    assert result.metrics == {
-        "elapsed_s": 2.0, "cpu_s": 0.5, "seconds_per_call": 0.25, "throughput_bytes_per_s": 1200.0,
-    }  # fmt: skip
-    assert result.properties == {"calls": 8, "engine": "io_uring", "errors": 5, "cpu_share": 0.25}
-
-
-@pytest.mark.parametrize(
-    ("options", "order", "asked_s", "more"),
-    [
-        ({"timing": "cached"}, {"kind": "same"}, 2.0, {"direct": False}),
-        ({"timing": "cached", "seconds": 1.5}, {"kind": "same"}, 1.5, {"direct": False}),
-        ({"timing": "buffered"}, IN_ORDER, 3.0, {"direct": False, "at_end": "stop", "cold": True}),
-        (
-            {"timing": "buffered", "direct": True}, IN_ORDER, 3.0,
-            {"direct": True, "at_end": "stop", "cold": False},
-        ),
-    ],
-)  # fmt: skip
-def test_the_timings_of_hdparm(engine, options, order, asked_s, more):
-    """On the device itself and over all of it, in records of 2 MiB."""
-    engine.answers(group("w", reads=side(4, 3000), device_bytes_read=4000, device_bytes_written=5))
-    result = DeviceTimings(**options).measure(TARGET, "w", seed=5)
-    read = work(order, READ, 2_097_152, 96 * MIB, 1, 5)
-    assert engine.jobs[0]["groups"] == [
-        {"name": "w", "path": "/raw", "engine": "psync", "workload": read, **more}
-    ]
-    assert engine.window == (asked_s, 0.0, False, None)
-    assert result.metrics["throughput_bytes_per_s"] == 1500.0
-    is_direct = more["direct"]
-    assert result.properties["claimed_bytes"] == ([4000, 5] if is_direct else None)
-    assert result.properties.get("claimed_cold_bytes") == (4000 if more.get("cold") else None)
-
-
-def test_bytes_of_all_groups_are_added_up():
-    sides = [{"device_bytes_read": 3, "device_bytes_written": 50},
-             {"device_bytes_read": 4, "device_bytes_written": 700}]  # fmt: skip
-    assert claimed_bytes(dict(enumerate(sides))) == (7, 750)
 
 
 def test_a_job_as_the_engine_gets_it(engine):
@@ -225,7 +135,8 @@ def test_a_job_as_the_engine_gets_it(engine):
     ]  # fmt: skip
     engine.answers()
     run_job([], None)
-    assert engine.window == (None, 0.0, False, None)
+    assert engine.jobs[-1] == {"seconds": None, "ramp_seconds": 0.0, "process": False,
+                               "device": None, "groups": []}  # fmt: skip
     engine.answers(elapsed_ns=7)
     assert run_groups([], 0.5)["elapsed_ns"] == 7
     assert [engine.jobs[-1][key] for key in ("seconds", "ramp_seconds")] == [0.5, 0.0]
