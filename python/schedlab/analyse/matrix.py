@@ -31,7 +31,7 @@ class RunMatrix:
     (−1: missing), `session` (n) numbers the sessions, `blocks` (n) names the rows.
     For unblocked data `arms` is empty.
     `left_out` are candidates with too few runs to compare; `zero` those with a value that has no
-    logarithm; `steps` (k) is the resolution as a share of the candidates' values.
+    logarithm.
     """
 
     samples: Samples
@@ -45,7 +45,6 @@ class RunMatrix:
     blocks: tuple[int, ...]
     baseline: int | None
     has_aa: bool
-    steps: Floats
     left_out: tuple[str, ...] = ()
     zero: tuple[str, ...] = ()
     starved: tuple[int, ...] = ()
@@ -138,7 +137,6 @@ def arrange(
         blocks=tuple(arms.blocks.tolist()) if blocked and not zero else (),
         baseline=baseline,
         has_aa=has_aa,
-        steps=_steps(rows, candidates),
         left_out=left_out,
         zero=zero,
         starved=tuple(int((rows.bound & of[c]).sum()) for c in candidates),
@@ -158,7 +156,6 @@ class _Rows:
     bound: Booleans
     session: NDArray[np.intp]
     session_names: tuple[str, ...]
-    step: float
     values: Floats
 
     @classmethod
@@ -185,7 +182,7 @@ class _Rows:
         session = [known.index(s) for s in samples.sessions] or [0] * len(values)
         return cls(
             names, blocks, logs, there, positive, bound & positive,
-            np.asarray(session, dtype=np.intp), known, samples.step, values,
+            np.asarray(session, dtype=np.intp), known, values,
         )  # fmt: skip
 
 
@@ -268,11 +265,3 @@ def _filled(logs: Floats, baseline: int | None) -> Floats:
         if moved < FILL_TOLERANCE:
             break
     return full
-
-
-def _steps(rows: _Rows, candidates: Sequence[str]) -> Floats:
-    """The resolution as a share of each candidate's typical value."""
-    if rows.step <= 0:
-        return np.zeros(len(candidates))
-    logs = [rows.logs[rows.positive & (rows.names == c)] for c in candidates]
-    return np.array([rows.step / np.exp(own.mean()) if len(own) else 0.0 for own in logs])

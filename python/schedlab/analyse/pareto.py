@@ -41,11 +41,7 @@ def _points(
         ParetoPoint(
             candidate=label,
             throughput=fast[label].value or 0.0,
-            throughput_low=None,
-            throughput_high=None,
             latency=slow[label].value or 0.0,
-            latency_low=None,
-            latency_high=None,
             throughput_metric=speed.metric.name if speed.metric else "",
             latency_metric=latency.metric.name if latency.metric else "",
             dominated_by=tuple(o for o in both if o != label and _dominates(o, label, fast, slow)),

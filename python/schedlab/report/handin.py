@@ -442,18 +442,15 @@ def _pareto(view: View) -> list[Table]:
         fast, slow = (
             view.metric(name) for name in (points[0].throughput_metric, points[0].latency_metric)
         )
-        ends = [texts("column.low"), texts("column.high")]
         columns = [
             Column(texts("column.candidate"), text=True),
-            Column(texts.metric(fast), fast.unit), *(Column(end, fast.unit) for end in ends),
-            Column(texts.metric(slow), slow.unit), *(Column(end, slow.unit) for end in ends),
+            Column(texts.metric(fast), fast.unit),
+            Column(texts.metric(slow), slow.unit),
             Column(texts("column.dominated"), text=True),
-        ]  # fmt: skip
+        ]
         rows = [
-            [p.candidate, p.throughput, p.throughput_low, p.throughput_high, p.latency,
-             p.latency_low, p.latency_high, texts.listed(p.dominated_by)]
-            for p in points
-        ]  # fmt: skip
+            [p.candidate, p.throughput, p.latency, texts.listed(p.dominated_by)] for p in points
+        ]
         title = texts("row.of", workload=label, metric=texts("section.pareto"))
         notes = [texts("text.pareto_intro")] if not tables else []
         tables.append(build(texts, f"pareto-{label}", title, columns, rows, notes))

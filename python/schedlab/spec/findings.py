@@ -78,19 +78,14 @@ class Population:
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """Throughput and p99 latency of a candidate on one workload, in the units of the metrics.
+    """Throughput and p99 latency of a candidate on one workload, the values of the answer.
 
-    Geometric means of the runs' figures (of each run's own p99, which the verdicts compare) with
-    their 95 % intervals. `dominated_by`: better on one of the two, and not worse on the other.
+    `dominated_by` are those at least as good on both, where this one is proven behind on one.
     """
 
     candidate: str
     throughput: float
-    throughput_low: float | None
-    throughput_high: float | None
     latency: float
-    latency_low: float | None
-    latency_high: float | None
     throughput_metric: str
     latency_metric: str
     dominated_by: tuple[str, ...] = ()

@@ -102,8 +102,8 @@ class Samples:
     `step` is the resolution of a value (clock tick, one operation over the time, last printed
     digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
-    `time_s` is the measured time of a run. `actor` is whose figure it is where a run has several
-    at work ("writers", "readers"). Empty columns: not known, or none.
+    `actor` is whose figure it is where a run has several at work ("writers", "readers"). Empty
+    columns: not known, or none.
     """
 
     workload: str
@@ -119,7 +119,6 @@ class Samples:
     layouts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     step: float = 0.0
-    time_s: float = 0.0
     actor: str = ""
     nothing_to_order: bool = False
     repeated: Mapping[str, int] = field(default_factory=dict)

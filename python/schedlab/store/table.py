@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Mapping
 
 from schedlab.spec import Bound, Record, Run, Samples, Workload
 
@@ -74,7 +73,6 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         bounds=tuple(_bound(run, metric) for run in mine),
         sessions=tuple(run.session for run in mine),
         hosts=tuple(run.host for run in mine) if any(run.host for run in mine) else (),
-        time_s=_seconds(mine),
         actor=actor,
         nothing_to_order=workload.label in record.unordered,
         repeated=Counter(run.candidate for run in tried if run.status == "discarded"),
@@ -86,9 +84,3 @@ def _bound(run: Run, metric: str) -> Bound:
     """Which side the truth is on, where the value is only a bound."""
     side = run.bounds.get(metric, "")
     return side if side in ("at-most", "at-least") else ""  # type: ignore[return-value]
-
-
-def _seconds(runs: Sequence[Run]) -> float:
-    """The measured time of a run; 0 where no run has it."""
-    known = [seconds for run in runs if (seconds := run.number("window_s", 0.0))]
-    return median(known) if known else 0.0
