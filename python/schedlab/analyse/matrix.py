@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.rows import Booleans, RowData, row_data, usable
 from schedlab.errors import SpecError
 from schedlab.spec import Samples
-
-Booleans = NDArray[np.bool_]
 
 #: From so many sessions on, their means take the place of the blocks.
 SESSIONS_AS_UNITS = 4
@@ -102,147 +102,75 @@ def arrange(
 
     Raises SpecError when the columns differ in length or no run is left.
     """
-    rows = _Rows.from_samples(samples)
-    of = {c: rows.names == c for c in (*order, *(aa or ()))}
-    present = [c for c in order if (rows.there & of[c]).any()]
+    values, starved, positive = usable(samples)
+    names, there = np.asarray(samples.candidates, dtype=object), np.isfinite(values)
+    of = {c: names == c for c in (*order, *(aa or ()))}
+    present = [c for c in order if (there & of[c]).any()]
     if not present:
         raise SpecError(
             f"workload {samples.workload!r} has no run with a value of {samples.metric.name}",
             "run the missing cells again: schedlab compare --resume DIR",
         )
-    aa_label = aa[1] if aa and aa[0] in present and (rows.there & of[aa[1]]).any() else ""
-    bad = rows.there & ~rows.positive
-    zero = tuple(c for c in present if (bad & of[c]).any())
-    arms = _Arms.from_rows(rows, [*present, *([aa_label] if aa_label else [])])
-    left_out = _too_few(arms, present, aa_label) if blocked and not zero else ()
-    kept = [
-        i
-        for i, label in enumerate((*present, *([aa_label] if aa_label else [])))
-        if label not in left_out and not (label == aa_label and aa and aa[0] in left_out)
-    ]
-    arms = arms.columns(kept) if blocked else arms
+    aa_label = aa[1] if aa and aa[0] in present and (there & of[aa[1]]).any() else ""
+    zero = tuple(c for c in present if (there & ~positive & of[c]).any())
+    labels = [*present, *([aa_label] if aa_label else [])]
+    row = row_data(samples, order, aa, blocked=True)
+    columns = [row.k if label == aa_label else row.labels.index(label) for label in labels]
+    row = _compared(row, columns)
+    is_table = blocked and not zero
+    left_out = _too_few(row.y[:, columns], labels, aa_label) if is_table else ()
+    gone = {*left_out, *([aa_label] if aa and aa[0] in left_out else [])}
+    kept = [i for i, label in enumerate(labels) if label not in gone]
+    columns = [columns[i] for i in kept]
+    row = _compared(row, columns) if blocked else row
     candidates = tuple(label for label in present if label not in left_out)
     baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
     has_aa = bool(aa_label) and aa_label not in left_out and baseline is not None
-    tie = baseline if has_aa else None
+    arms = row.sign * row.y[:, columns] if is_table else np.empty((0, len(kept)))
+    logs = np.log(values, out=np.full(len(values), np.nan), where=positive)
     return RunMatrix(
         samples=samples,
         candidates=candidates,
-        groups=tuple(rows.logs[rows.positive & of[c]] for c in candidates),
-        arms=_filled(arms.logs, tie) if blocked and not zero else np.empty((0, len(kept))),
-        observed=np.isfinite(arms.logs) if blocked and not zero else np.empty((0, len(kept)), bool),
-        bounds=arms.bounds,
-        position=arms.position,
-        session=arms.session,
-        blocks=tuple(arms.blocks.tolist()) if blocked and not zero else (),
+        groups=tuple(logs[positive & of[c]] for c in candidates),
+        arms=_filled(arms, baseline if has_aa else None),
+        observed=np.isfinite(arms),
+        bounds=row.bounds[:, columns],
+        position=_positions(samples, positive, labels, row.blocks)[:, kept],
+        session=row.session,
+        blocks=row.blocks if is_table else (),
         baseline=baseline,
         has_aa=has_aa,
         left_out=left_out,
         zero=zero,
-        starved=tuple(int((rows.bound & of[c]).sum()) for c in candidates),
-        session_names=rows.session_names,
+        starved=tuple(int((starved & positive & of[c]).sum()) for c in candidates),
+        session_names=tuple(dict.fromkeys(samples.sessions)) or ("",),
     )
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The columns of the samples as arrays."""
-
-    names: NDArray[np.object_]
-    blocks: NDArray[np.int64]
-    logs: Floats
-    there: Booleans
-    positive: Booleans
-    bound: Booleans
-    session: NDArray[np.intp]
-    session_names: tuple[str, ...]
-    values: Floats
-
-    @classmethod
-    def from_samples(cls, samples: Samples) -> _Rows:
-        values = np.asarray(samples.values, dtype=np.float64)
-        names = np.asarray(samples.candidates, dtype=object)
-        blocks = np.asarray(samples.blocks, dtype=np.int64)
-        if not len(values) == len(names) == len(blocks):
-            raise SpecError(
-                f"workload {samples.workload!r}: {len(values)} values, {len(names)} candidates and "
-                f"{len(blocks)} blocks",
-                "pass three columns of the same length",
-            )
-        bound = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
-        some = np.isfinite(values) & (values > 0)
-        if samples.metric.higher_is_better and some.any():
-            nothing = values == 0  # Not one operation: a bound, as in `rows.row_data`.
-            values, bound = np.where(nothing, values[some].min(), values), bound | nothing
-        there = np.isfinite(values)
-        positive = there & (values > 0)
-        logs = np.full(len(values), np.nan)
-        logs[positive] = np.log(values[positive])
-        known = tuple(dict.fromkeys(samples.sessions)) or ("",)
-        session = [known.index(s) for s in samples.sessions] or [0] * len(values)
-        return cls(
-            names, blocks, logs, there, positive, bound & positive,
-            np.asarray(session, dtype=np.intp), known, values,
-        )  # fmt: skip
+def _compared(row: RowData, columns: Sequence[int]) -> RowData:
+    """The blocks with two values or more: others compare nothing. Of a single column: all."""
+    there = np.isfinite(row.y[:, columns]).sum(axis=1)
+    return row.only(there > (1 if len(columns) > 1 else 0))
 
 
-@dataclass(frozen=True)
-class _Arms:
-    """Blocks × labels: logs (NaN where empty), bounds, positions in the block, session per block.
-
-    Blocks with fewer than two values compare nothing and are not here.
-    """
-
-    blocks: NDArray[np.int64]
-    logs: Floats
-    bounds: Booleans
-    position: NDArray[np.intp]
-    session: NDArray[np.intp]
-
-    @classmethod
-    def from_rows(cls, rows: _Rows, labels: Sequence[str]) -> _Arms:
-        unique, row = np.unique(rows.blocks, return_inverse=True)
-        shape = (len(unique), len(labels))
-        total, count = np.zeros(shape), np.zeros(shape)
-        bounds, position = np.zeros(shape, bool), np.full(shape, -1, np.intp)
-        seen = np.zeros(len(unique), np.intp)
-        column_of = {label: i for i, label in enumerate(labels)}
-        session = np.zeros(len(unique), np.intp)
-        for i, (name, block) in enumerate(zip(rows.names, row, strict=True)):
-            session[block] = rows.session[i]
-            column = column_of.get(name)
-            if column is None or not rows.positive[i]:
-                continue
-            total[block, column] += rows.logs[i]
-            count[block, column] += 1
-            bounds[block, column] |= rows.bound[i]
-            position[block, column] = seen[block]
+def _positions(
+    samples: Samples, positive: Booleans, labels: Sequence[str], blocks: Sequence[int]
+) -> NDArray[np.intp]:
+    """Blocks × labels: the place of a run among those of its block, −1 where there is none."""
+    position = np.full((len(blocks), len(labels)), -1, np.intp)
+    line_of, seen = {block: i for i, block in enumerate(blocks)}, Counter[int]()
+    for label, block, known in zip(samples.candidates, samples.blocks, positive, strict=True):
+        if known and label in labels and block in line_of:
+            position[line_of[block], labels.index(label)] = seen[block]
             seen[block] += 1
-        with np.errstate(invalid="ignore"):
-            logs = np.where(count > 0, total / count, np.nan)
-        several = np.isfinite(logs).sum(axis=1) > 1 if len(labels) > 1 else count[:, 0] > 0
-        return cls(
-            unique[several], logs[several], bounds[several], position[several], session[several]
-        )
-
-    def columns(self, kept: Sequence[int]) -> _Arms:
-        logs = self.logs[:, kept]
-        several = np.isfinite(logs).sum(axis=1) > (1 if len(kept) > 1 else 0)
-        return _Arms(
-            self.blocks[several],
-            logs[several],
-            self.bounds[several][:, kept],
-            self.position[several][:, kept],
-            self.session[several],
-        )
+    return position
 
 
-def _too_few(arms: _Arms, present: Sequence[str], aa_label: str) -> tuple[str, ...]:
+def _too_few(logs: Floats, labels: Sequence[str], aa_label: str) -> tuple[str, ...]:
     """Candidates missing in more than half of their cells."""
-    share = np.isfinite(arms.logs).mean(axis=0) if len(arms.logs) else np.ones(len(present))
-    labels = (*present, *([aa_label] if aa_label else []))
-    few = tuple(label for label, part in zip(labels, share, strict=False) if part < 0.5)
-    return few if len(set(few) - {aa_label}) < len(present) else ()
+    share = np.isfinite(logs).mean(axis=0) if len(logs) else np.ones(len(labels))
+    few = tuple(label for label, part in zip(labels, share, strict=True) if part < 0.5)
+    return few if {*labels, aa_label} - {*few, aa_label} else ()
 
 
 def _filled(logs: Floats, baseline: int | None) -> Floats:

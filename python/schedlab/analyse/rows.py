@@ -107,6 +107,26 @@ def _mean_of_two(one: Floats, other: Floats) -> Floats:
     return np.where(np.isfinite(mean), mean, np.where(np.isfinite(one), one, other))
 
 
+def usable(samples: Samples) -> tuple[Floats, Booleans, Booleans]:
+    """(values, which are bounds, which have a logarithm). A throughput of 0 becomes the least
+    positive value of its row, and a bound. Raises SpecError when the columns differ in length.
+    """
+    if not len(samples.values) == len(samples.candidates) == len(samples.blocks):
+        raise SpecError(
+            f"workload {samples.workload!r}: {len(samples.values)} values, "
+            f"{len(samples.candidates)} candidates and {len(samples.blocks)} blocks",
+            "pass three columns of the same length",
+        )
+    values = np.asarray(samples.values, dtype=np.float64)
+    starved = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
+    positive = np.isfinite(values) & (values > 0)
+    if samples.metric.higher_is_better and positive.any():
+        nothing = values == 0
+        values = np.where(nothing, values[positive].min(), values)
+        starved, positive = starved | nothing, positive | nothing
+    return values, starved, positive
+
+
 def row_data(
     samples: Samples,
     labels: Sequence[str],
@@ -117,17 +137,10 @@ def row_data(
 ) -> RowData:
     """The runs of one metric of one workload; `aa` names the baseline and its A/A arm.
 
-    A throughput of 0 becomes the least positive value of its row, and a bound; other values
-    without a logarithm are missing. Raises SpecError when the columns differ in length.
+    Values without a logarithm are missing, as `usable` says.
     """
-    _check(samples)
-    values = np.asarray(samples.values, dtype=np.float64)
-    starved = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
-    positive = np.isfinite(values) & (values > 0)
-    nothing = values == 0
-    if samples.metric.higher_is_better and positive.any():
-        values = np.where(nothing, values[positive].min(), values)
-        starved, positive = starved | nothing, positive | nothing
+    values, starved, positive = usable(samples)
+    nothing = np.asarray(samples.values, dtype=np.float64) == 0
     sign = 1.0 if samples.metric.higher_is_better else -1.0
     logs = np.full(len(values), np.nan)
     logs[positive] = sign * np.log(values[positive])
@@ -166,15 +179,6 @@ def _with_zeros(values: Floats, columns: NDArray[np.intp]) -> dict[int, float]:
     """The mean of each candidate (by its column) that has a 0."""
     zeros = {int(column) for column in columns[values == 0]}
     return {column: float(values[columns == column].mean()) for column in zeros}
-
-
-def _check(samples: Samples) -> None:
-    if not len(samples.values) == len(samples.candidates) == len(samples.blocks):
-        raise SpecError(
-            f"workload {samples.workload!r}: {len(samples.values)} values, "
-            f"{len(samples.candidates)} candidates and {len(samples.blocks)} blocks",
-            "pass three columns of the same length",
-        )
 
 
 def _numbered(columns: Sequence[int], kept: Sequence[int]) -> tuple[int, ...]:
