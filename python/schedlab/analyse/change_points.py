@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
 
-from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.quantiles import Floats, t_tail
 
 LEVEL = 0.01
 PERMUTATIONS = 499
@@ -49,7 +48,7 @@ def _split(level: Floats, seed: int) -> int | None:
     largest = _cusum(shuffled).max(axis=1)
     p = (1 + (largest >= observed.max()).sum()) / (1 + PERMUTATIONS)
     split = int(observed.argmax()) + SHORTEST_SEGMENT
-    if p > LEVEL or _residual_of_step(level, split) >= _residual_of_line(level):
+    if p > LEVEL or _residual_of_step(level, split) >= _line(level)[1]:
         return None
     return split
 
@@ -69,11 +68,6 @@ def _residual_of_step(level: Floats, split: int) -> float:
     return float(sum(((part - part.mean()) ** 2).sum() for part in parts))
 
 
-def _residual_of_line(level: Floats) -> float:
-    _, residual = _line(level)
-    return residual
-
-
 def _line(level: Floats) -> tuple[float, float]:
     """Slope per block and residual sum of squares of the least-squares line."""
     x = np.arange(len(level)) - (len(level) - 1) / 2
@@ -88,5 +82,5 @@ def trend(level: Floats) -> Trend | None:
         return None
     slope, residual = _line(level)
     error = np.sqrt(residual / (n - 2) / (n * (n**2 - 1) / 12))
-    p = 2 * float(stdtr(n - 2, -abs(slope) / error)) if error > 0 else 0.0
+    p = float(t_tail(slope / error, n - 2)) if error > 0 else 0.0
     return Trend(change=slope * (n - 1), p=p)

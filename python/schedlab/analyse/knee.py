@@ -40,7 +40,6 @@ class Knee:
     high: float | None = None
     slope_before: float | None = None
     slope_after: float | None = None
-    p: float | None = None
 
 
 def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
@@ -61,12 +60,12 @@ def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
     noise = max(bent, 1e-24) / freedom
     p = float(fdtrc(2, freedom, max(0.0, straight - bent) / 2 / noise))
     if p > BEND_LEVEL:
-        return Knee("straight", slope_before=_slope(u, v), slope_after=_slope(u, v), p=p)
+        return Knee("straight", slope_before=_slope(u, v), slope_after=_slope(u, v))
     worse = fdtrc(1, freedom, np.maximum(0.0, residuals - bent) / noise)
     inside = places[worse >= LEVEL]
     knee, low, high = (float(np.exp(v)) for v in (places[best], inside[0], inside[-1]))
     at_edge = inside[0] <= places[0] or inside[-1] >= places[-1]
-    return Knee("edge" if at_edge else "knee", knee, low, high, before, after, p)
+    return Knee("edge" if at_edge else "knee", knee, low, high, before, after)
 
 
 def _logs(x: Sequence[float], y: Sequence[float]) -> tuple[Floats, Floats]:

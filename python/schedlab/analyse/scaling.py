@@ -47,22 +47,9 @@ def knees(
     workloads: Sequence[Workload], candidates: Sequence[Candidate], samples: Sequence[Samples]
 ) -> tuple[KneeFigure, ...]:
     """The knee of every curve over at least two sizes, or why there is none."""
-    return tuple(_knee(curve) for curve in curves(workloads, candidates, samples))
-
-
-def _knee(curve: Curve) -> KneeFigure:
-    knee = find_knee(curve.sizes, curve.values)
-    return KneeFigure(
-        family=curve.family,
-        size=curve.size,
-        candidate=curve.candidate,
-        metric=curve.metric,
-        reason=knee.reason,
-        knee=knee.knee,
-        low=knee.low,
-        high=knee.high,
-        slope_before=knee.slope_before,
-        slope_after=knee.slope_after,
+    return tuple(
+        KneeFigure(c.family, c.size, c.candidate, c.metric, **vars(find_knee(c.sizes, c.values)))
+        for c in curves(workloads, candidates, samples)
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlab.analyse.quantiles import Floats, t_tail
+from schedlab.analyse.change_points import trend
+from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.residuals import TwoModes, two_modes
 
 FEW_BINS = 50
@@ -81,16 +82,9 @@ def _differs(batches: Floats, cut: int) -> bool:
 
 def _slopes(rest: Floats) -> bool:
     """Whether the rest still changes by more than a tenth, beyond chance."""
-    n = len(rest)
-    if n < 4 or np.ptp(rest) == 0:
-        return False
-    x = np.arange(n) - (n - 1) / 2
-    slope = float(x @ rest / (x @ x))
-    residual = float(((rest - rest.mean() - slope * x) ** 2).sum())
-    error = np.sqrt(max(residual, 1e-300) / (n - 2) / float(x @ x))
-    change = abs(slope) * (n - 1)
-    small = change <= SLOPE_SHARE * abs(float(rest.mean()))
-    return bool(not small and float(t_tail(slope / error, n - 2)) < SLOPE_LEVEL)
+    drift = trend(rest)
+    small = drift is None or abs(drift.change) <= SLOPE_SHARE * abs(float(rest.mean()))
+    return drift is not None and not small and drift.p < SLOPE_LEVEL
 
 
 def common_ramp(pilot: Sequence[Sequence[float]]) -> tuple[int, bool]:

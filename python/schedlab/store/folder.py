@@ -231,14 +231,18 @@ class Folder:
 
         The bulk of one that `is_repeatable` may be lost when the machine crashes.
         """
-        if histograms:
-            name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
-            text = encode({key: list(rows) for key, rows in histograms.items()})
-            write_atomic(
-                self.path / RAW / name, text + "\n", within=self.path, is_synced=not is_repeatable
-            )
-            run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
-        self._runs.append(to_json(run))
+        self._runs.append(to_json(self.with_bulk(run, histograms, is_synced=not is_repeatable)))
+
+    def with_bulk(
+        self, run: Run, histograms: Mapping[str, Histogram] | None, *, is_synced: bool = True
+    ) -> Run:
+        """The run that names its bulk, which is stored below `raw/`."""
+        if not histograms:
+            return run
+        name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
+        text = encode({key: list(rows) for key, rows in histograms.items()})
+        write_atomic(self.path / RAW / name, text + "\n", within=self.path, is_synced=is_synced)
+        return dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
 
     def raw_of(self, run: Run) -> dict[str, Histogram]:
         """The stored bulk of one run, by name; without what is missing or no list of rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,11 @@ def import_csv(
 ) -> Imported:
     """The runs of a CSV; `mapping` holds the options of `schedlab import csv`."""
     constants = _assignments("--set", mapping["constants"])
-    columns = importer.Columns(
-        candidate=_names(mapping["candidate"]),
-        value=mapping["value"],
-        workload=_names(mapping["workload"]),
-        block=mapping["block"],
-        unit=mapping["unit"],
-        metric=mapping["metric"],
-        unit_column=mapping["unit_column"],
-        metric_column=mapping["metric_column"],
-        higher_is_better=mapping["higher_is_better"],
-        binary_units=mapping["binary_units"],
-        sum_over=_names(mapping["sum_over"]),
-        constants={name: importer.typed(text) for name, text in constants.items()},
-        cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
-    )
+    named = {each.name: mapping[each.name] for each in fields(importer.Columns)}
+    named |= {name: _names(mapping[name]) for name in ("candidate", "workload", "sum_over")}
+    named["constants"] = {name: importer.typed(text) for name, text in constants.items()}
+    named["cpu_share"] = _assignments("--cpu-share", mapping["cpu_share"])
+    columns = importer.Columns(**named)
     return _with_count(importer.read(file, columns, options, means_file, mapping["sheet"]))
 
 

@@ -71,12 +71,13 @@ def pilot_plan(experiment: Experiment) -> Plan:
     )
 
 
-def usual_seconds(workload: Workload) -> float:
-    """The measured window that a budget may change; 0 where the user or the kind fixed it."""
-    kind = KINDS[workload.kind]
-    if "seconds" in workload.parameters or "seconds" not in kind.__struct_fields__:
+def usual_seconds(workload: Workload, name: str = "seconds") -> float:
+    """The measured window (or the ramp, `ramp_seconds`) that a budget may change; 0 where the user
+    or the kind fixed it.
+    """
+    if name in workload.parameters or name not in KINDS[workload.kind].__struct_fields__:
         return 0.0
-    return float(getattr(typed(workload), "seconds", 0.0) or 0.0)
+    return float(getattr(typed(workload), name, 0.0) or 0.0)
 
 
 def plan_rest(folder: Folder) -> Planning:
@@ -91,7 +92,7 @@ def plan_rest(folder: Folder) -> Planning:
             f"{folder.path}: no run of the first block gave a value", "read the messages above"
         )
     ramp_s = ramps(record)
-    declared = {work.label: _declared_ramp_s(work) for work in experiment.workloads}
+    declared = {work.label: usual_seconds(work, "ramp_seconds") for work in experiment.workloads}
     longer = {label: ramp - declared[label] for label, ramp in ramp_s.items()}
     pilot = [replace(p, overhead_s=p.overhead_s + longer.get(p.workload, 0.0)) for p in pilot]
 
@@ -136,16 +137,6 @@ def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan
     return Plan((*so_far.cells, *further), ends)
 
 
-def _declared_ramp_s(work: Workload) -> float:
-    """The ramp that a pilot may lengthen; 0 where a workload has none or the user fixed it."""
-    if (
-        "ramp_seconds" in work.parameters
-        or "ramp_seconds" not in KINDS[work.kind].__struct_fields__
-    ):
-        return 0.0
-    return float(getattr(typed(work), "ramp_seconds", 0.0) or 0.0)
-
-
 def ramps(record: Record) -> dict[str, float]:
     """The ramp, in seconds, of each workload whose own is shorter than its first block needed.
 
@@ -156,7 +147,7 @@ def ramps(record: Record) -> dict[str, float]:
 
     lengths = {}
     for work in record.experiment.workloads:
-        declared_s = _declared_ramp_s(work)
+        declared_s = usual_seconds(work, "ramp_seconds")
         pilot = [
             each
             for (label, _), of in record.series.items()

@@ -24,6 +24,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from schedlab.app.compare import quanta
 from schedlab.app.compare.comparison import (
     Place,
     candidates_of,
@@ -219,25 +220,14 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def sweep_of(table: Mapping[str, Any], changes: LabChanges) -> Sweep:
     """The quanta that a lab asks for."""
-    import secrets
-
-    from schedlab.cpu.crew import last_cpu
-
     known = {key: parse_quantity(key, value) for key, value in table.items()}
-    return Sweep(
-        slices=tuple(float(ms) for ms in _list(known["slices_ms"])),
-        processes=int(str(known["processes"])),
-        seconds=float(str(known["seconds"])),
-        repeat=changes.blocks or int(str(known["repeat"])),
-        policy=str(known["policy"]),
-        priority=int(str(known["priority"])),
-        cpus=(last_cpu(),),
-        kernel=str(known.get("kernel", "elementwise")),
-        precision=False,
-        budget_s=0.0,
-        aa=True,
-        seed=secrets.randbits(32) if changes.seed is None else changes.seed,
-    )
+    usual = {"kernel": "elementwise", "cpus": (), "precision": False, "budget_s": 0.0, "aa": True}
+    asked = {
+        "slices": tuple(float(ms) for ms in _list(known.pop("slices_ms"))),
+        "repeat": changes.blocks or known["repeat"],
+        "seed": changes.seed,
+    }
+    return quanta.sweep_of({**usual, **known, **asked})
 
 
 def _list(value: object) -> Sequence[Any]:

@@ -28,7 +28,7 @@ from schedlab.spec import (
 from schedlab.spec.checked_line import encode
 from schedlab.spec.quantities import counted
 from schedlab.store.files import make_directory, sync_directory, write_atomic
-from schedlab.store.folder import RAW, RUNS, Folder
+from schedlab.store.folder import RUNS, Folder
 from schedlab.store.importers.distinct import tell_apart
 
 RUNS_MAX = 1_000_000
@@ -126,25 +126,17 @@ class Imported:
         except OSError as error:
             raise SpecError(f"{path}: {error.strerror}", "name a writable folder") from error
         try:
-            Folder.create(temporary, self.experiment, self.plan, {"imported_from": self.source})
-            write_atomic(temporary / RUNS, "".join(self._lines(temporary)))
+            host = {"imported_from": self.source}
+            folder = Folder.create(temporary, self.experiment, self.plan, host)
+            pairs = zip(self.runs, self.histograms, strict=True)
+            stored = (to_json(folder.with_bulk(run, rows)) for run, rows in pairs)
+            write_atomic(temporary / RUNS, "".join(f"{encode(each)}\n" for each in stored))
             temporary.replace(path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync_directory(path.parent)
         return Folder(path)
-
-    def _lines(self, folder: Path) -> Iterable[str]:
-        """The lines of `runs.jsonl`, after their bulk was written."""
-        for run, rows in zip(self.runs, self.histograms, strict=True):
-            stored = run
-            if rows:
-                name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
-                content = encode({key: list(value) for key, value in rows.items()})
-                write_atomic(folder / RAW / name, content + "\n", within=folder)
-                stored = replace(run, raw=dict.fromkeys(rows, name))
-            yield encode(to_json(stored)) + "\n"
 
 
 def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str, Any]) -> Imported:
