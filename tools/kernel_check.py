@@ -14,7 +14,7 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
 from schedlab.errors import SpecError
 from schedlab.sim.simulation import Simulation, split_schedulers
-from schedlab.sim.validated import row_kind
+from schedlab.sim.validated import kind_of
 from schedlab.spec.intervals import half_width
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def measure(
             "scheduler": scheduler,
             "process": process,
             "count": names.count(process),
-            "kind": row_kind(simulation_of(check, scheduler, seconds, 1, {})),
+            "kind": asdict(kind_of(simulation_of(check, scheduler, seconds, 1, {}))),
             **judged(row),
         }
         for (scheduler, process), row in rows.items()

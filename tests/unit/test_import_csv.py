@@ -16,7 +16,7 @@ from schedlab.errors import SpecError
 from schedlab.store.folder import Folder
 from schedlab.store.importers import csv, tables
 from schedlab.store.importers.imported import Options, labelled
-from schedlab.store.importers.text import LINE_BYTES_MAX, read_bytes, read_lines
+from schedlab.store.importers.text import LINE_BYTES_MAX, read_lines
 from schedlab.store.importers.units import quantity
 from schedlab.store.table import samples
 
@@ -322,12 +322,6 @@ def test_text_of_any_allowed_length_and_with_a_mark_is_read(tmp_path):
     file.write_bytes(b"\xef\xbb\xbffirst\r\n" + b"a" * (LINE_BYTES_MAX - 1) + b"\nlast")
     texts = [text for _, text in read_lines(file)]
     assert (texts[0], len(texts[1]), texts[2]) == ("first", LINE_BYTES_MAX - 1, "last")
-    file.write_bytes(b"12345")
-    assert read_bytes(file, 5) == b"12345"
-    with pytest.raises(SpecError, match="is longer than"):
-        read_bytes(file, 4)
-    with pytest.raises(SpecError, match="missing"):
-        read_bytes(tmp_path / "missing", 4)
 
 
 def test_a_file_may_be_named_with_its_candidate(tmp_path, monkeypatch):

@@ -96,7 +96,7 @@ def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):
     with pytest.raises(SpecError, match="cannot recognise") as caught:
         trace("stats", file)
     assert caught.value.hint == "write FILE:FORMAT"
-    with pytest.raises(SpecError, match="'tape' is not known"):
+    with pytest.raises(SpecError, match='"tape" is not known'):
         trace("stats", f"{file}:tape")
     with pytest.raises(SpecError, match="cannot write trace format 'blktrace'"):
         trace("convert", TPCC, tmp_path / "out", "--to", "blktrace")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from schedlab.errors import HostError, SpecError
 from schedlab.spec.printable import is_printable
-from schedlab.spec.reading import SIZE_MAX, open_regular
+from schedlab.spec.reading import read_bytes
 
 # How the target's device is called until there is one.
 DEVICE = "/dev/schedlab-target"
@@ -212,10 +212,7 @@ def read(path: Path, environment: Mapping[str, str]) -> JobFile:
 
 def content_of(path: Path) -> bytes:
     """A file of options; SpecError when it is none, or could make fio's lines look like others."""
-    with open_regular(path, "name a fio job file") as file:
-        content = file.read(SIZE_MAX + 1)
-    if len(content) > SIZE_MAX:
-        raise SpecError(f"{path}: is larger than {SIZE_MAX >> 20} MiB", "name a fio job file")
+    content = read_bytes(path, "name a fio job file")
     lines = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines, 1):
         if not is_printable(line):

@@ -25,11 +25,12 @@ from schedlab.kinds.file_test import READ, WRITE, Seconds
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_metric
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import GateFinding, Metric, latency
-from schedlab.spec.reading import check_regular
+from schedlab.spec.reading import split_format
 
 if TYPE_CHECKING:
     from schedlab._core import ReplayPlan
 
+RECORD_IT = "schedlab trace io DEVICE --out FILE records one"
 SIDES = {"read": "reads", "write": "writes"}
 MIXED: dict[str, Any] = {"kind": "mixed", "read_percent": 50}
 #: A command has metrics of its own from this share of the requests on, and at most so many have.
@@ -280,7 +281,7 @@ def _tolerance(metric: str) -> float:
 
 def file_of(text: str) -> Path:
     """The file of `FILE[:FORMAT]`; SpecError where there is none."""
-    return Path(_split(text)[0])
+    return split_format(text, RECORD_IT)[0]
 
 
 def sha256_of(path: Path) -> str:
@@ -300,30 +301,17 @@ def _version(path: Path) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-def _split(text: str) -> tuple[str, str | None]:
-    """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins."""
-    from schedlab import _core
-
-    file, colon, name = text.rpartition(":")
-    if not colon or Path(text).exists() or name not in {each[0] for each in _core.trace_formats()}:
-        file, name = text, ""
-    check_regular(Path(file), "name a file, as FILE or FILE:FORMAT")
-    if not Path(file).exists():
-        raise SpecError(f"{file}: no such file", "schedlab trace io DEVICE --out FILE records one")
-    return file, name or None
-
-
 def _read(
     kind: TraceReplay, size: int = 0, block: int = 0, figures_ns: int = 0
 ) -> tuple[ReplayPlan, dict[str, Any]]:
     """The streams, and their description, for a target of that size and unit of addresses."""
-    file, name = _split(kind.trace)
+    file, name = split_format(kind.trace, RECORD_IT)
     options = {
         "timing": kind.timing, "fit": kind.fit, "reads_only": kind.reads_only,
         "think_limit_ns": round(kind.think_limit_ms * 1e6), "size_bytes": size,
         "block_bytes": block, "figures_ns": figures_ns,
     }  # fmt: skip
-    return _plan(file, name, json.dumps(options), _version(Path(file)))
+    return _plan(str(file), name, json.dumps(options), _version(file))
 
 
 @lru_cache(maxsize=4)

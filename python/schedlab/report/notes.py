@@ -10,7 +10,7 @@ from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.replays import replay_lines
 from schedlab.report.view import View
-from schedlab.spec import ATTEMPTS_MAX, Flag
+from schedlab.spec import Flag
 from schedlab.spec.quantities import size_text
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
@@ -224,18 +224,9 @@ def omitted(view: View) -> list[str]:
     if view.discarded:
         runs = texts.counted("scope.runs", len(view.discarded))
         lines.append(texts("text.gates_some", count=runs))
-    if failed := _failed_cells(view):
-        lines.append(texts("text.failed_cells", count=texts.number(failed, 0)))
+    if failed := view.record.missing_cells:
+        lines.append(texts("text.failed_cells", count=texts.number(len(failed), 0)))
     return lines or [texts("text.omitted_none")]
-
-
-def _failed_cells(view: View) -> int:
-    """Cells whose attempts all failed a check."""
-    passed = {run.key for run in view.record.runs if run.status == "ok"}
-    failed: dict[tuple[int, str, str], int] = {}
-    for run in view.discarded:
-        failed[run.key] = failed.get(run.key, 0) + 1
-    return sum(n >= ATTEMPTS_MAX and key not in passed for key, n in failed.items())
 
 
 def _fills_reported_pages(view: View) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import Interrupted, SchedlabError, SpecError
-from schedlab.spec.reading import check_regular
+from schedlab.spec.reading import split_format
 
 VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
 FIT_HINT = "--fit wrap, compact or scale"
@@ -55,16 +55,7 @@ class Replay:
 
 def replay_of(text: str, **options: Any) -> Replay:
     """The trace at `FILE` or `FILE:FORMAT`; SpecError where there is no such file."""
-    path, _, form = text.rpartition(":")
-    for each in filter(None, (text, path)):
-        check_regular(Path(each), "name a file, as FILE or FILE:FORMAT")
-    if Path(text).exists():
-        return Replay(Path(text), **options)
-    if path and Path(path).exists():
-        return Replay(Path(path), form, **options)
-    if any(Path(text).parent.glob(f"{Path(text).name}.blktrace.*")):
-        return Replay(Path(text), **options)
-    raise SpecError(f"{text}: no such file", "write FILE or FILE:FORMAT")
+    return Replay(*split_format(text, "write FILE or FILE:FORMAT"), **options)
 
 
 @contextmanager
@@ -88,10 +79,16 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
         ("ending within the disk", FIT_HINT),
         ("reorder with", "add --reorder N with a larger N"),
         ("cannot recognise", "write FILE:FORMAT"),
+        ("trace format ", "write FILE:FORMAT"),
+        ("has no request", "name the file with the requests themselves"),
+        ("a second one begins", "split the file at that line, or sort it by time"),
+        ("the clock starts again", "split the file at that line, or sort it by time"),
     ):
         if part in text:
             return SpecError(text, better)
-    if re.search(r", (line|record) \d+: ", text):
+    if found := re.search(r"use (--event \w+)$", text):
+        hint = f"add {found[1]}"
+    elif re.search(r", (line|record) \d+: ", text):
         hint = "name the format as FILE:FORMAT, or add --skip-bad-lines"
     return SpecError(text, hint)
 

@@ -13,7 +13,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -145,11 +145,6 @@ def doubt_of(simulation: Simulation) -> str:
     named = processes.get("name", "one") if isinstance(processes, Mapping) else processes
     load = simulation.trace or named
     return f"{load}: {simulation.scheduler} is not validated against the kernel: {validity.reason}"
-
-
-def row_kind(simulation: Simulation) -> dict[str, Any]:
-    """The kind as a row of kernel-check has it."""
-    return asdict(kind_of(simulation))
 
 
 def idles(tunables: str, processes: Sequence[Mapping[str, Any]], rotational: bool) -> bool:

@@ -43,14 +43,36 @@ def open_regular(path: Path, hint: str) -> BinaryIO:
     raise SpecError(f"{path}: is not a regular file", hint)
 
 
-def read_text(path: Path, hint: str, limit_bytes: int = SIZE_MAX) -> str:
-    """The text of a regular file of at most `limit_bytes`; SpecError with `hint`."""
-    with open_regular(path, hint) as file:
-        content = file.read(limit_bytes + 1)
+def split_format(text: str, hint: str) -> tuple[Path, str | None]:
+    """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins, also one of blktrace,
+    which writes a file for each CPU. SpecError with `hint` where there is none.
+    """
+    whole, (file, colon, name) = Path(text), text.rpartition(":")
+    for path, form in ((whole, None), (Path(file), name)) if colon else ((whole, None),):
+        check_regular(path, "name a file, as FILE or FILE:FORMAT")
+        if path.exists():
+            return path, form
+    if any(whole.parent.glob(f"{whole.name}.blktrace.*")):
+        return whole, None
+    raise SpecError(f"{text}: no such file", hint)
+
+
+def read_bytes(path: Path, hint: str, limit_bytes: int = SIZE_MAX) -> bytes:
+    """The content of a regular file of at most `limit_bytes`; SpecError with `hint`."""
+    try:
+        with open_regular(path, hint) as file:
+            content = file.read(limit_bytes + 1)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", hint) from error
     if len(content) > limit_bytes:
         raise SpecError(f"{path}: is larger than {limit_bytes >> 20} MiB", hint)
+    return content
+
+
+def read_text(path: Path, hint: str, limit_bytes: int = SIZE_MAX) -> str:
+    """The text of a regular file of at most `limit_bytes`; SpecError with `hint`."""
     try:
-        return content.decode()
+        return read_bytes(path, hint, limit_bytes).decode()
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: is not text: {error}", hint) from error
 

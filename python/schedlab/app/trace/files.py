@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SchedlabError, SpecError
-from schedlab.spec.reading import check_regular
+from schedlab.errors import SpecError
+from schedlab.sim.replay import compiled
+from schedlab.spec.reading import split_format
+
+NAME_IT, LOOK_AT_IT = "write FILE or FILE:FORMAT", "check the file with `file` and `head`"
 
 
 def formats(*, writable: bool = False) -> list[str]:
@@ -25,12 +27,10 @@ def stats(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Statistics of the requests of `FILE[:FORMAT]`; `options` are those of reading a trace."""
     from schedlab import _core
 
-    path, name = _split_format(file)
-    try:
-        text = _core.trace_stats(path, name, json.dumps(dict(options)))
-    except ValueError as error:
-        raise _spec_error(error) from None
-    return {"schema": 1, "file": path, **json.loads(text)}
+    path, name = split_format(file, NAME_IT)
+    with compiled(LOOK_AT_IT):
+        text = _core.trace_stats(str(path), name, json.dumps(dict(options)))
+    return {"schema": 1, "file": str(path), **json.loads(text)}
 
 
 def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[s
     if to not in formats(writable=True):
         known = ", ".join(formats(writable=True))
         raise SpecError(f"cannot write trace format {to!r}", f"--to one of {known}")
-    path, name = _split_format(file)
+    path, name = split_format(file, NAME_IT)
     # Beside the target under another name, so that nothing half-written is ever called OUT.
     try:
         handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
@@ -48,14 +48,13 @@ def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[s
     except OSError as error:
         raise SpecError(f"{out}: {error.strerror}", "name a writable file") from error
     try:
-        text = _core.trace_convert(path, temporary, to, name, json.dumps(dict(options)))
+        with compiled(LOOK_AT_IT):
+            text = _core.trace_convert(str(path), temporary, to, name, json.dumps(dict(options)))
         Path(temporary).chmod(0o644)
         Path(temporary).replace(out)
-    except ValueError as error:
-        raise _spec_error(error) from None
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return {"schema": 1, "file": path, "out": str(out), **json.loads(text)}
+    return {"schema": 1, "file": str(path), "out": str(out), **json.loads(text)}
 
 
 def converted_lines(document: Mapping[str, Any], to: str) -> list[str]:
@@ -103,36 +102,6 @@ def stats_lines(document: Mapping[str, Any]) -> list[str]:
     if bad := document["skipped"]["bad"]:
         lines.append(f"warning: {bad:,} malformed lines were skipped")
     return lines
-
-
-def _split_format(text: str) -> tuple[str, str | None]:
-    """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins."""
-    file, colon, name = text.rpartition(":")
-    for path in (text, file) if colon else (text,):
-        check_regular(Path(path), "name a file, as FILE or FILE:FORMAT")
-    if not colon or Path(text).exists():
-        return text, None
-    if name not in formats():
-        raise SpecError(f"trace format {name!r} is not known", f"one of {', '.join(formats())}")
-    return file, name
-
-
-def _spec_error(error: ValueError) -> SchedlabError:
-    """An error of the compiled part with a hint that fits it."""
-    text = str(error)
-    if found := re.search(r"use (--event \w+)$", text):
-        return SpecError(text, f"add {found[1]}")
-    if "has no request" in text:
-        return SpecError(text, "name the file with the requests themselves")
-    if "a second one begins" in text or "the clock starts again" in text:
-        return SpecError(text, "split the file at that line, or sort it by time")
-    if "cannot recognise" in text or "is not known" in text:
-        return SpecError(text, "write FILE:FORMAT")
-    if "reorder with" in text:
-        return SpecError(text, "add --reorder N with a larger N")
-    if ": expected " in text:
-        return SpecError(text, "name the format as FILE:FORMAT, or add --skip-bad-lines")
-    return SpecError(text, "check the file with `file` and `head`")
 
 
 def _times(d: Mapping[str, float]) -> str:

@@ -6,7 +6,8 @@ import math
 import struct
 from pathlib import Path
 
-from schedlab.store.importers.text import bad, read_bytes
+from schedlab.spec.reading import read_bytes
+from schedlab.store.importers.text import WHOLE_HINT, bad
 
 BYTES_MAX = 64 << 20
 _BOF, _INTEGER, _NUMBER, _LABEL, _EOF = 0x0009, 0x0002, 0x0003, 0x0004, 0x000A
@@ -17,7 +18,7 @@ Cells = dict[int, dict[int, float | str]]
 
 def cells(path: Path) -> Cells:
     """Values by row and column; SpecError naming the byte where the file is none."""
-    data = read_bytes(path, BYTES_MAX)
+    data = read_bytes(path, WHOLE_HINT, BYTES_MAX)
     rows: Cells = {}
     at, ended = 0, False
     while at < len(data) and not ended:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.spec.reading import read_bytes
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import bad, decoded, read_bytes
+from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
 
 BYTES_MAX = 64 << 20
 _PERCENTILES = {
@@ -45,7 +46,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def load(file: Path) -> list[dict[str, Any]]:
     """The reports of an output, each a JSON object with a list `jobs`, between any other text."""
-    text = decoded(str(file), read_bytes(file, BYTES_MAX))
+    text = decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX))
     start = text.find("{")
     if start < 0:
         raise bad(str(file), "fio's JSON output (--output-format=json or json+)", "no `{`")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.spec.quantities import size_text
-from schedlab.spec.reading import open_regular
+from schedlab.spec.reading import open_regular, read_bytes
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import bad, number_at, read_bytes, read_lines
+from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, read_lines
 
 _KIB = 1024
 # Throughput mode's name -> ours.
@@ -126,7 +126,7 @@ def read_bytes_start(file: Path) -> bytes:
 
 def _text(file: Path) -> Iterator[tuple[str, str]]:
     """The lines of an output, of at most 16 MiB."""
-    read_bytes(file, 16 << 20)
+    read_bytes(file, WHOLE_HINT, 16 << 20)
     return read_lines(file)
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import open_regular
+from schedlab.spec.reading import open_regular, read_bytes
 
 LINE_BYTES_MAX = 1 << 20
 UTF_16_BYTES_MAX = 64 << 20
+# Of a format that is read as a whole.
+WHOLE_HINT = "name the result file itself, or split it"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ENCODING_HINT = "is it in another encoding? iconv -f windows-1252 -t utf-8 FILE > NEW"
 
@@ -30,7 +32,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with open_regular(path, "name a readable file") as file:
             if file.read(2) in _UTF_16:
-                text = decoded(str(path), read_bytes(path, UTF_16_BYTES_MAX))
+                text = decoded(str(path), read_bytes(path, WHOLE_HINT, UTF_16_BYTES_MAX))
                 for number, line in enumerate(text.splitlines(), 1):
                     yield f"{path}, line {number}", line
                 return
@@ -41,21 +43,6 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path}, line {number}", _decoded(path, number, raw)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
-
-
-def read_bytes(path: Path, bytes_max: int) -> bytes:
-    """A whole file of at most `bytes_max` bytes; SpecError when it is longer or unreadable."""
-    try:
-        with open_regular(path, "name a readable file") as file:
-            data = file.read(bytes_max + 1)
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
-    if len(data) > bytes_max:
-        raise SpecError(
-            f"{path}: is longer than {bytes_max >> 20} MiB, more than any such result",
-            "name the result file itself, or split it",
-        )
-    return data
 
 
 def decoded(place: str, data: bytes) -> str:
