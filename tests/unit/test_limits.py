@@ -172,7 +172,7 @@ def test_a_candidate_that_scatters_more_does_not_age(candidates, noisier):
     for _ in range(200):
         y = rng.normal(0, 0.01, (8, candidates + 1))
         y[:, 1] *= noisier
-        aged = aging(rule.fit(y, baseline=0), 0)
+        aged = aging(rule.fit(y, np.arange(8), baseline=0), 0)
         found += bool(aged.pairs)
     assert found <= 8  # Once in a thousand at a rate of 0.014.
 
@@ -180,7 +180,7 @@ def test_a_candidate_that_scatters_more_does_not_age(candidates, noisier):
 def test_only_the_pairs_of_the_candidate_that_ages_change():
     y = np.random.default_rng(3).normal(0, 0.01, (12, 4))
     y[:, 2] += np.linspace(-0.05, 0.05, 12)
-    aged = aging(rule.fit(y), None)
+    aged = aging(rule.fit(y, np.arange(12)), None)
     assert {1, 3, 5} == set(aged.pairs)  # (0, 2), (1, 2), (2, 3)
     first, second = rule.pair_index(4)
     slopes = np.abs(aged.slopes[first] - aged.slopes[second])[list(aged.pairs)]

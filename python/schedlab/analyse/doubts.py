@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schedlab.analyse.comparison import PairDifferences
 from schedlab.analyse.losses import UNITS_TO_WANDER, centred, inflation_of
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats, t_quantile
@@ -24,7 +23,7 @@ from schedlab.analyse.residuals import (
     two_modes,
     uneven_noise,
 )
-from schedlab.analyse.rule import ROUNDING, autocorrelation, is_unsteady
+from schedlab.analyse.rule import ROUNDING, Fit, autocorrelation, is_unsteady
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class AaInterval:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings from the residuals of one comparison; the flags come from them."""
+    """The findings from the residuals of one fit; the flags come from them."""
 
     aa: AaInterval | None = None
     outliers: tuple[Outlier, ...] = ()
@@ -66,29 +65,20 @@ def aa_interval(arms: Floats, aa_baseline: int | None, alpha: float) -> AaInterv
     return AaInterval(float(difference.mean()), half)
 
 
-def examine(
-    comparison: PairDifferences, aa_baseline: int | None, table: RunMatrix | None
-) -> Findings:
-    """All findings from one comparison of blocks; `table` where it is of one workload.
-
-    `comparison` with sessions as units has no findings about time.
-    """
-    fit = comparison.fit
-    if fit is None or comparison.units < 2:
+def examine(fit: Fit, table: RunMatrix) -> Findings:
+    """All findings from the fit of a workload; of sessions as units there are none about time."""
+    if fit.units < 2:
         return Findings()
-    session = comparison.session
-    several = len(np.unique(session)) > 1
-    segments = session if several and comparison.unit == "blocks" else None
-    steady = comparison.unit == "sessions" or comparison.units < UNITS_TO_WANDER
-    k = fit.candidates
-    wild = () if comparison.unit == "sessions" else outliers(fit, aa_baseline)
-    wild = told_apart(wild, comparison.arms)
-    if table is not None:
-        wild = tuple(w for w in wild if not _starved(table, w))
+    several = len(np.unique(fit.session)) > 1
+    of_blocks, baseline, k = fit.unit == "blocks", table.aa_baseline, fit.candidates
+    segments = fit.session if several and of_blocks else None
+    steady = not of_blocks or fit.units < UNITS_TO_WANDER
+    wild = told_apart(outliers(fit, baseline), fit.arms) if of_blocks else ()
+    wild = tuple(each for each in wild if not table.bounds[each.row, each.column])
     carried = None
-    if table is not None and len(table.arms) == comparison.units:
-        carried = carry_over(table.arms, table.observed, table.position, aa_baseline)
-    widening = math.sqrt(inflation_of(centred(comparison.arms), k))
+    if len(table.arms) == fit.units:
+        carried = carry_over(table.arms, table.observed, table.position, baseline)
+    widening = math.sqrt(inflation_of(centred(fit.arms), k))
     is_wandering = not steady and bool(is_unsteady(fit.residuals, k, segments))
     return Findings(
         outliers=wild,
@@ -96,15 +86,11 @@ def examine(
         autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
         widening=widening,
         unsteady=is_wandering and widening > 1,
-        aging=None if comparison.unit == "sessions" else aging(fit, aa_baseline),
+        aging=aging(fit, baseline) if of_blocks else None,
         carry_over=carried,
-        modes=_modes(fit.residuals, aa_baseline, k),
-        stalls=_stalls(wild, aa_baseline, k),
+        modes=_modes(fit.residuals, baseline, k),
+        stalls=_stalls(wild, baseline, k),
     )
-
-
-def _starved(table: RunMatrix, wild: Outlier) -> bool:
-    return bool(table.bounds[wild.row, wild.column]) if table.bounds.size else False
 
 
 def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoModes]:
@@ -145,21 +131,21 @@ def _stalls(
     }
 
 
-def changing(comparison: PairDifferences, findings: Findings, margin: float) -> list[int]:
+def changing(fit: Fit, findings: Findings, margin: float) -> list[int]:
     """Pairs whose fitted difference changes its sign beyond the margin."""
     aged = findings.aging
     if aged is None:
         return []
-    first, second = comparison.pairs
+    first, second = fit.pairs
     slope = aged.slopes[first] - aged.slopes[second]
-    early, late = comparison.mean + slope * aged.first, comparison.mean + slope * aged.last
+    early, late = fit.mean + slope * aged.first, fit.mean + slope * aged.last
     changes = (np.minimum(early, late) < -margin) & (np.maximum(early, late) > margin)
     return [pair for pair in aged.pairs if changes[pair]]
 
 
-def early_and_late(comparison: PairDifferences, pair: int) -> tuple[float, float]:
+def early_and_late(fit: Fit, pair: int) -> tuple[float, float]:
     """Mean difference of logs in the first and in the second half of the blocks."""
-    d = comparison.differences[:, pair]
+    d = fit.differences[:, pair]
     half = len(d) // 2
     if half < 1 or np.ptp(d) <= ROUNDING:
         mean = float(d.mean()) if len(d) else math.nan

@@ -10,12 +10,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from schedlab.analyse.change_points import LEVEL, trend
-from schedlab.analyse.comparison import PairDifferences
 from schedlab.analyse.doubts import Findings, changing, early_and_late
 from schedlab.analyse.losses import FEW_UNITS, UNITS_TO_WANDER
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
-from schedlab.analyse.rule import ROUNDING
+from schedlab.analyse.rule import ROUNDING, Fit
 from schedlab.spec import Flag, PublishedMean, Samples
 from schedlab.spec.answer import CellAnswer, Row
 
@@ -29,7 +28,7 @@ REACH_MAX = 1.0
 
 def table_flags(
     table: RunMatrix,
-    comparison: PairDifferences | None,
+    fit: Fit | None,
     findings: Findings,
     margin: float,
     splits: Sequence[int],
@@ -50,7 +49,7 @@ def table_flags(
         *_identical(table),
         *_gates(table),
         *(_changes(table, splits) if splits else _drift(table, margin)),
-        *(finding_flags(table, comparison, findings, margin) if comparison else ()),
+        *(finding_flags(table, fit, findings, margin) if fit else ()),
     )
 
 
@@ -196,7 +195,7 @@ def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
 
 def finding_flags(
     table: RunMatrix,
-    comparison: PairDifferences,
+    fit: Fit,
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -239,12 +238,12 @@ def finding_flags(
         values = {"ratio": uneven.ratio, "noisiest": who[0], "quietest": who[1]}
         values["p"] = uneven.p
         yield Flag("uneven-noise", name, who, values)
-    yield from _time(table, comparison, findings, margin)
+    yield from _time(table, fit, findings, margin)
 
 
 def _time(
     table: RunMatrix,
-    comparison: PairDifferences,
+    fit: Fit,
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -256,13 +255,13 @@ def _time(
             "widening": findings.widening,
         }
         yield Flag("unsteady", name, values=values)
-    if comparison.unit == "blocks" and FEW_UNITS < comparison.units < UNITS_TO_WANDER:
-        yield Flag("steady-assumed", name, values={"blocks": comparison.units})
+    if fit.unit == "blocks" and FEW_UNITS < fit.units < UNITS_TO_WANDER:
+        yield Flag("steady-assumed", name, values={"blocks": fit.units})
     aged = findings.aging
     if aged is not None and aged.pairs:
         most = aged.pairs[0]
-        first, second = (table.candidates[side[most]] for side in comparison.pairs)
-        early, late = changing_facts(table, comparison, (first, second), most)
+        first, second = (table.candidates[side[most]] for side in fit.pairs)
+        early, late = changing_facts(table, fit, (first, second), most)
         span = aged.last - aged.first
         values = {
             "slopes": {
@@ -271,12 +270,12 @@ def _time(
             "p": aged.p,
             "early": early,
             "late": late,
-            "changes_sign": bool(changing(comparison, findings, margin)),
+            "changes_sign": bool(changing(fit, findings, margin)),
         }
         yield Flag("candidate-time", name, (first, second), values)
     carried = findings.carry_over
     if carried is not None and carried.p < LEVEL:
-        first, second = comparison.pairs
+        first, second = fit.pairs
         adjusted = [
             [
                 table.candidates[a],
@@ -292,11 +291,11 @@ def _time(
 
 
 def changing_facts(
-    table: RunMatrix, comparison: PairDifferences, pair: tuple[str, str], index: int
+    table: RunMatrix, fit: Fit, pair: tuple[str, str], index: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Which of the pair was better in the first and in the second half, and by which ratio."""
     halves = []
-    for mean in early_and_late(comparison, index):
+    for mean in early_and_late(fit, index):
         better, worse = pair if mean * table.sign >= 0 else pair[::-1]
         halves.append({
             "better": better, "worse": worse, "ratio": math.exp(abs(mean)),

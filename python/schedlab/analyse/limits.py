@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from schedlab.analyse.change_points import change_points
-from schedlab.analyse.comparison import compare_table
 from schedlab.analyse.doubts import Findings, aa_interval, examine
 from schedlab.analyse.flags import control_flags, table_flags
 from schedlab.analyse.losses import ALPHA
 from schedlab.analyse.matrix import RunMatrix, arrange
+from schedlab.analyse.rule import fit_of
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer
 
@@ -40,12 +40,11 @@ def limits(
 def _of_table(table: RunMatrix, answer: Answer, rows: int, seed: int) -> tuple[Flag, ...]:
     level = table.arms.mean(axis=1) if len(table.arms) else ()
     splits = change_points(level, seed) if len(level) else ()  # type: ignore[arg-type]
-    comparison, findings = compare_table(table), Findings()
-    if comparison is not None:
-        findings = examine(comparison, table.aa_baseline, table)
+    fit, findings = fit_of(table), Findings()
+    if fit is not None:
         aa = aa_interval(table.arms, table.aa_baseline, ALPHA / rows)
-        findings = replace(findings, aa=aa)
-    return table_flags(table, comparison, findings, answer.margin, splits)
+        findings = replace(examine(fit, table), aa=aa)
+    return table_flags(table, fit, findings, answer.margin, splits)
 
 
 def _lacking(answer: Answer) -> Iterator[Flag]:

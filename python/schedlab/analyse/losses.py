@@ -160,23 +160,26 @@ def _pairwise(y: Floats) -> tuple[float, float]:
     return _ratio(squares, 2 * freedom), (float(n.sum()) / max(len(n), 1) - 1) * (y.shape[1] - 1)
 
 
-def fill(y: Floats, *, fitted: bool = False) -> Floats:
-    """Missing cells at their least-squares value of block + arm (or all cells: `fitted`)."""
+def fill(y: Floats, *, fitted: bool = False, tied: int | None = None) -> Floats:
+    """Missing cells at their least-squares value of block + arm (or all cells: `fitted`); the last
+    arm is the same as the one that it is `tied` to.
+    """
     there = np.isfinite(y)
     if not there.any():
         return y
-    runs, known = there.sum(axis=1), np.where(there, y, 0.0)
-    present = np.flatnonzero(there.any(axis=0))
-    each = there[:, present] / np.maximum(runs, 1)[:, None]
+    runs, known, arms = there.sum(axis=1), np.where(there, y, 0.0), np.eye(y.shape[1])
+    if tied is not None:
+        arms[-1] = arms[tied]
+    arms = arms[:, (there.any(axis=0) @ arms).astype(bool)]
+    each = there / np.maximum(runs, 1)[:, None]
     # The normal equations of the arms, the blocks eliminated.
-    matrix = np.diag(there[:, present].sum(axis=0)) - there[:, present].T @ each
-    right = known[:, present].sum(axis=0) - each.T @ known.sum(axis=1)
+    matrix = arms.T @ (np.diag(there.sum(axis=0)) - there.T @ each) @ arms
+    right = arms.T @ (known.sum(axis=0) - each.T @ known.sum(axis=1))
     effects, _, rank, _ = np.linalg.lstsq(matrix, right, rcond=1e-12)
-    if rank < len(present) - 1:
+    if rank < arms.shape[1] - 1:
         expected = _of_parts(y, there)
     else:
-        arm = np.zeros(y.shape[1])
-        arm[present] = effects
+        arm = arms @ effects
         block = (known.sum(axis=1) - there @ arm) / np.maximum(runs, 1)
         expected = block[:, None] + arm
     return np.asarray(expected if fitted else np.where(there, y, expected))

@@ -9,15 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schedlab.analyse.losses import fill
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import Booleans, RowData, row_data, usable
 from schedlab.errors import SpecError
 from schedlab.spec import Samples
-
-#: From so many sessions on, their means take the place of the blocks.
-SESSIONS_AS_UNITS = 4
-FILL_TOLERANCE = 1e-13
-FILL_ROUNDS = 5000
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ def arrange(
         samples=samples,
         candidates=candidates,
         groups=tuple(logs[positive & of[c]] for c in candidates),
-        arms=_filled(arms, baseline if has_aa else None),
+        arms=fill(arms, tied=baseline if has_aa else None),
         observed=np.isfinite(arms),
         bounds=row.bounds[:, columns],
         position=_positions(samples, positive, labels, row.blocks)[:, kept],
@@ -171,25 +167,3 @@ def _too_few(logs: Floats, labels: Sequence[str], aa_label: str) -> tuple[str, .
     share = np.isfinite(logs).mean(axis=0) if len(logs) else np.ones(len(labels))
     few = tuple(label for label, part in zip(labels, share, strict=True) if part < 0.5)
     return few if {*labels, aa_label} - {*few, aa_label} else ()
-
-
-def _filled(logs: Floats, baseline: int | None) -> Floats:
-    """Missing cells at their least-squares value: block + candidate, the A/A arm as baseline."""
-    missing = ~np.isfinite(logs)
-    if not missing.any() or not len(logs):
-        return logs
-    columns = np.nanmean(
-        np.where(missing, np.nan, logs) - np.nanmean(logs, axis=1)[:, None], axis=0
-    )
-    columns = np.nan_to_num(columns)
-    full = np.where(missing, np.nanmean(logs, axis=1)[:, None] + columns, logs)
-    for _ in range(FILL_ROUNDS):
-        means = full.mean(axis=0)
-        if baseline is not None:
-            means[[baseline, -1]] = means[[baseline, -1]].mean()
-        fitted = full.mean(axis=1)[:, None] + (means - means.mean())
-        moved = np.abs(np.where(missing, fitted - full, 0)).max()
-        full = np.where(missing, fitted, full)
-        if moved < FILL_TOLERANCE:
-            break
-    return full

@@ -8,30 +8,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
 
 #: Below this a standard error of logs is rounding.
 ROUNDING = 1e-13
 OFF_ERRORS = 6.0
+#: From so many sessions on, their means take the place of the blocks.
+SESSIONS_AS_UNITS = 4
 
 
 @dataclass(frozen=True)
 class Fit:
     """Least squares of y = block + candidate over n units (blocks, or sessions) and k candidates.
 
-    `mean` (P) are the differences of logs of the pairs (`first[p]`, `second[p]`), `residuals`
-    (n × arms) those of the fit with their degrees of `freedom`.
+    `arms` (n × a) are the logs of the units, `session` (n) numbers their sessions. `mean` (P) and
+    `differences` (n × P) are those of logs, a minus b, of all pairs; `residuals` (n × a) are those
+    of the fit with their degrees of `freedom`.
     """
 
-    units: int
+    unit: Literal["blocks", "sessions"]
     candidates: int
+    arms: Floats
+    session: NDArray[np.intp]
     mean: Floats
+    differences: Floats
     freedom: float
     residuals: Floats
+
+    @property
+    def units(self) -> int:
+        """How many blocks or sessions there are."""
+        return len(self.arms)
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -45,7 +58,28 @@ def pair_index(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def fit(arms: Floats, *, baseline: int | None = None, filled: int = 0) -> Fit:
+def fit_of(table: RunMatrix) -> Fit | None:
+    """The fit of the blocks of a workload, or of the means of its sessions where there are enough;
+    `None` where it has no blocks to compare.
+    """
+    if table.zero or len(table.candidates) < 2 or not len(table.arms):
+        return None
+    arms, session, filled = table.arms, table.session, table.filled
+    names = np.unique(session)
+    if len(names) < SESSIONS_AS_UNITS:
+        return fit(arms, session, baseline=table.aa_baseline, filled=filled)
+    means = np.array([arms[session == name].mean(axis=0) for name in names])
+    return fit(means, names, baseline=table.aa_baseline, unit="sessions")
+
+
+def fit(
+    arms: Floats,
+    session: NDArray[np.intp],
+    *,
+    baseline: int | None = None,
+    filled: int = 0,
+    unit: Literal["blocks", "sessions"] = "blocks",
+) -> Fit:
     """The fit of `arms` (n × a): logs of every unit, the candidates in columns.
 
     With `baseline` the last column is the A/A arm of that column. `filled` cells lower the degrees
@@ -53,16 +87,19 @@ def fit(arms: Floats, *, baseline: int | None = None, filled: int = 0) -> Fit:
     """
     n, a = arms.shape
     k = a if baseline is None else a - 1
-    means = together(arms, baseline).mean(axis=0)
+    y = together(arms, baseline)
+    means = y.mean(axis=0)
     per_arm = means if baseline is None else np.append(means, means[baseline])
-    residuals = arms - arms.mean(axis=1, keepdims=True) - (per_arm - per_arm.mean())
     first, second = pair_index(k)
     return Fit(
-        units=n,
+        unit=unit,
         candidates=k,
+        arms=arms,
+        session=session,
         mean=means[first] - means[second],
+        differences=y[:, first] - y[:, second],
         freedom=float(n * a - n - k + 1 - filled),
-        residuals=residuals,
+        residuals=arms - arms.mean(axis=1, keepdims=True) - (per_arm - per_arm.mean()),
     )
 
 
