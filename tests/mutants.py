@@ -35,7 +35,7 @@ TESTS = {
     " tests/unit/test_fleet.py tests/unit/test_guarantees.py tests/unit/test_statements.py",
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
-    " tests/host/test_gates.py tests/host/test_cache.py",
+    " tests/unit/test_live.py tests/host/test_gates.py tests/host/test_cache.py",
     "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
     " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py",
@@ -65,6 +65,9 @@ DEVICE_TESTS = {
         ("cpu_ext", "tests/host/test_sched_ext.py"),
         ("cpu_[enps]*", "tests/host/test_cpu_policies.py"),
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
+        ("live* guard_rails", "tests/host/test_live_runs.py"),
+        ("fidelity", "tests/host/test_trace_replay_runs.py"),
+        ("sim", "tests/sim/test_host_sim.py tests/sim/test_cpu_sim.py"),
         (
             "cache command_runs drain io_commands launch metrics_from_output phases workplace",
             "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"

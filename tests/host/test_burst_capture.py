@@ -15,8 +15,10 @@ from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import finished, held_crew, last_cpu, pids_of
 from schedlab.cpu.settings import Settings
+from schedlab.kinds.calculation import Calculation
 from schedlab.run.backends import cpu_calculations
 from schedlab.sim.cpu_bursts import from_csv
+from schedlab.spec import Candidate
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
@@ -134,6 +136,18 @@ def test_a_command_that_is_not_there_is_named():
     assert result.returncode == 2
     assert "no-such-command" in result.stderr
     assert "hint: " in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="real-time policies need root")
+def test_a_run_lasts_as_long_as_asked_and_names_the_longest_wait():
+    work = Calculation(processes=3, cpus=(last_cpu(),), seconds=1.0)
+    began = time.monotonic()
+    outcome = cpu_calculations.measured(work, Candidate("rr", {"policy": "rr"}), print)
+    assert time.monotonic() - began >= 1.0
+    facts = outcome.properties
+    assert facts["longest_wait_ms"] == 2 * facts["effective_slice_ms"] > 0
+    counts = [worker["calculations"] for worker in facts["workers"]]
+    assert len(counts) == 3 and outcome.metrics["calculations"] == sum(counts)
 
 
 def test_a_run_notes_accounts_that_disagree():

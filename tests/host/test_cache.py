@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,6 +88,11 @@ def test_what_is_dirty_is_written_back_and_dropped_too(control, folder):
     other.write_bytes(os.urandom(SIZE_BYTES))
     assert cache.evict(folder) == 3
     assert cached_share(other) == 0
+
+
+def test_half_of_the_memory_of_the_machine_is_filled_at_most():
+    total = re.search(r"^MemTotal: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    assert cache._memory_bytes() == int(total[1]) << 10
 
 
 def test_the_cache_of_a_device(control, loop):

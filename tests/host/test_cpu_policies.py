@@ -7,6 +7,7 @@ import os
 import statistics
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,13 +15,12 @@ from schedlab import _core
 from schedlab.app.compare.cpu_comparison import CpuLoad, explain, policy_comparison
 from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.measure.measure import run
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import owned, settings
 from schedlab.host.control import Control
-from schedlab.run.backends.cpu_policy import (
-    parse_policies,
-    policy_of,
-)
+from schedlab.run.backends.cpu_policies import PolicyWatch
+from schedlab.run.backends.cpu_policy import parse_policies, policy_of
 from schedlab.run.backends.cpu_settings import CpuSettings
 from schedlab.spec import Stopping
 
@@ -150,6 +150,14 @@ def test_a_command_that_sets_its_own_policy_is_found_out(tmp_path):
     work = OwnWork([sys.executable, "-S", "-c", program])
     runs = runs_of(tmp_path, CpuLoad(work=work), "batch", blocks=1)
     assert {g.gate for run in runs for g in run.gates if g.fatal} == {"policy-changed"}
+
+
+def test_the_threads_of_a_command_are_looked_at_once_a_second():
+    own = SimpleNamespace(members=lambda: [(os.getpid(), "this")])
+    watch = PolicyWatch(own, CpuPolicy(nice=os.nice(0)))
+    watch.look()
+    watch.look()
+    assert watch.shares == [1.0]
 
 
 def test_a_command_has_a_session_of_its_own_unless_asked_otherwise(tmp_path):

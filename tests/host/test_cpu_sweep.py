@@ -15,7 +15,7 @@ import pytest
 
 from schedlab.app.measure.switch_cost import beside_measured, swept
 from schedlab.cpu.policy import RR_KNOB
-from schedlab.run.backends.cpu_flip import WorkerSlices
+from schedlab.run.backends.cpu_flip import WorkerSlices, at_one_speed
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
@@ -101,6 +101,17 @@ def test_a_slice_belongs_to_the_quantum_in_force_when_it_was_granted():
     marks[2:] = [[at, count + 500, cpu + 96 * ms, *rest] for at, count, cpu, *rest in marks[2:]]
     assert one.between(100 * ms, 120 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]
     assert one.between(100 * ms, 120 * ms, 100e6) == [560, 108 * ms, 24, 6 * ms]
+
+
+def test_rates_are_stated_at_the_speed_that_the_machine_had_in_the_first_cell():
+    # Two workers; what they counted in the middle of a tick is twice as fast as with its switches.
+    parts = [(100, 10**9, 60, 3 * 10**8), (400, 10**9, 240, 3 * 10**8)]
+    metrics, facts = at_one_speed(parts, None)
+    assert list(metrics.values()) == pytest.approx([200, 200])
+    assert facts["speed_per_cpu_s"] == pytest.approx(400)
+    assert [row["cpu_burst_s"] for row in facts["workers"]] == [1, 1]
+    slower = [(count // 2, ns, plain // 2, plain_ns) for count, ns, plain, plain_ns in parts]
+    assert list(at_one_speed(slower, 400.0)[0].values()) == pytest.approx([200, 100])
 
 
 @pytest.mark.machine

@@ -133,6 +133,8 @@ def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():
     noise = [10.0, 12.0, 11.0, 9.0, 10.0] * 8
     assert settling_bins(noise) <= 2
     assert settling_bins([100.0] * 10 + noise) == 10
+    # One high value at the end counts as a part of its five bins, never alone.
+    assert settling_bins([15.0] * 10 + noise[:-1] + [20.0]) == 9
     assert settling_bins([float("nan")] * 20) == 0
     assert settling_bins([]) == 0
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
@@ -127,25 +127,9 @@ class FlipSession:
                 "no slice of a worker was completely inside its cell",
                 "if this repeats: does another task of this priority use the CPU?",
             )
-        return self._outcome(quantum.facts(settings.policy), parts)
-
-    def _outcome(self, quantum: Mapping[str, Any], parts: Sequence[Sequence[int]]) -> Outcome:
-        # Each worker has its own speed (page placement): equal weights keep that out.
-        rate = geometric_mean(count / cpu_ns * 1e9 for count, cpu_ns, _, _ in parts)
-        speed = geometric_mean(count / cpu_ns * 1e9 for _, _, count, cpu_ns in parts)
-        self.reference_speed = self.reference_speed or speed
-        properties = {
-            **quantum,
-            "workers": [
-                {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
-                for number, (calculations, cpu_ns, _, _) in enumerate(parts)
-            ],
-            "speed_per_cpu_s": speed,
-        }
-        metrics = {
-            "calculations_per_cpu_s": rate / speed * self.reference_speed,
-            "calculations_per_cpu_s_raw": rate,
-        }
+        metrics, facts = at_one_speed(parts, self.reference_speed)
+        self.reference_speed = self.reference_speed or facts["speed_per_cpu_s"]
+        properties = {**quantum.facts(settings.policy), **facts}
         return Outcome(metrics, properties, self.control.check())
 
     def _flip(self, policy: CpuPolicy, *, before: bool = False) -> int:
@@ -178,3 +162,23 @@ class FlipSession:
                     "no-cpu", "a worker got no CPU for seconds", "is another job pinned there?"
                 )
             self._sleep(POLL_S)
+
+
+def at_one_speed(
+    parts: Sequence[Sequence[int]], reference_speed: float | None
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """(metrics, facts) of a cell from the four sums of each worker (`WorkerSlices.between`), its
+    rate as if the machine had `reference_speed`; None: the speed of this cell.
+    """
+    # Each worker has its own speed (page placement): equal weights keep that out.
+    rate = geometric_mean(count / cpu_ns * 1e9 for count, cpu_ns, _, _ in parts)
+    speed = geometric_mean(count / cpu_ns * 1e9 for _, _, count, cpu_ns in parts)
+    workers = [
+        {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
+        for number, (calculations, cpu_ns, _, _) in enumerate(parts)
+    ]
+    stated = rate / speed * (reference_speed or speed)
+    return (
+        {"calculations_per_cpu_s": stated, "calculations_per_cpu_s_raw": rate},
+        {"workers": workers, "speed_per_cpu_s": speed},
+    )
