@@ -38,7 +38,9 @@ TESTS = {
     " tests/unit/test_live.py tests/host/test_gates.py tests/host/test_cache.py",
     "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
-    " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py",
+    " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py"
+    " tests/unit/test_app_apply.py tests/unit/test_setting_names.py tests/unit/test_boots.py"
+    " tests/unit/test_udev_serials.py",
     "store": "tests/unit/test_store*.py tests/unit/test_import*.py tests/unit/test_exports.py",
     "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
@@ -76,11 +78,18 @@ DEVICE_TESTS = {
         (
             "*",
             "tests/e2e/test_io_run.py tests/host/test_true_experiments.py"
-            " tests/host/test_emulated_runs.py tests/e2e/test_compare.py",
+            " tests/host/test_emulated_runs.py tests/e2e/test_compare.py"
+            " tests/e2e/test_compare_workloads.py",
         ),
     ),
     "host": (
         ("emulat* keeper", "tests/host/test_emulated*.py"),
+        ("writers", "tests/host/test_apply_watch.py"),
+        ("udev_service", "tests/host/test_apply_lasting.py"),
+        ("bootloader", "tests/host/test_systemd_boot.py"),
+        ("kernel_paths", "tests/host/test_odd_paths.py"),
+        ("descriptors", "tests/host/test_descriptors.py"),
+        ("settings control_groups", "tests/host/test_settings.py"),
         ("*", "tests/host/test_guardian.py tests/host/test_*_kill.py tests/e2e/test_switch.py"),
     ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),

@@ -190,6 +190,8 @@ RULES = [
      "bfq", True),
     ("99-goto", 'PROGRAM=="/bin/x", GOTO="end"\nATTR{queue/scheduler}="none"\nLABEL="end"',
      "none", False),
+    ("99-skipped", 'KERNEL=="sd*", GOTO="end"\nSUBSYSTEM=="end"\nATTR{queue/scheduler}="none"\n'
+     'LABEL="end"', "bfq", True),
     ("99-runs", "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"", "x", False),
     ("99-other", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
     ("99-driver", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "none", False),

@@ -17,7 +17,7 @@ from schedlab.app.apply.apply import Request, apply
 from schedlab.app.apply.undo import status, undo
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.host import knobs, owned
+from schedlab.host import knobs, owned, writers
 
 __all__ = ["device", "root"]
 
@@ -55,6 +55,24 @@ def test_watch_names_who_wrote_and_ends_well(device, root):
         assert (change["setting"], change["before"], change["after"]) == (name, before, after)
         assert change["writer"]["process_id"] == process_id
         assert change["writer"]["command"].startswith("sh -c echo")
+
+
+@needs_root
+def test_only_writes_of_others_are_told(tmp_path):
+    told, file = writers.Writers(), tmp_path / "knob"
+    if not told.is_told:
+        pytest.skip("this kernel has no fanotify")
+    file.write_text("0")
+    told.mark([file])
+    file.write_text("1")
+    assert file.read_text() == "1"
+    assert (told.wait(0.05), told.take()) == (False, {})
+    subprocess.run(["cat", file], check=True, stdout=subprocess.DEVNULL)
+    assert (told.wait(0.05), told.take()) == (False, {})
+    other = subprocess.Popen(["sh", "-c", f"echo 2 > {file}"])
+    assert told.wait(30) and told.take()[str(file)].process_id == other.pid
+    assert other.wait() == 0
+    told.close()
 
 
 @needs_root

@@ -123,7 +123,7 @@ def test_a_file_system_is_made_again_as_often_as_asked(tmp_path):
     for fresh, lines in (("run", [2, 2, 2, 2]), ("block", [2, 3, 2, 3])):
         where = tmp_path / fresh
         where.mkdir()
-        runs = own(where, line, blocks=2, copy_in=str(tree), fresh=fresh, anyway=True)
+        runs = own(where, line, blocks=2, copy_in=str(tree), fresh=fresh, anyway=True, warm_up=1)
         names = [f"{r.block:04d}-{r.position:04d}-{r.attempt}.out" for r in runs]
         printed = [(where / "out/raw/output" / name).read_text().split("\n") for name in names]
         assert [int(text[0]) for text in printed] == lines  # lost+found, tree (and new)

@@ -32,7 +32,7 @@ def test_a_claim_waits_while_another_looks_or_claims(state, loop, monkeypatch):
     with Control() as control, journal.HostLock(state) as lock:
         lock.acquire(0)
         monkeypatch.setattr("schedlab.host.control.LOCK_WAIT_S", 0.1)
-        with pytest.raises(HostError, match="another schedlab is restoring settings"):
+        with pytest.raises(HostError, match=f"restoring settings .*: {os.getpid()} "):
             control.claim(loop)
         assert journal.read(journal.sessions(state)[0]).claims == frozenset()
         lock.release()
@@ -404,6 +404,10 @@ def test_sysctl_knobs_are_put_back(state, tmp_path):
         assert "is 7 instead of 100" in control.check()[0].detail
         knob.write_text("100", encoding="ascii")
     assert knob.read_text(encoding="ascii")[:1] == "4"
+
+
+def test_patience_ends_without_what_was_waited_for():
+    assert owned.wait_until(lambda: True, 0) and not owned.wait_until(lambda: False, 0.01)
 
 
 def test_names_that_are_not_ours_are_never_removed(tmp_path):

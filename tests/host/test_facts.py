@@ -47,6 +47,7 @@ def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path):
     assert host["cpu"]["online"] >= 1
     assert host["memory"]["MemTotal_bytes"] > 0
     assert host["target"]["mount"]["target"]
+    assert 0 < host["target"]["free_bytes"] < shutil.disk_usage(tmp_path).total
     assert host["versions"]["schedlab"]
     for device in host["devices"].values():
         assert device["queue"]["scheduler"] in device["schedulers"]

@@ -132,6 +132,19 @@ def test_a_kill_between_journal_and_write_is_not_foreign(state, loop):
         assert knobs.snapshot(queue) == before
 
 
+def test_what_a_stored_record_names_stays_and_all_else_is_put_back(state, loop, tmp_path):
+    record = tmp_path / "record"
+    record.write_text("stored")
+    with Control() as control:
+        queue = knobs.queue_of(loop)
+        before = knobs.snapshot(queue)
+        for name, value in (("iostats", "0"), ("nomerges", "1"), ("rq_affinity", "2")):
+            control.write_knob(queue / name, value)
+        control.keep_with(record, "stored", [str(queue / "nomerges")])
+    after = knobs.snapshot(queue)
+    assert {name: after[name] for name in after if after[name] != before[name]} == {"nomerges": "1"}
+
+
 def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(state, loop):
     """Found by the kill tests: the guardian's own lines hid that a write was never confirmed."""
     queue = knobs.queue_of(loop)

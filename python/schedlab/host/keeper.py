@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.host import descriptors, journal, recover
+from schedlab.host import descriptors, journal, owned, recover
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.host.emulated_facts import describe
 from schedlab.spec.reading import opened
@@ -187,11 +187,8 @@ def _clear(directory: Path) -> recover.Recovery:
 
 
 def _wait_for_end(process: int) -> None:
-    deadline = time.monotonic() + DOWN_PATIENCE_S
-    while journal.is_alive(str(process)):
-        if time.monotonic() > deadline:
-            raise HostError(f"the keeper {process} does not end", f"kill -9 {process}")
-        time.sleep(0.01)
+    if not owned.wait_until(lambda: not journal.is_alive(str(process)), DOWN_PATIENCE_S):
+        raise HostError(f"the keeper {process} does not end", f"kill -9 {process}")
 
 
 @contextlib.contextmanager

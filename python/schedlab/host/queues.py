@@ -191,7 +191,7 @@ def _ext4_journal(device: Path) -> str:
     with opened(device) as descriptor:
         data = os.pread(descriptor, 8, _EXT4_SUPERBLOCK + _EXT4_JOURNAL)
     inode, number = struct.unpack("<II", data)
-    link = Path(f"/sys/dev/block/{number >> 8 & 0xFFF}:{number & 0xFF | number >> 12 & 0xFFF00}")
+    link = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     return link.resolve().name if inode == 0 and number and link.exists() else ""
 
 
