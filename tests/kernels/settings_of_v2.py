@@ -99,7 +99,7 @@ def test_weights_are_kept_by_io_cost_and_bfq(scsi_disk: str, tmp_path: Path) -> 
     """Weights 8 : 1: under none both readers get half."""
     asked = comparison(
         Place(device=scsi_disk, read_only=True), Load(seconds=8), families=("weights",),
-        candidates=("none", "bfq:low_latency=0", COST), goal="fairness", aa_arm=False, seed=1,
+        candidates=("none", "bfq:low_latency=0", COST), objective="fairness", aa_arm=False, seed=1,
         stopping=Stopping(blocks=1),
     )  # fmt: skip
     result = run(asked, tmp_path / "out", permission=Permission(in_use=True))

@@ -124,7 +124,8 @@ def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
         quick=typed["quick"],
         sessions=typed["sessions"],
     )
-    how = {"margin": typed["margin"], "seed": typed["seed"], "goal": typed["goal"] or usual_goal}
+    goal = typed["goal"] or usual_goal
+    how = {"margin": typed["margin"], "seed": typed["seed"], "objective": goal}
     return {**how, "stopping": stopping, "aa_arm": typed["aa"]}
 
 
@@ -147,7 +148,7 @@ def tuned_work(
     place: Place, command: tuple[str, ...], typed: Typed, report: Report
 ) -> Callable[[str], Experiment]:
     """The experiment of a search, given the name of the scheduler that is the kernel's default."""
-    usual = {"margin": typed["margin"], "seed": typed["seed"], "goal": typed["goal"]}
+    usual = {"margin": typed["margin"], "seed": typed["seed"], "objective": typed["goal"]}
     design = {**usual, "stopping": Stopping(blocks=1), "aa_arm": False}
 
     def make(scheduler: str) -> Experiment:

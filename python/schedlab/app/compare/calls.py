@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
-from schedlab.app.compare.comparison import Place, target_of
+from schedlab.app.compare.comparison import Place, experiment_of, target_of
 from schedlab.app.targets import describe
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import OVERRIDE
@@ -44,16 +43,8 @@ def sweep_experiment(
     candidates = tuple(
         Candidate(mode, {"scheduler": AS_IS, f"{OVERRIDE}mode": mode}) for mode in modes
     )
-    return Experiment(
-        title=f"Block sizes and open modes on {describe(target)}",
-        kind="io",
-        target=target,
-        candidates=candidates,
-        workloads=tuple(works),
-        baseline=candidates[0].label,
-        seed=secrets.randbits(32) if seed is None else seed,
-        stopping=Stopping(blocks=blocks),
-    )
+    title, stopping = f"Block sizes and open modes on {describe(target)}", Stopping(blocks=blocks)
+    return experiment_of("io", title, target, candidates, works, stopping=stopping, seed=seed)
 
 
 def _work(block_bytes: int, direction: str, amount: dict[str, int], which: str) -> Workload:

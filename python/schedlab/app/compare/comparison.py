@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
 
 from schedlab.app import targets
 from schedlab.app.measure import budget
@@ -13,9 +14,9 @@ from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workload
 from schedlab.errors import SpecError, nearest
 from schedlab.host import devices, knobs
 from schedlab.host.queues import queues_below
-from schedlab.kinds import typed
+from schedlab.kinds import declared, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
-from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
+from schedlab.spec import Candidate, Experiment, Kind, Objective, Stopping, Target, Workload
 from schedlab.spec.quantities import duration_text
 
 __all__ = ["Load", "Place", "comparison", "stopping_of", "target_of"]
@@ -25,6 +26,7 @@ FILE_BYTES = 1 << 30
 BLOCKS_MAX = 40
 BLOCKS_SEQUENTIAL = 20
 QUICK_BUDGET_S = 114.0
+USUAL = Stopping(blocks=12)
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,7 @@ def comparison(
     labels: str | None = None,
     candidates: Sequence[str] = (),
     families: Sequence[str] | None = None,
-    stopping: Stopping | None = None,
-    margin: float = 0.02,
-    aa_arm: bool = True,
-    goal: Objective = "throughput",
-    seed: int | None = None,
+    **design: Unpack[Design],
 ) -> Experiment:
     """The experiment; SpecError or HostError naming what cannot be.
 
@@ -184,37 +182,52 @@ def comparison(
             raise SpecError(f"test {test!r} is not known", nearest(test, TESTS))
     chosen = families_of(families, load.tests)
     load = replace(load, tests=load.tests or IOZONE_SEVEN)
-    works = workloads(chosen, load, goal)
+    works = workloads(chosen, load, design.get("objective", "throughput"))
     if target.kind == "device" and not target.destroy_data:
         reading = tuple(work for work in works if not typed(work).writes())
         if len(reading) < len(works) and not place.read_only:
             notes.append(f"omitted: workloads that write; {target.path} is read-only here")
         works = reading
-    stopping = stopping or Stopping(blocks=12)
-    if stopping.budget_s and works:
-        count = len(named.candidates) + aa_arm
-        works, omitted = budget.fitting(works, count, stopping.budget_s)
+    budget_s = design.get("stopping", USUAL).budget_s
+    if budget_s and works:
+        count = len(named.candidates) + design.get("aa_arm", True)
+        works, omitted = budget.fitting(works, count, budget_s)
         if omitted:
-            time = duration_text(stopping.budget_s)
+            time = duration_text(budget_s)
             notes.append(f"omitted: six blocks do not fit into {time}: {', '.join(omitted)}")
     if not works:
         raise SpecError(
             "no workload is left", f"name tests that read, or --destroy-data {target.path}"
         )
-    return Experiment(
-        title=f"I/O schedulers on {targets.describe(target)}",
-        kind="io",
-        target=target,
-        candidates=named.candidates,
-        workloads=works,
-        baseline=named.candidates[0].label,
-        seed=secrets.randbits(32) if seed is None else seed,
-        stopping=stopping,
-        margin=margin,
-        aa_arm=aa_arm,
-        objective=goal,
-        notes=tuple(notes),
-    )
+    title = f"I/O schedulers on {targets.describe(target)}"
+    return experiment_of("io", title, target, named.candidates, works, notes, **design)
+
+
+class Design(TypedDict, total=False):
+    """How it is measured and judged, as in `Experiment`; without a seed it gets a new one."""
+
+    stopping: Stopping
+    margin: float
+    aa_arm: bool
+    objective: Objective
+    seed: int | None
+
+
+def experiment_of(
+    kind: Kind,
+    title: str,
+    target: Target,
+    candidates: tuple[Candidate, ...],
+    works: Sequence[Workload],
+    notes: Iterable[str] = (),
+    **design: Unpack[Design],
+) -> Experiment:
+    """The experiment whose first candidate is the baseline."""
+    how: dict[str, Any] = {"stopping": USUAL, "notes": tuple(notes), **design}
+    if how.setdefault("seed") is None:
+        how["seed"] = secrets.randbits(32)
+    of = (target, candidates, tuple(works), candidates[0].label)
+    return Experiment(title, kind, *of, metrics=declared(works), **how)
 
 
 def stopping_of(
@@ -243,6 +256,6 @@ def stopping_of(
         mode = "until-decided" if until_decided else "precision"
         most = blocks or BLOCKS_SEQUENTIAL
         return Stopping(mode, most, precision or 0.0, budget_s or 0.0)  # type: ignore[arg-type]
-    usual = BLOCKS_MAX if budget_s else 12
+    usual = BLOCKS_MAX if budget_s else USUAL.blocks
     total = (blocks or usual) * sessions
     return Stopping("fixed", total, 0.0, budget_s or 0.0, may_extend or 0, sessions)

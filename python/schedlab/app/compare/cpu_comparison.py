@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from schedlab.app.admit import admit
+from schedlab.app.compare.comparison import Design, experiment_of
 from schedlab.app.compare.own_work import OwnWork, workload_of
 from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError, nearest
-from schedlab.kinds import KINDS, declared, typed
+from schedlab.kinds import KINDS, typed
 from schedlab.kinds.cpu_mix import CpuMixKind
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.cpu_notes import notes_of
 from schedlab.run.backends.cpu_policy import parse_policies, parse_policy, policy_of
-from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Target, Workload
 from schedlab.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ def policy_comparison(
     candidates: Sequence[str] = (),
     switch: tuple[str, ...] = (),
     apply_to: str = "work",
-    stopping: Stopping | None = None,
-    margin: float = 0.02,
-    aa_arm: bool = True,
-    goal: Objective = "latency",
-    seed: int | None = None,
+    **design: Unpack[Design],
 ) -> Experiment:
     """The experiment; SpecError naming what cannot be."""
     policies = policies or ("" if candidates else USUAL_POLICIES)
@@ -69,21 +65,9 @@ def policy_comparison(
     notes = ["policies with the same effective quantum are measured once"] if merged else []
     typed_works = [typed(work) for work in works]
     notes += notes_of([policy_of(each) for each in arms], typed_works)
-    return Experiment(
-        title=f"CPU policies: {', '.join(each.label for each in works)}",
-        kind="cpu",
-        target=Target("none", switch=switch),
-        candidates=arms,
-        workloads=works,
-        baseline=arms[0].label,
-        seed=secrets.randbits(32) if seed is None else seed,
-        stopping=stopping or Stopping(blocks=12),
-        margin=margin,
-        aa_arm=aa_arm,
-        objective=goal,
-        notes=tuple(notes),
-        metrics=declared(works),
-    )
+    title = f"CPU policies: {', '.join(each.label for each in works)}"
+    design = {"objective": "latency", **design}
+    return experiment_of("cpu", title, Target("none", switch=switch), arms, works, notes, **design)
 
 
 def explain(result: Result, observer: Observer = SILENT) -> list[str]:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
 from schedlab.app import targets
-from schedlab.app.compare.comparison import Place, candidates_of, target_of
+from schedlab.app.compare.comparison import (
+    Design,
+    Place,
+    candidates_of,
+    experiment_of,
+    target_of,
+)
 from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, declared
+from schedlab.kinds import KINDS
 from schedlab.kinds.command import sha256_of_tree
 from schedlab.kinds.fio_job import GIVEN, FioJob
 from schedlab.kinds.fio_reading import content_of
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
-from schedlab.spec import Experiment, Objective, Stopping, Workload
+from schedlab.spec import Experiment, Workload
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
-
-BLOCKS = 12
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,7 @@ def comparison_of(
     schedulers: str | None = None,
     labels: str | None = None,
     candidates: Sequence[str] = (),
-    stopping: Stopping | None = None,
-    margin: float = 0.02,
-    aa_arm: bool = True,
-    goal: Objective = "throughput",
-    seed: int | None = None,
+    **design: Unpack[Design],
 ) -> Experiment:
     """The experiment of one workload; SpecError or HostError naming what cannot be."""
     if isinstance(work, OwnWork) and place.device and not place.destroy_data:
@@ -149,21 +148,8 @@ def comparison_of(
     target = target_of(place)
     named = candidates_of(schedulers, labels, target, candidates)
     workload = workload_of(work) if isinstance(work, OwnWork) else work
-    return Experiment(
-        title=f"{workload.label} under I/O schedulers on {targets.describe(target)}",
-        kind="io",
-        target=target,
-        candidates=named.candidates,
-        workloads=(workload,),
-        baseline=named.candidates[0].label,
-        seed=secrets.randbits(32) if seed is None else seed,
-        stopping=stopping or Stopping(blocks=BLOCKS),
-        margin=margin,
-        aa_arm=aa_arm,
-        objective=goal,
-        notes=named.notes,
-        metrics=declared((workload,)),
-    )
+    title = f"{workload.label} under I/O schedulers on {targets.describe(target)}"
+    return experiment_of("io", title, target, named.candidates, (workload,), named.notes, **design)
 
 
 def rehearse(admitted: Admitted, observer: Observer = SILENT) -> None:

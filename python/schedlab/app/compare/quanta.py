@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.app.compare.comparison import experiment_of
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
@@ -39,7 +39,7 @@ class Sweep:
     precision: bool
     budget_s: float
     aa: bool
-    seed: int
+    seed: int | None
 
 
 def sweep_of(typed: Mapping[str, Any]) -> Sweep:
@@ -49,7 +49,6 @@ def sweep_of(typed: Mapping[str, Any]) -> Sweep:
     named = {field.name: typed[field.name] for field in fields(Sweep)}
     named["cpus"] = typed["cpus"] or (last_cpu(),)
     named["aa"] = not typed["precision"] if typed["aa"] is None else typed["aa"]
-    named["seed"] = secrets.randbits(32) if typed["seed"] is None else typed["seed"]
     return Sweep(**named)
 
 
@@ -96,26 +95,18 @@ def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Ex
         work["seconds"] = typed.seconds
         blocks, secondary = typed.repeat, ("calculations", "fairness_jain")
         how = f"{typed.seconds:g} s a run"
-    return Experiment(
-        title=f"Quantum of {typed.policy}, {counted(typed.processes, 'process')}, {how}",
-        kind="cpu",
-        target=Target("none"),
-        candidates=candidates,
-        workloads=(
-            Workload(
-                label=f"{typed.processes} x {typed.kernel}",
-                kind="calculation",
-                metric="calculations_per_cpu_s",
-                parameters=work,
-                secondary=secondary,
-            ),
-        ),
-        baseline=candidates[0].label,
+    label, metric = f"{typed.processes} x {typed.kernel}", "calculations_per_cpu_s"
+    return experiment_of(
+        "cpu",
+        f"Quantum of {typed.policy}, {counted(typed.processes, 'process')}, {how}",
+        Target("none"),
+        candidates,
+        [Workload(label, "calculation", metric, work, secondary)],
+        [*notes, *_fairness_note(typed, candidates)],
         seed=typed.seed,
         stopping=Stopping("fixed", blocks),
         margin=0.005 if typed.precision else 0.02,
         aa_arm=typed.aa,
-        notes=(*notes, *_fairness_note(typed, candidates)),
     )
 
 

@@ -9,7 +9,6 @@ The unit of the analysis is the period. How periods are planned, and why: `docs/
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,18 +182,16 @@ def _experiment(
         name: getattr(kind, name) for name in kind.__struct_fields__
         if getattr(kind, name) != getattr(LiveLoad(), name)
     }  # fmt: skip
-    return Experiment(
-        title="settings under the live load",
-        kind="io",
-        target=_target(question.path, below, question.switch),
-        candidates=question.candidates,
-        workloads=(Workload(LABEL, kind.kind, metric, parameters, tuple(secondary)),),
-        baseline=question.candidates[0].label,
-        seed=question.seed if question.seed is not None else secrets.randbits(32),
+    return comparison.experiment_of(
+        "io",
+        "settings under the live load",
+        _target(question.path, below, question.switch),
+        question.candidates,
+        [Workload(LABEL, kind.kind, metric, parameters, tuple(secondary))],
+        map(live_pilot.pilot_line, seen),
+        seed=question.seed,
         stopping=Stopping("fixed", blocks),
         margin=question.margin,
-        notes=tuple(live_pilot.pilot_line(one) for one in seen),
-        metrics=own,
     )
 
 

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,6 @@ from schedlab.store.folder import Folder
 if TYPE_CHECKING:
     from schedlab.analyse.decide import Decision
     from schedlab.app.preview import Preview
-    from schedlab.host.control import Control
     from schedlab.result import Result
     from schedlab.run.backends.live import Second
     from schedlab.run.session import Session
@@ -296,47 +295,31 @@ def opened(
 
     Simulations of the `cells` to come begin at once, here or on the cluster at `dask`.
     """
-    if admitted.experiment.kind == "sim":
-        from schedlab.run.backends import sim
-
-        with sim.open_session(admitted, cells, dask) as simulation:
-            yield simulation
-        return
+    kind, target = admitted.experiment.kind, admitted.experiment.target
     with ExitStack() as stack:
-        control = stack.enter_context(_control(admitted, observer))
-        yield stack.enter_context(_session(admitted, control, observer))
+        if kind == "sim":
+            from schedlab.run.backends import sim
 
+            yield stack.enter_context(sim.open_session(admitted, cells, dask))
+            return
+        from schedlab.host.control import Control
 
-@contextmanager
-def _control(admitted: Admitted, observer: Observer) -> Iterator[Control]:
-    """Control of the host."""
-    from schedlab.host.control import Control
+        named = (target.path,) if target.kind == "device" else target.switch
+        control = stack.enter_context(Control(named_devices=named, report=observer.report))
+        session: AbstractContextManager[Session]
+        if kind == "cpu":
+            from schedlab.run.backends import cpu
 
-    target = admitted.experiment.target
-    named = (target.path,) if target.kind == "device" else target.switch
-    with Control(named_devices=named, report=observer.report) as control:
-        yield control
+            session = cpu.open_session(admitted, control, observer.report)
+        elif any(isinstance(each, LiveLoad) for each in admitted.kinds.values()):
+            from schedlab.run.backends import live
 
+            session = live.open_session(admitted, control, observer.report, observer.see)
+        else:
+            from schedlab.run.backends import io
 
-@contextmanager
-def _session(admitted: Admitted, control: Control, observer: Observer) -> Iterator[Session]:
-    """The session of the experiment's kind; each backend is imported only when it is used."""
-    kind = admitted.experiment.kind
-    if kind == "io" and any(isinstance(each, LiveLoad) for each in admitted.kinds.values()):
-        from schedlab.run.backends import live
-
-        with live.open_session(admitted, control, observer.report, observer.see) as periods:
-            yield periods
-    elif kind == "io":
-        from schedlab.run.backends import io
-
-        with io.open_session(admitted, control, observer.report) as session:
-            yield session
-    else:
-        from schedlab.run.backends import cpu
-
-        with cpu.open_session(admitted, control, observer.report) as workers:
-            yield workers
+            session = io.open_session(admitted, control, observer.report)
+        yield stack.enter_context(session)
 
 
 def check_resumable(folder: Folder, observer: Observer) -> None:
