@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import json
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -103,6 +103,23 @@ def brief(value: Any) -> str:
         return f"({', '.join(map(brief, value))})"
     if not dataclasses.is_dataclass(value):
         return repr(value)
-    own = [(each, getattr(value, each.name)) for each in dataclasses.fields(value)]
-    said = [f"{each.name}={brief(held)}" for each, held in own if held not in (each.default, {})]
+    said = [f"{name}={brief(held)}" for name, held in _unusual(value).items()]
     return f"{type(value).__name__}({', '.join(said)})"
+
+
+def _unusual(value: Any) -> dict[str, Any]:
+    """The fields of a noun that are not as usual."""
+    own = ((each, getattr(value, each.name)) for each in dataclasses.fields(value))
+    return {each.name: held for each, held in own if held not in (each.default, {})}
+
+
+def shown(made: Mapping[str, Any]) -> str:
+    """Each of these below its name, a field a line: the text of a golden file."""
+    parts = []
+    for name, value in made.items():
+        fields = value if isinstance(value, dict) else _unusual(value)
+        parts += ["", f"# {name}"]
+        for key, held in fields.items():
+            is_list = isinstance(held, tuple) and any(map(dataclasses.is_dataclass, held))
+            parts += [f"{key}: {brief(each)}" for each in (held if is_list else [held])]
+    return "\n".join(parts[1:])

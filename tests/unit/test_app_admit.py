@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from calls import refusals, refused
+from calls import refusals, refused, shown
 from commands import typed as typed_words
 
 from schedlab.app import admit as door
@@ -393,26 +393,21 @@ def compared(monkeypatch, options, **design):
     return comparison.comparison(place(**options), load, schedulers="none,bfq", **design)
 
 
-def test_a_comparison_of_schedulers(monkeypatch, say):
-    scratch = compared(monkeypatch, {"scratch_bytes": 1 << 30}, seed=0, margin=0.125)
-    assert scratch.title == "I/O schedulers on a temporary loop device of 1 GiB"
-    assert (scratch.baseline, scratch.seed, scratch.margin) == ("none", 0, 0.125)
-    assert (scratch.stopping, scratch.aa_arm) == (Stopping(blocks=12), True)
-    assert scratch.objective == "throughput" and len(scratch.workloads) == 2
+def test_a_comparison_of_schedulers(monkeypatch, golden, say):
+    disk, seven = {"device": "/dev/x"}, {"load": Load(), "families": ["file-tests"]}
+    asked = {
+        "scratch": ({"scratch_bytes": 1 << 30}, {"seed": 0, "margin": 0.125}),
+        "a disk": (disk, {"labels": "a,b"}),
+        "a disk, only read": (disk | {"read_only": True}, {}),
+        "a disk, its data lost": (disk | {"destroy_data": "/dev/x"}, {}),
+        "the seven tests": ({}, seven),
+    }
+    made = {n: compared(monkeypatch, of, **{"seed": 1} | how) for n, (of, how) in asked.items()}
+    golden("experiments/schedulers.txt", shown(made))
     assert compared(monkeypatch, {}).seed != compared(monkeypatch, {}).seed
-    disk = compared(monkeypatch, {"device": "/dev/x"}, labels="a,b")
-    assert [typed(work).writes() for work in disk.workloads] == [False]
-    assert disk.notes == ("a is none", "b is bfq",
-                          "omitted: workloads that write; /dev/x is read-only here")  # fmt: skip
-    assert compared(monkeypatch, {"device": "/dev/x", "read_only": True}).notes == ()
-    gone = compared(monkeypatch, {"device": "/dev/x", "destroy_data": "/dev/x"})
-    assert len(gone.workloads) == 2 and gone.notes == ()
-    writing = Load(tests=("write",))
-    say(compared, monkeypatch, {"device": "/dev/x"}, load=writing)
+    say(compared, monkeypatch, disk, load=Load(tests=("write",)))
     said, hint = refused(compared, monkeypatch, {}, load=Load(tests=("red",)))
     assert said == "test 'red' is not known" and hint.startswith("did you mean 're")
-    seven = compared(monkeypatch, {}, load=Load(), families=["file-tests"])
-    assert len(seven.workloads) == 7
 
 
 def test_a_comparison_keeps_what_fits(monkeypatch):
@@ -434,28 +429,10 @@ def sweep(**changes):
     return sweep_experiment(Place(), **usual | changes)
 
 
-def test_a_sweep_of_block_sizes_and_modes(say):
-    usual = sweep()
-    assert usual.title == "Block sizes and open modes on a temporary loop device of 1 GiB"
-    assert (usual.seed, usual.stopping.blocks, usual.baseline) == (3, 4, "sync")
-    assert usual.candidates[1] == Candidate(
-        "direct", {"scheduler": "as-is", "workload.mode": "direct"}
-    )  # fmt: skip
-    assert [work.label for work in usual.workloads] == [
-        "write same bytes 512 B", "write same bytes 8 KiB"
-    ]  # fmt: skip
-    assert usual.workloads[0].parameters == {
-        "block_bytes": 512, "direction": "write", "total_bytes": 5 << 20
-    }  # fmt: skip
-    assert usual.workloads[0].secondary == ("seconds_per_call", "cpu_s")
-    calls = sweep(calls=9, seed=None).workloads
-    assert [(work.label, work.metric, work.parameters["calls"]) for work in calls] == [
-        ("write same calls 512 B", "seconds_per_call", 9),
-        ("write same calls 8 KiB", "seconds_per_call", 9),
-    ]
-    assert calls[0].secondary == ("elapsed_s", "cpu_s")
-    both = sweep(calls=9, same_bytes=4096).workloads
-    assert [work.metric for work in both] == ["elapsed_s", "seconds_per_call"] * 2
+def test_a_sweep_of_block_sizes_and_modes(golden, say):
+    asked = {"same bytes": {}, "calls": {"calls": 9}, "both": {"calls": 9, "same_bytes": 4096}}
+    made = {name: sweep(**changes) for name, changes in asked.items()}
+    golden("experiments/block-sizes.txt", shown(made))
     say(sweep, modes=["synk"])
 
 

@@ -1,12 +1,12 @@
 """Labs and their findings, quanta, CPU policies, own work and single loads, as they are typed."""
 
-import hashlib
 import os
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from calls import refused
+from calls import refused, shown
 from commands import typed
 
 from schedlab.app import options
@@ -25,7 +25,6 @@ from schedlab.app.measure.labs import (
     sweep_of,
 )
 from schedlab.host import scratch
-from schedlab.spec import Stopping, Target
 
 STUDY = {"title": "A lab", "study": " what \n was  done "}
 TABLE = {"slices_ms": [1, 10], "processes": 4, "seconds": "2s", "repeat": 6, "policy": "rr",
@@ -85,45 +84,37 @@ def test_labs_that_simulate_heed_few_options(say):
     say(labs.lab_named, "rr-quantun")
 
 
-def test_a_lab_with_the_users_wishes():
+def test_a_lab_with_the_users_wishes(golden):
     data = {"candidates": ["none", "bfq"], "notes": ["of these"], "stopping": {"blocks": 9, "mode":
             "fixed"}, "workloads": [{"label": "w", "kind": "file-test", "metric": "iops",
                                      "parameters": {"test": "read"}}]}  # fmt: skip
-    usual = lab_experiment(lab(**data), "full")
-    assert (usual.title, usual.stopping.blocks, usual.notes) == ("A lab (full)", 9, ("of these",))
-    assert usual.target == Target("scratch", "/var/tmp", 1 << 30)
     wishes = LabChanges(schedulers="kyber,none", blocks=4, seed=0)
-    mine = lab_experiment(lab(**data), "small", wishes)
-    assert (mine.title, mine.stopping.blocks, mine.seed) == ("A lab (small, 4 blocks)", 4, 0)
-    assert [c.label for c in mine.candidates] == ["kyber", "none"] and mine.notes == ()
-    assert mine.baseline == "kyber"
+    text = shown(
+        {
+            "as it is": lab_experiment(lab(**data), "full", LabChanges(seed=1)),
+            "other schedulers and blocks": lab_experiment(lab(**data), "small", wishes),
+        }
+    )
+    golden("experiments/lab.txt", text)
 
 
-def test_where_a_lab_works(say):
+def test_where_a_lab_works(golden, say):
     table = {"kind": "scratch", "size_bytes": "3M", "path": "/lab"}
+    emulated = {"kind": "emulated", "model": "disk7200", "size_bytes": "3M", "dilate": 4.0,
+                "queue_depth": 7}  # fmt: skip
 
     def target(table, **place):
         return labs._target(lab(), {"target": table}, LabChanges(place=Place(**place)))
 
-    assert target(table) == Target("scratch", "/var/tmp", 3 << 20)
-    assert target(table, scratch_directory="/x", rotational="1", filesystem="xfs") == Target(
-        "scratch", "/x", 3 << 20, rotational="1", filesystem="xfs"
-    )  # fmt: skip
-    assert target(table, scratch_bytes=4096) == Target("scratch", "/var/tmp", 4096)
-    assert target({}) == Target("scratch", "/var/tmp", 1 << 30)
-    assert target(table, model="disk7200") == Target("emulated", "", 3 << 20, model="disk7200")
-    assert target(table, model="disk7200", size_bytes=8192).size_bytes == 8192
-    assert target(table, directory="/srv").kind == "directory"
+    asked = [
+        (table, {}), (table, {"scratch_directory": "/x", "rotational": "1", "filesystem": "xfs"}),
+        (table, {"scratch_bytes": 4096}), ({}, {}), (table, {"model": "disk7200"}),
+        (table, {"model": "disk7200", "size_bytes": 8192}), (table, {"directory": "/srv"}),
+        (emulated, {}), (emulated, {"dilate": 2.0, "queue_depth": 5, "size_bytes": 8192}),
+    ]  # fmt: skip
+    golden("experiments/lab-targets.txt", shown({f"{t}, {p}": target(t, **p) for t, p in asked}))
     say(target, table, queue_depth=3)
-    emulated = {"kind": "emulated", "model": "disk7200", "size_bytes": "3M", "dilate": 4.0,
-                "queue_depth": 7}  # fmt: skip
-    assert target(emulated) == Target(
-        "emulated", "", 3 << 20, model="disk7200", dilate=4.0, queue_depth=7
-    )  # fmt: skip
-    changed = target(emulated, dilate=2.0, queue_depth=5, size_bytes=8192)
-    assert (changed.dilate, changed.queue_depth, changed.size_bytes) == (2.0, 5, 8192)
-    none = labs._target(lab(), {}, LabChanges())
-    assert none == Target("scratch", "/var/tmp", 1 << 30)
+    assert labs._target(lab(), {}, LabChanges()) == target({})
 
 
 def test_quanta_of_a_lab():
@@ -172,25 +163,14 @@ def test_quanta_that_become_one_are_measured_once():
     assert notes == ["5 ms: this kernel does not report its quantum; measured once"]
 
 
-def test_quanta_as_an_experiment(say):
-    found = quantum_experiment(quantum(), {1.0: 1.0, 10.0: 12.5})
-    assert found.title == "Quantum of rr, 4 processes, 2 s a run"
-    alone = quantum_experiment(quantum(processes=1), {1.0: 1.0, 10.0: 12.5})
-    assert alone.title == "Quantum of rr, 1 process, 2 s a run"
-    assert (found.kind, found.baseline, found.seed, found.margin) == ("cpu", "1 ms", 11, 0.02)
-    assert (found.stopping, found.aa_arm) == (Stopping("fixed", 6), True)
-    (work,) = found.workloads
-    assert (work.label, work.metric) == ("4 x matmul", "calculations_per_cpu_s")
-    assert work.secondary == ("calculations", "fairness_jain")
-    assert work.parameters == {"processes": 4, "kernel": "matmul", "cpus": [3], "priority": 5,
-                               "flip": False, "seconds": 2.0}  # fmt: skip
-    # A worker's share is 0.5 s, of which 12.5 ms are 2.5 %.
-    assert found.notes == (
-        "one quantum of 12.5 ms is 2.5% of a worker's share: the counts of the workers can differ "
-        "by that much although the scheduler is fair",
-    )
-    assert len(quantum_experiment(quantum(), {1.0: 1.0, 2.5: 2.5}).notes) == 1  # 0.5 %
-    assert quantum_experiment(quantum(cpus=(2, 3)), {1.0: 1.0, 4.0: 4.0}).notes == ()
+def test_quanta_as_an_experiment(golden, say):
+    found = {
+        "four workers": quantum_experiment(quantum(), {1.0: 1.0, 10.0: 12.5}),
+        "one worker": quantum_experiment(quantum(processes=1), {1.0: 1.0, 10.0: 12.5}),
+        "0.5 % of a share": quantum_experiment(quantum(), {1.0: 1.0, 2.5: 2.5}),
+        "two CPUs": quantum_experiment(quantum(cpus=(2, 3)), {1.0: 1.0, 4.0: 4.0}),
+    }
+    golden("experiments/quanta.txt", shown(found))
     say(quantum_experiment, quantum(), {1.0: 4.0, 2.0: 4.0})
 
 
@@ -225,23 +205,19 @@ def test_options_of_a_sweep():
     assert (mine.cpus, mine.aa, mine.seed) == ((1, 2), True, 0)
 
 
-def test_policies_and_their_work():
-    found = policy_comparison(CpuLoad(load=3, cpus=(0, 1), seconds=2.5), seed=0)
-    assert found.title == "CPU policies: wakeup"
-    assert [c.label for c in found.candidates] == ["other", "batch", "fifo"]
-    assert (found.baseline, found.seed, found.stopping) == ("other", 0, Stopping(blocks=12))
-    assert (found.objective, found.kind, found.target) == ("latency", "cpu", Target("none"))
-    (work,) = found.workloads
-    assert work.parameters == {"cpus": [0, 1], "load": 3, "seconds": 2.5}
-    assert work.secondary[0] == "response_ns_p50" and "load_work_per_s" in work.secondary
-    idle = policy_comparison(CpuLoad(workloads=("pipe", "messaging"), load=0))
-    assert [each.parameters["load"] for each in idle.workloads] == [0, 0]
-    assert idle.workloads[0].secondary and idle.seed != policy_comparison(CpuLoad()).seed
-    assert policy_comparison(CpuLoad()).workloads[0].parameters == {}
+def test_policies_and_their_work(golden):
+    loads = {
+        "load and CPUs": CpuLoad(load=3, cpus=(0, 1), seconds=2.5),
+        "no load": CpuLoad(workloads=("pipe", "messaging"), load=0),
+        "as usual": CpuLoad(),
+        "all": CpuLoad(workloads=tuple(cpu_comparison.WORKLOADS), seconds=1.0),
+    }
+    made = {name: policy_comparison(load, seed=0) for name, load in loads.items()}
+    # Notes depend on the kernel.
+    golden("experiments/cpu.txt", shown({name: replace(of, notes=()) for name, of in made.items()}))
+    assert policy_comparison(CpuLoad()).seed != policy_comparison(CpuLoad()).seed
     said, hint = refused(policy_comparison, CpuLoad(workloads=("wake-up",)))
     assert (said, hint) == ("workload 'wake-up' is not known", "did you mean 'wakeup'?")
-    for name in cpu_comparison.WORKLOADS:
-        assert policy_comparison(CpuLoad(workloads=(name,), seconds=1.0)).workloads[0].kind == name
 
 
 def test_which_side_gets_the_policy():
@@ -257,67 +233,60 @@ def test_which_side_gets_the_policy():
     assert merged not in nice.notes and len(nice.candidates) == 2
 
 
-def test_a_command_under_policies(tmp_path, say):
-    work = OwnWork(("true", "x"), parameters={"timeout_s": 5.0})
-    load = CpuLoad(work=work, load=2, cpus=(1,), directory=str(tmp_path))
-    (found,) = policy_comparison(load).workloads
-    assert (found.kind, found.label) == ("cpu-command", "true")
-    assert found.parameters["directory"] == str(tmp_path)
-    assert (found.parameters["load"], found.parameters["timeout_s"]) == (2, 5.0)
-    assert "directory" not in policy_comparison(replace(load, directory="")).workloads[0].parameters
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A program and a directory here, so that golden files name them alike everywhere."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    Path("program").write_text("#!/bin/sh\n")
+    Path("program").chmod(0o755)
+    return "./program"
+
+
+def test_a_command_under_policies(program, golden, say):
+    work = OwnWork((program, "x"), parameters={"timeout_s": 5.0})
+    load = CpuLoad(work=work, load=2, cpus=(1,), directory="in")
+    loads = {"in": load, "anywhere": replace(load, directory="")}
+    works = {name: policy_comparison(each).workloads[0] for name, each in loads.items()}
+    golden("experiments/cpu-command.txt", shown(works))
     say(policy_comparison, replace(load, workloads=("pipe",)))
 
 
-def test_own_work_as_a_workload(tmp_path, say):
-    (tmp_path / "in").mkdir()
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    argv = (str(program), "x")
-    work = workload_of(OwnWork(argv, parameters={"timeout_s": None, "ok_exit": (), "settle_s": 0.5,
-                                                 "copy_in": str(tmp_path / "in")}))  # fmt: skip
-    assert (work.label, work.kind) == ("program", "command")
-    assert work.parameters["argv"] == list(argv) and work.parameters["settle_s"] == 0.5
-    assert not {"timeout_s", "ok_exit", "shell"} & set(work.parameters)
-    assert work.parameters["program_sha256"] == hashlib.sha256(b"#!/bin/sh\n").hexdigest()
-    assert len(work.parameters["copy_in_sha256"]) == 64
-    assert work.metric == "elapsed_synced_s" and len(work.secondary) == 2
-    gone = workload_of(OwnWork(argv, parameters={"copy_in": str(tmp_path / "none")}))
-    assert "copy_in_sha256" not in gone.parameters
-    shell = workload_of(OwnWork(("a", "|", "b"), shell=True, label="mine"))
-    assert (shell.label, shell.parameters) == ("mine", {"shell": "a | b"})
-    assert workload_of(OwnWork(("a",), shell=True)).label == "command"
-    own = ("tps:1/s=stdout~(.*)", "elapsed")
-    named = workload_of(replace(OwnWork(argv), metrics=own))
-    assert named.metric == "tps" and named.secondary[0] == "elapsed_s"
-    assert named.parameters["extract"] == ["tps:1/s=stdout~(.*)"]
+def test_own_work_as_a_workload(program, golden, say):
+    argv = (program, "x")
+    parameters = {"timeout_s": None, "ok_exit": (), "settle_s": 0.5, "copy_in": "in"}
+    works = {
+        "copied": OwnWork(argv, parameters=parameters),
+        "nothing to copy": OwnWork(argv, parameters={"copy_in": "none"}),
+        "labelled": OwnWork(("a", "|", "b"), shell=True, label="mine"),
+        "of a shell": OwnWork(("a",), shell=True),
+        "metrics": OwnWork(argv, metrics=("tps:1/s=stdout~(.*)", "elapsed")),
+    }
+    text = shown({name: workload_of(work) for name, work in works.items()})
+    golden("experiments/commands.txt", text)
     say(own_work.metrics_of, ["elapsed", "elapsed"])
     say(workload_of, OwnWork())
 
 
-def test_a_fio_job_as_a_workload(tmp_path, say):
-    job = tmp_path / "one.fio"
-    job.write_text("[j]\nrw=randread\nsize=1m\n")
-    work = workload_of(OwnWork(job_file=str(job)))
-    assert (work.label, work.kind, work.metric) == ("one.fio", "fio-job", "j.read.iops")
-    assert work.parameters["job_sha256"] == hashlib.sha256(job.read_bytes()).hexdigest()
-    assert work.parameters["job_file"] == str(job)
-    two = tmp_path / "two.fio"
-    two.write_text("[j]\nrw=randrw\nsize=1m\n[k]\nrw=read\nsize=1m\n")
-    say(workload_of, OwnWork(job_file=str(two)))
-    named = workload_of(OwnWork(job_file=str(two), metrics=("k.read.iops",)))
-    assert named.metric == "k.read.iops"
-    say(workload_of, OwnWork(("true",), job_file=str(two)))
+def test_a_fio_job_as_a_workload(tmp_path, monkeypatch, golden, say):
+    monkeypatch.chdir(tmp_path)
+    Path("one.fio").write_text("[j]\nrw=randread\nsize=1m\n")
+    Path("two.fio").write_text("[j]\nrw=randrw\nsize=1m\n[k]\nrw=read\nsize=1m\n")
+    two = OwnWork(job_file="two.fio", metrics=("k.read.iops",))
+    works = {"one": workload_of(OwnWork(job_file="one.fio")), "two": workload_of(two)}
+    golden("experiments/fio.txt", shown(works).replace(f"{tmp_path}/", ""))
+    say(workload_of, replace(two, metrics=()))
+    say(workload_of, OwnWork(("true",), job_file="two.fio"))
 
 
-def test_a_command_on_a_device_may_write(say):
-    asked = Place(device="/dev/sdb")
-    say(own_work.comparison_of, asked, OwnWork(("true",)))
-    usual = own_work.comparison_of(Place(), OwnWork(("true",)), schedulers="none,bfq", seed=0)
-    assert usual.title == "true under I/O schedulers on a temporary loop device of 1 GiB"
-    assert (usual.seed, usual.stopping.blocks, usual.baseline) == (0, 12, "none")
-    named = own_work.comparison_of(Place(), OwnWork(("true",)), schedulers="none,bfq", labels="a,b")
-    assert named.notes == ("a is none", "b is bfq") and named.seed
+def test_a_command_on_a_device_may_write(program, golden, say):
+    say(own_work.comparison_of, Place(device="/dev/sdb"), OwnWork((program,)))
+    asked = (Place(), OwnWork((program,)))
+    made = {
+        "schedulers": own_work.comparison_of(*asked, schedulers="none,bfq", seed=0),
+        "labels": own_work.comparison_of(*asked, schedulers="none,bfq", labels="a,b", seed=1),
+    }
+    golden("experiments/own-work.txt", shown(made))
 
 
 def test_options_of_a_command(monkeypatch, tmp_path, say):
@@ -387,23 +356,16 @@ def load(path, **changes):
     return usual | changes
 
 
-def test_a_single_load(tmp_path, say):
-    file = tmp_path / "file"
+def test_a_single_load(tmp_path, monkeypatch, golden, say):
+    monkeypatch.chdir(tmp_path)
+    file = Path("file")
     file.write_bytes(bytes(8192))
-    group = single_load.group_of(load(file))
-    assert (group["name"], group["path"], group["engine"]) == ("read", str(file), "psync")
-    assert (group["workers"], group["batch"]) == (2, 1)
-    assert group["workload"]["arrivals"] == {"kind": "closed", "depth": 1}
-    assert (group["workload"]["span"], group["workload"]["record"]) == (8192, 4096)
-    deep = single_load.group_of(load(file, depth=16, test_name="randrw", size=4096))
-    assert (deep["name"], deep["engine"], deep["batch"]) == ("mixed", "io_uring", 8)
-    assert deep["workload"]["direction"]["read_percent"] == 70
-    assert deep["workload"]["span"] == 4096
-    rated = single_load.group_of(load(file, rate=9.0, test_name="randread"))
-    assert rated["workload"]["arrivals"] == {"kind": "poisson", "rate_per_s": 9.0}
-    assert rated["engine"] == "io_uring" and rated["workload"]["pattern"]["replacement"] is True
-    assert single_load.group_of(load(file, depth=2, engine="psync"))["engine"] == "psync"
-    assert "replacement" not in group["workload"]["pattern"]
+    loads = [
+        {}, {"depth": 16, "test_name": "randrw", "size": 4096}, {"depth": 2, "engine": "psync"},
+        {"depth": 2}, {"rate": 9.0, "test_name": "randread"},
+    ]  # fmt: skip
+    groups = {str(changes): single_load.group_of(load(file, **changes)) for changes in loads}
+    golden("experiments/single-loads.txt", shown(groups))
     say(single_load.group_of, load(file, test_name="raed"))
 
 
