@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from calls import refusals
 from load_engine import MIB, READ, WRITE, group, side, work
 
 from schedlab import _core
@@ -432,34 +433,23 @@ def test_programs_and_tokens(tmp_path, monkeypatch):
     assert program_path("sh") == "/usr/bin/sh"
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message", "hint"),
-    [
-        ({"argv": ["own"]}, "w: program 'own' is not found in /nowhere", "use its full path"),
-        ({"argv": ["a b", "c"]}, "w: program 'a b' is not found", "use its full path"),
-        ({"argv": ["a|b"]}, "w: 'a|b' is one word with spaces or shell", "write the arguments as"),
-        ({"shell": "true", "extract": ["a:s=stdout~x", "a:s=stdout@b"]},
-         "w: two metrics are called 'a'", "rename one of them"),
-        ({"shell": "true", "extract": [f"{name}:s=stdout~x" for name in "abab"]},
-         "w: two metrics are called 'a'", "rename one of them"),
-        ({"shell": "true", "extract": ["a:s=stdout~(x)(?<unit>y)"]},
-         "w: metric a: '(x)(?<unit>y)' has 2 groups, and none is named value", "write (?<value>"),
-        ({"shell": "true", "extract": ["a:s=stdout~["]},
-         "w: metric a: '[' is not a regular expression: error: unclosed character class", "Rust"),
-        ({"shell": "true", "user": "no-such-user"}, "w: there is no user 'no-such-user'", "getent"),
-        ({}, "w: needs either argv or shell", ""),
-        ({"argv": ["true"], "shell": "true"}, "w: needs either argv or shell", ""),
-        ({"argv": ["/etc/passwd"]}, "w: /etc/passwd is not executable", ""),
-        ({"shell": "true", "stdin": "/no/such/file"}, "w: stdin /no/such/file is not a file", ""),
-        ({"shell": "true", "copy_in": "/no/such/tree"}, "w: /no/such/tree does not exist", ""),
-    ],
+NO_COMMANDS = (
+    {"argv": ["own"]}, {"argv": ["a b", "c"]}, {"argv": ["a|b"]},
+    {"shell": "true", "extract": ["a:s=stdout~x", "a:s=stdout@b"]},
+    {"shell": "true", "extract": [f"{name}:s=stdout~x" for name in "abab"]},
+    {"shell": "true", "extract": ["a:s=stdout~(x)(?<unit>y)"]},
+    {"shell": "true", "extract": ["a:s=stdout~["]}, {"shell": "true", "user": "no-such-user"}, {},
+    {"argv": ["true"], "shell": "true"}, {"argv": ["/etc/passwd"]},
+    {"shell": "true", "stdin": "/no/such/file"}, {"shell": "true", "copy_in": "/no/such/tree"},
 )  # fmt: skip
-def test_commands_that_cannot_be_started(parameters, message, hint):
-    kind = typed(Workload("w", "command", "", {**parameters, "environment": {"PATH": "/nowhere"}}))
-    with pytest.raises(SpecError) as error:
-        kind.check("w")
-    assert str(error.value).startswith(message)
-    assert error.value.hint and hint in error.value.hint
+
+
+def test_commands_that_cannot_be_started(golden):
+    def check(parameters):
+        given = {**parameters, "environment": {"PATH": "/nowhere"}}
+        typed(Workload("w", "command", "", given)).check("w")
+
+    golden("refusals/commands.txt", refusals(check, [(each,) for each in NO_COMMANDS]))
 
 
 def test_only_root_runs_a_command_as_another_user(monkeypatch):
