@@ -14,6 +14,7 @@ from answers import DELTA, behind
 from schedlab import _core
 from schedlab.app import documents
 from schedlab.app.apply.emulated_devices import emulation_of, kept_lines, model_lines
+from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.compare.contradict import contradictions
 from schedlab.app.measure import count, single_load
 from schedlab.app.measure.load_lines import load_lines
@@ -438,10 +439,12 @@ def test_emulated_devices_that_are_up(monkeypatch, tmp_path):
     made = emulation_of(options)
     assert (made.model, made.size_bytes, made.queue_depth) == ("disk7200", 8 << 30, 3)
     file = tmp_path / "model.toml"
-    file.touch()
+    file.write_text("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '64m'\n")
     monkeypatch.chdir(tmp_path)
     named = emulation_of({**options, "model": "model.toml", "size": 4096})
     assert (named.model, named.size_bytes) == (str(file), 4096)
+    assert emulation_of({**options, "model": "model.toml"}).size_bytes == 64 << 20
+    assert target_of(Place(model=str(file))).size_bytes == 64 << 20
 
 
 def test_documents_are_found_by_name():

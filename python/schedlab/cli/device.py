@@ -12,7 +12,8 @@ from schedlab.cli.sections import together
 from schedlab.cli.types import Size
 
 _model_options = together(
-    click.option("--size", type=Size(), help="Size of the device.  [default: 8G]"),
+    click.option("--size", type=Size(), 
+                 help="Size of the device.  [default: that of the device file, else 8G]"),
     click.option("--queue-depth", type=click.IntRange(1, 128),
                  help="Commands in the device (NCQ: 32)."),
     click.option("--policy", help="Order in which the device serves its queue (sptf, fcfs, …)."),

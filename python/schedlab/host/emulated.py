@@ -152,6 +152,12 @@ def model_text(model: str) -> tuple[str, str]:
         raise SpecError(f"{error}: {what}", hint) from error
 
 
+def own_size_bytes(model: str) -> int:
+    """The size that a device file gives in so many words; 0 for models that have any size."""
+    facts = Emulation(model, size_bytes=None).describe()
+    return int(facts["size_bytes"]) if facts["kind"] == "fixed" else 0
+
+
 @dataclass(frozen=True)
 class Emulated(Scratch):
     """An emulated device; like a scratch device, with its model and the way to its server."""

@@ -28,7 +28,6 @@ SHORT_OF_LAUNCHES = 20
 HINTS = {
     "exit-status": "run it by hand, in the same directory and as the same user; or allow it: "
     "--ok-exit STATUS",
-    "limit": "use a longer --timeout",
     "no-value": "correct --metric; this is what the command printed",
     "output": "print less, or raise --output-limit",
 }
@@ -81,10 +80,16 @@ class CommandRuns:
         self.limits_s[label] = limit_s
         return limit_s
 
-    def refuse(self, label: str, ended: Ended, outcome: Outcome) -> None:
+    def refuse(self, label: str, kind: Launching, ended: Ended, outcome: Outcome) -> None:
         """HostError for a rehearsal after which no run could be used."""
+        if ended.timed_out:
+            raise HostError(
+                f"{label}: was still running after its --timeout of {kind.timeout_s:g} s, in the "
+                "rehearsal already",
+                "use a longer --timeout",
+            )
         for gate in outcome.gates:
-            if gate.fatal or gate.gate == "limit":
+            if gate.fatal:
                 raise HostError(
                     f"{label}: in the rehearsal {gate.detail}\n{ended.last_lines(20)}".rstrip(),
                     HINTS.get(gate.gate, HINTS["exit-status"]),

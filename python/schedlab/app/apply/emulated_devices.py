@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.host.emulated import DEFAULT_SIZE_BYTES, Emulation, shipped_models
+from schedlab.host.emulated import DEFAULT_SIZE_BYTES, Emulation, own_size_bytes, shipped_models
 from schedlab.host.keeper import Kept
 from schedlab.sim.device import device_changes
 
@@ -19,7 +19,7 @@ def emulation_of(options: Mapping[str, Any]) -> Emulation:
     same = ("queue_depth", "policy", "service", "dilate", "data")
     return Emulation(
         model=str(Path(model).resolve()) if is_path else model,
-        size_bytes=options["size"] or DEFAULT_SIZE_BYTES,
+        size_bytes=options["size"] or own_size_bytes(model) or DEFAULT_SIZE_BYTES,
         settings=device_changes(options["settings"]),
         **{name: options[name] for name in same},
     )

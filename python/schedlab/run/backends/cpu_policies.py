@@ -308,7 +308,7 @@ class PolicySession:
         self.runs.phase(label, kind, "conclude", tokens)
         workload = Workload(label, kind.kind, "elapsed_s")
         outcome = self.runs.outcome(workload, kind, ended, tokens["dir"], began)
-        self.runs.refuse(label, ended, outcome)
+        self.runs.refuse(label, kind, ended, outcome)
         limit_s = self.runs.rehearsed(label, kind, ended.elapsed_s)
         self.report(
             f"{label}: rehearsed in {ended.elapsed_s:.3g} s, "

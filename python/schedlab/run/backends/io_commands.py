@@ -251,7 +251,7 @@ class CommandCells:
             self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
         self.runs.phase(label, kind, "conclude", tokens)
         outcome = self._outcome(workload, kind, ended, synced_s, began)
-        self.runs.refuse(label, ended, outcome)
+        self.runs.refuse(label, kind, ended, outcome)
         own = {*kind.metrics, *ended.usage}
         values = {name: value for name, value in outcome.metrics.items() if name not in own}
         if workload.metric not in outcome.metrics and workload.metric not in kind.metrics:
