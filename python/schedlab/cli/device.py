@@ -12,7 +12,7 @@ from schedlab.cli.sections import together
 from schedlab.cli.types import Size
 
 _model_options = together(
-    click.option("--size", type=Size(), 
+    click.option("--size", type=Size(),
                  help="Size of the device.  [default: that of the device file, else 8G]"),
     click.option("--queue-depth", type=click.IntRange(1, 128),
                  help="Commands in the device (NCQ: 32)."),
