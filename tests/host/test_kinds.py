@@ -29,7 +29,7 @@ from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.kinds.startup import Startup
+from schedlab.kinds.startup import Program, Startup
 from schedlab.kinds.weights import PRIORITIES, Weights
 from schedlab.run import cache
 
@@ -447,7 +447,8 @@ def test_a_program_starts_with_the_libraries_beside_it_not_with_the_hosts(files)
         assert [gate.gate for gate in outcome.gates] == ["command-failed"] * failed
 
 
-def test_a_signal_to_us_alone_ends_the_program_as_well(tmp_path):
+@pytest.mark.parametrize("run", [timed, lambda line, _: Program(line, {}, 50.0).run()])
+def test_a_signal_to_us_alone_ends_the_program_as_well(tmp_path, run):
     """Otherwise it would hold the file system that is unmounted next."""
     pid_file = tmp_path / "pid"
 
@@ -460,7 +461,7 @@ def test_a_signal_to_us_alone_ends_the_program_as_well(tmp_path):
     signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
-            timed(["sh", "-c", f"echo $$ > {pid_file}; exec sleep 60"], tmp_path)
+            run(["/bin/sh", "-c", f"echo $$ > {pid_file}; exec sleep 60"], tmp_path)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -16,6 +16,7 @@ from schedlab.app.tune.question import TuneOptions, preview_lines, question_of, 
 from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.kinds import source_tree
+from schedlab.kinds.startup import TimedRun
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Experiment, Target, Workload
 from schedlab.tune.space import SchedulerSpace, Space, Tunable
@@ -249,7 +250,8 @@ def test_each_extraction_has_its_times(tmp_path, monkeypatch, say):
         def __exit__(self, *_):
             did.append("restored")
 
-    answers = iter([(4.0, 2.5, 0.5, 0, ""), (2.0, 1.0, 2.0, 0, ""), (1.0, 0.0, 0.0, 2, "broken")])
+    runs = ((4.0, 2.5, 0.5, 0, ""), (2.0, 1.0, 2.0, 0, ""), (1.0, 0.0, 0.0, 2, "broken"))
+    answers = iter([TimedRun(*each) for each in runs])
     monkeypatch.setattr(extraction, "Control", Host)
     monkeypatch.setattr(extraction, "extraction", lambda archive, own: next(answers))
     made = []

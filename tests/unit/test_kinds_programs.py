@@ -318,8 +318,8 @@ def test_a_program_that_is_killed_or_missing():
     assert Program(["/bin/sh", "-c", "kill -9 $$"], {}, 9.0).run().status == -9
     quiet = "exec 2>&-; /bin/sleep 0.2; exit 5"
     assert Program(["/bin/sh", "-c", quiet], {}, 9.0).run().status == 5
-    assert Program(["/no/such"], {}, 9.0).run() == startup.Start(
-        0.0, 0.0, 126, "/no/such: No such file or directory"
+    assert Program(["/no/such"], {}, 9.0).run() == startup.TimedRun(
+        0.0, 0.0, 0.0, 126, "/no/such: No such file or directory"
     )
 
 
@@ -351,8 +351,8 @@ def test_the_time_of_an_extraction_includes_writing_back(monkeypatch, tmp_path):
     clock = SimpleNamespace(monotonic=lambda: next(times))
     monkeypatch.setattr(archive_extraction, "time", clock)
     monkeypatch.setattr(archive_extraction, "_sync_filesystem", synced.append)
-    real_s, *_ = archive_extraction.timed(["true"], tmp_path)
-    assert (real_s, len(synced)) == (4.5, 1)
+    assert archive_extraction.timed(["true"], tmp_path).elapsed_s == 4.5
+    assert len(synced) == 1
 
 
 def test_the_cpu_time_of_a_program_is_user_and_system_time():

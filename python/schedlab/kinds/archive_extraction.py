@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -19,6 +19,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds import source_tree
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.startup import Program, TimedRun
 from schedlab.spec import GateFinding
 from schedlab.spec.reading import opened
 
@@ -75,15 +76,14 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
         """One extraction, until everything is on the device; the files are removed afterwards."""
         assert target.directory is not None
         archive = self._path(target, label)
-        real_s, user_s, system_s, status, message = extraction(archive, target.directory)
-        if status and NO_SPACE in message:
+        tar = extraction(archive, target.directory)
+        if tar.status and NO_SPACE in tar.message:
             raise _too_large(label, "what the archive holds", target.directory)
-        cpu_s = user_s + system_s
-        text = message.split("\n")[0] or f"tar exited {status}"
+        text = tar.message.split("\n")[0] or f"tar exited {tar.status}"
         return Outcome(
-            metrics={"elapsed_s": real_s, "user_s": user_s, "system_s": system_s, "cpu_s": cpu_s},
-            properties={"cpu_share": cpu_s / real_s, "command": "tar --extract"},
-            gates=(GateFinding("command-failed", text),) if status else (),
+            metrics={name: getattr(tar, name) for name in self.metrics},
+            properties={"cpu_share": tar.cpu_s / tar.elapsed_s, "command": "tar --extract"},
+            gates=(GateFinding("command-failed", text),) if tar.status else (),
         )
 
     def _path(self, target: ResolvedTarget, label: str) -> Path:
@@ -100,8 +100,8 @@ def _too_large(label: str, what: str, directory: Path) -> SpecError:
     return SpecError(text, "choose a larger target, or a smaller archive (size_bytes)")
 
 
-def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int, str]:
-    """One extraction into a new subdirectory, which is removed; figures as `timed`."""
+def extraction(archive: Path, directory: Path) -> TimedRun:
+    """One extraction into a new subdirectory, which is removed."""
     into = directory / "extracted"
     into.mkdir()
     command = ["tar", "--extract", "--file", str(archive), "--directory", str(into)]
@@ -111,31 +111,15 @@ def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int
         shutil.rmtree(into)
 
 
-def timed(command: list[str], written: Path) -> tuple[float, float, float, int, str]:
-    """(real s, user s, system s, exit status, stderr) of a command and of syncing its writes."""
+def timed(command: list[str], written: Path) -> TimedRun:
+    """A command, whose time is that until its writes are on the device as well."""
+    if shutil.which(command[0]) is None:
+        raise HostError(f"{command[0]} is not installed", f"apt install {command[0]}")
     began = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except FileNotFoundError as error:
-        raise HostError(f"{command[0]} is not installed", f"apt install {command[0]}") from error
-    assert child.stderr is not None
-    try:
-        message = child.stderr.read().decode(errors="replace").strip()
-        _, status, usage = os.wait4(child.pid, 0)
-    except BaseException:  # a signal to us alone: it would hold the file system that we unmount
-        child.kill()
-        child.wait()
-        raise
-    child.returncode = os.waitstatus_to_exitcode(status)
+    ended = Program(command, {**os.environ, "LC_ALL": "C"}, kept_bytes=1 << 20).run()
     with opened(written) as handle:
         _sync_filesystem(handle)
-    real_s = time.monotonic() - began
-    return real_s, usage.ru_utime, usage.ru_stime, child.returncode, message
+    return replace(ended, elapsed_s=time.monotonic() - began)
 
 
 def _sync_filesystem(handle: int) -> None:

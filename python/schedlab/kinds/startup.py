@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -37,13 +37,19 @@ LIMIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Start:
-    """The result of a started program; `status` is None when it was killed at the limit."""
+class TimedRun:
+    """A program that ended; `status` is None when it was killed at the limit."""
 
     elapsed_s: float
-    cpu_s: float
+    user_s: float
+    system_s: float
     status: int | None
     message: str
+
+    @property
+    def cpu_s(self) -> float:
+        """User and system time."""
+        return self.user_s + self.system_s
 
 
 class Startup(WorkloadKind, frozen=True):
@@ -172,12 +178,12 @@ def shared_libraries(program: str) -> list[Path]:
 
 def beside(
     groups: Sequence[Mapping[str, Any]], program: Program, ramp_s: float
-) -> tuple[Start, dict[str, dict[str, Any]]]:
+) -> tuple[TimedRun, dict[str, dict[str, Any]]]:
     """The program's start after the ramp of the load, and the work of the load's groups.
 
     The load runs in this thread, which hears Ctrl-C, and ends when the program does.
     """
-    starts: list[Start] = []
+    starts: list[TimedRun] = []
     ended = threading.Event()
 
     def later() -> None:
@@ -202,19 +208,20 @@ def beside(
     return starts[0], loads
 
 
+@dataclass
 class Program:
-    """A command that is run to its end, or killed at its limit."""
+    """A command that is run to its end, or killed at its limit.
 
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], limit_s: float
-    ) -> None:
-        """`environment` is all that the command gets."""
-        self.command = command
-        self.environment = environment
-        self.limit_s = limit_s
-        self._child: subprocess.Popen[bytes] | None = None
+    `environment` is all that it gets; of its complaints `kept_bytes` are kept.
+    """
 
-    def run(self) -> Start:
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    limit_s: float = threading.TIMEOUT_MAX
+    kept_bytes: int = 4096
+    _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def run(self) -> TimedRun:
         """Fork, execute and await it."""
         began = time.monotonic()
         try:
@@ -226,23 +233,26 @@ class Program:
                 stderr=subprocess.PIPE,
             )
         except OSError as error:
-            return Start(0.0, 0.0, 126, f"{self.command[0]}: {error.strerror}")
+            return TimedRun(0.0, 0.0, 0.0, 126, f"{self.command[0]}: {error.strerror}")
         killer = threading.Timer(self.limit_s, self.kill)
         killer.start()
         try:
             assert child.stderr is not None
-            message = child.stderr.read(4096).decode(errors="replace").strip()
+            message = child.stderr.read(self.kept_bytes).decode(errors="replace").strip()
             while child.stderr.read(65536):  # who writes into a closed pipe is killed
                 pass
             child.stderr.close()
             _, status, usage = os.wait4(child.pid, 0)
             elapsed_s = time.monotonic() - began
             child.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:  # a signal to us alone: it would hold the file system we unmount
+            child.kill()
+            child.wait()
+            raise
         finally:
             killer.cancel()
-        cpu_s = usage.ru_utime + usage.ru_stime
-        late = elapsed_s >= self.limit_s
-        return Start(elapsed_s, cpu_s, None if late else child.returncode, message)
+        ended = None if elapsed_s >= self.limit_s else child.returncode
+        return TimedRun(elapsed_s, usage.ru_utime, usage.ru_stime, ended, message)
 
     def kill(self) -> None:
         """End it now, if it runs."""

@@ -35,12 +35,12 @@ def extractions(
         own = control.directory(directory)
         for _ in range(repeat):
             control.drop_caches()
-            real_s, user_s, system_s, status, message = extraction(archive, own)
-            if status:
-                raise SpecError(f"{archive}: {message}", "is it a tar archive?")
+            tar = extraction(archive, own)
+            if tar.status:
+                raise SpecError(f"{archive}: {tar.message}", "is it a tar archive?")
             yield {
-                "real_s": real_s,
-                "user_s": user_s,
-                "system_s": system_s,
-                "cpu_share": (user_s + system_s) / real_s,
+                "real_s": tar.elapsed_s,
+                "user_s": tar.user_s,
+                "system_s": tar.system_s,
+                "cpu_share": tar.cpu_s / tar.elapsed_s,
             }
