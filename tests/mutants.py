@@ -70,6 +70,7 @@ DEVICE_TESTS = {
         ("live* guard_rails", "tests/host/test_live_runs.py"),
         ("fidelity", "tests/host/test_trace_replay_runs.py"),
         ("sim", "tests/sim/test_host_sim.py tests/sim/test_cpu_sim.py"),
+        ("candidate_settings", "tests/host/test_settings.py"),
         (
             "cache command_runs drain io_commands launch metrics_from_output phases workplace",
             "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"
@@ -79,7 +80,8 @@ DEVICE_TESTS = {
             "*",
             "tests/e2e/test_io_run.py tests/host/test_true_experiments.py"
             " tests/host/test_emulated_runs.py tests/e2e/test_compare.py"
-            " tests/e2e/test_compare_workloads.py",
+            " tests/e2e/test_compare_workloads.py tests/e2e/test_switch.py"
+            " tests/host/test_run_conditions.py",
         ),
     ),
     "host": (

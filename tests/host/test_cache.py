@@ -11,12 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.host import owned, scratch
+from schedlab.host import knobs, owned, scratch
 from schedlab.host.control import Control
 from schedlab.kinds.command import Command
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.run import cache
+from schedlab.run.backends import io
 from schedlab.run.backends.io import IoSession
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Target
@@ -107,6 +108,15 @@ def test_the_cache_of_a_device(control, loop):
         ):
             assert cache.set_device_cache(state, control, Path(loop)) == action
             assert cached_share(Path(loop)) == share, state
+
+
+def test_a_scratch_device_reports_heads_as_asked_or_as_the_disks_below_do(loop, monkeypatch):
+    monkeypatch.setattr(io.devices, "disks_below", lambda directory: (Path(loop).name,))
+    for value in ("0", "1"):
+        knobs.write_value(knobs.queue_of(loop) / "rotational", value)
+        assert io.says_rotational(Target("scratch", rotational="as-is"), "/") is (value == "1")
+        assert io.says_rotational(Target("scratch", rotational=value), "/") is (value == "1")
+        assert not io.says_rotational(Target("scratch"), "/")
 
 
 def test_the_file_below_a_loop_device_is_a_cache_unless_it_is_read_directly(loop):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dying import schedlab
@@ -71,6 +72,13 @@ def test_a_device_that_stays_up_does_not_hold_the_others(state, monkeypatch):
             keeper.down_all(["first", "second"], state, gone.append)
     assert gone == ["second"]
     assert [each.name for each in keeper.kept(state)] == ["first"]
+
+
+@pytest.mark.parametrize(("data", "lost"), [("memory", []), ("none", []), ("/a/file", ["8 KiB"])])
+def test_only_what_belongs_into_a_file_can_be_lost_with_a_device(data, lost):
+    assert (
+        keeper._lost(SimpleNamespace(facts={"data": data}, write_back=lambda s: ["8 KiB"])) == lost
+    )
 
 
 def test_a_mounted_file_system_does_not_hold_a_device_up(state, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import mmap
+import operator
 import os
 import subprocess
 import sys
@@ -107,6 +108,7 @@ def test_what_a_child_had_used_before_is_not_charged_again():
     after = {(10, 0): gates.Process(1, 1.0, 0.5 + 0.25 + 0.125 + 0.5)}
     assert gates.other_s(before, after) == 0.5
     assert gates.other_s(before, {(10, 0): parent}) == 0.0
+    assert gates.other_s({}, {(12, 0): gates.Process(1, 0.25, 0.0)}) == 0.25
 
 
 def test_kernel_threads_are_not_others():
@@ -159,7 +161,9 @@ def test_swap_errors_and_bytes(quiet):
     moved = later(quiet, read_bytes=quiet.read_bytes + (100 << 20))
     assert gates.findings(quiet, moved, None) == ()
     assert gates.findings(quiet, moved, (99 << 20, 0)) == ()
-    assert names(gates.findings(quiet, moved, (50 << 20, 0))) == ["device-bytes"]
+    assert names(gates.findings(quiet, moved, (98 << 20, 0))) == ["device-bytes"]
+    few = later(quiet, read_bytes=quiet.read_bytes + (1 << 20) + 1)
+    assert names(gates.findings(quiet, few, (0, 0))) == ["device-bytes"]
     assert names(gates.findings(quiet, moved, (100 << 20, 9 << 20))) == ["device-bytes"]
 
 
@@ -182,16 +186,17 @@ def test_heat_of_cpu_and_nvme(quiet, tmp_path, monkeypatch):
     (cpu / "core_throttle_count").write_text("7\n", encoding="ascii")
     sensor = tmp_path / "hwmon" / "hwmon3"
     sensor.mkdir(parents=True)
-    for name, text in {"name": "nvme", "temp1_input": "69850", "temp1_max": "69850"}.items():
+    for name, text in {"name": "nvme", "temp1_input": "70450", "temp1_max": "70450"}.items():
         (sensor / name).write_text(text + "\n", encoding="ascii")
     monkeypatch.setattr(gates, "CPU", tmp_path / "cpu")
     monkeypatch.setattr(gates, "HWMON", tmp_path / "hwmon")
     hot = gates.snapshot(None)
     findings = gates.findings(quiet, later(quiet, throttled=hot.throttled), None)
     assert names(findings) == ["thermal"]
-    findings = gates.findings(quiet, later(quiet, too_hot=hot.too_hot), None)
-    assert names(findings) == ["thermal"]
-    (sensor / "temp1_input").write_text("69849\n", encoding="ascii")
+    (finding,) = gates.findings(quiet, later(quiet, too_hot=hot.too_hot), None)
+    assert finding.gate == "thermal"
+    assert finding.detail == "device has 70 °C, its warning is at 70"
+    (sensor / "temp1_input").write_text("70449\n", encoding="ascii")
     assert gates.snapshot(None).too_hot == ()
 
 
@@ -249,7 +254,7 @@ def test_requests_in_flight_keep_it_from_settling(tmp_path, monkeypatch):
 
 def test_a_queue_is_silent_only_after_its_last_write(loop):
     handle, page = os.open(loop, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 4096)
-    written = []
+    written, before_bytes = [], gates.device_bytes(Path(loop).name)
 
     def write():
         for _ in range(20):
@@ -263,7 +268,10 @@ def test_a_queue_is_silent_only_after_its_last_write(loop):
     took_s = drain.drain(Path(loop), [Path(loop).name], 60.0)
     returned = time.monotonic()
     writer.join()
+    os.preadv(handle, [mmap.mmap(-1, 1 << 20)], 0)
     os.close(handle)
+    read, wrote = map(operator.sub, gates.device_bytes(Path(loop).name), before_bytes)
+    assert read >= 1 << 20 and wrote == 20 * 4096
     # One write may come between the last look and the return.
     *_, before, last = [0.0, *(at for at in written if at < returned)]
     assert max(returned - last, last - before) >= drain.QUIET_S * 0.9

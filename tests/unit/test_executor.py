@@ -187,7 +187,7 @@ def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(fol
     finished = [run for run in runs if run.status == "ok"]
     assert len(finished) == len(folder.plan.cells)
     most = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(finished) + 1
-    assert 0 < len(runs) - len(finished) <= most
+    assert most - 1 <= len(runs) - len(finished) <= most
 
 
 def test_a_block_that_was_cut_short_ends_no_workload(folder):
@@ -331,7 +331,7 @@ def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder):
 
 
 def test_the_estimate_of_a_run_is_that_of_its_own_workload(folder):
-    times = {("w", "none"): 1.0, ("w", "bfq"): 3.0, ("v", "none"): 50.0}
+    times = {("w", "none"): 1.0, ("w", "bfq"): 4.0, ("v", "none"): 50.0}
     kinds = {key: SimpleNamespace(estimate_s=lambda s=s: s) for key, s in times.items()}
     admitted = Admitted(folder.experiment, Permission(), kinds)
-    assert admitted.estimate_s("w") == pytest.approx(2.0 + OVERHEAD_S)
+    assert admitted.estimate_s("w") == pytest.approx(2.5 + OVERHEAD_S)

@@ -22,7 +22,7 @@ from schedlab.run.backends.live import Second
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.live_pilot import settling_bins
+from schedlab.run.live_pilot import Switched, pilot_line, settling_bins
 from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store.folder import Folder
@@ -137,6 +137,12 @@ def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():
     assert settling_bins([15.0] * 10 + noise[:-1] + [20.0]) == 9
     assert settling_bins([float("nan")] * 20) == 0
     assert settling_bins([]) == 0
+
+
+def test_a_switch_is_told_with_what_it_held_and_whether_its_load_settled():
+    lines = [pilot_line(Switched("bfq", 0.012, s, 10.0, Look(), {})) for s in (4.4, 4.5, 5.0)]
+    held = "pilot: a switch to bfq held requests for 12 ms at most"
+    assert lines == [f"{held}, settled after 4.4 s", *[f"{held}, not settled by its end"] * 2]
 
 
 def test_what_does_not_fit_is_refused_with_figures_that_would_do():

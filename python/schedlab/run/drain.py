@@ -10,6 +10,7 @@ from pathlib import Path
 
 from schedlab.errors import GateError, HostError
 from schedlab.host.owned import libc_call
+from schedlab.run.gates import device_bytes
 
 QUIET_S = 0.3
 POLL_S = 0.02
@@ -36,7 +37,7 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
     """
     began = time.monotonic()
     flush(target)
-    quiet_since, before = time.monotonic(), _activity(queues)
+    quiet_since, before = time.monotonic(), [device_bytes(queue) for queue in queues]
     while time.monotonic() - quiet_since < QUIET_S:
         if time.monotonic() - began > patience_s:
             raise GateError(
@@ -45,16 +46,10 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
                 "another program writes there: see `iotop`, or wait longer: --settle 60s",
             )
         time.sleep(POLL_S)
-        now = _activity(queues)
+        now = [device_bytes(queue) for queue in queues]
         if now != before or _in_flight(queues):
             quiet_since, before = time.monotonic(), now
     return time.monotonic() - began
-
-
-def _activity(queues: Sequence[str]) -> tuple[str, ...]:
-    """Sectors read and written so far, per queue (Documentation/block/stat.rst)."""
-    stats = (Path(f"/sys/block/{queue}/stat").read_text().split() for queue in queues)
-    return tuple(f"{fields[2]} {fields[6]}" for fields in stats)
 
 
 def _in_flight(queues: Sequence[str]) -> int:

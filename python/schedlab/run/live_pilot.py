@@ -31,15 +31,12 @@ GUARD_FACTOR, GUARD_FOR_S = 10.0, 5.0
 
 @dataclass(frozen=True)
 class Switched:
-    """The effect of one switch: seconds of the switch itself, and until the load settled.
-
-    `settled` is false where it had not by the end of the pilot.
-    """
+    """The effect of one switch: seconds of the switch itself, and until the load settled."""
 
     candidate: str
     switch_s: float
     settled_s: float
-    settled: bool
+    watched_s: float
     figures: Look
     worst_p99_ns: dict[str, float]
 
@@ -83,9 +80,7 @@ def pilot(
         requests = [float(row[1]) for row in rows]
         latencies = [row[3] / row[1] if row[1] else math.nan for row in rows]
         settled_s = max(settling_bins(requests), settling_bins(latencies)) * BIN_MS / 1e3
-        one = Switched(
-            candidate.label, switch_s, settled_s, settled_s < 0.45 * seconds, last - first, worst
-        )
+        one = Switched(candidate.label, switch_s, settled_s, seconds, last - first, worst)
         report(pilot_line(one))
         if not seen and (reason := tripped_by([parse_guard(text) for text in guards], one)):
             raise SpecError(
@@ -98,7 +93,8 @@ def pilot(
 
 def pilot_line(one: Switched) -> str:
     """One switch, in words."""
-    settled = f"settled after {one.settled_s:.1f} s" if one.settled else "not settled by its end"
+    has_settled = one.settled_s < 0.45 * one.watched_s
+    settled = f"settled after {one.settled_s:.1f} s" if has_settled else "not settled by its end"
     held = f"a switch to {one.candidate} held requests for {1e3 * one.switch_s:.0f} ms at most"
     return f"pilot: {held}, {settled}"
 
