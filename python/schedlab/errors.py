@@ -57,7 +57,7 @@ def nearest(word: str, known: Iterable[str], listed_max: int | None = None) -> s
     """A hint: the nearest known word, or all of them (the first `listed_max`)."""
     from difflib import get_close_matches
 
-    names = sorted(known)
+    names = sorted(filter(None, known))
     if close := get_close_matches(str(word), names, 1):
         return f"did you mean {close[0]!r}?"
     more = ", …" if listed_max is not None and len(names) > listed_max else ""
