@@ -17,6 +17,7 @@ import pytest
 from block_capture import PARTS, BlockCapture, BlockClass, mean_ns, unavailable
 from giving_up import given_up
 from loops import attached
+from test_records import decoded
 
 from schedlab import _core
 from schedlab.errors import HostError
@@ -342,13 +343,15 @@ def test_snapshots_grow_and_nothing_is_left_behind(device):
     assert capture.finish().totals == after.totals
 
 
-def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk):
+def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk, tmp_path):
     backing = small_disk / "disk.img"
     with backing.open("wb") as file:
         file.truncate(64 << 20)  # the disk below has room for 8 MiB
     with attached(backing) as device, BlockCapture(device) as capture:
         if reason := unavailable(device):
             pytest.skip(reason)
+        options = {"device": device, "path": str(tmp_path / "trace"), "facts": {"device": "loop"}}
+        recording = _core.RecordCapture(json.dumps(options))
         file, block = os.open(device, os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
         written = 0
         with contextlib.suppress(OSError):
@@ -356,7 +359,9 @@ def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk):
                 os.pwritev(file, [block], written << 20)
         os.close(file)
         assert 0 < written < 10
+        recording.finish()
     assert capture.result and capture.result.totals["errors"] >= 1
+    assert any(any(record[68:72]) for record in decoded(tmp_path / "trace"))
 
 
 def test_what_cannot_be_captured_says_why(device):

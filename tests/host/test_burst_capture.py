@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from schedlab import _core
 from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import finished, held_crew, last_cpu, pids_of
@@ -239,3 +240,40 @@ def test_a_schedule_whose_parent_waits_is_judged(tmp_path):
     wrong = [*command[:-2], "--quantum", "20ms", "--validate", str(out)]
     report = json.loads(subprocess.run(wrong, check=False, capture_output=True).stdout)
     assert (report["not_judged"], report["accepted"]) == ("", False)
+
+
+WAITER = """
+import os, sys, time
+for _ in range(20):
+    os.read(0, 1)
+    os.write(1, b"x")
+if os.fork() == 0:
+    for _ in range(10):
+        time.sleep(0.001)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_waits_are_those_of_the_class_and_of_what_it_forks():
+    command = [sys.executable, "-c", WAITER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as one:
+        assert one.stdin and one.stdout
+        try:
+            capture = _core.RunQueueCapture([(1, one.pid)])
+        except OSError as reason:
+            one.kill()
+            pytest.skip(str(reason))
+        for _ in range(20):
+            one.stdin.write(b"x")
+            one.stdout.read(1)
+        one.wait()
+    result = json.loads(capture.finish())
+    other, own = result["classes"]
+    assert result["lost_tasks"] == other["woken"]["waits"] == other["preempted"]["waits"] == 0
+    woken = own["woken"]
+    assert 10 <= woken["waits"] == sum(count for *_, count in woken["histogram"])
+    low, high, _ = woken["histogram"][-1]
+    assert low <= woken["max_ns"] <= high
+    with pytest.raises(OSError, match="more than 16 classes"):
+        _core.RunQueueCapture([(16, os.getpid())])

@@ -126,6 +126,24 @@ def test_the_held_device_has_one_name_whatever_the_typed_path_leads_to_by_now(
     assert written(victim) == before[1]
 
 
+@pytest.mark.parametrize("confine", ["devices", "files"])
+def test_no_mount_has_devices_and_no_right_gives_them_back(confine, place, root_with_loop):
+    """What the ways above try, looked at from the side of what stops them."""
+    writable = (str(place.parent / "outside"),) if confine == "files" else ()
+    line = "cat /proc/self/mountinfo; grep CapBnd /proc/self/status"
+    shown = started(line, place, confine=confine, writable=writable).stdout.decode()
+    *mounts, rights = shown.splitlines()
+    own = ["pts", "null", "zero", "full", "random", "urandom", "tty"]
+    options = {fields[4]: fields[5].split(",") for fields in map(str.split, mounts)}
+    assert "ro" in options["/dev"] and set(writable) <= set(options)
+    for name in own:
+        options.pop(f"/dev/{name}", None)
+    assert [path for path, words in options.items() if "nodev" not in words] == []
+    assert " shared:" not in shown, "what it mounts would be mounted for all"
+    lost = (16, 17, 19, 21, 27)  # SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, MKNOD
+    assert not int(rights.split()[1], 16) & sum(1 << right for right in lost)
+
+
 OUTSIDE = {
     "a new file": "echo x > {o}/new",
     "a file that is there": "echo x > {o}/precious",

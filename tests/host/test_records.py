@@ -35,6 +35,7 @@ def test_counts_and_bytes_are_those_of_fio(loop, tmp_path):
     (fio,) = json.loads((tmp_path / "fio.json").read_text())["jobs"]
     seen = facts_of(trace)
     assert (result["lost"], result["missed"], result["exit_status"]) == (0, 0, 0)
+    assert result["unfinished"] == 0
     for operation, requests, size in (
         ("read", seen["reads"], seen["read_bytes"]), ("write", seen["writes"], seen["write_bytes"])
     ):  # fmt: skip

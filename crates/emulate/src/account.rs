@@ -240,5 +240,35 @@ mod tests {
         let report = account.report(2000);
         assert_eq!((report.depth_mean, report.depth_max), (1.6, 6));
         assert_eq!(account.report(3000).depth_mean, (1600.0 + 1000.0) / 2000.0);
+        let mut disordered = Account::new(1000, 0);
+        disordered.depth(1200, 1);
+        disordered.depth(1100, 2);
+        assert_eq!(disordered.report(2000).depth_mean, 1.6);
+    }
+
+    #[test]
+    fn kinds_are_counted_apart_and_only_reads_and_writes_are_timed() {
+        let mut account = Account::new(0, 0);
+        for (kind, length_bytes, replied_ns) in [
+            (Kind::Read, 1, 65_000),
+            (Kind::Write, 2, 65_000),
+            (Kind::Trim, 4, 500_000),
+            (Kind::Trim, 4, 500_000),
+            (Kind::Flush, 0, 500_000),
+        ] {
+            account.served(Served {
+                kind,
+                length_bytes,
+                at_ns: 50_000, // later than its reply was wanted
+                due_ns: 60_000,
+                lead_ns: 30_000,
+                replied_ns,
+            });
+        }
+        let report = account.report(1_000_000);
+        let counts = [report.reads, report.writes, report.discards, report.flushes];
+        assert_eq!(counts, [1, 1, 2, 1]);
+        assert_eq!((report.read_bytes, report.written_bytes), (1, 2));
+        assert_eq!((report.lateness.max_ns, report.late_share), (15_000, 0.0));
     }
 }

@@ -479,6 +479,67 @@ mod tests {
             spin.learn(10_000_000);
         }
         assert_eq!(spin.spin_ns, SPIN_MAX_NS);
-        assert_eq!(Spin::new(Some(7)).spin_ns, 7000);
+        let (mut fixed, shared) = (Spin::new(Some(7)), shared());
+        fixed.rest(Some(1_000_000), &shared);
+        assert_eq!(fixed.spin_ns, 7000);
+    }
+
+    fn shared() -> Arc<Shared<Message>> {
+        Arc::new(Shared {
+            inbox: Inbox::default(),
+            clock: Clock::start(),
+            errors: AtomicU64::new(0),
+        })
+    }
+
+    #[test]
+    fn commands_reach_the_worker_and_the_end_of_the_channel_is_a_bypass() {
+        let (stream, owner) = UnixStream::pair().unwrap();
+        let mut server = Server {
+            shared: shared(),
+            depth: Arc::default(),
+            stream,
+            input: Vec::new(),
+            hidden: Hidden {
+                samples: 5,
+                ..Hidden::default()
+            },
+            is_window: false,
+            orphan_since_ns: None,
+        };
+        let shared = server.shared.clone();
+        let worker = thread::spawn(move || {
+            let (mut messages, mut heard) = (Vec::new(), Vec::new());
+            loop {
+                shared.inbox.wait(None);
+                shared.inbox.take(&mut messages);
+                for message in messages.drain(..) {
+                    match message {
+                        Message::Mark(reply) => reply.send(()).unwrap(),
+                        Message::Read(reply) => {
+                            let report = crate::Account::new(0, 0).report(1);
+                            reply.send(report).unwrap();
+                        }
+                        Message::Bypass(on) => heard.push(u64::from(on)),
+                        Message::Lead(lead_ns) => heard.push(lead_ns),
+                        _ => return heard,
+                    }
+                }
+            }
+        });
+        for line in [
+            r#"{"command": "watch", "inflight": "/dev/null"}"#,
+            r#"{"command": "lead", "ns": 7}"#,
+            r#"{"command": "bypass", "on": false}"#,
+            r#"{"command": "mark"}"#,
+        ] {
+            assert!(server.obey(line));
+        }
+        assert!(server.is_window && server.hidden.samples == 0);
+        assert!(server.obey(r#"{"command": "read"}"#) && !server.is_window);
+        drop(owner);
+        assert!(server.next_line().is_none() && server.orphan_since_ns.is_some());
+        server.shared.inbox.put(Message::Quit);
+        assert_eq!(worker.join().unwrap(), [7, 0, 1]);
     }
 }

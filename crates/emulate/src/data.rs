@@ -77,6 +77,8 @@ mod tests {
     #[test]
     fn data_come_back_until_they_are_discarded() {
         let store = Store::open("memory", 1 << 20, true).unwrap();
+        let facts = store.file.as_ref().unwrap().metadata().unwrap();
+        assert!(std::os::unix::fs::MetadataExt::blocks(&facts) * 512 >= 1 << 20);
         store.write(b"scheduler", 4093).unwrap();
         let mut buffer = [0; 9];
         store.read(&mut buffer, 4093).unwrap();

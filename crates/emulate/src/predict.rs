@@ -98,6 +98,15 @@ mod tests {
     }
 
     #[test]
+    fn requests_go_to_many_places() {
+        let text = include_str!("../../sim/devices/disk7200.toml");
+        let disk = Model::new(&DeviceConfig::of(text)).unwrap();
+        let found = predict(&disk, 1000, 1, 4096, false, 0).unwrap();
+        // A head that stays on its track waits for the same part of a turn each time.
+        assert!(found.p99_ns as f64 > 1.3 * found.mean_ns, "{found:?}");
+    }
+
+    #[test]
     fn a_load_of_nothing_is_refused() {
         let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
         let model = Model::new(&config).unwrap();

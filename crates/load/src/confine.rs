@@ -436,6 +436,14 @@ mod tests {
             link: "/dev/disk/by-id/loop".into(),
         });
         assert_eq!(errno_of(&order), libc::ENODEV);
+        let other = std::env::temp_dir().join(format!("schedlab-node-{}", std::process::id()));
+        let node = CString::new(other.to_str().unwrap()).unwrap();
+        // SAFETY: a null-terminated path.
+        if unsafe { libc::mknod(node.as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(7, 1)) } == 0 {
+            order.device.as_mut().unwrap().path = other.to_str().unwrap().into();
+            assert_eq!(errno_of(&order), libc::ENODEV);
+            std::fs::remove_file(other).unwrap();
+        }
         order.device = None;
         order.writable = vec!["/nonexistent".into()];
         assert_eq!(errno_of(&order), libc::ENOENT);

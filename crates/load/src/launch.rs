@@ -462,6 +462,81 @@ mod tests {
     }
 
     #[test]
+    fn only_one_that_is_held_keeps_what_its_user_blocks() {
+        std::thread::spawn(|| {
+            // SAFETY: plain data; the mask is that of this thread.
+            unsafe {
+                let mut blocked: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&mut blocked, libc::SIGUSR1);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, std::ptr::null_mut());
+            }
+            let mut order = order(&["/bin/sh", "-c", "kill -USR1 $$; kill -PIPE $$; exit 3"]);
+            for (held, signal) in [(false, libc::SIGUSR1), (true, libc::SIGPIPE)] {
+                order.held = held;
+                let mut program = Launched::start(&order).unwrap();
+                if held {
+                    while Account::of(program.pid()).voluntary == 0 {
+                        std::thread::yield_now(); // until it sleeps at the gate
+                    }
+                    program.release().unwrap();
+                }
+                let ending = program.wait(Duration::from_secs(10)).unwrap();
+                assert_eq!(ending.signal, Some(signal), "{held}");
+                // What it used while it was held is not counted.
+                assert_eq!(ending.cpu_ns < ending.user_ns + ending.system_ns, held);
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_program_has_its_users_groups_and_no_descriptor_of_its_starter() {
+        // SAFETY: a duplicate of our own, which an exec leaves open.
+        let open = unsafe { libc::dup(0) };
+        let line = format!("test ! -e /proc/self/fd/{open} && test \"$(id -G)\" = \"$0\"");
+        let as_root = rustix::process::geteuid().is_root();
+        let own = std::process::Command::new("id").arg("-G").output().unwrap();
+        let own = String::from_utf8(own.stdout).unwrap();
+        let groups = if as_root { "65534 100" } else { own.trim() };
+        let mut order = order(&["/bin/sh", "-c", &line, groups]);
+        order.user = as_root.then(|| User {
+            uid: 65534,
+            gid: 65534,
+            groups: vec![100, 65534],
+        });
+        let mut program = Launched::start(&order).unwrap();
+        assert_eq!(
+            program.wait(Duration::from_secs(10)).unwrap().status,
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn one_that_is_held_ends_with_its_starter_and_when_it_is_dropped() {
+        let mut order = order(&["/bin/sleep", "100"]);
+        order.held = true;
+        let sleeps = Launched::start(&order).unwrap();
+        let own = std::path::PathBuf::from(format!("/proc/{}/fd", sleeps.pid()));
+        let gate = rustix::fs::fstat(sleeps.gate.as_ref().unwrap())
+            .unwrap()
+            .st_ino;
+        let gate = std::path::PathBuf::from(format!("pipe:[{gate}]"));
+        let ends = || {
+            let links = std::fs::read_dir(&own).unwrap().filter_map(|one| one.ok());
+            let links = links.filter_map(|one| std::fs::read_link(one.path()).ok());
+            links.filter(|link| *link == gate).count()
+        };
+        // Its own writing end would keep the gate open for ever.
+        let begun = std::time::Instant::now();
+        while ends() != 1 {
+            assert!(begun.elapsed() < Duration::from_secs(10));
+        }
+        drop(sleeps);
+        assert!(!own.exists());
+    }
+
+    #[test]
     fn waiting_ends_at_its_timeout() {
         let mut sleeps = Launched::start(&order(&["/bin/sleep", "100"])).unwrap();
         assert!(sleeps.wait(Duration::from_millis(20)).is_none());

@@ -11,13 +11,8 @@ fn launch(job: serde_json::Value) -> Crew {
 }
 
 fn run(groups: serde_json::Value, window_ms: u64) -> CrewResult {
-    run_after(0, groups, window_ms)
-}
-
-fn run_after(ramp_ms: u64, groups: serde_json::Value, window_ms: u64) -> CrewResult {
     let mut crew = launch(serde_json::json!({
         "groups": groups,
-        "ramp_ns": ramp_ms * 1_000_000,
         "window_ns": window_ms * 1_000_000,
         "seed": 7,
     }));
@@ -72,14 +67,69 @@ fn two_calculations_share_a_cpu_and_are_accounted() {
 }
 
 #[test]
-fn a_dropped_crew_leaves_no_process() {
+fn a_dropped_crew_leaves_no_process_and_its_starter_as_it_was() {
+    let cpus = allowed_cpus();
     let crew = counting(2, None);
     let pids = crew.pids();
+    for (_, pid) in &pids {
+        let mut files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        assert!(
+            files.next().is_none(),
+            "an open pipe would hide its owner's end"
+        );
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let (_, ignored) = status.split_once("SigIgn:\t").unwrap();
+        let ignored = u64::from_str_radix(&ignored[..16], 16).unwrap();
+        assert_eq!(ignored & 0x7fff_ffff, 1 << (libc::SIGINT - 1)); // C has signals of its own
+    }
+    let free: Vec<usize> = cpus.iter().copied().filter(|cpu| *cpu != cpus[0]).collect();
+    assert!(free.is_empty() || allowed_cpus() == free);
     crew.start();
     drop(crew);
     for (_, pid) in pids {
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
+    assert_eq!(allowed_cpus(), cpus);
+}
+
+#[test]
+fn children_end_with_the_slot_that_forked_them_and_badly_if_their_program_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("sleeps");
+    std::fs::write(&program, "#!/bin/sh\nexec sleep 100.25\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let storm = |program: &std::path::Path| {
+        let role = serde_json::json!({
+            "kind": "fork-storm", "children": 1, "work_ns": 0, "program": program,
+        });
+        let groups = serde_json::json!([{"name": "work", "role": role, "tasks": 1}]);
+        let crew = launch(serde_json::json!({"groups": groups}));
+        crew.start();
+        crew
+    };
+    let sleepers = || {
+        let all = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|one| one.ok());
+        let lines = all.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());
+        lines.filter(|line| line == b"sleep\x00100.25\0").count()
+    };
+    let wait_for = |count| {
+        let begun = std::time::Instant::now();
+        while sleepers() != count {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let crew = storm(&program);
+    wait_for(1);
+    drop(crew);
+    wait_for(0);
+
+    let mut fails = storm("/bin/false".as_ref());
+    assert!(fails.wait(Duration::from_secs(20)));
+    assert!(!fails.finish().groups[0].tasks[0].completed);
 }
 
 #[test]
@@ -222,6 +272,10 @@ fn scheduling_is_taken_and_read_back() {
     let result = run(groups, 20);
     assert_eq!(&result.groups[0].attributes[0].0, &3);
     assert_eq!(&result.groups[0].attributes[0].1, &7);
+    assert_eq!(
+        schedlab_load::cpu::attributes_of(0).map(|own| own.0),
+        Some(0)
+    );
 }
 
 #[test]
@@ -236,13 +290,28 @@ fn a_hog_works_as_long_as_it_should() {
 }
 
 #[test]
-fn a_hog_does_not_count_what_it_does_in_the_ramp() {
-    let role = serde_json::json!({"kind": "hog", "work_ns": 1_000_000});
-    let result = run_after(
-        400,
-        serde_json::json!([{"name": "load", "role": role, "tasks": 1}]),
-        50,
-    );
-    // 50 pieces, and with the ramp 450: even a CPU that has become faster does less than 150.
-    assert!((1..=150).contains(&result.groups[0].units), "{result:?}");
+fn what_is_done_in_the_ramp_and_after_the_end_is_not_counted() {
+    let mut crew = launch(serde_json::json!({
+        "groups": [
+            {"name": "load", "role": {"kind": "hog", "work_ns": 1_000_000}, "tasks": 1},
+            {"name": "pieces", "tasks": 1,
+             "role": {"kind": "periodic", "period_ns": 5_000_000, "work_ns": 1000}},
+            {"name": "work", "tasks": 1,
+             "role": {"kind": "wakeup", "workers": 1, "rate": 500.0, "work_ns": 1000}},
+        ],
+        "ramp_ns": 400_000_000, "window_ns": 50_000_000, "seed": 7,
+    }));
+    crew.start();
+    while !crew.wait(Duration::from_millis(50)) {}
+    std::thread::sleep(Duration::from_millis(900));
+    let result = crew.finish();
+    let [load, pieces, work] = &result.groups[..] else {
+        panic!("{result:?}");
+    };
+    // 50 pieces, and with ramp and end 1350: even a CPU that has become faster does less than 150.
+    assert!((1..=150).contains(&load.units), "{result:?}");
+    assert!((9..=11).contains(&count(&pieces.response)), "{pieces:?}");
+    assert!(count(&work.wakeup) <= work.units, "{work:?}");
+    // What a task uses before the start is in the whole alone.
+    assert!(load.cpu_ns > load.tasks[0].cpu_ns, "{load:?}");
 }

@@ -215,6 +215,9 @@ fn a_stopped_job_returns_within_a_second() {
     let rare = json!({"workload.arrivals": {"kind": "constant", "rate_per_s": 0.01}});
     let mut settings = engines();
     settings.extend(engines().iter().map(|engine| with(engine, rare.clone())));
+    let many = json!({"workload.arrivals": {"kind": "constant", "rate_per_s": 1e6}});
+    settings.extend(engines().iter().map(|engine| with(engine, many.clone())));
+    settings.push(json!({"engine": "psync", "start_after_ms": 50_000}));
     for setting in settings {
         let job = json!({"seconds": 60.0, "groups": [group(&path, setting)]});
         let job = Job::from_json(&job.to_string()).unwrap();
@@ -232,7 +235,49 @@ fn a_stopped_job_returns_within_a_second() {
         assert!(result.interrupted);
         assert_eq!(result.abandoned_workers, 0);
         assert_eq!(result.groups[0].workers[0].stopped_by, "interrupt");
+        assert_eq!(
+            result.groups[0].unissued, 0,
+            "only the end of the time gives up"
+        );
         assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn one_that_cannot_begin_sends_the_others_home() {
+    let (directory, path) = scratch();
+    laid_out(&path);
+    let missing = directory.path().join("missing");
+    let groups = [&path, &missing].map(|path| group(path, json!({})));
+    let begun = Instant::now();
+    let error = carry_out(None, groups.to_vec()).unwrap_err();
+    assert!(error.to_string().contains("missing"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_worker_process_that_does_not_come_back_is_killed() {
+    let (directory, path) = scratch();
+    laid_out(&path);
+    let fifo = directory.path().join("log");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    // Opening it for writing waits for a reader.
+    let log = json!({"path": fifo, "record": 512, "reads": 1});
+    let job = json!({"groups": [group(&path, json!({"log": log}))], "process": true});
+    let job = Job::from_json(&job.to_string()).unwrap();
+    let result = run(&job, &mut || Decision::Abort).unwrap();
+    assert_eq!(result.abandoned_workers, 1);
+    let children = || -> String {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        let files = threads.map(|thread| thread.unwrap().path().join("children"));
+        files
+            .map(|f| std::fs::read_to_string(f).unwrap_or_default())
+            .collect()
+    };
+    let begun = Instant::now();
+    while !children().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", children());
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -418,6 +463,11 @@ fn a_full_disk_is_counted_and_leaves_no_file() {
         assert!(group.writes.bytes <= 1 << 20);
         assert!(!path.exists(), "the half-written file is removed");
     }
+    File::create(&path).unwrap();
+    let write = json!({"workload.direction": {"kind": "write"}, "workload.span": 8 << 20});
+    let result = pass(&path, write);
+    assert_eq!(result.groups[0].workers[0].stopped_by, "no_space");
+    assert!(path.exists(), "it was there before");
 }
 
 #[test]
@@ -445,6 +495,7 @@ fn a_refused_io_uring_is_an_error_unless_the_fallback_is_allowed() {
 #[test]
 fn writes_of_every_sync_mode_arrive() {
     let (_directory, path) = scratch();
+    File::create(&path).unwrap().set_len(2 * SPAN).unwrap();
     laid_out(&path);
     for engine in engines() {
         for sync in ["none", "dsync", "sync"] {

@@ -55,6 +55,47 @@ fn every_record_that_is_written_to_a_mapping_is_synced_if_it_should_be() {
 }
 
 #[test]
+fn what_makes_data_durable_is_timed_where_asked_and_its_failure_ends_the_worker() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let write = json!({"workload.direction": {"kind": "write"}, "requests": 8});
+    for (changes, is_longer) in [
+        (json!({}), false),
+        (json!({"fsync_at_end": true}), true),
+        (json!({"close_counted": true}), true),
+    ] {
+        let result = &pass(&path, with(&write, changes)).groups[0];
+        let (start_ns, response_ns) = result.responses[7];
+        assert_eq!(result.elapsed_ns > start_ns + response_ns, is_longer);
+    }
+    let synced = json!({"workload.direction": {"kind": "write"}, "fsync_at_end": true});
+    let timed = carry_out(Some(0.02), vec![group(&path, synced.clone())]).unwrap();
+    assert!(timed.groups[0].workers[0].fsync_ns > 0);
+    std::thread::spawn(move || {
+        refuse(libc::SYS_fsync);
+        let dropped = json!({"at_end": "drop"});
+        for (changes, operation, stopped_by) in [
+            (synced.clone(), "fsync", "errors"),
+            (dropped, "drop the cache", "pass"),
+        ] {
+            let refused = &carry_out(Some(0.05), vec![group(&path, changes)])
+                .unwrap()
+                .groups[0];
+            let first = refused.first_error.as_ref().unwrap();
+            let ended = (first.operation.as_str(), refused.workers[0].stopped_by);
+            assert_eq!(ended, (operation, stopped_by));
+        }
+        let primed = with(&synced, json!({"prime": "write"}));
+        for (changes, operation) in [(primed, "fsync"), (json!({"cold": true}), "drop the cache")] {
+            let error = carry_out(None, vec![group(&path, changes)]).unwrap_err();
+            assert!(error.to_string().contains(operation), "{error}");
+        }
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
 fn a_completion_has_the_time_of_its_batch_or_its_own() {
     let (_directory, path) = scratch();
     laid_out(&path);

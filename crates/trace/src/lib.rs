@@ -201,3 +201,19 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_better_source_that_is_passed_over_says_why() {
+        let capture = Capture::start(&[std::process::id() as i32], &Options::default()).unwrap();
+        let better = match capture.method() {
+            Method::Bpf => 0,
+            Method::Perf => 1,
+            Method::Schedstat => 2,
+        };
+        assert_eq!(capture.passed_over.len(), better);
+    }
+}

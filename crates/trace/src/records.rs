@@ -192,6 +192,10 @@ mod tests {
             unfinished: 6,
         };
         assert_eq!(writer.finish(counters).unwrap(), 3);
+        assert!(
+            TraceWriter::create(&path, &facts, true).is_err(),
+            "it is there"
+        );
         let text = zstd::decode_all(File::open(&path).unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
         let head = b"SCHEDLAB TRACE 1 {\"device\":\"loop0\"}\n";
@@ -204,5 +208,19 @@ mod tests {
         let words: Vec<u8> = records[3][..32].iter().step_by(8).copied().collect();
         assert_eq!(words, [3, 4, 5, 6]);
         assert_eq!(records[3][72..74], [255, 255]);
+    }
+
+    #[test]
+    fn a_file_that_did_not_fit_is_an_error() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let writer = TraceWriter {
+            path: "/dev/full".into(),
+            stream: zstd::Encoder::new(BufWriter::new(full), COMPRESSION).unwrap(),
+            records: 0,
+            error: None,
+            names: None,
+        };
+        let error = writer.finish(Counters::default()).unwrap_err().to_string();
+        assert!(error.contains("/dev/full: No space"), "{error}");
     }
 }

@@ -20,10 +20,13 @@ impl Reply for Noted {
     }
 }
 
+fn model(text: &str) -> Model {
+    Model::new(&DeviceConfig::of(text)).unwrap()
+}
+
 /// One server of 1 ms.
 fn worker(dilate: f64, lead_ns: u64) -> Worker<Noted> {
-    let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
-    let model = Model::new(&config).unwrap();
+    let model = model("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
     let mut worker = Worker::new(model, Scale::new(dilate), Arc::default(), 0).unwrap();
     worker.lead(lead_ns);
     worker
@@ -109,6 +112,48 @@ fn a_lead_lets_replies_go_early() {
     assert_eq!(worker.step(0, &mut batch, &|| 0), Some(970_000));
     worker.step(970_000, &mut batch, &|| 970_000);
     assert_eq!(numbers(&log), [1]);
+    // It came before an event that is only told early.
+    batch.push(read(2, 980_000, &log));
+    worker.step(980_000, &mut batch, &|| 980_000);
+    assert_eq!(worker.report(980_000).reordered_share, 0.0);
+}
+
+#[test]
+fn a_stamp_before_that_of_the_last_request_is_moved_to_it() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let two = model("model = 'fixed'\nservice = '1ms'\nservers = 2\nsize = '1m'");
+    worker.reset(0, Some(two)).unwrap();
+    for (number, at_ns) in [(1, 500), (2, 200)] {
+        let next_ns = worker.step(600, &mut vec![read(number, at_ns, &log)], &|| 600);
+        assert_eq!(next_ns, Some(1_000_500));
+    }
+}
+
+#[test]
+fn a_request_that_the_model_refuses_leaves_no_trace_of_itself() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let disk = model(include_str!("../../../sim/devices/disk7200.toml"));
+    worker.reset(0, Some(disk)).unwrap();
+    let mut refused = read(1, 0, &log);
+    refused.offset_bytes = 1 << 60;
+    worker.step(0, &mut vec![refused], &|| 0);
+    assert_eq!(*log.borrow(), [(1, false)]);
+    worker.reset(10, None).unwrap();
+}
+
+#[test]
+fn how_many_are_in_the_model_is_published_and_a_window_begins_with_them() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    // One that comes when another one ends is there before that.
+    let mut batch = vec![read(1, 0, &log), read(2, 1_000_000, &log)];
+    worker.step(1_000_000, &mut batch, &|| 1_000_000);
+    assert_eq!(worker.report(1_000_000).depth_max, 2);
+    assert_eq!(worker.depth.load(Ordering::Relaxed), 1);
+    worker.mark(1_000_000);
+    assert_eq!(worker.report(1_500_000).depth_mean, 1.0);
+    batch.push(read(3, 1_500_000, &log));
+    worker.step(1_500_000, &mut batch, &|| 1_500_000);
+    assert_eq!(worker.depth.load(Ordering::Relaxed), 2);
 }
 
 #[test]
@@ -154,6 +199,13 @@ fn a_reset_device_begins_at_time_0_again() {
     batch.push(read(2, 7_000_100, &log));
     let next_ns = worker.step(7_000_200, &mut batch, &|| 7_000_200);
     assert_eq!(next_ns, Some(8_000_100));
+    worker.step(8_000_100, &mut batch, &|| 8_000_100);
+
+    let other = model("model = 'fixed'\nservice = '5ms'\nservers = 1\nsize = '1m'");
+    worker.reset(9_000_000, Some(other)).unwrap();
+    batch.push(read(3, 9_000_000, &log));
+    let next_ns = worker.step(9_000_000, &mut batch, &|| 9_000_000);
+    assert_eq!(next_ns, Some(14_000_000));
 }
 
 #[test]

@@ -118,6 +118,11 @@ mod tests {
             batch.apply(0).unwrap();
             let (policy, nice, priority, _) = attributes_of(0).unwrap();
             assert_eq!((policy, nice, priority), (3, 5, 0));
+            Attributes::default().apply(0).unwrap();
+            assert_eq!(
+                attributes_of(0).map(|(policy, nice, ..)| (policy, nice)),
+                Some((0, 5))
+            );
         })
         .join()
         .unwrap();

@@ -14,7 +14,7 @@ use super::target::Target;
 
 const BLKDISCARD: libc::Ioctl = 0x1277;
 const BLKFLSBUF: libc::Ioctl = 0x1261;
-/// Bytes that priming moves at once, at most.
+/// Bytes that priming moves at once, at most; a multiple of what O_DIRECT asks for.
 const PIECE: u64 = 1 << 20;
 
 /// Prepares the region of a worker as its group asks.
@@ -52,14 +52,12 @@ fn discard(target: &Target, group: &Group) -> Result<(), Errno> {
 
 /// Reads or writes the region once, in order; gives the bytes.
 fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
-    let (record, length) = (group.workload.record.0, group.bytes_per_worker());
-    // Whole records, so that O_DIRECT takes the pieces.
-    let piece = (PIECE / record).max(1) * record;
-    let mut memory = Region::new(1, piece as usize, group.workload.seed)
+    let length = group.bytes_per_worker();
+    let mut memory = Region::new(1, PIECE as usize, group.workload.seed)
         .map_err(target.failed("allocate buffers"))?;
     let mut primed_bytes = 0;
     while primed_bytes < length {
-        let part = (length - primed_bytes).min(piece) as usize;
+        let part = (length - primed_bytes).min(PIECE) as usize;
         let buffer = &mut memory.slot(0)[..part];
         let moved = match group.prime {
             Prime::Write => pwrite(&target.file, buffer, target.offset + primed_bytes),

@@ -229,11 +229,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn group() -> Group {
+    fn job() -> Job {
         let text = r#"{"groups": [{"name": "g", "path": "/", "engine": "psync", "workload": {
             "pattern": {"kind": "sequential"}, "direction": {"kind": "read"}, "record": 4096,
             "span": 8192, "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}}]}"#;
-        Job::from_json(text).unwrap().groups.remove(0)
+        Job::from_json(text).unwrap()
+    }
+
+    fn group() -> Group {
+        job().groups.remove(0)
     }
 
     /// A worker with this window in ms, runnable for this share of it.
@@ -274,6 +278,25 @@ mod tests {
             let series = series(&group(), &reports, 100 * MS);
             assert_eq!(series.window_ms, (5.0, 130.0));
         }
+    }
+
+    #[test]
+    fn workers_are_added_up_in_their_order() {
+        let [late, early] = [1, 0].map(|number| {
+            let mut report = report(0, 1, 0.0);
+            report.number = number;
+            let tally = &mut report.tally;
+            tally.complete(true, 0, 4096, 1, 10);
+            tally.begin_window();
+            tally.complete(true, 0, -libc::EIO, 1, 10);
+            tally.leave_pending(10);
+            report
+        });
+        let result = &sum_up(&job(), &[late, early], &[None], 0).groups[0];
+        assert_eq!([0, 1].map(|at| result.workers[at].worker), [0, 1]);
+        assert_eq!(result.error_counts["EIO"], 2);
+        assert_eq!((result.unissued, result.unanswered), (0, 2));
+        assert_eq!(result.device_bytes_written, 2 * 4096);
     }
 
     #[test]

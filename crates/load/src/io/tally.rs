@@ -322,7 +322,9 @@ mod tests {
         tally.start_lag.record(7);
         tally.commit(0, 5);
         tally.complete(false, 0, 4096, 1, 10);
+        tally.complete(false, 0, -libc::EIO, 1, 10);
         tally.begin_window();
+        assert_eq!(tally.sides[0].errors, 0);
         assert_eq!(
             (tally.start_lag.count(), tally.transactions.count()),
             (0, 0)
@@ -331,6 +333,15 @@ mod tests {
         assert_eq!(tally.sides[0].latency.sum(), 30);
         let [reads, _] = tally.ever();
         assert_eq!((reads.operations, reads.latency_ns), (2, 40));
+    }
+
+    #[test]
+    fn a_client_responds_by_transactions_alone() {
+        let mut tally = Tally::new([4096; 2]);
+        tally.keep_responses(4, true);
+        tally.complete(false, 0, 100, 1, 10);
+        tally.commit(2, 5);
+        assert_eq!(tally.responses, [(2, 3)]);
     }
 
     #[test]

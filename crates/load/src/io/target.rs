@@ -39,7 +39,8 @@ impl Target {
         }
         flags |= match group.sync {
             Sync::None => OFlags::empty(),
-            Sync::Dsync => OFlags::DSYNC,
+            // rustix's DSYNC is O_SYNC on Linux.
+            Sync::Dsync => OFlags::from_bits_retain(libc::O_DSYNC as u32),
             Sync::Sync => OFlags::SYNC,
         };
         if group.file == FileState::Fresh {

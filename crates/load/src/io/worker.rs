@@ -298,7 +298,7 @@ mod tests {
                 "start_after_ms": start_after_ms,
                 "workload": {"pattern": {"kind": "sequential"}, "direction": {"kind": "write"},
                              "record": 4096, "span": 4096,
-                             "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}}]
+                             "arrivals": {"kind": "constant", "rate_per_s": 100}, "seed": 5}}]
         });
         let job = Job::from_json(&job.to_string()).unwrap();
         let control = Arc::new(Control::new(-1).unwrap());
@@ -312,6 +312,7 @@ mod tests {
             let gate_ns = clock::now() - 5000 * MS;
             let begun = worker.begin(gate_ns);
             assert!(begun >= gate_ns + 5000 * MS);
+            assert!(worker.schedule.as_ref().unwrap().due() >= begun);
             assert_eq!(worker.turn(gate_ns + 10_000 * MS - 1), None);
             assert_eq!(worker.turn(gate_ns + 10_000 * MS), Some(Stop::Time));
             worker.close_window(gate_ns + 10_000 * MS);

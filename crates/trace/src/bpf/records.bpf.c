@@ -131,7 +131,6 @@ static __always_inline int arrive(__u64 *arguments)
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	__u64 who = bpf_get_current_pid_tgid(), key = arguments[0];
 	one->arrival_ns = bpf_ktime_get_ns();
-	one->issue_ns = 0;
 	one->sector = bio->bi_iter.bi_sector;
 	one->bytes = bio->bi_iter.bi_size;
 	one->process = who >> 32;

@@ -171,11 +171,6 @@ impl Mapping {
         let errno = mapped.err().or(transfer.err()).unwrap_or(Errno::IO);
         -errno.raw_os_error()
     }
-
-    /// Writes all dirty pages back.
-    pub(crate) fn flush(&self) -> Result<(), Errno> {
-        self.sync_range(self.start as usize, self.length)
-    }
 }
 
 fn protection(writable: bool) -> ProtFlags {

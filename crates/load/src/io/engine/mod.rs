@@ -44,9 +44,6 @@ impl Engine {
 
     /// Makes what was written durable.
     pub(crate) fn flush(&self, worker: &Worker) -> Result<(), Errno> {
-        if let Engine::Mmap(mapping) = self {
-            mapping.flush()?;
-        }
         rustix::fs::fsync(&worker.target.file)
     }
 

@@ -117,3 +117,25 @@ extern "C" fn on_sigbus(_signal: i32, info: *mut libc::siginfo_t, _context: *mut
         *libc::__errno_location() = errno;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_guard_gives_the_signal_back() {
+        // SAFETY: reads the current action into plain data.
+        let handler = || unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGBUS, null_mut(), &mut now);
+            now.sa_sigaction
+        };
+        let before = handler();
+        let guards = [1, 2].map(|page| Guard::new(page * PAGE, PAGE).unwrap());
+        let [first, last] = guards;
+        drop(first);
+        assert_eq!(handler(), on_sigbus as *const () as usize);
+        drop(last);
+        assert_eq!(handler(), before);
+    }
+}
