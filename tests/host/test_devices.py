@@ -27,6 +27,28 @@ def test_what_speaks_against_a_device_is_named(loop, tmp_path):
         assert f"it is mounted on {tmp_path}" in reasons()
 
 
+def test_a_drive_without_a_medium_and_one_that_is_read_only_say_so(tmp_path):
+    for name, text in {"size": "0", "ro": "1", "dev": "511:77"}.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    assert devices.reasons_in_use(tmp_path) == ["it is read-only", "it has no medium (size 0)"]
+
+
+def test_of_all_devices_one_that_goes_meanwhile_is_left_out_and_one_that_fails_is_not(
+    loop, monkeypatch
+):
+    def look(name):
+        if name == gone or is_broken:
+            raise HostError("it cannot be read")
+        return name.upper()
+
+    gone, there, is_broken = "loop-removed", Path(loop).name, False
+    monkeypatch.setattr(devices, "with_queues", lambda: (gone, there))
+    assert devices.each_with_queue(look) == {there: there.upper()}
+    is_broken = True
+    with pytest.raises(HostError, match="cannot be read"):
+        devices.each_with_queue(look)
+
+
 def test_what_is_no_block_device_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"x")

@@ -67,13 +67,37 @@ def test_a_device_that_cannot_be_read_hides_no_other(loop, monkeypatch, stays):
         assert "unknown" in shown["scheduler of absent"]
 
 
+def test_turbo_is_what_the_driver_of_the_cpu_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(facts, "CPU", tmp_path)
+    assert facts.turbo() is None
+    for name, off, on in (("cpufreq/boost", "0", "1"), ("intel_pstate/no_turbo", "1", "0")):
+        (tmp_path / name).parent.mkdir()
+        for text, is_on in ((on, True), (off, False)):
+            (tmp_path / name).write_text(f"{text}\n")
+            assert facts.turbo() is is_on
+
+
+@pytest.mark.parametrize(
+    ("source", "offered", "is_told"),
+    [("hpet", "tsc hpet", True), ("hpet", "hpet acpi_pm", False), ("tsc", "tsc hpet", False)],
+)
+def test_a_slow_clock_has_a_command_where_a_fast_one_is_offered(
+    tmp_path, monkeypatch, source, offered, is_told
+):
+    monkeypatch.setattr(facts, "CLOCK", tmp_path)
+    (tmp_path / "current_clocksource").write_text(f"{source}\n")
+    (tmp_path / "available_clocksource").write_text(f"{offered}\n")
+    (fact,) = doctor.clock()
+    assert bool(fact.command) is is_told
+
+
 def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state, loop, monkeypatch):
     name = Path(loop).name
     knobs.write_value(knobs.queue_of(loop) / "rotational", "0")
     assert facts.rotational_doubt(name) == ""
     assert facts.queue_facts(name)["rotational"] is False
     knobs.write_value(knobs.queue_of(loop) / "rotational", "1")
-    assert facts.random_read_ms(loop) > 0
+    assert 0 < facts.random_read_ms(loop) < 60_000
     for measured_ms, is_doubted in ((facts.DISK_MS_MIN, False), (0.99 * facts.DISK_MS_MIN, True)):
         monkeypatch.setattr(facts, "random_read_ms", lambda path, of=measured_ms: of)
         doubt = facts.rotational_doubt(name)
