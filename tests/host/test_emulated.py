@@ -67,6 +67,7 @@ def test_a_model_is_described_before_it_exists():
     ssd = Emulation("sata-ssd", size_bytes=256 * MIB).describe()
     assert (ssd["kind"], ssd["rotational"], ssd["tags"]) == ("ssd", False, 32)
     assert ssd["service"] == "parallel"
+    assert Emulation("disk7200").describe()["size_bytes"] == 8 << 30
 
 
 @pytest.mark.parametrize(
