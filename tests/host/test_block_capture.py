@@ -343,6 +343,20 @@ def test_snapshots_grow_and_nothing_is_left_behind(device):
     assert capture.finish().totals == after.totals
 
 
+def test_a_snapshot_costs_nothing_more_than_it_says(device):
+    capture = _core.BlockCapture(json.dumps({"device": device, "classes": [{"name": "a"}]}))
+    with pytest.raises(OSError, match="no class 2"):
+        capture.add(2, os.getpid())
+    now = whole = json.loads(capture.snapshot())
+    deadline = time.monotonic() + 60
+    while len(whole["depth"]["driver"]["series"]) < 12:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        now, whole = json.loads(capture.snapshot(False)), json.loads(capture.snapshot())
+    assert now["cost"] is whole["cost"] is None  # counting it slows all programs of the machine
+    assert len(now["depth"]["driver"]["series"]) <= 10
+
+
 def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk, tmp_path):
     backing = small_disk / "disk.img"
     with backing.open("wb") as file:
