@@ -406,6 +406,12 @@ def test_sysctl_knobs_are_put_back(state, tmp_path):
     assert knob.read_text(encoding="ascii")[:1] == "4"
 
 
+def test_a_first_change_closes_no_descriptor_of_its_owner(state, loop):
+    with Control() as control:
+        control.set_scheduler(loop, "bfq")
+        os.fstat(0)
+
+
 def test_patience_ends_without_what_was_waited_for():
     assert owned.wait_until(lambda: True, 0) and not owned.wait_until(lambda: False, 0.01)
 

@@ -274,6 +274,13 @@ def test_a_journal_that_others_could_have_written_is_not_followed(state, tmp_pat
     assert knob.read_text(encoding="ascii") == "1"
 
 
+def test_a_journal_behind_a_link_is_an_error_and_not_empty(tmp_path):
+    link = tmp_path / "session.jsonl"
+    link.symlink_to("/etc/passwd")
+    with pytest.raises(RestoreError, match="its settings are not restored"):
+        journal.read(link)
+
+
 def test_a_gone_device_leaves_nothing_to_restore(state, new_loop):
     device = new_loop()
     die(device, "control.set_scheduler(device, 'bfq')")
