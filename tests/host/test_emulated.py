@@ -169,9 +169,12 @@ def test_an_archive_extracted_on_ext4_is_the_same(control, tmp_path, scheduler):
 
 def test_data_in_a_file_survive_the_device(control, tmp_path):
     store = tmp_path / "store"
+    store.write_bytes(b"of another day")
     emulation = Emulation(fixed(tmp_path, "4ms"), size_bytes=None, data=str(store))
     device = control.emulated(emulation)
     with Path(device.path).open("r+b") as file:
+        assert file.read(14) == b"of another day"
+        file.seek(0)
         file.write(b"schedlab")
         file.flush()
         os.fsync(file.fileno())
