@@ -71,6 +71,18 @@ def test_each_candidate_starts_from_the_kernels_defaults(state, loop):
         assert control.set_scheduler(loop, "none").queue["read_ahead_kb"] == "96"
 
 
+def test_a_limit_of_requests_leaves_the_read_ahead_alone(state, loop):
+    set_by_hand(loop, read_ahead_kb="96")
+    queue = knobs.queue_of(loop)
+    with Control() as control:
+        for tunables in ({"max_sectors_kb": 256}, {}, {"read_ahead_kb": 64, "max_sectors_kb": 128}):
+            control.set_scheduler(loop, "none", tunables)
+            wanted = str(tunables.get("read_ahead_kb", 96))
+            assert knobs.read_value(queue / "read_ahead_kb") == wanted
+            assert not control.check()
+    assert knobs.read_value(queue / "read_ahead_kb") == "96"
+
+
 @pytest.mark.parametrize("first", ["none", "bfq"])
 def test_writeback_is_throttled_as_the_kernel_does_with_each_scheduler(state, loop, first):
     """The kernel keeps a value that was written over all schedulers, bfq among them."""
