@@ -17,13 +17,15 @@ from concurrent.futures import (
     wait,
 )
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab.errors import SpecError, to_install
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from schedlab._core import SimStop
     from schedlab.sim.simulation import Simulation
 
@@ -34,6 +36,7 @@ R = TypeVar("R")
 SIGNAL_POLL_S = 0.05
 # How often Dask gives a point whose worker died to another worker.
 RETRIES = 10
+FETCHED_AT_ONCE = 4
 
 
 def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
@@ -119,4 +122,25 @@ def dask_executor(where: str) -> Iterator[Executor]:
             )
         except (OSError, ValueError) as error:
             raise SpecError(f"--dask {where}: {error}", "is the scheduler running?") from None
-        yield client.get_executor(retries=RETRIES, pure=False)
+        pool = _ClusterExecutor(client)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # its threads end with the client
+
+
+class _ClusterExecutor(ThreadPoolExecutor):
+    """Threads that fetch the answers of a cluster in the order of the questions.
+
+    Dask's own executor looks at the state of an answer after it has fetched it, and fails when its
+    worker has died in between (distributed/cfexecutor.py).
+    """
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(FETCHED_AT_ONCE)
+        self._client = client
+
+    def submit(self, work: Callable[..., R], /, *args: Any, **options: Any) -> Future[R]:
+        """Give it to the cluster at once."""
+        answer = self._client.submit(work, *args, **options, retries=RETRIES, pure=False)
+        return super().submit(answer.result)
