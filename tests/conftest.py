@@ -11,6 +11,7 @@ import pytest
 from golden import Golden
 from xdist.scheduler import LoadScopeScheduling
 
+from schedlab.errors import SchedlabError
 from schedlab.run.gates import neighbour_findings, snapshot
 
 # A shell that starts the tests in the background sets SIGINT to "ignore", and programs inherit it.
@@ -65,16 +66,19 @@ def pytest_runtest_makereport(item, call):
     if call.when == "setup" and item.get_closest_marker("machine"):
         item.before = snapshot(None)
     report = yield
-    if report.failed and (reason := _no_answer(item, call.when, report.longreprtext)):
+    if report.failed and (reason := _no_answer(item, call, report.longreprtext)):
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1], reason)
     return report
 
 
-def _no_answer(item, when, text):
+def _no_answer(item, call, text):
     if "bfq" in text and item.path.parent.name in ("e2e", "host") and not _has_bfq():
         return "this kernel has no bfq"
-    if when == "call" and item.get_closest_marker("machine"):
+    # Whatever else is raised is a fault of the test or of schedlab, however busy the machine is.
+    slow = (AssertionError, SchedlabError, subprocess.SubprocessError, pytest.fail.Exception)
+    is_slow = call.when == "call" and call.excinfo.errisinstance(slow)
+    if is_slow and item.get_closest_marker("machine"):
         after = snapshot(None)
         busy = [each.detail for each in neighbour_findings(item.before, after)]
         return f"too busy to tell: {busy[0]}" if busy else None
