@@ -13,6 +13,7 @@ from dying import die, journal_of, new_journal, schedlab
 
 from schedlab.errors import HostError, RestoreError
 from schedlab.host import journal, knobs, leftovers, owned, recover
+from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 from schedlab.spec import checked_line
 
@@ -536,3 +537,22 @@ def test_places_of_journals_and_notes(tmp_path, monkeypatch):
     assert journal.lasting_directory() == tmp_path / "state" / "lasting"
     monkeypatch.setenv("SCHEDLAB_VAR_DIR", "/var")
     assert journal.lasting_directory(tmp_path) == Path("/var")
+
+
+def test_the_last_write_of_a_worker_counts_as_ours(state, loop):
+    """A worker outlives its owner by the write that it is in."""
+    worker = (
+        "from schedlab.host.consent import consent_to\n"
+        "control.write_to(consent_to(device))\n"
+        "if not os.fork():\n"
+        "    os.closerange(0, 1000)\n"
+        "    file = os.open(device, os.O_WRONLY | os.O_SYNC)\n"
+        "    import time; time.sleep(0.7)\n"
+        "    os.write(file, b'x' * 4096)\n"
+        "    os._exit(0)\n"
+        "import time; time.sleep(0.2)\n"
+    )
+    die(loop, worker)
+    assert schedlab("recover").returncode == 0
+    assert Path(loop).read_bytes()[:1] == b"x"
+    consent_to(loop).close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from pathlib import Path
 
 from schedlab.host import knobs
@@ -27,6 +29,18 @@ def called(name: str) -> list[int]:
 def name_of(process: int | str) -> str:
     """The name of a running program, at most 15 bytes of it; empty when it is gone."""
     return knobs.text(PROC / str(process) / "comm") or ""
+
+
+def holding(number: str) -> set[int]:
+    """Other processes that have the block device `major:minor` open."""
+    found = set()
+    for entry in PROC.glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            status = entry.stat()
+            device = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+            if stat.S_ISBLK(status.st_mode) and device == number:
+                found.add(int(entry.parts[2]))
+    return found - {os.getpid()}
 
 
 def stat_fields(process: int | str) -> list[str]:

@@ -31,6 +31,7 @@ from schedlab.host import (
     knobs,
     leftovers,
     owned,
+    processes,
     write_ahead,
 )
 from schedlab.host.journal import Entry, Journal
@@ -39,6 +40,7 @@ from schedlab.spec.reading import open_regular, opened
 PASSES = 3
 FORGET = "schedlab recover --forget-undo"
 GUARDIAN_PATIENCE_S = 30.0
+WORKERS_PATIENCE_S = 2.0
 COMMAND_TIMEOUT_S = 60.0
 _REMOVERS = {
     "file": owned.remove_file,
@@ -375,6 +377,8 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
         link = Path("/sys/dev/block") / entry["number"]
         if devices.text_of(link / "diskseq") != entry["sequence"]:
             return  # gone, or another medium by now
+        # A worker that was killed with its owner may be in its last write.
+        owned.wait_until(lambda: not processes.holding(entry["number"]), WORKERS_PATIENCE_S)
         with opened(knobs.device_file(link.resolve().name)) as descriptor:
             number = os.fstat(descriptor).st_rdev
             if f"{os.major(number)}:{os.minor(number)}" == entry["number"]:
