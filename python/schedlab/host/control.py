@@ -500,13 +500,12 @@ class Control:
         if path.name == "wbt_lat_usec":
             self._throttled.add(path.parent)
         ahead = path.with_name("read_ahead_kb")
-        is_limit = path.parent.name == "queue" and path not in (ahead, path.with_name("scheduler"))
-        ahead_kb = _read_or_gone(str(ahead)) if is_limit else ""
+        ahead_kb = _read_or_gone(str(ahead))
         with _refusals_explained(path, text):
-            write_ahead.write(self._journal, path, text, original)
+            caused = write_ahead.write(self._journal, path, text, original)
             got = knobs.read_value(path)
         # The kernel computes it anew whenever a limit of requests changes (block/blk-settings.c).
-        if ahead_kb and _read_or_gone(str(ahead)) != ahead_kb:
+        if path != ahead and str(ahead) in caused:
             self._write(ahead, ahead_kb)
         return _accepted(path, text, got, original)
 

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +152,9 @@ def model_text(model: str) -> tuple[str, str]:
         raise SpecError(f"{error}: {what}", hint) from error
 
 
-def own_size_bytes(model: str) -> int:
+def own_size_bytes(emulation: Emulation) -> int:
     """The size that a device file gives in so many words; 0 for models that have any size."""
-    facts = Emulation(model, size_bytes=None).describe()
+    facts = replace(emulation, size_bytes=None).describe()
     return int(facts["size_bytes"]) if facts["kind"] == "fixed" else 0
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Tokens = Mapping[str, Any]
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
-SHORT_OF_LAUNCHES = 20
 # failed gate -> what to do about it in a rehearsal
 HINTS = {
     "exit-status": "run it by hand, in the same directory and as the same user; or allow it: "
@@ -108,7 +107,8 @@ class CommandRuns:
             gates.append(GateFinding("output", text))
         if ended.timed_out:
             limit_s = self.limit_s(label, kind)
-            metrics = dict.fromkeys({"elapsed_s", "elapsed_synced_s"} & {*kind.metrics}, limit_s)
+            times = ("elapsed_s", "elapsed_synced_s")
+            metrics = {name: limit_s for name in times if name in kind.metrics}
             text = f"it was still running after {limit_s:g} s and counts with that time"
             gates.append(GateFinding("limit", text, fatal=False))
             if workload.metric not in metrics:

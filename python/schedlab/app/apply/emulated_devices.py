@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ def emulation_of(options: Mapping[str, Any]) -> Emulation:
     model = options["model"]
     is_path = model not in shipped_models() and Path(model).exists()
     same = ("queue_depth", "policy", "service", "dilate", "data")
-    return Emulation(
+    emulation = Emulation(
         model=str(Path(model).resolve()) if is_path else model,
-        size_bytes=options["size"] or own_size_bytes(model) or DEFAULT_SIZE_BYTES,
         settings=device_changes(options["settings"]),
         **{name: options[name] for name in same},
     )
+    size_bytes = options["size"] or own_size_bytes(emulation) or DEFAULT_SIZE_BYTES
+    return replace(emulation, size_bytes=size_bytes)
 
 
 def kept_lines(devices: Sequence[Kept]) -> list[str]:

@@ -87,10 +87,10 @@ def target_of(place: Place) -> Target:
     common = {**facts, "filesystem": place.filesystem, "switch": place.switch}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
-        from schedlab.host.emulated import own_size_bytes
+        from schedlab.host.emulated import Emulation, own_size_bytes
 
         size = place.scratch_bytes or place.size_bytes
-        size = size or own_size_bytes(place.model) or SCRATCH_BYTES
+        size = size or own_size_bytes(Emulation(place.model)) or SCRATCH_BYTES
         how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
         return Target("emulated", "", size, model=place.model, **common, **how)  # type: ignore[arg-type]
     return Target("scratch", place.scratch_directory, size, **common)  # type: ignore[arg-type]

@@ -62,12 +62,11 @@ class PolicySession:
             if label == arm.label
         }
         self.settings = CpuSettings(control, self.policies.values())
-        self.wall = Wall()
-        self.runs = CommandRuns(control, self.wall)
+        self.runs = CommandRuns(control, Wall())
         has_ext = any(policy.policy == "ext" for policy in self.policies.values())
         self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
-        own = filter(None, (self.schedulers,))
-        self.groups = (*self.runs.groups, *launch.paths_of(*own))
+        loaders = (self.schedulers,) if self.schedulers else ()
+        self.groups = (*self.runs.groups, *launch.paths_of(*loaders))
         self._told: set[str] = set()
 
     def open(self) -> None:

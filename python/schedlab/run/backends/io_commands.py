@@ -20,7 +20,7 @@ from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
-from schedlab.run.command_runs import SHORT_OF_LAUNCHES, CommandRuns
+from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.run.drain import drain
 from schedlab.run.launch import Ended
@@ -32,6 +32,7 @@ from schedlab.spec.quantities import duration_text
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
+SHORT_OF_LAUNCHES = 20
 # Below this share of the command's own bytes, the work goes to another disk.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
