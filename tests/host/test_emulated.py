@@ -1,12 +1,14 @@
 """Emulated devices on the real kernel: data, queue, life cycle, and the gate for lateness."""
 
 import errno
+import fcntl
 import json
 import math
 import mmap
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -18,12 +20,22 @@ from device_states import flush
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
-from schedlab.host import doctor, emulated, emulated_facts, emulated_removal, keeper, owned
+from schedlab.host import (
+    doctor,
+    emulated,
+    emulated_facts,
+    emulated_removal,
+    keeper,
+    kernel_paths,
+    owned,
+)
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 from schedlab.host.emulated_calibration import LEAD_MAX_NS
+from schedlab.host.write_back import MNT_DETACH, MNT_FORCE, unmount
 
 MIB = 1 << 20
+BLKZEROOUT = 0x127F  # include/uapi/linux/fs.h
 FIXED = "model = 'fixed'\nservice = '{service}'\nservers = {servers}\nsize = '64m'\n"
 
 
@@ -144,6 +156,31 @@ def test_data_come_back_and_a_discarded_range_is_zero(control):
         assert file.read(512) == data[2 * MIB - 512 : 2 * MIB]
 
 
+def test_zeros_that_keep_their_room_are_no_writes(control, tmp_path):
+    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    file = os.open(device.path, os.O_RDWR)
+    os.pwrite(file, b"x" * MIB, 0)
+    os.fsync(file)
+    device.mark()
+    fcntl.ioctl(file, BLKZEROOUT, struct.pack("QQ", 0, MIB))
+    account = device.account()
+    assert (account["writes"], account["discards"]) == (0, 1)
+    assert os.pread(file, MIB, 0) == bytes(MIB)
+    os.close(file)
+
+
+def test_what_the_store_refuses_is_an_error_and_counted(control, small_disk, tmp_path):
+    emulation = Emulation(fixed(tmp_path, "1ms"), size_bytes=None, data=str(small_disk / "store"))
+    device = control.emulated(emulation)
+    file, block = os.open(device.path, os.O_WRONLY | os.O_DIRECT), mmap.mmap(-1, MIB)
+    with pytest.raises(OSError) as caught:
+        for place in range(10):  # into a file system of 8 MiB
+            os.pwritev(file, [block], place * MIB)
+    os.close(file)
+    assert caught.value.errno in (errno.ENOSPC, errno.EIO)
+    assert device.account()["errors"] >= 1
+
+
 @pytest.mark.parametrize("scheduler", ["none", "bfq"])
 def test_an_archive_extracted_on_ext4_is_the_same(control, tmp_path, scheduler):
     source = tmp_path / "source"
@@ -204,6 +241,15 @@ def test_a_dead_server_is_an_error_and_no_hang(control, tmp_path):
     assert owned.wait_until(lambda: not device.is_alive(), 5.0)
     with pytest.raises(HostError, match="does not answer"):
         device.account()
+
+
+def test_a_server_without_its_connection_ends(control, tmp_path):
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), size_bytes=None))
+    assert device.server
+    directory = str(device.server.directory)
+    (served,) = [each for each in kernel_paths.mounts() if each.target.startswith(directory)]
+    unmount(served, MNT_FORCE | MNT_DETACH)
+    assert owned.wait_until(lambda: not device.is_alive(), 10.0)
 
 
 def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(control, tmp_path):

@@ -4,8 +4,8 @@
 //! account since then, `reset` puts the device into its first state (with `queue_depth` commands,
 //! if that is in the line), `bypass` answers everything at
 //! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
-//! block device's requests in flight, `quit` ends the server. The end of the channel is a bypass:
-//! the owner is gone, and the clean-up should not wait for a slow disk.
+//! block device's requests in flight. The end of the channel is a bypass: the owner is gone, and the
+//! clean-up should not wait for a slow disk. The end of the FUSE connection ends the server.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -78,7 +78,6 @@ enum Command {
     Bypass { on: bool },
     Lead { ns: u64 },
     Watch { inflight: PathBuf },
-    Quit,
 }
 
 enum Message {
@@ -156,7 +155,7 @@ struct FullReport {
 }
 
 /// Serves a device on `fuse`, a mounted `/dev/fuse` descriptor, until the connection ends or the
-/// control channel says so.
+/// channel has had no owner for a minute.
 pub fn serve_device(
     config: &ServerConfig,
     fuse: OwnedFd,
@@ -321,7 +320,7 @@ struct Server {
 }
 
 impl Server {
-    /// Until a command ends it, or a part that it needs: without a worker requests wait for ever.
+    /// Until a part that it needs has ended: without a worker requests wait for ever.
     fn run(&mut self, is_alive: impl Fn() -> bool) {
         while is_alive() {
             let now_ns = self.shared.clock.now_ns();
@@ -333,8 +332,7 @@ impl Server {
                 continue;
             }
             match self.next_line() {
-                Some(line) if !self.obey(&line) => return,
-                Some(_) => {}
+                Some(line) => self.obey(&line),
                 None if self.is_window => self.hidden.sample(self.depth.load(Ordering::Relaxed)),
                 None => {}
             }
@@ -367,13 +365,12 @@ impl Server {
         self.shared.inbox.put(Message::Bypass(true));
     }
 
-    /// Executes a command line; false for the command to end.
-    fn obey(&mut self, line: &str) -> bool {
+    /// Executes a command line.
+    fn obey(&mut self, line: &str) {
         let command: Command = match serde_json::from_str(line) {
             Ok(command) => command,
             Err(error) => {
-                self.answer(&serde_json::json!({ "error": error.to_string() }));
-                return true;
+                return self.answer(&serde_json::json!({ "error": error.to_string() }));
             }
         };
         match command {
@@ -408,9 +405,7 @@ impl Server {
                 self.hidden.file = Some(inflight);
                 self.answer(&serde_json::json!({}));
             }
-            Command::Quit => return false,
         }
-        true
     }
 
     fn full(&self, account: Report) -> FullReport {
@@ -466,6 +461,13 @@ mod tests {
         assert_eq!(hidden.samples, 4);
         hidden.clear();
         assert_eq!(hidden.mean(), (0.0, 1.5));
+    }
+
+    #[test]
+    fn a_reset_may_change_how_many_commands_the_device_holds() {
+        let disk = DeviceConfig::of("disk7200");
+        let depth = |depth| with_depth(&disk, depth).unwrap().facts().queue_depth;
+        assert_eq!([32, 4].map(depth), [32, 4]);
     }
 
     #[test]
@@ -533,10 +535,11 @@ mod tests {
             r#"{"command": "bypass", "on": false}"#,
             r#"{"command": "mark"}"#,
         ] {
-            assert!(server.obey(line));
+            server.obey(line);
         }
         assert!(server.is_window && server.hidden.samples == 0);
-        assert!(server.obey(r#"{"command": "read"}"#) && !server.is_window);
+        server.obey(r#"{"command": "read"}"#);
+        assert!(!server.is_window);
         drop(owner);
         assert!(server.next_line().is_none() && server.orphan_since_ns.is_some());
         server.shared.inbox.put(Message::Quit);

@@ -74,7 +74,6 @@ static __always_inline __u32 find_class(__u32 process, __u8 *place)
 	__u32 number = __sync_fetch_and_add(&state->classes_used, 1);
 	struct found *one = bpf_map_lookup_elem(&found, &number);
 	if (number >= settings.classes || !one) {
-		__sync_fetch_and_add(&state->classes_used, -1);
 		count(NO_CLASS, 1);
 		return 0;
 	}
@@ -238,15 +237,10 @@ int on_frontmerge(__u64 *arguments)
 
 static __always_inline struct place *place_of(struct request *request)
 {
-	__u32 queue = request->mq_hctx->queue_num, which;
-	if ((request->cmd_flags & 0xff) == FLUSH) {
-		which = TAGS + queue % FLUSHES; // flushes borrow the tag of another request
-	} else {
-		__s32 tag = request->internal_tag;
-		if (tag < 0)
-			tag = request->tag;
-		which = (queue << 12 ^ tag) % TAGS;
-	}
+	__s32 tag = request->internal_tag;
+	if (tag < 0)
+		tag = request->tag;
+	__u32 which = (request->mq_hctx->queue_num << 12 ^ tag) % TAGS;
 	return bpf_map_lookup_elem(&places, &which);
 }
 
@@ -279,6 +273,7 @@ settle(struct place *place, struct request *request, struct totals *all, struct 
 	place->inserted_ns = 0;
 	place->issued_ns = 0;
 	place->bfq_queue = 0;
+	place->came_back = 0;
 	struct bio_place *first = find_bio(request->bio);
 	if (!first)
 		first = find_bio(request->biotail);
@@ -357,10 +352,12 @@ int on_issue(__u64 *arguments)
 		return 0;
 	}
 	place->issued_ns = now;
-	place->bytes = request->__data_len;
 	__s64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
 	if (depth > state->driver_max)
 		state->driver_max = depth;
+	if (place->came_back)
+		return 0; // its bytes are now those that are left
+	place->bytes = request->__data_len;
 	all->count[ISSUED] += 1;
 	if (place->bytes) {
 		__u64 sector = request->__sector, from = last_end;
@@ -512,6 +509,7 @@ int on_requeue(__u64 *arguments)
 	if (!place->inserted_ns)
 		place->inserted_ns = place->issued_ns;
 	place->issued_ns = 0;
+	place->came_back = 1;
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #include "base.h"
 #include <bpf/bpf_core_read.h>
 
-enum { READ = 0, WRITE = 1, FLUSH = 2, OTHER_OPERATION = 2 };
+enum { OTHER_OPERATION = 2 }; // above reads and writes
 enum { PARTS = 5 }; // tag, plug, scheduler, device, all
 enum { BINS = 160 }; // four to the octave
 enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
@@ -15,7 +15,6 @@ enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 #define SETS 4096
 #define WAYS 4
 #define TAGS 65536
-#define FLUSHES 64
 #define PIDS_PER_ENTRY 64
 #define INTERVAL_NS 100000000ull
 
@@ -69,7 +68,7 @@ struct place {
 	__u64 request; // 0: nobody is here
 	__u64 queued_ns, got_ns, inserted_ns, issued_ns;
 	__u64 bfq_queue;
-	__u32 class;
+	__u16 class, came_back; // from the driver
 	__u32 weight_raising;
 	__u32 bytes;
 	__u32 bfq_weight;
@@ -92,8 +91,8 @@ struct interval {
 
 enum {
 	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
-	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS,
-	UNMATCHED, IN_PARTS, UNTRACED, ERRORS, TOTALS
+	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, EVICTED, LATE_INTERVALS, NO_CLASS, UNMATCHED,
+	IN_PARTS, UNTRACED, ERRORS, TOTALS
 };
 
 struct {
@@ -105,7 +104,7 @@ struct {
 
 struct {
 	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, TAGS + FLUSHES);
+	__uint(max_entries, TAGS);
 	__type(key, __u32);
 	__type(value, struct place);
 } places SEC(".maps");

@@ -20,7 +20,7 @@ const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// Without the word that the program calculates in.
-const TOTALS: usize = 18;
+const TOTALS: usize = 17;
 const DEPTH_WORDS: usize = 6;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
@@ -265,7 +265,7 @@ impl Blocks {
     pub(crate) fn totals(&self) -> Result<(Totals, Lost), Reason> {
         let all = self.summed::<TOTALS>("totals", 0, 0..0)?;
         let totals = Totals {
-            issued: all[0].saturating_sub(all[4]), // one that came back is issued twice
+            issued: all[0],
             inserted: all[1],
             bio_merges: all[2],
             request_merges: all[3],
@@ -274,18 +274,18 @@ impl Blocks {
             seeks: all[6],
             seek_sectors: all[7],
             begun_before: all[8],
-            in_parts: all[15],
-            errors: all[17],
+            in_parts: all[14],
+            errors: all[16],
             completed: 0,
             in_flight: 0,
         };
         let lost = Lost {
-            arrivals_unseen: all[9] + all[10],
-            arrivals_evicted: all[11],
-            intervals: all[12],
-            classes: all[13],
-            untraced: all[16],
-            completions: all[14],
+            arrivals_unseen: all[9],
+            arrivals_evicted: all[10],
+            intervals: all[11],
+            classes: all[12],
+            untraced: all[15],
+            completions: all[13],
             events: self.programs().map(|p| p.recursion_misses).sum(),
         };
         Ok((totals, lost))

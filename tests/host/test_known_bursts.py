@@ -1,0 +1,208 @@
+"""Bursts of programs whose switches, numbers and times are known."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from schedlab._core import BurstCapture, probe_burst_sources
+
+UNUSABLE = {name: why for name, why in probe_burst_sources() if why}
+
+
+@pytest.fixture(params=["bpf", "perf"])
+def method(request):
+    if request.param in UNUSABLE:
+        pytest.skip(UNUSABLE[request.param])
+    return request.param
+
+
+@pytest.fixture
+def bpf():
+    if "bpf" in UNUSABLE:
+        pytest.skip(UNUSABLE["bpf"])
+
+
+def captured(options, *programs):
+    """Programs that wait for a byte, then run to their end: (what was found, its records)."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, *words], **pipes) for code, *words in programs
+    ]
+    for program in running:
+        assert program.stdout.read(1) == b"."
+    capture = BurstCapture([program.pid for program in running], json.dumps(options))
+    for program in running:
+        program.stdin.write(b"x")
+    said = [program.communicate()[0].decode().split() for program in running]
+    assert [program.returncode for program in running] == [0] * len(running)
+    text, records = capture.finish()
+    return json.loads(text), records, said
+
+
+SLEEPER = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.write(1, b".")
+os.read(0, 1)
+for _ in range(int(sys.argv[2])):
+    time.sleep(float(sys.argv[3]))
+"""
+
+
+def test_bursts_of_all_cpus_are_in_the_order_of_their_ends(method):
+    cpus = sorted(os.sched_getaffinity(0))
+    programs = [(SLEEPER, str(cpu), "100", "1e-4") for cpu in (cpus[0], cpus[-1])]
+    found, records, _ = captured({"method": method}, *programs)
+    assert found["lost"] == 0 and len(records) >= 200
+    assert [record[0] for record in records] == sorted(record[0] for record in records)
+
+
+def test_a_ring_that_is_emptied_in_time_loses_nothing(method):
+    """Ten times what fits into it, at a rate of which a hundredth fits."""
+    options = {"method": method, "ring_bytes": 1 << 16, "drain_ms": 2}
+    cpu = str(max(os.sched_getaffinity(0)))
+    found, records, _ = captured(options, (SLEEPER, cpu, "14000", "0"))
+    assert found["lost"] == 0
+    (task,) = found["tasks"]
+    assert task["bursts"] - task["untraced_starts"] * (method == "perf") == len(records) > 13_000
+
+
+PARENT = """
+import ctypes, os, struct, time
+os.write(1, b".")
+os.read(0, 1)
+first = os.fork()
+if first:
+    os.waitpid(first, 0)
+    # struct clone_args: the signal at the end, the number that the child is to have.
+    number = ctypes.c_int(first)
+    wanted = struct.pack("10Q", 0, 0, 0, 0, 17, 0, 0, 0, ctypes.addressof(number), 1)
+    second = ctypes.CDLL(None, use_errno=True).syscall(435, wanted, len(wanted))
+    assert second in (0, first), ctypes.get_errno()
+if not first or not second:
+    for _ in range(10):
+        time.sleep(0.001)
+    os._exit(0)
+os.waitpid(second, 0)
+print(first)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the number of a process is chosen")
+def test_a_number_that_is_used_again_is_one_task(method):
+    found, _, [[child]] = captured({"method": method}, (PARENT,))
+    bursts = {task["task"]: task["bursts"] for task in found["tasks"]}
+    assert len(found["tasks"]) == len(bursts) == 2
+    assert bursts[int(child)] >= 20
+
+
+FORKING = """
+import os
+os.write(1, b".")
+os.read(0, 1)
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_tasks_that_find_no_room_are_counted(bpf):
+    for room, found_tasks in ((1, 1), (3, 3), (9, 6)):
+        found, *_ = captured({"method": "bpf", "tasks_max": room}, (FORKING,))
+        assert (len(found["tasks"]), found["lost_tasks"]) == (found_tasks, 6 - found_tasks)
+
+
+SPINNER = """
+import os, time
+while time.process_time() < 0.5: pass
+os.write(1, b".")
+while True: pass
+"""
+
+
+@contextmanager
+def spinning():
+    with subprocess.Popen([sys.executable, "-c", SPINNER], stdout=subprocess.PIPE) as program:
+        try:
+            assert program.stdout
+            assert program.stdout.read(1) == b"."
+            yield program
+        finally:
+            program.kill()
+
+
+def test_what_a_task_used_before_is_not_its_first_burst(bpf):
+    """It is on a CPU when the capture begins, after half a second of CPU time."""
+    began_s = time.monotonic()
+    with spinning() as program:
+        began_s = time.monotonic()
+        capture = BurstCapture([program.pid], json.dumps({"method": "bpf"}))
+        time.sleep(0.05)
+        program.kill()
+        program.wait()
+        lasted_s = time.monotonic() - began_s
+    (task,) = json.loads(capture.finish()[0])["tasks"]
+    # The kernel charges a running task at its ticks.
+    assert 0 < task["total_ns"] < lasted_s * 1e9 + 20e6
+
+
+def test_totals_of_the_kernel_have_a_histogram_when_records_are_lost(bpf):
+    options = {"method": "bpf", "ring_bytes": 4096, "drain_ms": 60_000}
+    found, records, _ = captured(options, (SLEEPER, str(max(os.sched_getaffinity(0))), "500", "0"))
+    (task,) = found["tasks"]
+    assert found["lost"] > 0 and task["bursts"] == found["lost"] + len(records)
+    assert sum(count for *_, count in task["histogram"]) == task["bursts"]
+    assert all(high == 2 * low - 1 for low, high, _ in task["histogram"])  # an octave each
+
+
+PONG = """
+import os, sys
+reading, writing, cpu = map(int, sys.argv[1:])
+os.sched_setaffinity(0, {cpu})
+os.write(1, b".")
+os.read(0, 1)
+for _ in range(5000):
+    os.write(writing, b"x")
+    os.read(reading, 1)
+"""
+
+
+def test_nobody_is_woken_while_it_runs(bpf):
+    """Two that wake each other from two CPUs, often before the other is asleep."""
+    cpus = sorted(os.sched_getaffinity(0))
+    (a, b), (c, d) = os.pipe(), os.pipe()
+    for end in (a, b, c, d):
+        os.set_inheritable(end, True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    running = [
+        subprocess.Popen([sys.executable, "-c", PONG, *map(str, ends), str(cpu)],
+                         pass_fds=ends, **pipes)
+        for ends, cpu in (((a, d), cpus[0]), ((c, b), cpus[-1]))
+    ]  # fmt: skip
+    for end in (a, b, c, d):
+        os.close(end)
+    for program in running:
+        assert program.stdout.read(1) == b"."
+    capture = BurstCapture([program.pid for program in running], json.dumps({"method": "bpf"}))
+    for program in running:
+        program.stdin.write(b"x")
+        program.stdin.close()
+    for program in running:
+        assert program.wait() == 0
+        program.stdout.close()
+    found, records = capture.finish()
+    assert json.loads(found)["lost"] == 0
+    for program in running:
+        own = [record for record in records if record[2] == program.pid]
+        for (before_ns, _, _, was_preempted, _), after in itertools.pairwise(own):
+            woken_ns = after[4][1]
+            assert bool(woken_ns) != was_preempted
+            assert not woken_ns or before_ns <= woken_ns <= after[0] - after[1]

@@ -1,0 +1,245 @@
+"""Captures and recordings of requests whose fate is known: held, merged, returned, lost."""
+
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from aio import Requests
+from block_capture import BlockCapture, BlockClass, unavailable
+from loops import attached
+from test_block_capture import captured, choose, group, queue
+from test_records import decoded
+
+from schedlab import _core
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulation
+
+KIB, MIB = 1 << 10, 1 << 20
+TAGS = 4  # of the slow device: so many requests leave the scheduler
+SERVICE_MS = 20
+
+
+@contextlib.contextmanager
+def recorded(device, path):
+    """A recording of the device into a file; its result is in the list that this gives."""
+    options = {"device": device, "path": str(path), "facts": {"device": "loop"}}
+    recording, results = _core.RecordCapture(json.dumps(options)), []
+    try:
+        yield results
+    finally:
+        results.append(json.loads(recording.finish()))
+
+
+def traced_where_it_ended(device):
+    """Complete requests where the loop driver ended them: idle tasks trace no event."""
+    queue(device, "rq_affinity").write_text("0")
+
+
+@pytest.fixture
+def slow(root_with_loop, needs_fuse, state, tmp_path):
+    """A device that takes 20 ms for each request, one after the other, under mq-deadline."""
+    model = tmp_path / "fixed.toml"
+    model.write_text(f"model = 'fixed'\nservice = '{SERVICE_MS}ms'\nservers = 1\nsize = '64m'\n")
+    with Control() as control:
+        device = control.emulated(Emulation(str(model))).path
+        if reason := unavailable(device):
+            pytest.skip(reason)
+        choose(device, "mq-deadline")
+        queue(device, "iosched/read_expire").write_text("600000")  # by place, not by age
+        traced_where_it_ended(device)
+        yield device
+
+
+def fill(requests):
+    """Take all tags, and let one wait for a tag: what comes next waits in the scheduler."""
+    requests.read(range(0, (TAGS + 1) * 16 * KIB, 16 * KIB))
+
+
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+def test_a_request_that_the_driver_returns_is_one_request(root_with_loop, tmp_path, scheduler):
+    """A file that ends in the middle of a request: the loop driver gives back what is missing."""
+    backing = tmp_path / "disk.img"
+    backing.write_bytes(bytes(MIB))
+    with attached(backing) as device:
+        if reason := unavailable(device):
+            pytest.skip(reason)
+        choose(device, scheduler)
+        traced_where_it_ended(device)
+        os.truncate(backing, 40 * KIB)
+        trace = tmp_path / "trace"
+        with (
+            BlockCapture(device) as capture,
+            recorded(device, trace) as results,
+            Requests(device) as requests,
+        ):
+            requests.read((0, 16 * KIB, 32 * KIB), 16 * KIB)
+            assert [moved > 0 for moved in requests.wait()] == [True, True, False]
+        seen = capture.result
+    assert seen
+    counts = {name: count for name, count in seen.totals.items() if count}
+    inserted = {} if scheduler == "none" else {"inserted": 1}
+    assert counts == {
+        "issued": 1, "completed": 1, "bio_merges": 2, "requeues": 1, "in_parts": 1, "errors": 1,
+    } | inserted  # fmt: skip
+    assert not any(seen.lost.values())
+    (read,) = seen.groups
+    assert (read.requests, read.bytes, read.operation) == (1, 48 * KIB, "read")
+    assert (seen.driver_depth.max, seen.scheduler_depth.max <= 1) == (1, True)
+    (result,) = results
+    assert (result["records"], result["missed"], result["unfinished"]) == (3, 0, 0)
+    rows = sorted(decoded(trace), key=lambda row: row[24:32])
+    issued, ended, failed = (
+        [int.from_bytes(row[at : at + size], "little") for row in rows]
+        for at, size in ((8, 8), (16, 8), (68, 4))
+    )
+    assert issued[0] == issued[1] == issued[2] < ended[0] == ended[1] < ended[2]
+    assert [bool(error) for error in failed] == [False, False, True]
+
+
+def test_what_waits_is_merged_and_overtaken_as_the_scheduler_decides(slow):
+    """Six requests behind a full device: one joins two others, three go before older ones."""
+    beyond = 32 * MIB
+    with BlockCapture(slow) as capture, Requests(slow) as requests:
+        fill(requests)
+        for place in (4 * MIB, 4 * MIB + 8 * KIB, 4 * MIB + 4 * KIB, 2 * MIB, 3 * MIB, MIB):
+            requests.read([beyond + place])
+        assert requests.wait() == [4096] * (TAGS + 7)
+        deadline = time.monotonic() + 20
+        while capture.snapshot().scheduler_depth.series[-1][1]:
+            assert time.monotonic() < deadline, "somebody is left in the scheduler"
+            time.sleep(0.1)
+    seen = capture.result
+    assert seen
+    counts = {name: count for name, count in seen.totals.items() if count}
+    distance = counts.pop("seek_sectors")
+    assert counts == {
+        "issued": TAGS + 5, "completed": TAGS + 5, "inserted": TAGS + 6, "bio_merges": 1,
+        "request_merges": 1, "out_of_order": 3, "seeks": TAGS + 4,
+    }  # fmt: skip
+    assert distance * 512 == beyond + 4 * MIB - (TAGS + 4) * 4 * KIB
+    assert not any(seen.lost.values())
+    assert seen.driver_depth.max == TAGS and seen.scheduler_depth.max >= 5
+
+
+def test_what_began_before_is_counted_and_not_guessed(slow, tmp_path):
+    """Requests that wait in the scheduler when a capture begins are not its own."""
+    trace = tmp_path / "trace"
+    with Requests(slow) as requests:
+        fill(requests)
+        requests.read(range(2 * MIB, 62 * MIB, MIB))
+        with BlockCapture(slow) as capture, recorded(slow, trace) as results:
+            requests.read([63 * MIB])
+            assert requests.wait() == [4096] * (TAGS + 62)
+        (result,) = results
+        seen = capture.result
+        assert seen
+        assert (seen.totals["issued"], seen.totals["completed"]) == (1, 1)
+        assert 1 <= seen.totals["begun_before"] <= 61
+        assert not any(seen.lost.values())
+        assert result["records"] == 1 and 1 <= result["missed"] <= TAGS + 61
+        with recorded(slow, tmp_path / "next") as results:
+            requests.read([0, 16 * KIB, 32 * KIB])
+        requests.wait()
+    (result,) = results
+    assert (result["records"], result["missed"], result["unfinished"]) == (0, 0, 3)
+
+
+def test_a_flush_is_told_from_what_it_waits_for(loop):
+    if reason := unavailable(loop):
+        pytest.skip(reason)
+    traced_where_it_ended(loop)
+    stat = Path(f"/sys/block/{Path(loop).name}/stat")
+    page, before = mmap.mmap(-1, 4096), int(stat.read_text().split()[15])
+    with BlockCapture(loop) as capture:
+        file = os.open(loop, os.O_RDWR | os.O_DIRECT)
+        for at in range(10):
+            os.pwritev(file, [page], at * 4096)
+            os.fsync(file)
+            os.pwritev(file, [page], at * 4096, os.RWF_DSYNC)
+        os.close(file)
+    assert capture.result
+    writes, flushes = sorted(capture.result.groups, key=lambda group: group.operation == "other")
+    assert (writes.requests, writes.bytes) == (20, 80 * KIB)
+    assert 20 <= flushes.requests == int(stat.read_text().split()[15]) - before
+    assert capture.result.totals["issued"] == 20 + flushes.requests
+    assert not any(capture.result.lost.values())
+
+
+def test_the_kernels_own_threads_are_no_class(mounted_loop):
+    device, where = mounted_loop
+    if reason := unavailable(device):
+        pytest.skip(reason)
+    with BlockCapture(device, find_classes=True) as capture:
+        (where / "file").write_bytes(bytes(4 * MIB))
+        directory = os.open(where, os.O_RDONLY)
+        assert ctypes.CDLL(None).syncfs(directory) == 0
+        os.close(directory)
+    assert capture.result
+    writes = [group for group in capture.result.groups if group.operation == "write"]
+    assert sum(group.bytes for group in writes if group.process is None) >= 4 * MIB
+    assert {group.process for group in writes} <= {None, os.getpid()}
+
+
+def read_pages(device, count):
+    page = mmap.mmap(-1, 4096)
+    file = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    for at in range(count):
+        os.preadv(file, [page], at * 4096)
+    os.close(file)
+
+
+def test_a_thread_is_a_class_of_its_own(loop):
+    if reason := unavailable(loop):
+        pytest.skip(reason)
+    traced_where_it_ended(loop)
+    may_read = threading.Event()
+    thread = threading.Thread(target=lambda: (may_read.wait(), read_pages(loop, 5)))
+    thread.start()
+    assert thread.native_id
+    with BlockCapture(loop, [BlockClass("thread", (thread.native_id,))]) as capture:
+        may_read.set()
+        thread.join()
+        read_pages(loop, 3)
+    assert capture.result
+    counts = {group.name: group.requests for group in capture.result.groups}
+    assert counts == {"thread": 5, "other": 3}
+
+
+def test_programs_beyond_the_classes_are_counted(loop):
+    if reason := unavailable(loop):
+        pytest.skip(reason)
+    traced_where_it_ended(loop)
+    programs = []
+    with BlockCapture(loop, find_classes=True) as capture:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                try:
+                    read_pages(loop, 2)
+                finally:
+                    os._exit(0)
+            programs.append(child)
+            os.waitpid(child, 0)
+    assert capture.result
+    requests = {group.process: group.requests for group in capture.result.groups}
+    assert requests == dict.fromkeys(programs[:15], 2) | {None: 10}
+    assert capture.result.lost["classes"] == 10
+
+
+def test_a_weight_of_bfq_is_that_of_one_queue(loop):
+    """Two readers, each on a CPU: what bfq says of one is not added to the other's."""
+    if reason := unavailable(loop):
+        pytest.skip(reason)
+    choose(loop, "bfq")
+    queue(loop, "iosched/low_latency").write_text("0")
+    seen, _ = captured(loop, 0.5, group(loop, workers=4))
+    assert seen.bfq
+    rows = seen.bfq["reader"]
+    assert {row.weight for row in rows} == {40}  # best effort 4: (8 - 4) * IOPRIO_WEIGHT
+    assert {row.weight_raising for row in rows} == {1}
