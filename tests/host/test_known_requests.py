@@ -2,9 +2,11 @@
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import mmap
 import os
+import struct
 import threading
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from aio import Requests
 from block_capture import BlockCapture, BlockClass, unavailable
+from device_states import partition_mounted
 from loops import attached
 from test_block_capture import captured, choose, group, queue
 from test_records import decoded
@@ -21,6 +24,7 @@ from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 
 KIB, MIB = 1 << 10, 1 << 20
+BLKDISCARD = 0x1277  # include/uapi/linux/fs.h
 TAGS = 4  # of the slow device: so many requests leave the scheduler
 SERVICE_MS = 20
 
@@ -171,6 +175,28 @@ def test_a_flush_is_told_from_what_it_waits_for(loop):
     assert not any(capture.result.lost.values())
 
 
+def test_a_discard_that_fails_is_no_error_of_a_load(root_with_loop):
+    """A sealed file: nothing can be written to it, and no hole made in it."""
+    backing = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    os.truncate(backing, MIB)
+    with attached(Path(f"/proc/{os.getpid()}/fd/{backing}")) as device:
+        if reason := unavailable(device):
+            pytest.skip(reason)
+        traced_where_it_ended(device)
+        fcntl.fcntl(backing, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+        file = os.open(device, os.O_RDWR | os.O_DIRECT)
+        with BlockCapture(device) as capture:
+            with pytest.raises(OSError):
+                fcntl.ioctl(file, BLKDISCARD, struct.pack("QQ", 0, MIB))
+            with pytest.raises(OSError):
+                os.pwritev(file, [mmap.mmap(-1, 4096)], 0)
+        os.close(file)
+    os.close(backing)
+    assert capture.result
+    totals = capture.result.totals
+    assert (totals["issued"], totals["completed"], totals["errors"]) == (2, 2, 1)
+
+
 def test_the_kernels_own_threads_are_no_class(mounted_loop):
     device, where = mounted_loop
     if reason := unavailable(device):
@@ -243,3 +269,15 @@ def test_a_weight_of_bfq_is_that_of_one_queue(loop):
     rows = seen.bfq["reader"]
     assert {row.weight for row in rows} == {40}  # best effort 4: (8 - 4) * IOPRIO_WEIGHT
     assert {row.weight_raising for row in rows} == {1}
+
+
+def test_a_partition_is_captured_as_its_disk(loop, tmp_path):
+    if reason := unavailable(loop):
+        pytest.skip(reason)
+    traced_where_it_ended(loop)
+    with partition_mounted(loop, tmp_path), BlockCapture(f"{loop}p1") as capture:
+        read_pages(loop, 3)
+    assert capture.result
+    assert capture.result.device == Path(loop).name
+    reads = [group for group in capture.result.groups if group.operation == "read"]
+    assert sum(group.requests for group in reads) >= 3

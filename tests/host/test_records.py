@@ -1,5 +1,7 @@
 """Recorded loads: counts and bytes are those of the program that sent the requests."""
 
+import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -110,6 +112,21 @@ def test_no_file_is_overwritten_and_none_recorded_on_its_own_device(loop, tmp_pa
     (disk,) = {p.name for p in Path("/sys/block").iterdir() if p.name == disk_below(tmp_path)}
     with pytest.raises(SpecError, match="whose requests are recorded"):
         record_device(f"/dev/{disk}", 0.1, [], tmp_path / "new", anonymise=False)
+
+
+def test_a_recording_that_cannot_begin_leaves_no_file(loop, tmp_path):
+    """A process that may load no programs: root of a user namespace."""
+    options = json.dumps({"device": loop, "path": str(tmp_path / "trace"), "facts": {}})
+    child = os.fork()
+    if child == 0:
+        status = ctypes.CDLL(None).unshare(0x10000000)  # CLONE_NEWUSER
+        with contextlib.suppress(OSError):
+            _core.RecordCapture(options)
+            status = 1
+        os._exit(status)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        pytest.skip("needs user namespaces in which no program can be loaded")
+    assert list(tmp_path.glob("trace*")) == []
 
 
 def disk_below(directory):

@@ -2,10 +2,10 @@
 //!
 //! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
 //! account since then, `reset` puts the device into its first state (with `queue_depth` commands,
-//! if that is in the line), `bypass` answers everything at
-//! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
-//! block device's requests in flight. The end of the channel is a bypass: the owner is gone, and the
-//! clean-up should not wait for a slow disk. The end of the FUSE connection ends the server.
+//! if that is in the line), `bypass` answers everything at once while it is `on`, `lead` sends
+//! replies so many `ns` early, `watch` names the file with the block device's requests in flight.
+//! The end of the channel is a bypass: the owner is gone, and the clean-up should not wait for a
+//! slow disk. The end of the FUSE connection ends the server.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
