@@ -1,7 +1,9 @@
 """Bursts of programs whose switches, numbers and times are known."""
 
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -168,6 +170,36 @@ def test_totals_of_the_kernel_have_a_histogram_when_records_are_lost(bpf):
     assert found["lost"] > 0 and task["bursts"] == found["lost"] + len(records)
     assert sum(count for *_, count in task["histogram"]) == task["bursts"]
     assert all(high == 2 * low - 1 for low, high, _ in task["histogram"])  # an octave each
+
+
+SIGNALLED = """
+import os, signal
+wanted = {signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+os.write(1, b".")
+os.read(0, 1)
+for _ in range(60_000):
+    signal.sigwait(wanted)
+"""
+
+
+def test_nobody_is_woken_while_it_runs(bpf):
+    """So many short sleeps that some kernels do not trace each switch and wake-up."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    with subprocess.Popen([sys.executable, "-c", SIGNALLED], **pipes) as program:
+        assert program.stdin and program.stdout
+        assert program.stdout.read(1) == b"."
+        capture = BurstCapture([program.pid], json.dumps({"method": "bpf"}))
+        program.stdin.write(b"x")
+        while program.poll() is None:
+            program.send_signal(signal.SIGUSR1)
+    found, records = capture.finish()
+    assert json.loads(found)["lost"] == 0
+    for (before_ns, _, _, was_preempted, _), after in itertools.pairwise(records):
+        woken_ns = after[4][1]
+        assert bool(woken_ns) != was_preempted
+        assert not woken_ns or before_ns <= woken_ns <= after[0] - after[1]
 
 
 ENDING = """

@@ -135,10 +135,13 @@ static __always_inline void
 end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempted)
 {
 	__u64 charged = prev->se.sum_exec_runtime;
-	__u64 duration = now - task->started_ns;
+	__u64 duration = now - task->started_ns, woken = task->woken_ns;
 	if (!task->started_ns) {
 		duration = charged - task->charged_ns;
 		task->untraced_starts += 1;
+		// Its wake-up may not have been traced, or be that of a sleep in between.
+		if (!woken || woken > now - duration)
+			woken = now - duration;
 	}
 	task->charged_ns = charged;
 	task->started_ns = 0;
@@ -148,7 +151,7 @@ end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempte
 	__u32 bucket = bucket_of(duration);
 	if (bucket < BUCKETS)
 		task->histogram[bucket] += 1;
-	keep(prev, task->woken_ns == RUNNABLE ? 0 : task->woken_ns, now, duration, preempted);
+	keep(prev, woken == RUNNABLE ? 0 : woken, now, duration, preempted);
 	task->woken_ns = preempted ? RUNNABLE : 0;
 }
 
