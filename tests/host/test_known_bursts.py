@@ -86,7 +86,8 @@ if first:
     number = ctypes.c_int(first)
     wanted = struct.pack("10Q", 0, 0, 0, 0, 17, 0, 0, 0, ctypes.addressof(number), 1)
     second = ctypes.CDLL(None, use_errno=True).syscall(435, wanted, len(wanted))
-    assert second in (0, first), ctypes.get_errno()
+    if second < 0:
+        raise SystemExit(print("refused"))
 if not first or not second:
     for _ in range(10):
         time.sleep(0.001)
@@ -99,6 +100,8 @@ print(first)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the number of a process is chosen")
 def test_a_number_that_is_used_again_is_one_task(method):
     found, _, [[child]] = captured({"method": method}, (PARENT,))
+    if child == "refused":
+        pytest.skip("needs to choose the number of a process (CAP_CHECKPOINT_RESTORE)")
     bursts = {task["task"]: task["bursts"] for task in found["tasks"]}
     assert len(found["tasks"]) == len(bursts) == 2
     assert bursts[int(child)] >= 20
@@ -149,7 +152,10 @@ def test_what_a_task_used_before_is_not_its_first_burst(bpf):
     """It is on a CPU when the capture begins, after half a second, and stays there."""
     began_s = time.monotonic()
     with spinning() as program:
-        os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
+        try:
+            os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
+        except PermissionError:
+            pytest.skip("needs a real-time policy")
         before_ns, began_s = charged_ns(program.pid), time.monotonic()
         capture = BurstCapture([program.pid], json.dumps({"method": "bpf"}))
         time.sleep(0.05)
@@ -237,6 +243,6 @@ for capture, options in (
 def test_where_processes_have_other_numbers_nothing_is_captured(bpf):
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ELSEWHERE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "unshare failed" in done.stderr:
+    if done.stderr.startswith("unshare:"):
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
