@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from aio import Requests
+from aio import requests_to
 from block_capture import BlockCapture, BlockClass, unavailable
 from device_states import partition_mounted
 from loops import attached
@@ -80,7 +80,7 @@ def test_a_request_that_the_driver_returns_is_one_request(root_with_loop, tmp_pa
         with (
             BlockCapture(device) as capture,
             recorded(device, trace) as results,
-            Requests(device) as requests,
+            requests_to(device) as requests,
         ):
             requests.read((0, 16 * KIB, 32 * KIB), 16 * KIB)
             assert [moved > 0 for moved in requests.wait()] == [True, True, False]
@@ -109,7 +109,7 @@ def test_a_request_that_the_driver_returns_is_one_request(root_with_loop, tmp_pa
 def test_what_waits_is_merged_and_overtaken_as_the_scheduler_decides(slow):
     """Six requests behind a full device: one joins two others, three go before older ones."""
     beyond = 32 * MIB
-    with BlockCapture(slow) as capture, Requests(slow) as requests:
+    with BlockCapture(slow) as capture, requests_to(slow) as requests:
         fill(requests)
         for place in (4 * MIB, 4 * MIB + 8 * KIB, 4 * MIB + 4 * KIB, 2 * MIB, 3 * MIB, MIB):
             requests.read([beyond + place])
@@ -134,7 +134,7 @@ def test_what_waits_is_merged_and_overtaken_as_the_scheduler_decides(slow):
 def test_what_began_before_is_counted_and_not_guessed(slow, tmp_path):
     """Requests that wait in the scheduler when a capture begins are not its own."""
     trace = tmp_path / "trace"
-    with Requests(slow) as requests:
+    with requests_to(slow) as requests:
         fill(requests)
         requests.read(range(2 * MIB, 62 * MIB, MIB))
         with BlockCapture(slow) as capture, recorded(slow, trace) as results:

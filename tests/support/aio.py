@@ -8,9 +8,8 @@ import mmap
 import os
 import platform
 import struct
-from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SETUP, _DESTROY, _GETEVENTS, _SUBMIT = (
@@ -68,14 +67,16 @@ class Requests:
         rows = sorted(struct.iter_unpack("QQqq", events.raw))
         return [moved for _, _, moved, _ in rows]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._call(_DESTROY, self._context)
         os.close(self._file)
+
+
+@contextmanager
+def requests_to(device: str, depth_max: int = 256) -> Iterator[Requests]:
+    """Requests to the device; none is left under way."""
+    requests = Requests(device, depth_max)
+    try:
+        yield requests
+    finally:
+        requests.close()
