@@ -249,7 +249,10 @@ def thread_names():
     return names
 
 
-def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop, monkeypatch):
+def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop, new_loop, monkeypatch):
+    unwritten = new_loop()
+    elsewhere = os.open(unwritten, os.O_WRONLY)
+    os.pwrite(elsewhere, bytes(4096), 0)
     with Path(loop).open("rb") as device:  # while it is open, its cache is kept
         assert len(device.read()) == 16 << 20
         before = sectors(loop)[0]
@@ -260,6 +263,12 @@ def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop, monkeypatch)
     assert timings["cached"]["bytes"] % (2 << 20) == 0
     assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over
     assert not timings["interrupted"]
+    assert sectors(unwritten)[1] >= 4096  # everything was synced before
+    os.close(elsewhere)
+    read_before, _ = sectors(loop)
+    (direct,) = document("io", "timings", loop, "--direct")["timings"].values()
+    claimed = direct["cached"]["bytes"] + direct["device"]["bytes"]
+    assert sectors(loop)[0] - read_before >= claimed >= 16 << 20
     monkeypatch.setattr(single_load, "device_timings", lambda device, direct: timings)
     for words in ((), ("--direct",)):
         _, head, *lines = called("io", "timings", loop, *words).stdout.splitlines()[:4]

@@ -150,14 +150,14 @@ def spinning():
 
 def test_what_a_task_used_before_is_not_its_first_burst(bpf):
     """It is on a CPU when the capture begins, after half a second, and stays there."""
-    began_s = time.monotonic()
     with spinning() as program:
         try:
             os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
         except PermissionError:
             pytest.skip("needs a real-time policy")
-        before_ns, began_s = charged_ns(program.pid), time.monotonic()
+        began_s = time.monotonic()
         capture = BurstCapture([program.pid], json.dumps({"method": "bpf"}))
+        before_ns = charged_ns(program.pid)
         time.sleep(0.05)
         used_ns = charged_ns(program.pid) - before_ns
         program.kill()

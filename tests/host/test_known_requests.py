@@ -179,7 +179,8 @@ def test_a_discard_that_fails_is_no_error_of_a_load(root_with_loop):
     """A sealed file: nothing can be written to it, and no hole made in it."""
     backing = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     os.truncate(backing, MIB)
-    with attached(Path(f"/proc/{os.getpid()}/fd/{backing}")) as device:
+    path = Path(f"/proc/{os.getpid()}/fd/{backing}")
+    with attached(path, "/memfd:sealed") as device:
         if reason := unavailable(device):
             pytest.skip(reason)
         traced_where_it_ended(device)

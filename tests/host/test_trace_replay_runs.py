@@ -75,6 +75,7 @@ def test_every_kind_of_request_comes_back_as_it_was(root_with_loop, state, tmp_p
         offset, is_sync = number(record, 24) * 512, number(record, 74, 2) & 1
         if number(record, 72, 2) == WRITE:
             assert is_sync == (offset != 2 * MIB)
+            assert bool(number(record, 74, 2) & FUA) == (offset == 3 * MIB)
         else:
             assert number(record, 76, 2) == 3 << 13 | 5
     readers = {number(r, 60, 4) for r in moving if number(r, 72, 2) == 0}

@@ -20,14 +20,14 @@ WALL_S = 90.0  # how long programs of other tests may run
 
 
 @contextmanager
-def attached(backing: Path) -> Iterator[str]:
-    """A loop device on a file."""
+def attached(backing: Path, seen_as: str | None = None) -> Iterator[str]:
+    """A loop device on a file; the kernel may call it by another path."""
     index = next(number for number in range(64, 4096) if owned.add_loop(number))
     try:
         owned.attach_loop(index, backing)
         yield f"/dev/loop{index}"
     finally:
-        _remove(index, str(backing))
+        _remove(index, seen_as or str(backing))
 
 
 @contextmanager
