@@ -151,7 +151,10 @@ def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
 
 def test_what_is_left_behind_is_named_and_ended(tmp_path):
     # A daemon in its own session, whose parent has ended, does not escape either.
-    line = "sleep 1001 & setsid sh -c 'setsid sleep 1001 & exit' & wait $!; true"
+    line = (
+        "sleep 1001 & setsid sh -c 'setsid sleep 1001 & echo $! > daemon; exit' & wait $!; "
+        "until grep -q sleep /proc/$(cat daemon)/comm; do :; done; rm daemon"
+    )
     runs, messages = measured(tmp_path, line, blocks=1)
     assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
     assert any("still running and ended" in text for text in messages)
