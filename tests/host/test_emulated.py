@@ -157,7 +157,7 @@ def test_data_come_back_and_a_discarded_range_is_zero(control):
 
 
 def test_zeros_that_keep_their_room_are_no_writes(control, tmp_path):
-    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), size_bytes=None))
     file = os.open(device.path, os.O_RDWR)
     os.pwrite(file, b"x" * MIB, 0)
     os.fsync(file)
@@ -170,7 +170,7 @@ def test_zeros_that_keep_their_room_are_no_writes(control, tmp_path):
 
 
 def test_what_the_store_refuses_is_an_error_and_counted(control, small_disk, tmp_path):
-    emulation = Emulation(fixed(tmp_path, "1ms"), size_bytes=None, data=str(small_disk / "store"))
+    emulation = Emulation(fixed(tmp_path, "4ms"), size_bytes=None, data=str(small_disk / "store"))
     device = control.emulated(emulation)
     file, block = os.open(device.path, os.O_WRONLY | os.O_DIRECT), mmap.mmap(-1, MIB)
     with pytest.raises(OSError) as caught:
