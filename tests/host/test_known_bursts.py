@@ -30,8 +30,9 @@ def bpf():
         pytest.skip(UNUSABLE["bpf"])
 
 
-def captured(options, *programs):
-    """Programs that wait for a byte, then run to their end: (what was found, its records)."""
+def captured(options, *programs, beside=lambda program: None):
+    """Programs that wait for a byte, then run to their end: (what was found, its records, what
+    each said). `beside` is called with each program when all of them run."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
     running = [
         subprocess.Popen([sys.executable, "-c", code, *words], **pipes) for code, *words in programs
@@ -41,6 +42,8 @@ def captured(options, *programs):
     capture = BurstCapture([program.pid for program in running], json.dumps(options))
     for program in running:
         program.stdin.write(b"x")
+    for program in running:
+        beside(program)
     said = [program.communicate()[0].decode().split() for program in running]
     assert [program.returncode for program in running] == [0] * len(running)
     text, records = capture.finish()
@@ -192,16 +195,13 @@ for _ in range(60_000):
 
 def test_nobody_is_woken_while_it_runs(bpf):
     """So many short sleeps that some kernels do not trace each switch and wake-up."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    with subprocess.Popen([sys.executable, "-c", SIGNALLED], **pipes) as program:
-        assert program.stdin and program.stdout
-        assert program.stdout.read(1) == b"."
-        capture = BurstCapture([program.pid], json.dumps({"method": "bpf"}))
-        program.stdin.write(b"x")
+
+    def wake(program):
         while program.poll() is None:
             program.send_signal(signal.SIGUSR1)
-    found, records = capture.finish()
-    assert json.loads(found)["lost"] == 0
+
+    found, records, _ = captured({"method": "bpf"}, (SIGNALLED,), beside=wake)
+    assert found["lost"] == 0
     for (before_ns, _, _, was_preempted, _), after in itertools.pairwise(records):
         woken_ns = after[4][1]
         assert bool(woken_ns) != was_preempted

@@ -17,6 +17,8 @@ from block_capture import BlockCapture, BlockClass, unavailable
 from device_states import partition_mounted
 from loops import attached
 from test_block_capture import captured, choose, group, queue
+from test_emulated import fixed
+from test_io_engine import flushes
 from test_records import decoded
 
 from schedlab import _core
@@ -26,7 +28,6 @@ from schedlab.host.emulated import Emulation
 KIB, MIB = 1 << 10, 1 << 20
 BLKDISCARD = 0x1277  # include/uapi/linux/fs.h
 TAGS = 4  # of the slow device: so many requests leave the scheduler
-SERVICE_MS = 20
 
 
 @contextlib.contextmanager
@@ -40,23 +41,26 @@ def recorded(device, path):
         results.append(json.loads(recording.finish()))
 
 
-def traced_where_it_ended(device):
-    """Complete requests where the loop driver ended them: idle tasks trace no event."""
-    queue(device, "rq_affinity").write_text("0")
+def traced(path):
+    """A loop device that completes requests where its driver ended them: idle tasks trace none."""
+    if reason := unavailable(path):
+        pytest.skip(reason)
+    queue(path, "rq_affinity").write_text("0")
+    return path
+
+
+@pytest.fixture
+def device(loop):
+    return traced(loop)
 
 
 @pytest.fixture
 def slow(root_with_loop, needs_fuse, state, tmp_path):
     """A device that takes 20 ms for each request, one after the other, under mq-deadline."""
-    model = tmp_path / "fixed.toml"
-    model.write_text(f"model = 'fixed'\nservice = '{SERVICE_MS}ms'\nservers = 1\nsize = '64m'\n")
     with Control() as control:
-        device = control.emulated(Emulation(str(model))).path
-        if reason := unavailable(device):
-            pytest.skip(reason)
+        device = traced(control.emulated(Emulation(fixed(tmp_path, "20ms"))).path)
         choose(device, "mq-deadline")
         queue(device, "iosched/read_expire").write_text("600000")  # by place, not by age
-        traced_where_it_ended(device)
         yield device
 
 
@@ -71,10 +75,7 @@ def test_a_request_that_the_driver_returns_is_one_request(root_with_loop, tmp_pa
     backing = tmp_path / "disk.img"
     backing.write_bytes(bytes(MIB))
     with attached(backing) as device:
-        if reason := unavailable(device):
-            pytest.skip(reason)
-        choose(device, scheduler)
-        traced_where_it_ended(device)
+        choose(traced(device), scheduler)
         os.truncate(backing, 40 * KIB)
         trace = tmp_path / "trace"
         with (
@@ -154,24 +155,20 @@ def test_what_began_before_is_counted_and_not_guessed(slow, tmp_path):
     assert (result["records"], result["missed"], result["unfinished"]) == (0, 0, 3)
 
 
-def test_a_flush_is_told_from_what_it_waits_for(loop):
-    if reason := unavailable(loop):
-        pytest.skip(reason)
-    traced_where_it_ended(loop)
-    stat = Path(f"/sys/block/{Path(loop).name}/stat")
-    page, before = mmap.mmap(-1, 4096), int(stat.read_text().split()[15])
-    with BlockCapture(loop) as capture:
-        file = os.open(loop, os.O_RDWR | os.O_DIRECT)
+def test_a_flush_is_told_from_what_it_waits_for(device):
+    page, before = mmap.mmap(-1, 4096), flushes(device)
+    with BlockCapture(device) as capture:
+        file = os.open(device, os.O_RDWR | os.O_DIRECT)
         for at in range(10):
             os.pwritev(file, [page], at * 4096)
             os.fsync(file)
             os.pwritev(file, [page], at * 4096, os.RWF_DSYNC)
         os.close(file)
     assert capture.result
-    writes, flushes = sorted(capture.result.groups, key=lambda group: group.operation == "other")
+    writes, others = sorted(capture.result.groups, key=lambda group: group.operation == "other")
     assert (writes.requests, writes.bytes) == (20, 80 * KIB)
-    assert 20 <= flushes.requests == int(stat.read_text().split()[15]) - before
-    assert capture.result.totals["issued"] == 20 + flushes.requests
+    assert 20 <= others.requests == flushes(device) - before
+    assert capture.result.totals["issued"] == 20 + others.requests
     assert not any(capture.result.lost.values())
 
 
@@ -181,9 +178,7 @@ def test_a_discard_that_fails_is_no_error_of_a_load(root_with_loop):
     os.truncate(backing, MIB)
     path = Path(f"/proc/{os.getpid()}/fd/{backing}")
     with attached(path, "/memfd:sealed") as device:
-        if reason := unavailable(device):
-            pytest.skip(reason)
-        traced_where_it_ended(device)
+        traced(device)
         fcntl.fcntl(backing, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
         file = os.open(device, os.O_RDWR | os.O_DIRECT)
         with BlockCapture(device) as capture:
@@ -200,9 +195,7 @@ def test_a_discard_that_fails_is_no_error_of_a_load(root_with_loop):
 
 def test_the_kernels_own_threads_are_no_class(mounted_loop):
     device, where = mounted_loop
-    if reason := unavailable(device):
-        pytest.skip(reason)
-    with BlockCapture(device, find_classes=True) as capture:
+    with BlockCapture(traced(device), find_classes=True) as capture:
         (where / "file").write_bytes(bytes(4 * MIB))
         directory = os.open(where, os.O_RDONLY)
         assert ctypes.CDLL(None).syncfs(directory) == 0
@@ -221,34 +214,28 @@ def read_pages(device, count):
     os.close(file)
 
 
-def test_a_thread_is_a_class_of_its_own(loop):
-    if reason := unavailable(loop):
-        pytest.skip(reason)
-    traced_where_it_ended(loop)
+def test_a_thread_is_a_class_of_its_own(device):
     may_read = threading.Event()
-    thread = threading.Thread(target=lambda: (may_read.wait(), read_pages(loop, 5)))
+    thread = threading.Thread(target=lambda: (may_read.wait(), read_pages(device, 5)))
     thread.start()
     assert thread.native_id
-    with BlockCapture(loop, [BlockClass("thread", (thread.native_id,))]) as capture:
+    with BlockCapture(device, [BlockClass("thread", (thread.native_id,))]) as capture:
         may_read.set()
         thread.join()
-        read_pages(loop, 3)
+        read_pages(device, 3)
     assert capture.result
     counts = {group.name: group.requests for group in capture.result.groups}
     assert counts == {"thread": 5, "other": 3}
 
 
-def test_programs_beyond_the_classes_are_counted(loop):
-    if reason := unavailable(loop):
-        pytest.skip(reason)
-    traced_where_it_ended(loop)
+def test_programs_beyond_the_classes_are_counted(device):
     programs = []
-    with BlockCapture(loop, find_classes=True) as capture:
+    with BlockCapture(device, find_classes=True) as capture:
         for _ in range(20):
             child = os.fork()
             if child == 0:
                 try:
-                    read_pages(loop, 2)
+                    read_pages(device, 2)
                 finally:
                     os._exit(0)
             programs.append(child)
@@ -259,26 +246,21 @@ def test_programs_beyond_the_classes_are_counted(loop):
     assert capture.result.lost["classes"] == 10
 
 
-def test_a_weight_of_bfq_is_that_of_one_queue(loop):
+def test_a_weight_of_bfq_is_that_of_one_queue(device):
     """Two readers, each on a CPU: what bfq says of one is not added to the other's."""
-    if reason := unavailable(loop):
-        pytest.skip(reason)
-    choose(loop, "bfq")
-    queue(loop, "iosched/low_latency").write_text("0")
-    seen, _ = captured(loop, 0.5, group(loop, workers=4))
+    choose(device, "bfq")
+    queue(device, "iosched/low_latency").write_text("0")
+    seen, _ = captured(device, 0.5, group(device, workers=4))
     assert seen.bfq
     rows = seen.bfq["reader"]
     assert {row.weight for row in rows} == {40}  # best effort 4: (8 - 4) * IOPRIO_WEIGHT
     assert {row.weight_raising for row in rows} == {1}
 
 
-def test_a_partition_is_captured_as_its_disk(loop, tmp_path):
-    if reason := unavailable(loop):
-        pytest.skip(reason)
-    traced_where_it_ended(loop)
-    with partition_mounted(loop, tmp_path), BlockCapture(f"{loop}p1") as capture:
-        read_pages(loop, 3)
+def test_a_partition_is_captured_as_its_disk(device, tmp_path):
+    with partition_mounted(device, tmp_path), BlockCapture(f"{device}p1") as capture:
+        read_pages(device, 3)
     assert capture.result
-    assert capture.result.device == Path(loop).name
+    assert capture.result.device == Path(device).name
     reads = [group for group in capture.result.groups if group.operation == "read"]
     assert sum(group.requests for group in reads) >= 3

@@ -108,7 +108,7 @@ impl BpfCapture {
         let counters = map(&self.object, "counters")?;
         let lost = counter(&counters, LOST_RECORDS)?;
         let lost_tasks = counter(&counters, LOST_TASKS)?;
-        let used = counter(&counters, TASKS_USED)?; // and those that found no room
+        let used = counter(&counters, TASKS_USED)? - lost_tasks;
         let mut collected = collector.finish(lost);
         let tasks = map(&self.object, "tasks")?;
         collected.tasks = totals(&tasks, used as u32, collected.tasks, lost)?;
