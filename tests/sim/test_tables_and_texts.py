@@ -145,6 +145,9 @@ def test_policies_in_files_stay_where_they_were_typed():
     (alone,) = policy_candidates("mine.py:Only,")
     assert (alone.label, dict(alone.settings)) == ("Only", {"policy": "mine.py:Only"})
     assert [each.label for each in policy_candidates("tsb,tsb")] == ["tsb", "tsb#2"]
+    # Two versions of one class are two policies.
+    twice = policy_candidates("a.py:Mine,b.py:Mine")
+    assert [each.label for each in twice] == ["Mine", "Mine#2"]
     for text in ("", "mine.py:Only,x y"):
         with pytest.raises(SpecError, match="is not understood"):
             policy_candidates(text)

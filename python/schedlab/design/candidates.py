@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate
@@ -47,16 +48,23 @@ def label_candidates(
     named: Sequence[tuple[str, Mapping[str, str | int | float]]],
 ) -> tuple[Candidate, ...]:
     """Candidates with unique labels that name their settings."""
-    seen: dict[str, int] = {}
     candidates = []
     for name, tunables in named:
         settings = ",".join(f"{key}={value}" for key, value in tunables.items())
         label = f"{name}:{settings}" if settings else name
-        seen[label] = seen.get(label, 0) + 1
-        if seen[label] > 1:
-            label = f"{label}#{seen[label]}"
         candidates.append(Candidate(label, {"scheduler": name, **tunables}))
-    return tuple(candidates)
+    return unique_labels(candidates)
+
+
+def unique_labels(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates, a label that comes again as `LABEL#2`."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for each in candidates:
+        seen[each.label] += 1
+        number = f"#{seen[each.label]}" if seen[each.label] > 1 else ""
+        unique.append(replace(each, label=each.label + number))
+    return tuple(unique)
 
 
 @dataclass(frozen=True)

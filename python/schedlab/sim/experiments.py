@@ -102,7 +102,7 @@ def experiment_of(asked: SimulationSet) -> Experiment:
 
 def policy_candidates(text: str) -> tuple[Candidate, ...]:
     """`fcfs,tsb:alpha=0.95,aging=every-arrival` as candidates."""
-    from schedlab.design.candidates import parse_candidates
+    from schedlab.design.candidates import parse_candidates, unique_labels
 
     def as_policy(candidate: Candidate) -> Candidate:
         settings = dict(candidate.settings)
@@ -121,7 +121,7 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
             candidates.append(Candidate(label, {"policy": name}))
         elif name and (":" in name or "=" not in name):
             candidates.append(next(named))
-    return tuple(candidates)
+    return unique_labels(candidates)
 
 
 def process_names(file: str, first: Simulation | None = None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +49,8 @@ def ssd_table(labels: Sequence[str], results: Sequence[SimResult]) -> list[str]:
     }
     first = next(iter(means.values()))
     lines: list[str] = []
-    names = {label: label.rpartition(".py:")[2] for label in means}
-    for shown in _side_by_side(names):
-        head = ["", *(cell for label in shown for cell in (names[label], "ratio"))]
+    for shown in _side_by_side(means):
+        head = ["", *(cell for label in shown for cell in (label, "ratio"))]
         rows = [head]
         for metric, title in SSD_COLUMNS.items():
             row = [title]
@@ -64,12 +63,12 @@ def ssd_table(labels: Sequence[str], results: Sequence[SimResult]) -> list[str]:
     return lines
 
 
-def _side_by_side(names: Mapping[str, str]) -> list[list[str]]:
+def _side_by_side(labels: Iterable[str]) -> list[list[str]]:
     """The labels in groups whose columns fit 80, three of usual length or fewer of long ones."""
     groups: list[list[str]] = []
     room = 0
-    for label, name in names.items():
-        width = max(12, len(name)) + 9  # with the ratio and the spaces
+    for label in labels:
+        width = max(12, len(label)) + 9  # with the ratio and the spaces
         if width > room:
             groups.append([])
             room = 80 - max(map(len, SSD_COLUMNS.values()))
