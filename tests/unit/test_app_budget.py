@@ -332,6 +332,19 @@ def test_a_budget_before_the_first_run_is_one_block(tmp_path):
     assert extended(folder, None, 90.0).plan == folder.plan
 
 
+def test_a_plan_is_not_cut_short_afterwards(tmp_path):
+    """A second end would be one more look, at a moment that was chosen by what was seen."""
+    folder = finished(tmp_path / "a", Stopping(blocks=12), 2)
+    with pytest.raises(SpecError, match="12 blocks are planned, of which 2 are measured"):
+        extended(folder, 5, None)
+    for same in (extended(folder, 12, None), extended(folder, None, 7.5)):
+        assert same.plan == folder.plan and same.plan.ends == (12,)
+    # Before the rest is planned, a budget is only how long is measured now.
+    pilot = finished(tmp_path / "b", Stopping(blocks=40, budget_s=60.0), 0)
+    same = extended(pilot, None, 30.0)
+    assert same.plan == pilot.plan and same.planning is None
+
+
 def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path):
     folder = finished(tmp_path / "a", Stopping(blocks=4, may_extend=8), 4)
     assert folder.plan.ends == extended(folder, 8, None).plan.ends == (4, 8)

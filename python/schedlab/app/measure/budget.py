@@ -209,17 +209,27 @@ class Extended:
 def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
     """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
 
-    Nothing is written. SpecError when the request exceeds the announced number of blocks.
+    Nothing is written. SpecError for fewer blocks than are planned: the end of a plan is announced
+    before it is measured, and another one would be one more look. SpecError for more than the
+    experiment announced, too.
     """
-    if not blocks and not budget_s:
-        return Extended(folder.experiment, folder.plan, folder.planning)
+    experiment, planning = folder.experiment, folder.planning
+    is_pilot = planning is None and experiment.stopping.budget_s > 0
+    if not blocks and (not budget_s or is_pilot):
+        return Extended(experiment, folder.plan, planning)
     record = folder.record()
-    experiment, planning = record.experiment, record.planning
+    blocks_planned = max((cell.block for cell in folder.plan.cells), default=-1) + 1
     blocks_measured = len({run.block for run in record.analysed_runs})
     if not blocks:
         per_block = sum(run.elapsed_s for run in record.runs) / max(blocks_measured, 1)
         more = max(1, int((budget_s or 0.0) / per_block)) if per_block else 1
-        blocks = blocks_measured + more
+        blocks = max(blocks_measured + more, blocks_planned)
+    if blocks < blocks_planned:
+        raise SpecError(
+            f"{folder.path}: {blocks_planned} blocks are planned, of which {blocks_measured} are "
+            "measured",
+            f"--blocks counts all of them: omit it, or ask for more than {blocks_planned}",
+        )
     stopping = experiment.stopping
     if stopping.mode != "fixed" and blocks > stopping.blocks:
         raise SpecError(
