@@ -428,6 +428,9 @@ def test_constraints_have_units_and_objectives_a_direction():
         with_objective(experiment(), OFFERED, "latency_ns_p99", True, [])
     own = replace(experiment(), metrics={"tps": Metric("tps", "transactions/s", True, "")})
     assert parse_constraint("tps>5", own).limit == 5
+    # The metrics of a fio job are named by its sections.
+    job = replace(own, metrics={"readers.read.iops": Metric("readers.read.iops", "1/s", True, "")})
+    assert parse_constraint("readers.read.iops>5", job).metric == "readers.read.iops"
     for wrong in ("latency_ns_p99<5", "latency_ns_p99", "iops<fast", "iops<0", "tps>5m"):
         with pytest.raises(SpecError):
             parse_constraint(wrong, own)

@@ -41,6 +41,8 @@ def test_a_share_names_one_workload_and_a_number(text, message):
         ("newcomer p90 < 1s", Require("newcomer beside writers", "newcomer_latency_ns_p90", 1e9)),
         ("copy throughput > 100M",
          Require("copy", "throughput_bytes_per_s", 100 * 2**20, below=False)),
+        ("copy throughput >= 100MB/s",
+         Require("copy", "throughput_bytes_per_s", 100 * 2**20, below=False)),
     ],
 )  # fmt: skip
 def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text, expected):
@@ -54,8 +56,8 @@ def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text, expected):
     ("text", "message"),
     [
         ("reader p99 10ms", "no limit"), ("p99 < 10ms", "names no metric"),
-        ("reader speed < 1", "has no metric"), ("reader p99 < fast", "is no limit in ns"),
-        ("reader p99 < -1", "is no limit"),
+        ("reader speed < 1", "has no metric"), ("reader p99 < fast", "is not a duration"),
+        ("reader p99 < 10", "has no unit"), ("reader p99 < -1ms", "is not a duration"),
     ],
 )  # fmt: skip
 def test_what_is_no_requirement_says_why(text, message):

@@ -17,6 +17,8 @@ _TIMES = {
     "min": 60.0,
     "h": 3600.0,
 }
+# Units of metrics that are times, and how many are a second.
+_LIMITS = {"s": 1.0, "ms": 1e3, "ns": 1e9}
 
 
 def parse_size(text: str) -> int:
@@ -55,6 +57,23 @@ def parse_share(text: str) -> float:
     if not 0 < fraction < 1:
         raise SpecError(f"{text!r} is not a share", "write for example 2%")
     return fraction
+
+
+def parse_limit(text: str, unit: str) -> float:
+    """A limit above 0 in the unit of its metric: `10ms`, `100M`, `100M/s`, `5%`, or a number; of a
+    latency a number alone would be nanoseconds, and is a SpecError.
+    """
+    text = text.strip()
+    if unit in _LIMITS:
+        if unit != "s" and is_bare(text):
+            raise SpecError(f"{text} has no unit", "write 5ms or 300us")
+        return parse_duration(text) * _LIMITS[unit]
+    if unit in ("B", "B/s"):
+        return float(parse_size(text.removesuffix("/s")))
+    if not re.fullmatch(r"\d+(\.\d+)?%?", text) or float(text.rstrip("%")) <= 0:
+        what = f" in {unit}" if unit else ""
+        raise SpecError(f"{text!r} is no limit{what}", "write a number above 0")
+    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
 
 
 def parse_quantity(key: str, value: object) -> object:

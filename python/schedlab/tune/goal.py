@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, Run, Workload
-from schedlab.spec.quantities import parse_duration, parse_size
+from schedlab.spec.quantities import parse_limit
 from schedlab.tune.search import Match, Observation
 
 # Gates that speak against the setting; all others say that the machine disturbed the run.
@@ -38,35 +38,19 @@ class Constraint:
 
 
 def parse_constraint(text: str, experiment: Experiment) -> Constraint:
-    """`METRIC<VALUE` or `METRIC>VALUE`; times need their unit, sizes may have one. SpecError."""
-    match = re.fullmatch(r"\s*(\w+)\s*(<|>)=?\s*([\d.]+\s*\w*)\s*", text)
+    """`METRIC<VALUE` or `METRIC>VALUE`, the value as in `parse_limit`. SpecError."""
+    match = re.fullmatch(r"\s*([^<>]+?)\s*([<>])=?\s*(\S.*?)\s*", text)
     if not match:
         raise SpecError(
             f"--subject-to {text!r} is not understood", "write --subject-to 'latency_ns_p99<5ms'"
         )
     name, sign, value = match.groups()
     metric = experiment.metric_named(name)
-    return Constraint(name, _limit(value, metric.unit, text), sign == "<", text.strip())
-
-
-def _limit(value: str, unit: str, text: str) -> float:
-    if unit in ("ns", "ms"):
-        if value.replace(".", "").isdigit():
-            raise SpecError(f"--subject-to {text!r}: {value} has no unit", "write 5ms or 300us")
-        return parse_duration(value) * (1e9 if unit == "ns" else 1e3)
-    if unit == "s":
-        return parse_duration(value)
-    if unit in ("B", "B/s"):
-        return float(parse_size(value))
     try:
-        limit = float(value)
-    except ValueError as error:
-        raise SpecError(
-            f"--subject-to {text!r}: {value!r} is not a number", "omit its unit"
-        ) from error
-    if limit <= 0:
-        raise SpecError(f"--subject-to {text!r}: a limit must be above 0", "give a larger one")
-    return limit
+        limit = parse_limit(value, metric.unit)
+    except SpecError as error:
+        raise SpecError(f"--subject-to {text!r}: {error}", error.hint) from error
+    return Constraint(name, limit, sign == "<", text.strip())
 
 
 def with_objective(

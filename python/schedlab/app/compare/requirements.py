@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, Require, Workload
-from schedlab.spec.quantities import parse_duration, parse_share, parse_size
+from schedlab.spec.quantities import parse_limit
 
-_REQUIRE = re.compile(r"(?P<row>.+?)\s*(?P<sign>[<>])\s*(?P<limit>\S.*)")
-_FACTORS = {"s": 1.0, "ns": 1e9, "ms": 1e3}
+_REQUIRE = re.compile(r"(?P<row>.+?)\s*(?P<sign>[<>])=?\s*(?P<limit>\S.*)")
 
 
 def with_shares(experiment: Experiment, shares: str | None) -> Experiment:
@@ -66,7 +65,10 @@ def requirement_of(experiment: Experiment, text: str) -> Require:
     else:
         work, metric = workload_of(experiment, " ".join(words[:-1])), words[-1]
     name = _metric_of(experiment, work, metric, text)
-    limit = _limit_of(match["limit"].strip(), experiment.metric_named(name).unit, text)
+    try:
+        limit = parse_limit(match["limit"], experiment.metric_named(name).unit)
+    except SpecError as error:
+        raise SpecError(f"requirement {text!r}: {error}", error.hint) from error
     return Require(work.label, name, limit, match["sign"] == "<")
 
 
@@ -99,28 +101,3 @@ def _metric_of(experiment: Experiment, work: Workload, name: str, text: str) -> 
         f"requirement {text!r}: {work.label} has no metric {name!r}",
         f"name one of: {', '.join(offered)}",
     )
-
-
-def _limit_of(value: str, unit: str, text: str) -> float:
-    """A limit in the unit of its metric: 10ms, 100M, 5%, or a plain number in that unit."""
-    try:
-        return _positive(float(value))
-    except ValueError:
-        pass
-    try:
-        if unit in _FACTORS:
-            return _positive(parse_duration(value) * _FACTORS[unit])
-        if unit in ("B", "B/s"):
-            return _positive(float(parse_size(value.removesuffix("/s").removesuffix("B"))))
-        return _positive(parse_share(value))
-    except (ValueError, SpecError) as error:
-        raise SpecError(
-            f"requirement {text!r}: {value!r} is no limit in {unit or 'a plain number'}",
-            "write it as: reader p99 < 10ms",
-        ) from error
-
-
-def _positive(number: float) -> float:
-    if not 0 < number < float("inf"):
-        raise ValueError(number)
-    return number
