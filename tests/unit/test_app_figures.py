@@ -444,6 +444,8 @@ def test_emulated_devices_that_are_up(monkeypatch, tmp_path):
     named = emulation_of({**options, "model": "model.toml", "size": 4096})
     assert (named.model, named.size_bytes) == (str(file), 4096)
     assert emulation_of({**options, "model": "model.toml"}).size_bytes == 64 << 20
+    stored = [emulation_of({**options, "data": data}).data for data in ("memory", "disk.img")]
+    assert stored == ["memory", str(tmp_path / "disk.img")]
     changed = emulation_of({**options, "model": "model.toml", "settings": ("size=32m",)})
     assert changed.size_bytes == 32 << 20
     assert target_of(Place(model=str(file))).size_bytes == 64 << 20

@@ -14,13 +14,14 @@ from schedlab.sim.device import device_changes
 
 
 def emulation_of(options: Mapping[str, Any]) -> Emulation:
-    """The device that the options mean; a model file by its full path, for its keeper's sake."""
-    model = options["model"]
+    """The device that the options mean; files by their full paths: its keeper works in `/`."""
+    model, data = options["model"], options["data"]
     is_path = model not in shipped_models() and Path(model).exists()
-    same = ("queue_depth", "policy", "service", "dilate", "data")
+    same = ("queue_depth", "policy", "service", "dilate")
     emulation = Emulation(
         model=str(Path(model).resolve()) if is_path else model,
         settings=device_changes(options["settings"]),
+        data=data if data in ("memory", "none") else str(Path(data).resolve()),
         **{name: options[name] for name in same},
     )
     size_bytes = options["size"] or own_size_bytes(emulation) or DEFAULT_SIZE_BYTES
