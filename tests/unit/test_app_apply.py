@@ -17,6 +17,7 @@ from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result, rule_text
 from schedlab.app.apply.set_scheduler import set_scheduler
+from schedlab.errors import SpecError
 from schedlab.host import knobs, setters, settings, udev
 from schedlab.result import Result
 from schedlab.spec import Candidate, Target
@@ -134,6 +135,18 @@ def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch):
         old = apply._onto(mine, other)
         assert (old.originals, old.values) == (mine.originals, mine.values)
         assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+
+
+def test_a_disk_does_not_inherit_what_another_of_its_name_keeps(monkeypatch, tmp_path):
+    """sda and sdb may swap names at a boot: the rule of the one is no rule of the other."""
+    kept = replace(RECORD, files={"rules": None})
+    other = replace(RECORD, identity="wwid:eui.2")
+    assert apply._onto(other, kept) == other
+    applied.store(kept)
+    monkeypatch.setattr(applied, "identity", lambda name: other.identity)
+    with pytest.raises(SpecError, match=r"sdx was another disk \(wwid:eui.1\)") as raised:
+        apply._check("sdx", choice_of("bfq", []), Request(("sdx",)))
+    assert raised.value.hint.startswith("schedlab undo sdx")
 
 
 def test_a_rule_is_for_this_disk_alone():

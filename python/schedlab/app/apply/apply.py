@@ -250,7 +250,15 @@ def _apply_machine(
 
 
 def _check(name: str, choice: ToApply, request: Request) -> None:
-    """Refuse what the device does not offer, and rules that could not last."""
+    """Refuse what the device does not offer, rules that could not last, and the name of a disk
+    that now is another's: its record keeps that one's setting.
+    """
+    earlier = applied.find(name)
+    if earlier and earlier.files and earlier.identity != applied.identity(name):
+        raise SpecError(
+            f"{name} was another disk ({earlier.identity}), whose setting schedlab keeps at boot",
+            f"schedlab undo {name}, then apply to this disk, and again to that one",
+        )
     scheduler = knobs.canonical(name, str(choice.candidate.settings.get("scheduler", "")))
     if scheduler not in knobs.offered(name):
         raise knobs.unknown_scheduler(name, scheduler)
@@ -290,7 +298,7 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
 
     What another program set in between, and this apply left alone, stays that program's.
     """
-    if earlier is None:
+    if earlier is None or earlier.identity != record.identity:
         return record
     record = replace(record, files=earlier.files, written=earlier.written, made=earlier.made)
     if not applied.is_in_effect(earlier):
