@@ -323,8 +323,7 @@ def test_the_page_of_a_search(searched, monkeypatch):
     assert (
         shown.headline.startswith(f"Take {best}") and "as-is, which you have, is" in shown.headline
     )
-    assert shown.commands == ["apply: schedlab apply as-is:workload.workers=64 DEVICE",
-                              "undo: schedlab undo DEVICE"]  # fmt: skip
+    assert shown.commands == []  # it is the workload's: nothing that `apply` could set
     assert shown.importance == {"as-is": 0.75}
     assert shown.metrics is not None
     assert [metric.name for metric in shown.metrics] == ["iops", "latency_ns_p99"]
@@ -381,6 +380,19 @@ def test_how_the_winner_is_applied(tmp_path, kind, named, lines):
     expected = [f"apply: schedlab {apply}", f"undo: schedlab {undo}"]
     assert tune_view._commands(tuning, "bfq:x=1", named) == expected
     assert tune_view._commands(tuning, "", named) == []
+
+
+def test_settings_of_the_machine_are_applied_to_no_disk(tmp_path):
+    tuning = tuning_of(tmp_path)
+    ratio = "sysctl.vm.dirty_ratio"
+    switch = Target("directory", "/srv", switch=("sdb", ratio))
+    tuning.base = replace(tuning.base, target=switch)
+    assert tune_view._commands(tuning, f"bfq:{ratio}=5", False) == [
+        f"apply: schedlab apply bfq:{ratio}=5 sdb", "undo: schedlab undo sdb machine"
+    ]  # fmt: skip
+    assert tune_view._commands(tuning, f"as-is:{ratio}=5", False) == [
+        f"apply: schedlab apply as-is:{ratio}=5", "undo: schedlab undo machine"
+    ]  # fmt: skip
 
 
 def test_a_search_that_is_stopped_says_how_it_goes_on(tmp_path, target, monkeypatch):

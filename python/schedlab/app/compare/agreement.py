@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.analyse.agreement import AgreementCode, agreement, possible, recommended
+from schedlab.app.targets import queues_named
 from schedlab.errors import SpecError
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.trace_replay import TraceReplay
@@ -126,7 +127,7 @@ def _recommended(name: str, record: Record) -> Recommended:
 def _doubts(live: Record, replayed: Record) -> list[str]:
     """Where the recording is not, as far as is known, of the device of the live load."""
     target = live.experiment.target
-    queues = {Path(target.path).name, *target.switch}
+    queues = {Path(target.path).name, *queues_named(target)}
     found = (run.properties.get("fidelity") for run in replayed.runs)
     device = next((each["device"] for each in found if each), None)
     if not device or device in queues:

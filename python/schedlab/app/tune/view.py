@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from schedlab.app.targets import queues_named
 from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
+from schedlab.host.settings import scope_of
+from schedlab.kinds import OVERRIDE
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial, TuneView
+from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Metric, Run, to_json
 from schedlab.spec.quantities import duration_text
 from schedlab.store.folder import Folder
@@ -83,17 +88,26 @@ def _is_named(tuning: Tuning, best: str) -> bool:
 
 
 def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
-    """How to apply and undo the winner; named by the folder, so that the record has the result."""
-    if not setting:
+    """How to apply and undo the winner; named by the folder, so that the record has the result.
+
+    None for one with settings that `apply` has not, such as those of the workload.
+    """
+    scheduler, _, tunables = setting.partition(":")
+    keys = [each.partition("=")[0] for each in tunables.split(",") if each]
+    if not setting or any(key.startswith(OVERRIDE) for key in keys):
+        return []
+    scopes = set(map(scope_of, keys))
+    if scopes - {"queue", "machine"}:
         return []
     target = tuning.base.target
-    devices = [target.path] if target.kind == "device" else list(target.switch)
-    if not devices:
-        return [f"apply: schedlab apply {setting} DEVICE", "undo: schedlab undo DEVICE"]
-    names = " ".join(devices)
+    devices = [target.path] if target.kind == "device" else queues_named(target)
+    disks = devices or ["DEVICE"]
+    if scheduler == AS_IS and scopes == {"machine"}:
+        disks = []
+    what = tuning.path / "verdict" if is_named else setting
     return [
-        f"apply: schedlab apply {tuning.path / 'verdict' if is_named else setting} {names}",
-        f"undo: schedlab undo {names}",
+        f"apply: {shlex.join(['schedlab', 'apply', str(what), *disks])}",
+        f"undo: {shlex.join(['schedlab', 'undo', *disks, *(scopes & {'machine'})])}",
     ]
 
 
