@@ -49,13 +49,7 @@ def watch_device(
         show(second_line(now, before))
         before = now
 
-    child = _started(command)
-    try:
-        _wait(child, seconds, each_second)
-    finally:
-        result: dict[str, Any] = json.loads(capture.finish())
-        _end(child)
-    return {**result, "exit_status": child.returncode if child else None}
+    return _while(command, seconds, capture.finish, each_second)
 
 
 def record_device(
@@ -83,15 +77,13 @@ def record_device(
         recording = _core.RecordCapture(json.dumps(options))
     except OSError as error:
         raise HostError(str(error), BTF_HINT) from error
-    child = _started(command)
     try:
-        _wait(child, seconds)
-    finally:
-        result: dict[str, Any] = json.loads(recording.finish())
-        _end(child)
+        result = _while(command, seconds, recording.finish)
+    except SpecError:
+        out.unlink()  # the command never began
+        raise
     seen = result["records"] + result["lost"]
-    share = result["lost"] / seen if seen else 0.0
-    return {**result, "lost_share": share, "exit_status": child.returncode if child else None}
+    return {**result, "lost_share": result["lost"] / seen if seen else 0.0}
 
 
 def recorded_line(result: Mapping[str, Any], out: Path) -> str:
@@ -104,10 +96,27 @@ def recorded_line(result: Mapping[str, Any], out: Path) -> str:
     return f"{text}; {', '.join(parts)}" if parts else text
 
 
+def _while(
+    command: Sequence[str],
+    seconds: float | None,
+    finish: Callable[[], str],
+    each_second: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """What a capture found while the command ran, with its `exit_status`; ended in any case."""
+    child = None
+    try:
+        child = _started(command)
+        _wait(child, seconds, each_second)
+    finally:
+        result: dict[str, Any] = json.loads(finish())
+        _end(child)
+    return {**result, "exit_status": child.returncode if child else None}
+
+
 def _wait(
     child: subprocess.Popen[bytes] | None,
     seconds: float | None,
-    each_second: Callable[[], None] = lambda: None,
+    each_second: Callable[[], None],
 ) -> None:
     """Until the command ends, the time is over, or Ctrl-C."""
     began = time.monotonic()
