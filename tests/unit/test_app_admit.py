@@ -383,6 +383,9 @@ def test_sessions_repeat_a_fixed_plan(rule):
         "--sessions repeats a fixed plan", "omit --until-decided, --precision and --may-extend"
     )  # fmt: skip
     assert stopping_of(sessions=1, **rule).sessions == 1
+    if "may_extend" not in rule:
+        message, _ = refused(stopping_of, may_extend=9, **rule)
+        assert message == "--may-extend announces a second end of a fixed plan"
     both = refused(stopping_of, until_decided=True, precision=0.1)
     assert both == ("--until-decided and --precision cannot be used together", "use one of them")
 

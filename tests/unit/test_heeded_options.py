@@ -53,6 +53,28 @@ def test_options_that_would_change_nothing_are_refused(name, lines, golden):
 
 @pytest.mark.parametrize(
     "words",
+    [
+        "sim run --log l.csv --dry-run", "sim run --log l.csv --out o",
+        "sim run --scheduler none --gantt g.svg --dry-run", "sim cpu --quiz --gantt svg",
+        "sim cpu --validate b.csv --from 1ms", "sim cpu --validate b.csv --gantt svg",
+        "cpu sweep --budget 9s --dry-run", "cpu sweep --precision --time 9s --dry-run",
+        "cpu sweep --precision --repeat 9 --dry-run", "io run --test read --file f --batch 2",
+        "io run --test read --file f --arrivals constant", "io extract a.tar --size 4k",
+        "io extract a.tar --decompressor xz", "report . --csv", "report . --json --xlsx x.xlsx",
+    ],
+)  # fmt: skip
+def test_what_a_command_would_not_write_or_use_is_refused(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/experiment.toml").touch()
+    with pytest.raises(SpecError, match=r"would change nothing|only its index|a quiz") as raised:
+        CliRunner().invoke(cli, words.split(), catch_exceptions=False)
+    assert raised.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+@pytest.mark.parametrize(
+    "words",
     ["--scratch 1G", "--scratch 1G --fs xfs --rotational 1", "--model m --size 1G --fs xfs",
      "--directory . --size 1G --switch sda", "--device /d --destroy-data /d --allow-unknown-data",
      "--device /d --read-only --rotational 0", "--tests read --depth 2 --records 4k --buffered",

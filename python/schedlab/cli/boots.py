@@ -65,7 +65,7 @@ def init(
     trust, device = typed["trust"], typed["destroy_data"]
     allowed = permission(device, trust=trust, in_use=trust)
     made = plans.create(out or default_folder(file.stem), plan, allowed, root)
-    words = [*(["--trust"] if trust else []), *(["--destroy-data", str(device)] if device else [])]
+    words = _consent(trust, device)
     if unit:
         made.install_unit(words)
     _show(made, as_json, words)
@@ -100,7 +100,7 @@ def next_(
     if result:
         present(result, as_json)
         return
-    _show(plan, as_json)
+    _show(plan, as_json, _consent(trust, destroy_data))
     if reboot:
         reboot_now()
 
@@ -113,6 +113,11 @@ def status(folder: Path | None, as_json: bool) -> None:
     from schedlab.app.fleet.boots import Boots
 
     _show(Boots(folder), as_json)
+
+
+def _consent(trust: bool, device: Path | None) -> list[str]:
+    """The words of a command that allow what was allowed here."""
+    return [*(["--trust"] if trust else []), *(["--destroy-data", str(device)] if device else [])]
 
 
 def _show(plan: Boots, as_json: bool, words: Sequence[str] = ()) -> None:

@@ -56,6 +56,8 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
     with host_lines() as show:
         place, measured = measure(file, Machines(**typed, variables=variables), out, show)
     again = ["schedlab", "fleet", "run", str(file), "-i", str(typed["inventory"])]
+    again += ["--limit", typed["limit"]] if typed["limit"] else []
+    again += ["--wheel", str(wheel)] if wheel else []
     again += [*(["--trust"] if trust else []), "--out", str(place)]
     hint = f"when they are well again: {shlex.join(again)}"
     for host, why in measured.missing.items():

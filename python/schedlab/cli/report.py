@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from schedlab.cli.options import goal_option, language_option
+from schedlab.errors import SpecError
 from schedlab.spec import Objective
 
 
@@ -37,6 +38,11 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
     from schedlab.result import Result
 
     if holds_results(Path(directory)):
+        if forms or html or xlsx or goal:
+            raise SpecError(
+                f"{directory}: a directory of results has only its index",
+                "name one of its result folders",
+            )
         click.echo(f"html: {write_index(Path(directory), lang)}", err=True)
         return
     result = Result.load(directory, goal)

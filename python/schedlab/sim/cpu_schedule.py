@@ -48,6 +48,8 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     tasks, settings, seed = inputs(options)
     is_svg = options["gantt"] == "svg"
     if options["quiz"]:
+        if is_svg:
+            raise SpecError("--gantt svg: a quiz has a chart in its answers", "omit it")
         return quiz_lines(tasks, settings, seed)
     if is_svg and len(settings) != 1:
         raise SpecError(f"--gantt svg draws one schedule, not {len(settings)}", "name one policy")

@@ -28,7 +28,9 @@ SWITCHES_SHARE = 0.05
 IDLE_MAX = 0.02
 DEFAULT_HZ = 250
 WAKE_UPS_MIN = 10
-IDLE = ("tasks", "processes", "calculation", "measured", "to_ns", "width", "quiz")
+IDLE = (
+    "tasks", "processes", "calculation", "measured", "from_ns", "to_ns", "width", "gantt", "quiz",
+)  # fmt: skip
 SCHED_IDLE = 5
 SCHED_IDLE_WEIGHT = 3  # WEIGHT_IDLEPRIO of kernel/sched/sched.h
 
@@ -360,7 +362,7 @@ def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]
     """The lines of `schedlab sim cpu --validate`, and whether the simulation is close enough."""
     from schedlab.sim.cpu_schedule import settings_of
 
-    idle = [name for name in IDLE if options[name]]
+    idle = [name for name in IDLE if options[name] not in (None, False, 0, "text")]
     if idle:
         option = f"--{idle[0].removesuffix('_ns')}"
         raise SpecError(f"{option} would change nothing beside --validate", f"omit {option}")

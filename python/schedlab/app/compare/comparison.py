@@ -255,6 +255,11 @@ def stopping_of(
             "--sessions repeats a fixed plan",
             "omit --until-decided, --precision and --may-extend",
         )
+    if may_extend and (until_decided or precision):
+        raise SpecError(
+            "--may-extend announces a second end of a fixed plan",
+            "omit --until-decided and --precision, or omit it",
+        )
     if until_decided or precision:
         mode = "until-decided" if until_decided else "precision"
         most = blocks or BLOCKS_SEQUENTIAL

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.app.admit import BLOCKS_MAX
 from schedlab.app.compare.comparison import experiment_of
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings
@@ -88,7 +89,7 @@ def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Ex
         longest_ms = max(float(c.settings["effective_ms"]) for c in candidates)
         arms = len(candidates) + typed.aa
         cell_s = typed.processes * longest_ms / 1e3 + FLIP_OVERHEAD_S
-        blocks = max(5, int(typed.budget_s / (arms * cell_s)))
+        blocks = min(max(5, int(typed.budget_s / (arms * cell_s))), BLOCKS_MAX)
         secondary: tuple[str, ...] = ("calculations_per_cpu_s_raw",)
         how = f"{blocks} paired segments, quantum flipped inside one run"
     else:

@@ -199,8 +199,9 @@ class Boots:
             return [*lines, f"Result  {self.path / RESULT}"]
         kind, command = plan.kind_of(due), ["schedlab", "boots", "next", str(self.path), *words]
         what = f"Linux {kind.kernel} {kind.cmdline}".strip()
-        last = self.events[-1]
-        is_chosen = last["event"] == "chosen" and last["boot"] == journal.boot_id()
+        # None where a kill cut `init` short.
+        chosen = [(event["event"], event["boot"]) for event in self.events[-1:]]
+        is_chosen = chosen == [("chosen", journal.boot_id())]
         then = "reboot, then " if is_chosen else ""
         name = "" if kind.label == kind.kernel else f"{kind.label}: "
         return [*lines, f"Next    {name}{what}: {then}{shlex.join(command)}"]

@@ -57,6 +57,8 @@ def group_of(typed: Mapping[str, Any]) -> dict[str, Any]:
     if rate:
         arrivals = {"kind": typed["arrivals"], "rate_per_s": rate}
     engine = typed["engine"] or ("io_uring" if depth > 1 or rate else "psync")
+    if typed["batch"] > 1 and engine != "io_uring":
+        raise SpecError(f"--batch would change nothing with {engine}", "add --engine io_uring")
     return {
         "name": name,
         "path": str(typed["path"]),
@@ -75,7 +77,7 @@ def group_of(typed: Mapping[str, Any]) -> dict[str, Any]:
         "fsync_at_end": typed["fsync_at_end"],
         "verify": typed["verify"],
         "allow_fallback": typed["allow_fallback"],
-        "batch": min(typed["batch"], depth),
+        "batch": typed["batch"],
         "iopoll": typed["iopoll"],
         "sqpoll": typed["sqpoll"],
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import measured_options, resume_rest_option
+from schedlab.cli.options import measured_options, refuse_unheeded, resume_rest_option
 from schedlab.cli.sections import together
 from schedlab.cli.types import Cpus, Duration, SliceList
 from schedlab.cpu.policy import PRIORITY_DEFAULT
@@ -54,6 +54,10 @@ def sweep(**typed: Any) -> None:
     if typed["resume"]:
         resume_and_present(typed, Permission(), present_quanta)
         return
+    if typed["precision"]:
+        refuse_unheeded(dict.fromkeys(("--time", "--repeat"), "without --precision"))
+    else:
+        refuse_unheeded({"--budget": "with --precision"})
     request = sweep_of(typed)
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
     known: dict[float, float | None] = {ms: ms for ms in request.slices}

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, json_option, refuse_unheeded
 from schedlab.cli.types import Size
 
 
@@ -33,6 +33,8 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     from schedlab.app.measure.extraction import extractions
     from schedlab.cli.show import print_message, signals_interrupt
 
+    if not typed["make_archive"]:
+        refuse_unheeded(dict.fromkeys(("--size", "--decompressor"), "with --make-archive"))
     archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():

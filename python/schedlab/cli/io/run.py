@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, destroy_option, json_option
+from schedlab.cli.options import PATH, destroy_option, json_option, refuse_unheeded
 from schedlab.cli.types import Duration, Size
 
 
@@ -57,6 +57,8 @@ def run(as_json: bool, **typed: Any) -> None:
     from schedlab.app.options import permission
     from schedlab.cli.show import print_lines
 
+    if not typed["rate"]:
+        refuse_unheeded({"--arrivals": "with --rate"})
     result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)
     group = result["groups"][0]
     lines = worker_lines(group)

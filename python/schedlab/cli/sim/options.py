@@ -10,6 +10,7 @@ import click
 
 from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
 from schedlab.cli.sections import together
+from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     from schedlab.sim.simulation_set import Shown
@@ -124,6 +125,11 @@ def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
     if not (verdict or typed["out"] or typed["dry_run"]):
         show(asked.run(), typed["as_json"])
         return
+    if idle := [f"--{name}" for name in ("log", "gantt") if typed.get(name)]:
+        raise SpecError(
+            f"{idle[0]} would change nothing here: an experiment keeps no requests",
+            f"omit {idle[0]}, or omit --out and --dry-run",
+        )
     from schedlab.cli.show import run_and_present
     from schedlab.run.admitted import Permission
 
