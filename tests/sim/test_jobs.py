@@ -15,9 +15,7 @@ from click.testing import CliRunner, Result
 
 from schedlab.app.admit import admit
 from schedlab.app.measure.files import experiment_of
-from schedlab.cli.sim.compare import compare
-from schedlab.cli.sim.disk import disk
-from schedlab.cli.sim.run import run
+from schedlab.cli.sim.run import compare, disk, run
 from schedlab.errors import SpecError
 from schedlab.run.backends.sim import outcome_of
 from schedlab.sim import Simulation

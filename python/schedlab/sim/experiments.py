@@ -187,7 +187,7 @@ def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
             f"{', '.join(stable) or 'none'} stable: no verdict on response times, which grow with "
             "the length of the run; compared by iops"
         )
-        secondary = tuple(name for name in ("throughput_bytes_per_s",) if name in METRICS)
+        secondary = ("throughput_bytes_per_s",)
         workloads.append(dataclasses.replace(workload, metric="iops", secondary=secondary))
     return dataclasses.replace(experiment, workloads=tuple(workloads)), notes
 

@@ -362,7 +362,7 @@ def _finish_verdict(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Non
 
 def setting_text(settings: Mapping[str, str | int | float]) -> str:
     """`bfq:low_latency=0,slice_idle=0`, as `apply` takes it."""
-    scheduler, *_ = str(settings["scheduler"]), None
+    scheduler = str(settings["scheduler"])
     tunables = ",".join(f"{k}={v}" for k, v in settings.items() if k != "scheduler")
     return f"{scheduler}:{tunables}" if tunables else scheduler
 

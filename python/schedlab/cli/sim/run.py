@@ -1,4 +1,4 @@
-"""`schedlab sim run`: policies or schedulers × seeds on one simulated device and workload."""
+"""`schedlab sim run`, `disk` and `compare`: policies or schedulers × seeds on simulated devices."""
 
 from __future__ import annotations
 
@@ -23,3 +23,25 @@ def run(**typed: Any) -> None:
     schedlab sim run --device nvme --scheduler 'none;bfq' --processes reader-writers
     """
     simulate(typed)
+
+
+@click.command()
+@simulation_options("disk7200")
+def disk(**typed: Any) -> None:
+    """Simulate a disk with heads: `schedlab sim run` with another default device.
+
+    \b
+    schedlab sim disk --policy fcfs,sstf,scan,clook,sptf --workload random4k --depth 32
+    """
+    simulate(typed)
+
+
+@click.command()
+@simulation_options("ncq2014", verdict=True)
+def compare(**typed: Any) -> None:
+    """Decide which policy or scheduler is better on which workload, and by how much.
+
+    If a policy is overloaded, its pairs get no verdict on response times, because these depend on
+    how long the simulation runs. A trace is one sample, without a verdict: see `schedlab sim run`.
+    """
+    simulate(typed, verdict=True)
