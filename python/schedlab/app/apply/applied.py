@@ -150,6 +150,21 @@ def knob_name(record: Applied, tunable: str) -> str:
     return inside
 
 
+def settings_of(record: Applied) -> dict[str, str]:
+    """What is set at every boot, by its name below `queue/`: the scheduler first, its tunables in
+    their order.
+    """
+    scheduler, _, tunables = record.setting.partition(":")
+    pairs = (text.partition("=") for text in filter(None, tunables.split(",")))
+    return {"scheduler": scheduler, **{knob_name(record, key): value for key, _, value in pairs}}
+
+
+def others_in(path: Path, records: Sequence[Applied]) -> list[Applied]:
+    """The records of other devices that one of our files keeps, too."""
+    mine = {record.device for record in records}
+    return [each for each in load_all() if str(path) in each.files and each.device not in mine]
+
+
 def with_file(record: Applied, path: Path) -> Applied:
     """The record that names a file before it is written, and the directories it needs."""
     missing = [str(d) for d in path.parents if not d.exists()]

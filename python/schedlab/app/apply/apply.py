@@ -304,8 +304,7 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
     if not applied.is_in_effect(earlier):
         return record
     queue = knobs.SYS_BLOCK / record.device / "queue"
-    keys = (text.partition("=")[0] for text in record.setting.partition(":")[2].split(","))
-    set_now = {"scheduler", *(applied.knob_name(record, key) for key in keys)}
+    set_now = applied.settings_of(record)
     beside = {p: v for p, v in record.originals.items() if "/iosched/" not in p}
     foreign = {
         path: value
@@ -331,7 +330,6 @@ def rule_text(record: Applied) -> str:
     It is for this whole disk alone: no partition, no device mapper or loop device above it with
     the same identity, no single path of a multipath disk.
     """
-    scheduler, _, tunables = record.setting.partition(":")
     attribute, _, value = record.identity.partition(":")
     parts = ['ACTION=="add|change"', 'SUBSYSTEM=="block"', 'ENV{DEVTYPE}=="disk"']
     if attribute == "name":
@@ -340,11 +338,8 @@ def rule_text(record: Applied) -> str:
         others = "|".join(f"{kind}*" for kind in UNLASTING)
         parts += [f'KERNEL!="{others}"', 'ENV{DM_MULTIPATH_DEVICE_PATH}!="1"']
         parts.append(f'ATTR{{{attribute}}}=="{udev.pattern(value)}"')
-    parts.append(f'ATTR{{queue/scheduler}}="{scheduler}"')
-    for text in filter(None, tunables.split(",")):
-        key, _, number = text.partition("=")
-        parts.append(f'ATTR{{queue/{applied.knob_name(record, key)}}}="{number}"')
-    return ", ".join(parts)
+    values = applied.settings_of(record).items()
+    return ", ".join([*parts, *(f'ATTR{{queue/{name}}}="{text}"' for name, text in values)])
 
 
 def _with_files(records: list[Applied], request: Request) -> list[Applied]:
@@ -360,9 +355,8 @@ def _with_files(records: list[Applied], request: Request) -> list[Applied]:
 
 def _rules_of(records: list[Applied], path: Path) -> str:
     """Our rule file with these records, and with those of other devices that are in it."""
-    mine = {record.device for record in records}
-    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
-    return HEADER + "\n".join(map(rule_text, (*others, *records))) + "\n"
+    every = (*applied.others_in(path, records), *records)
+    return HEADER + "\n".join(map(rule_text, every)) + "\n"
 
 
 def _write_rules(records: list[Applied], request: Request, report: Report) -> None:

@@ -57,10 +57,7 @@ def named(records: Sequence[Applied], root: Path) -> list[Applied]:
 
 def whole_text(records: Sequence[Applied], root: Path) -> str:
     """The profile of these records, and of those of other devices that are in it."""
-    path = str(profile_path(root))
-    mine = {record.device for record in records}
-    others = [r for r in applied.load_all() if path in r.files and r.device not in mine]
-    return profile_text([*others, *records])
+    return profile_text([*applied.others_in(profile_path(root), records), *records])
 
 
 def profile_text(records: Sequence[Applied]) -> str:
@@ -70,13 +67,11 @@ def profile_text(records: Sequence[Applied]) -> str:
     lines += ["[disk]", f"devices={','.join(f'!{r.device}' for r in records)}", ""]
     knob_lines = []
     for record in records:
-        scheduler, _, tunables = record.setting.partition(":")
+        settings = applied.settings_of(record)
         lines += [f"[disk_{NAME}_{record.device}]", "type=disk", f"devices={record.device}"]
-        lines += [f"elevator={scheduler}", ""]
+        lines += [f"elevator={settings.pop('scheduler')}", ""]
         queue = knobs.SYS_BLOCK / record.device / "queue"
-        for text in filter(None, tunables.split(",")):
-            key, _, value = text.partition("=")
-            knob_lines.append(f"{queue / applied.knob_name(record, key)}={value}")
+        knob_lines += [f"{queue / name}={value}" for name, value in settings.items()]
     if knob_lines:
         lines += [f"[sysfs_{NAME}]", "type=sysfs", *knob_lines]
     return HEADER + "\n".join(lines).rstrip() + "\n"
@@ -106,9 +101,7 @@ def remove(record: Applied, path: Path, report: Report) -> None:
         state = "changed by another program; it is kept" if text else "removed by another program"
         report(f"note: {path} was {state}")
         return
-    others = [
-        r for r in applied.load_all() if str(path) in r.files and r.device != record.device
-    ]  # fmt: skip
+    others = applied.others_in(path, [record])
     root = next(p for p in path.parents if p.name == "tuned").parents[1]
     active = is_active(root)
     if others:

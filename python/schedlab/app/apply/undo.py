@@ -85,7 +85,7 @@ def _remove_files(record: Applied, report: Report) -> None:
             apply_tuned.remove(record, path, report)
         if path.name != RULES.name:
             continue
-        others = [r for r in applied.load_all() if name in r.files and r.device != record.device]
+        others = applied.others_in(path, [record])
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -226,7 +226,7 @@ def _status(record: Applied, root: Path) -> Status:
     if applied.is_in_effect(record):
         wanted = {path.partition("/queue/")[2]: value for path, value in record.values.items()}
     else:  # set again at this boot by its rule: only what the rule sets
-        wanted = _ruled(record)
+        wanted = applied.settings_of(record)
     drift = _drift(wanted, now)
     return Status(record, not drift, after, drift)
 
@@ -243,14 +243,6 @@ def _gone(record: Applied, device: str) -> str:
     if record.boot_id != applied.boot_id():
         return "it ended with the last boot"
     return "the device was connected again since"
-
-
-def _ruled(record: Applied) -> dict[str, str]:
-    """Settings that a rule or profile of ours makes at every boot."""
-    scheduler, _, tunables = record.setting.partition(":")
-    pairs = (text.partition("=") for text in filter(None, tunables.split(",")))
-    named = {applied.knob_name(record, key): value for key, _, value in pairs}
-    return {"scheduler": scheduler, **named}
 
 
 def _drift(wanted: Mapping[str, str], now: Mapping[str, str]) -> tuple[Drift, ...]:
