@@ -6,6 +6,7 @@ import fcntl
 import json
 import mmap
 import os
+import signal
 import struct
 import threading
 import time
@@ -55,13 +56,28 @@ def device(loop):
 
 
 @pytest.fixture
-def slow(root_with_loop, needs_fuse, state, tmp_path):
+def emulated(root_with_loop, needs_fuse, state, tmp_path):
     """A device that takes 20 ms for each request, one after the other, under mq-deadline."""
     with Control() as control:
-        device = traced(control.emulated(Emulation(fixed(tmp_path, "20ms"))).path)
-        choose(device, "mq-deadline")
-        queue(device, "iosched/read_expire").write_text("600000")  # by place, not by age
+        device = control.emulated(Emulation(fixed(tmp_path, "20ms")))
+        choose(traced(device.path), "mq-deadline")
+        queue(device.path, "iosched/read_expire").write_text("600000")  # by place, not by age
         yield device
+
+
+@pytest.fixture
+def slow(emulated):
+    return emulated.path
+
+
+@contextlib.contextmanager
+def held(device):
+    """While its server is stopped, the device completes nothing."""
+    os.kill(device.server.process_id, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(device.server.process_id, signal.SIGCONT)
 
 
 def fill(requests):
@@ -132,22 +148,25 @@ def test_what_waits_is_merged_and_overtaken_as_the_scheduler_decides(slow):
     assert seen.driver_depth.max == TAGS and seen.scheduler_depth.max >= 5
 
 
-def test_what_began_before_is_counted_and_not_guessed(slow, tmp_path):
+def test_what_began_before_is_counted_and_not_guessed(emulated, slow, tmp_path):
     """Requests that wait in the scheduler when a capture begins are not its own."""
     trace = tmp_path / "trace"
-    with requests_to(slow) as requests:
-        fill(requests)
-        requests.read(range(2 * MIB, 62 * MIB, MIB))
-        with BlockCapture(slow) as capture, recorded(slow, trace) as results:
-            requests.read([63 * MIB])
-            assert requests.wait() == [4096] * (TAGS + 62)
+    with requests_to(slow) as requests, contextlib.ExitStack() as captures:
+        with held(emulated):
+            fill(requests)
+            requests.read(range(2 * MIB, 12 * MIB, MIB))
+            capture = captures.enter_context(BlockCapture(slow))
+            results = captures.enter_context(recorded(slow, trace))
+        requests.read([63 * MIB])
+        assert requests.wait() == [4096] * (TAGS + 12)
+        captures.close()
         (result,) = results
         seen = capture.result
         assert seen
         assert (seen.totals["issued"], seen.totals["completed"]) == (1, 1)
-        assert 1 <= seen.totals["begun_before"] <= 61
+        assert seen.totals["begun_before"] == 11
         assert not any(seen.lost.values())
-        assert result["records"] == 1 and 1 <= result["missed"] <= TAGS + 61
+        assert (result["records"], result["missed"]) == (1, TAGS + 11)
         with recorded(slow, tmp_path / "next") as results:
             requests.read([0, 16 * KIB, 32 * KIB])
         requests.wait()
