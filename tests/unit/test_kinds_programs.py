@@ -92,13 +92,27 @@ def test_a_compressed_archive_holds_the_same_tree(tmp_path):
     for compressor in ("none", "gzip"):
         kind = ArchiveExtraction(size_bytes=300_000, decompressor=compressor)
         kind.prepare(target_in(tmp_path), "w")
-    plain, packed = tmp_path / "tree.tar.none", tmp_path / "tree.tar.gzip"
+    plain, packed = (tmp_path / f"tree-300000.tar.{name}" for name in ("none", "gzip"))
     assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
     assert digest(plain).startswith("ef4e5bf2f070")
     assert 2 < plain.stat().st_size / packed.stat().st_size < 5  # about as source code does
     before = packed.stat().st_mtime_ns
     kind.prepare(target_in(tmp_path), "w")
     assert packed.stat().st_mtime_ns == before
+
+
+def test_every_archive_has_a_file_of_its_own_on_the_target(tmp_path):
+    sources = [tmp_path / name / "linux.tar" for name in "ab"]
+    for source in sources:
+        source.parent.mkdir()
+        source.write_text(str(source))
+    kinds = [ArchiveExtraction(size_bytes=size) for size in (4096, 8192)]
+    kinds += [ArchiveExtraction(archive=str(source)) for source in sources]
+    place = tmp_path / "target"
+    place.mkdir()
+    for kind in kinds:
+        kind.prepare(target_in(place), "w")
+    assert len({digest(copy) for copy in place.iterdir()}) == 4
 
 
 @pytest.mark.parametrize(
@@ -129,7 +143,8 @@ def test_an_extraction_takes_the_cpu_time_of_tar(tmp_path):
     assert kind.programs() == (f"tar --extract --file {tmp_path}/mine.tar.gz",)
     assert ArchiveExtraction().programs() == ()
     kind.prepare(target_in(place), "w")
-    assert digest(place / "mine.tar.gz") == digest(tmp_path / "mine.tar.gz")
+    (copy,) = place.iterdir()
+    assert digest(copy) == digest(tmp_path / "mine.tar.gz")
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     outcome = kind.measure(target_in(place), "w", seed=1)
     seconds = time.monotonic() - start
@@ -140,7 +155,7 @@ def test_an_extraction_takes_the_cpu_time_of_tar(tmp_path):
     assert 0 < metrics["elapsed_s"] <= seconds
     share = metrics["cpu_s"] / metrics["elapsed_s"]
     assert outcome.properties == {"cpu_share": pytest.approx(share), "command": "tar --extract"}
-    assert [each.name for each in place.iterdir()] == ["mine.tar.gz"]
+    assert [*place.iterdir()] == [copy]
     assert set(metrics) == set(kind.metrics)
 
 
@@ -155,7 +170,7 @@ def test_an_extraction_takes_the_cpu_time_of_tar(tmp_path):
 )
 def test_a_tar_that_fails_is_named_with_its_first_line(tmp_path, only_program, line, text):
     only_program("tar", line)
-    (tmp_path / "tree.tar.none").write_bytes(b"")
+    (tmp_path / f"tree-{64 * MIB}.tar.none").write_bytes(b"")
     outcome = ArchiveExtraction().measure(target_in(tmp_path), "w", seed=1)
     assert [(gate.gate, gate.detail) for gate in outcome.gates] == [("command-failed", text)]
 
@@ -168,7 +183,7 @@ def test_an_archive_that_cannot_be_put_there(tmp_path, only_program):
     assert error.value.hint == "name a readable tar archive"
     with pytest.raises(SpecError, match=r"^w: needs a file system$"):
         kind.prepare(target_in(None), "w")
-    partial = tmp_path / ".tree.tar.none.partial"
+    partial = tmp_path / f".tree-{64 * MIB}.tar.none.partial"
     for aim in ("/no/such/file", partial.name):  # not a question of room
         partial.symlink_to(aim)
         with pytest.raises(OSError, match=r"No such file|Too many levels of symbolic links"):

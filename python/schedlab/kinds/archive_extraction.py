@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import time
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -87,11 +88,13 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
         )
 
     def _path(self, target: ResolvedTarget, label: str) -> Path:
-        """Where the workload's archive is on the target."""
+        """Where the workload's archive is on the target: a file of its own for each archive."""
         if target.directory is None:
             raise SpecError(f"{label}: needs a file system", "use --scratch or --directory")
-        generated = f"tree.tar.{self.decompressor}"
-        return target.directory / (Path(self.archive).name if self.archive else generated)
+        name = f"tree-{self.size_bytes}.tar.{self.decompressor}"
+        if self.archive:
+            name = f"{zlib.crc32(self.archive.encode()):08x}-{Path(self.archive).name}"
+        return target.directory / name
 
 
 def _too_large(label: str, what: str, directory: Path) -> SpecError:
