@@ -203,8 +203,8 @@ b,read,4096,1,8,MB/s
 """
 
 
-def shares(cpu_share):
-    return table(SHARES, value="t", workload=("what",), block="n", unit="s", cpu_share=cpu_share)
+def shares(cpu_share, text=SHARES, block="n"):
+    return table(text, value="t", workload=("what",), block=block, unit="s", cpu_share=cpu_share)
 
 
 def published(means):
@@ -237,6 +237,9 @@ TABLES = {
             "1", "1536", "1024", "3145728", "1073741824", "0", "all", "-4")),
         workload=("record_bytes",), unit="s"),
     "CPU seconds belong to the same run": shares({"wall": "cpu"}),
+    "CPU seconds in the order of the rows": shares(
+        {"wall": "cpu"}, "who,what,t\na,wall,4\na,wall,5\na,cpu,1\na,cpu,4\n", block=""),
+    "too few CPU seconds to tell whose they are": shares({"wall": "cpu"}, block=""),
     "CPU seconds of nothing": shares({"wall": "x"}), "nothing's CPU seconds": shares({"x": "cpu"}),
     "a ratio": table("who,x,y\na,1,4\n", value="x/y", unit="x", higher_is_better=True),
     "a divisor of 0": table("who,x,y\na,1,0\n", value="x/y", unit="x", higher_is_better=True),

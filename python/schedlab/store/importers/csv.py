@@ -263,21 +263,27 @@ def _with_cpu_share(readings: Sequence[Reading], shares: Mapping[str, str]) -> l
             hint = f"workloads: {', '.join(sorted(labels))}"
             raise SpecError(f"--cpu-share: {label!r} is not a workload of the data", hint)
     folded = set(shares.values())
-    seconds = {
-        (r.workload, r.candidate, r.block): next(iter(r.metrics.values()))
-        for r in readings
-        if r.workload in folded
-    }
-    result = []
+    values: dict[tuple[str, str, str], list[float]] = {}
+    result, numbers = [], []
     for reading in readings:
+        same = values.setdefault((reading.workload, reading.candidate, reading.block), [])
+        numbers.append(len(same))
+        same.append(next(iter(reading.metrics.values())))
+    for number, reading in zip(numbers, readings, strict=True):
         if reading.workload in folded:
             continue
+        own = (reading.workload, reading.candidate, reading.block)
         of = shares.get(reading.workload, "")
-        cpu_s = seconds.get((of, reading.candidate, reading.block))
+        seconds = values.get((of, *own[1:]), [])
         wall_s = reading.metrics.get("elapsed_s")
-        if cpu_s is None or wall_s is None:
+        if not seconds or wall_s is None:
             result.append(reading)
             continue
+        if len(seconds) != len(values[own]):
+            expected = f"{len(values[own])} rows of {of!r}, one per row of {reading.workload!r}"
+            hint = "name the column of the repetition with --block"
+            raise bad(reading.place, expected, str(len(seconds)), hint)
+        cpu_s = seconds[number]
         metrics = {**reading.metrics, "cpu_s": cpu_s}
         properties = {**reading.properties, "cpu_share": cpu_s / wall_s}
         result.append(replace(reading, metrics=metrics, properties=properties))
