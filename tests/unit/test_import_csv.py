@@ -212,6 +212,10 @@ def published(means):
                  unit_column="unit", binary_units=True, means=means)  # fmt: skip
 
 
+def parts(rows):
+    return table(f"who,n,speed,unit\n{rows}", unit_column="unit", sum_over=("n",))
+
+
 def in_order(order):
     return table("who,speed\n" + "".join(f"{who},1\n" for who in order), unit="s")
 
@@ -248,6 +252,9 @@ TABLES = {
     "one with the name of two": table("who,x,y,x/y/z\na,1,4,9\n", value="x/y/z", unit="s"),
     "parts of one": table("who,n,MB/s\na,1,4\na,2,5\n", value="MB/s", unit="x",
                           sum_over=("n",), higher_is_better=True),
+    "parts of one in two units": parts("a,1,1,s\na,2,500,ms\n"),
+    "parts of one in two quantities": parts("a,1,1,s\na,2,5,IOPS\n"),
+    "a part twice": parts("a,1,1,s\na,2,1,s\na,1,2,s\n"),
     "no such column of a ratio": table("who,MB/S\na,4\n", value="MB/s", unit="MB/s"),
     **{f"half a ratio: {half}": table("who,MB,s\na,4,5\n", value=half, unit="MB/s")
        for half in ("MB/", "/s", "")},

@@ -71,7 +71,7 @@ class Columns:
 
 @dataclass
 class _Group:
-    """Rows of one run, and what they add up to."""
+    """Rows of one run, and what they add up to in the metric's unit."""
 
     place: str
     row: Mapping[str, str]
@@ -182,6 +182,7 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
     """The rows, those added up that belong to one run."""
     known: dict[tuple[str, str], Quantity] = {}
     groups: dict[Any, _Group] = {}
+    parts: dict[Any, str] = {}
     decimals = Decimals()
     for place, row in rows(path, columns.used, sheet, notes):
         if blank := [name for name in columns.names if not row[name]]:
@@ -189,11 +190,19 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
             raise SpecError(f"{place}: has no {blank[0]}", hint)
         values = [decimals.number(place, name, row[name]) for name in columns.figures(row)]
         what = _quantity(row, columns, known)
+        values[0] *= what.factor
         key: Any = place
         if columns.sum_over:
             names = [*columns.candidate, *columns.workload, columns.metric_column, columns.block]
             key = tuple(row[name] for name in names if name)
+            part = ", ".join(f"{name} {row[name]}" for name in columns.sum_over)
+            if (first := parts.setdefault((key, part), place)) is not place:
+                hint = "name the column of the repetition with --block"
+                raise SpecError(f"{place}: {part} of this run is already in {first}", hint)
         if key in groups:
+            if what.metric != groups[key].quantity.metric:
+                expected = f"a unit like that in {groups[key].place}"
+                raise bad(place, expected, row[columns.unit_column])
             groups[key].sums = [a + b for a, b in zip(groups[key].sums, values, strict=True)]
             continue
         if len(groups) >= RUNS_MAX:
@@ -225,7 +234,6 @@ def _reading(group: _Group, columns: Columns) -> Reading:
     if len(figures) == 2 and figures[1] == 0:
         raise bad(group.place, "a divisor above 0", str(figures[1]))
     value = figures[0] / figures[1] if len(figures) == 2 else figures[0]
-    value *= group.quantity.factor
     if not value > 0:
         raise bad(group.place, f"a {columns.value} above 0 (ratios need it)", str(value))
     names = [name for name in (*columns.workload, columns.metric_column) if name]
