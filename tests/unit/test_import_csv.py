@@ -264,6 +264,8 @@ TABLES = {
     "published without a mean": published("who,test\na,read\n"),
     "nothing published": published("who,mean\n"),
     "published by nobody": published("test,mean\nread,3\n"),
+    "published with decimal commas": published('who,test,mean\na,read,"1.234,5"\n'),
+    "published with a comma": published('who,test,mean\na,read,"1,234"\n'),
     "published words": published("who,test,mean\na,read,high\n"),
 }  # fmt: skip
 COMPLAINTS = {

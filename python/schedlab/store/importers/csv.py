@@ -16,7 +16,7 @@ from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
 from schedlab.spec.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
-from schedlab.store.importers.tables import SEMICOLONS, Decimals, table
+from schedlab.store.importers.tables import Decimals, pointed, table
 from schedlab.store.importers.text import bad
 from schedlab.store.importers.units import Quantity, quantity
 
@@ -118,7 +118,8 @@ def published_means(
     matched = 0
     known = (*columns.workload, columns.metric_column)
     decimals = Decimals()
-    for place, row in rows(path, lambda _: columns.candidate):
+    notes: dict[str, None] = {}
+    for place, row in rows(path, lambda _: columns.candidate, notes=notes):
         matched += 1
         value = "mean" if "mean" in row else columns.value
         if value not in row:
@@ -142,8 +143,9 @@ def published_means(
             mean=decimals.number(place, value, row[value]),
             unit=unit,
             factor=factor,
-            last_digit=10.0 ** -len(row[value].replace(",", ".").partition(".")[2]),
+            last_digit=10.0 ** -len(pointed(row[value]).partition(".")[2]),
         )
+    decimals.check(notes)
     if not matched:
         raise bad(str(path), "at least one mean", "none")
 
@@ -208,9 +210,7 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
         if len(groups) >= RUNS_MAX:
             raise SpecError(f"{place}: more than {RUNS_MAX} runs", "import a part of the file")
         groups[key] = _Group(place, row, what, values)
-    # Who separates fields by semicolons does so because commas are in the figures.
-    if SEMICOLONS not in notes:
-        decimals.check()
+    decimals.check(notes)
     if decimals.note:
         notes[decimals.note] = None
     return list(groups.values())

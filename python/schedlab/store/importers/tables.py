@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ _WORKBOOK = b"PK\x03\x04"
 #: What a workbook may take when it is unpacked.
 WORKBOOK_BYTES_MAX = 256 << 20
 _COMMA = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+(?:[eE][+-]?\d+)?")
-
-
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+")
 SEMICOLONS = "fields are separated by semicolons"
 
@@ -36,13 +34,13 @@ class Decimals:
         """The assumptions, if any."""
         text = self._example.get(",")
         return (
-            f"decimals are separated by commas: {text} was read as {_pointed(text)}" if text else ""
+            f"decimals are separated by commas: {text} was read as {pointed(text)}" if text else ""
         )
 
     def number(self, place: str, what: str, text: str) -> float:
         """A finite number; SpecError for none, and where the file has decimal points and commas."""
         comma = bool(_COMMA.fullmatch(text))
-        value = number_at(place, what, _pointed(text) if comma else text)
+        value = number_at(place, what, pointed(text))
         if comma or "." in text:
             self._example.setdefault("," if comma else ".", text)
         if len(self._example) > 1:
@@ -54,15 +52,17 @@ class Decimals:
             self._has_decimals = True
         return value
 
-    def check(self) -> None:
-        """SpecError where every comma may as well separate thousands."""
-        if self._thousands and not self._has_decimals:
+    def check(self, notes: Collection[str]) -> None:
+        """SpecError where every comma may as well separate thousands; `notes` are of the file."""
+        # Who separates fields by semicolons does so because commas are in the figures.
+        if self._thousands and not self._has_decimals and SEMICOLONS not in notes:
             hint = "save the file without separators of thousands, or with decimal points"
             raise bad(self._thousands[0], "decimals, or thousands", self._thousands[1], hint)
 
 
-def _pointed(text: str) -> str:
-    return text.replace(".", "").replace(",", ".")
+def pointed(text: str) -> str:
+    """A figure with decimal commas as one with a point; all else as it is."""
+    return text.replace(".", "").replace(",", ".") if _COMMA.fullmatch(text) else text
 
 
 def table(path: Path, sheet: str, notes: dict[str, None]) -> Iterator[tuple[str, list[str]]]:
