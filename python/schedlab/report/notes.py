@@ -114,7 +114,8 @@ def _cold(view: View, flag: Flag) -> dict[str, str]:
 def _wrong_mean(view: View, flag: Flag) -> dict[str, str]:
     unit = flag.values["unit"]
     known = {name for name in ("published", "mean") if name in flag.values}
-    return {k: f"{view.texts.number(flag.values[k], 3)} {unit}".rstrip() for k in known}
+    # What differs by a last digit must not look the same.
+    return {k: f"{view.texts.figure(flag.values[k], 6)} {unit}".rstrip() for k in known}
 
 
 def _call_cost(view: View, flag: Flag) -> dict[str, str]:
