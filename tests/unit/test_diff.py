@@ -129,6 +129,22 @@ def without(path, *labels):
     return path
 
 
+def first_block(path, seed):
+    """A folder that has only the runs of its first block."""
+    runs = [run for run in Folder.open(result(path, {}, seed=seed)).runs() if run.block == 0]
+    (path / "runs.jsonl").write_text("")
+    for run in runs:
+        Folder.open(path).append(run)
+    return path
+
+
+def test_only_what_was_measured_once_on_both_sides_is_said_to_be(tmp_path):
+    once = [first_block(tmp_path / name, seed) for seed, name in enumerate("ab")]
+    assert "none: Each was measured once, so" in run(*once).stdout
+    said = run(once[0], result(tmp_path / "c", {})).stdout
+    assert "none: No change is proven, and no bound can be given." in said
+
+
 @pytest.mark.parametrize("gone", ["bfq", "none"])
 def test_a_candidate_without_a_value_is_skipped_and_named(tmp_path, gone):
     completed = run(result(tmp_path / "a", {}), without(tmp_path / "b", gone))

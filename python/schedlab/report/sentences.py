@@ -159,11 +159,13 @@ def change(view: View) -> str:
         count = texts.counted("scope.more_rows", len(proven) - 1)
         more = texts("answer.more_changes", rows=count) if proven[1:] else ""
         return _of_medium(view, f"{line} {more}".rstrip())
-    cells = (cell for row in answer.counted for cell in answer.cells[row].values())
+    cells = [cell for row in answer.counted for cell in answer.cells[row].values()]
     ends = [words.bounded(cell.up) for cell in cells]
     known = [end for end in ends if end is not None]
-    if answer.code == "one-run" or len(known) < len(ends) or not ends:
-        return _of_medium(view, texts("answer.change_unbounded"))
+    if len(known) < len(ends) or not ends:
+        once = {cell.runs for cell in cells} == {1}
+        key = "answer.change_one_run" if once else "answer.change_unbounded"
+        return _of_medium(view, texts(key))
     bound = words.amount(texts, max(known), "up", bare=True)
     return _of_medium(view, texts("answer.change_open", bound=bound))
 
