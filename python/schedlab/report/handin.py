@@ -259,16 +259,15 @@ def _grand_table(
 
 
 def grand(columns: Sequence[Series], candidate: str) -> Grand | None:
-    """The mean of all values, with a Student interval over the means of whole blocks."""
-    values = [v for column in columns for v in column.values[candidate].values()]
-    if not values:
-        return None
+    """The mean over whole blocks and its Student interval; with one of them or none, the mean of
+    the workloads' means. A lost run moves neither by the level of its workload.
+    """
     blocks = set.intersection(*(set(column.values[candidate]) for column in columns))
-    mean = sum(values) / len(values)
     if len(blocks) < 2:
-        return Grand(mean, None)
-    each = [sum(c.values[candidate][b] for c in columns) / len(columns) for b in blocks]
-    return Grand(mean, half_width(each))
+        means = [mean for column in columns if (mean := column.mean(candidate)) is not None]
+        return Grand(statistics.fmean(means), None) if len(means) == len(columns) else None
+    each = [statistics.fmean(c.values[candidate][b] for c in columns) for b in blocks]
+    return Grand(statistics.fmean(each), half_width(each))
 
 
 def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:
