@@ -13,7 +13,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
 from schedlab.result import Result
-from schedlab.spec import Target
+from schedlab.spec import Target, Workload
 
 
 @pytest.mark.parametrize(("hosts", "spread"), [(3, 0.0), (3, 0.3), (10, 0.03), (50, 0.3)])
@@ -71,13 +71,14 @@ def test_the_host_that_is_the_opposite_is_named():
 
 
 class Host(Steady):
-    """bfq does `factor` as much as none."""
+    """bfq does `factor` as much as none, and half as much on a negative control."""
 
     def __init__(self, factor):
         self.factor = factor
 
     def measure(self, cell, workload, candidate):
-        value = (self.factor if candidate.label == "bfq" else 1.0) * (1 + 0.001 * cell.position)
+        factor = 0.5 if workload.negative_control else self.factor
+        value = (factor if candidate.label == "bfq" else 1.0) * (1 + 0.001 * cell.position)
         return Outcome({"iops": 1e5 * value})
 
 
@@ -151,6 +152,16 @@ def test_an_administrator_reads_where_it_holds_and_where_not(tmp_path):
     assert text.startswith("Keep none: nothing is proven better on machines like these;")
     assert "On 1 of 5 machines none was measured within 5 % of the best; the worst is h3: " in text
     assert "But on h0, h1, h3 and h4 bfq is proven better than none on w." in text
+
+
+def test_a_negative_control_is_no_reason_to_keep_a_machine_as_it_is(tmp_path):
+    works = [Workload(label, "file-test", "iops", negative_control=label == "c") for label in "wc"]
+    paths = fleet_of(tmp_path, [2.0, 1.9, 2.2, 2.1, 2.05, 1.95], workloads=tuple(works))
+    merged, text = sentences(paths, tmp_path / "all")
+    assert text.startswith("Take bfq: proven the best on w.")
+    assert "On each of the 6 machines bfq was measured within" in text
+    assert "opposite" not in text and "as none on c" not in text
+    assert report.opposed(merged.record, merged.answer) == frozenset()
 
 
 def test_three_machines_with_one_model_of_device_have_an_answer_of_their_own(tmp_path):

@@ -24,13 +24,18 @@ def fleet_lines(view: View) -> list[str]:
     """
     if view.answer.used != "hosts":
         return []
-    by_row = [(row, _logs(view, row)) for row in view.primary]
+    by_row = [(row, _logs(view, row)) for row in _spoken_of(view)]
     lines = [_near(view, by_row)] if view.answer.take else []
     for row, logs in by_row:
         for name in view.names:
             if name != view.baseline and (view.answer.keeps or name == view.answer.take):
                 lines += _against_baseline(view, row, name, logs)
     return list(filter(None, lines))
+
+
+def _spoken_of(view: View) -> list[Row]:
+    """The rows that the answer speaks of, and those of a mix."""
+    return [row for row in view.primary if row.counted or row.share]
 
 
 def _near(view: View, by_row: list[tuple[Row, Logs]]) -> str:
@@ -76,7 +81,7 @@ def _against_baseline(view: View, row: Row, name: str, logs: Logs) -> list[str]:
 def opposed(view: View) -> frozenset[str]:
     """The hosts on which the baseline is proven better than what is taken, on some workload."""
     name, base = view.answer.take, view.baseline
-    every = [_ratios(_logs(view, row), name, base) for row in view.primary if name != base]
+    every = [_ratios(_logs(view, row), name, base) for row in _spoken_of(view) if name != base]
     models = [model for ratios in every if (model := fleet([*ratios.items()]))]
     return frozenset(host for model in models for host in model.worse)
 
