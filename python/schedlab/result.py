@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, OVERRIDE, typed
-from schedlab.kinds.traits import with_traits
+from schedlab.kinds.traits import parameters_of, with_traits
 from schedlab.spec import (
     AA_SUFFIX,
     Experiment,
@@ -25,6 +25,7 @@ from schedlab.spec import (
     to_json,
 )
 from schedlab.spec.answer import Answer, OfKind
+from schedlab.store.exporters import Parameters
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import QUANTILE, Actors, samples
@@ -67,6 +68,11 @@ class Result:
     def record(self) -> Record:
         """Everything that was stored."""
         return with_traits(self.folder.record())
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the runs, by workload and candidate."""
+        return parameters_of(self.record)
 
     @cached_property
     def answer(self) -> Answer:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab.cli import cli
+from schedlab.result import Result
 from schedlab.store.exporters import fio as fio_export
 from schedlab.store.importers import fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
@@ -120,7 +121,8 @@ def test_an_exported_result_has_what_fio_plot_reads(tmp_path):
     words = ["--rw=randrw", "--bs=4k", *JOBS, "--output-format=json+", "--output=o.json"]
     run("fio", "--name=j", *words, cwd=tmp_path)
     folder = fio.read([("none", tmp_path / "o.json")], Options()).save(tmp_path / "r")
-    (file,) = fio_export.write(folder.record(), tmp_path / "out")
+    result = Result(folder)
+    (file,) = fio_export.write(result.record, result.parameters, tmp_path / "out")
     (ours,), (theirs,) = (fio.load(f)[0]["jobs"] for f in (file, tmp_path / "o.json"))
     for direction in ("read", "write"):
         assert set(ours[direction]) >= {

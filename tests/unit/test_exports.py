@@ -4,8 +4,10 @@ import json
 
 from experiments import experiment, run_of
 
+from schedlab.kinds.traits import parameters_of
 from schedlab.report.view import flatten
 from schedlab.spec import Candidate, Cell, Plan, Record, Workload
+from schedlab.spec.latency import QUANTILES
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.importers import fio as fio_import
 from schedlab.store.importers import iozone as iozone_import
@@ -14,9 +16,9 @@ from schedlab.store.importers.imported import Options
 ROWS = ((100, 100, 3), (256, 259, 1))
 
 
-def record(parameters, *metrics, rows=ROWS, **more):
+def record(parameters, *metrics, rows=ROWS, kind="file-test", **more):
     """Runs of one workload with these metrics, and one that failed a check and does not count."""
-    work = Workload("w", "file-test", "throughput_bytes_per_s", parameters)
+    work = Workload("w", kind, "throughput_bytes_per_s", parameters)
     asked = experiment(candidates=(Candidate("none"),), workloads=(work,), aa_arm=False)
     cells = [Cell(i, 0, "w", "none", 1) for i in range(len(metrics) + 1)]
     runs = [run_of(cell, each, **more) for cell, each in zip(cells, metrics, strict=False)]
@@ -40,6 +42,11 @@ RECORDS = {
         {"test": "mixed", "depth": 8},
         {"read_bytes_per_s": 3e6, "write_bytes_per_s": 1e6, "iops": 400.0},
     ),
+    "directions that were measured together": record(
+        {"test": "mixed"},
+        {"throughput_bytes_per_s": 2e6, "iops": 500.0, "elapsed_s": 2.0}, rows=ROWS[:1],
+    ),
+    "readers by default": record({}, {"throughput_bytes_per_s": 1e6}, rows=(), kind="random-reads"),
     "no histogram": record(
         {"test": "read", "record_bytes": 65536}, {"throughput_bytes_per_s": 1e6}, rows=()
     ),
@@ -50,7 +57,7 @@ def test_what_fio_would_have_written(tmp_path, golden):
     """Of 100 and 300 KiB/s in 2 s: 200 KiB/s, 50 requests/s, 100 of 4 KiB."""
     parts = []
     for number, (title, each) in enumerate(RECORDS.items()):
-        (file,) = fio.write(each, tmp_path / str(number))
+        (file,) = fio.write(each, parameters_of(each), tmp_path / str(number))
         facts = flatten(json.loads(file.read_text()))
         lines = [f"{key} = {value}" for key, value in facts if value]
         parts += [f"== {title}: {file.relative_to(tmp_path)}", *lines, ""]
@@ -58,10 +65,16 @@ def test_what_fio_would_have_written(tmp_path, golden):
     (again,) = fio_import.read([("none", tmp_path / "0/none/4096/randread-8-1.json")],
                                Options()).runs  # fmt: skip
     assert again.metrics["throughput_bytes_per_s"] == 200 * 1024
+    (again,) = fio_import.read([("none", tmp_path / "3/none/65536/randrw-1-1.json")],
+                               Options()).runs  # fmt: skip
+    metrics = {"throughput_bytes_per_s": 2e6, "iops": 500, "elapsed_s": 2}
+    quantiles = [f"latency_ns_{q}" for q in ("mean", *QUANTILES, "max")]
+    assert again.metrics == metrics | dict.fromkeys(quantiles, 100)
 
 
 def test_what_iozone_would_have_written(tmp_path, golden):
-    (file,) = iozone.write(RECORDS["reads"], tmp_path)
+    reads = RECORDS["reads"]
+    (file,) = iozone.write(reads, parameters_of(reads), tmp_path)
     golden("exports/iozone.txt", file.read_text())
     imported = iozone_import.read([("none", file)], Options())
     assert imported.runs[0].metrics == {"throughput_bytes_per_s": 200.0 * 1024}

@@ -99,10 +99,11 @@ def budgeted(path, session, seconds=0.75, budget_s=60.0):
 def test_what_both_budgets_omitted_is_not_merged(tmp_path, format_):
     """The second has more time, as the repetition of an extended experiment has."""
     paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", budget_s=90.0)]
-    merged = merge(paths, tmp_path / "all").record()
+    result = Result(merge(paths, tmp_path / "all"))
+    merged = result.record
     assert {run.workload for run in merged.runs} == {"w"} and len(merged.runs) == 18
     assert not merged.missing[0] and merged.experiment.stopping.blocks == 6
-    assert format_.write(merged, tmp_path / "out")
+    assert format_.write(merged, result.parameters, tmp_path / "out")
 
 
 def test_budgets_that_chose_other_windows_are_not_merged(tmp_path):

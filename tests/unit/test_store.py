@@ -252,6 +252,7 @@ def test_nothing_is_written_through_a_link(tmp_path, name):
 def test_exported_files_stay_below_the_folder_that_was_named(tmp_path):
     import dataclasses
 
+    from schedlab.kinds.traits import parameters_of
     from schedlab.store.exporters import fio, iozone
 
     labels = ("..", "../../up", "/abs", ".")
@@ -271,7 +272,8 @@ def test_exported_files_stay_below_the_folder_that_was_named(tmp_path):
     record = Record(asked, plan, runs)
     before = set(tmp_path.rglob("*"))
     out = tmp_path / "deep" / "out"
-    written = fio.write(record, out) + iozone.write(record, out)
+    named = parameters_of(record)
+    written = fio.write(record, named, out) + iozone.write(record, named, out)
     assert len(set(written)) == len(written) == 15  # the A/A arm is a candidate, too
     files = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert files == set(written)

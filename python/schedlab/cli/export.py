@@ -18,12 +18,13 @@ from schedlab.errors import SpecError
 def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     """Write the runs of the result FOLDER for other tools."""
     from schedlab.cli.show import print_result
+    from schedlab.result import Result
     from schedlab.store.exporters import fio, iozone
-    from schedlab.store.folder import Folder
 
-    record = Folder.open(folder).record()
+    result = Result.load(folder)
+    record, parameters = result.record, result.parameters
     try:
-        written = {"fio": fio, "iozone": iozone}[form].write(record, out)
+        written = {"fio": fio, "iozone": iozone}[form].write(record, parameters, out)
     except OSError as error:
         raise SpecError(f"{out}: {error.strerror}", "name a writable folder") from error
     if not written:

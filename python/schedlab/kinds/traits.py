@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from schedlab.kinds import KINDS, WorkloadKind
-from schedlab.spec import Record, Workload
+from msgspec import NODEFAULT
+from msgspec.structs import fields
+
+from schedlab.kinds import KINDS, WorkloadKind, overrides
+from schedlab.spec import AA_SUFFIX, Record, Workload
+from schedlab.store.exporters import Parameters
 
 # Parameters that count processes or requests in flight; each must be 1.
 AT_ONCE = ("depth", "workers", "processes", "jobs", "readers", "writers", "clients")
@@ -21,6 +25,21 @@ def with_traits(record: Record) -> Record:
         buffered=frozenset(work.label for work in works if fills_page_cache(work)),
         unordered=frozenset(work.label for work in works if nothing_to_order(work)),
     )
+
+
+def parameters_of(record: Record) -> Parameters:
+    """The parameters of all runs: defaults of the kind, the workload's own, the candidate's."""
+    works = {work.label: work for work in record.experiment.workloads}
+    candidates = {each.label: each for each in record.experiment.candidates}
+    cells = {(run.workload, run.candidate) for run in record.analysed_runs}
+    return {
+        (work, label): {
+            **{f.name: f.default for f in fields(_kind(works[work])) if f.default is not NODEFAULT},
+            **works[work].parameters,
+            **overrides(candidates.get(label.removesuffix(AA_SUFFIX))),
+        }
+        for work, label in cells
+    }
 
 
 def fills_page_cache(workload: Workload) -> bool:

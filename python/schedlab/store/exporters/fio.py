@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import pstdev
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 from schedlab.spec import Record, Run, Workload
 from schedlab.spec.latency import bin_of
 from schedlab.spec.names import safe_name, safe_names
+from schedlab.store.exporters import Parameters
 from schedlab.store.files import make_beneath, make_directory, write_atomic
 
-#: Our file tests that fio has, and its names for them.
+#: Our file tests and kinds that fio has, and its names for them.
 MODES = {
     "write": "write",
     "rewrite": "write",
@@ -28,12 +29,14 @@ MODES = {
     "random-read": "randread",
     "random-write": "randwrite",
     "mixed": "randrw",
+    "random-reads": "randread",
+    "readers-together": "read",
 }
 _STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
 _QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 
 
-def write(record: Record, out: Path) -> list[Path]:
+def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
     """Write every candidate and workload that has throughput, below `out`; the files written."""
     make_directory(out)
     workloads = {w.label: w for w in record.experiment.workloads}
@@ -44,69 +47,67 @@ def write(record: Record, out: Path) -> list[Path]:
     folders = safe_names(candidate for candidate, _ in groups)
     written: list[Path] = []
     for (candidate, label), runs in groups.items():
-        workload = workloads[label]
+        options = _options(workloads[label], parameters[label, candidate])
         rows = record.histograms.get((label, candidate), ())
-        first = path = make_beneath(out, _folder(folders[candidate], workload)) / _file(workload)
+        first = path = make_beneath(out, _folder(folders[candidate], options)) / _file(options)
         while path in written:
             path = first.with_name(f"{first.stem}_{safe_name(label)}_{len(written)}.json")
-        text = json.dumps(_document(workload, runs, rows), indent=1) + "\n"
+        text = json.dumps(_document(label, options, runs, rows), indent=1) + "\n"
         write_atomic(path, text, within=out)
         written.append(path)
     return written
 
 
-def _mode(workload: Workload) -> str:
-    p = workload.parameters
-    mode = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
-    return MODES.get(mode, safe_name(mode).replace("-", "_"))
+def _options(workload: Workload, p: Mapping[str, Any]) -> dict[str, str]:
+    """The options of fio that a workload with these parameters has."""
+    usual = workload.kind if workload.kind in MODES else workload.label
+    mode = str(p.get("rw") or p.get("test") or p.get("pattern") or usual)
+    jobs = p.get("numjobs", p.get("workers", p.get("readers", 1)))
+    return {
+        "rw": MODES.get(mode, safe_name(mode).replace("-", "_")),
+        "bs": str(p.get("record_bytes", p.get("bs", ""))),
+        "iodepth": str(p.get("iodepth", p.get("depth", 1))),
+        "numjobs": str(jobs),
+    }
 
 
-def _folder(candidate: str, workload: Workload) -> str:
-    p = workload.parameters
-    size = p.get("record_bytes", p.get("bs"))
-    return candidate if size is None else f"{candidate}/{safe_name(str(size))}"
+def _folder(candidate: str, options: Mapping[str, str]) -> str:
+    return f"{candidate}/{safe_name(options['bs'])}" if options["bs"] else candidate
 
 
-def _file(workload: Workload) -> str:
-    p = workload.parameters
-    depth, jobs = p.get("iodepth", p.get("depth", 1)), p.get("numjobs", p.get("workers", 1))
-    return f"{_mode(workload)}-{safe_name(str(depth))}-{safe_name(str(jobs))}.json"
+def _file(options: Mapping[str, str]) -> str:
+    return f"{options['rw']}-{safe_name(options['iodepth'])}-{safe_name(options['numjobs'])}.json"
 
 
-def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[int]]) -> Any:
+def _document(
+    label: str, options: Mapping[str, str], runs: Sequence[Run], rows: Sequence[Sequence[int]]
+) -> Any:
     def mean(name: str) -> float:
         values = [run.metrics[name] for run in runs if name in run.metrics]
         return sum(values) / len(values) if values else 0.0
 
-    p = workload.parameters
     elapsed_s = mean("elapsed_s")
-    writes = "write" in _mode(workload) or _mode(workload) == "randrw"
     idle = _direction(0.0, 0.0, 0.0, ())
     total = _direction(mean("throughput_bytes_per_s"), mean("iops"), elapsed_s, rows)
     total |= _spread("iops", [run.metrics.get("iops", 0.0) for run in runs])
     kib = [run.metrics.get("throughput_bytes_per_s", 0.0) / 1024 for run in runs]
     total |= _spread("bw", kib, "dev")
+    sides = {"read": idle, "write": idle, "trim": idle}
     if mean("read_bytes_per_s") and mean("write_bytes_per_s"):
         share = mean("read_bytes_per_s") / (mean("read_bytes_per_s") + mean("write_bytes_per_s"))
         iops = mean("iops")
-        read = _direction(mean("read_bytes_per_s"), iops * share, elapsed_s, rows)
-        write = _direction(mean("write_bytes_per_s"), iops * (1 - share), elapsed_s, ())
+        sides["read"] = _direction(mean("read_bytes_per_s"), iops * share, elapsed_s, rows)
+        sides["write"] = _direction(mean("write_bytes_per_s"), iops * (1 - share), elapsed_s, ())
+    elif options["rw"] == "randrw":
+        sides = {"mixed": total}  # as fio has it with unified_rw_reporting
     else:
-        read, write = (idle, total) if writes else (total, idle)
-    options = {
-        "rw": _mode(workload),
-        "bs": str(p.get("record_bytes", p.get("bs", ""))),
-        "iodepth": str(p.get("iodepth", p.get("depth", 1))),
-        "numjobs": str(p.get("numjobs", p.get("workers", 1))),
-    }
+        sides["write" if "write" in options["rw"] else "read"] = total
     job = {
-        "jobname": workload.label,
+        "jobname": label,
         "error": 0,
         "elapsed": round(elapsed_s),
         "job options": options,
-        "read": read,
-        "write": write,
-        "trim": idle,
+        **sides,
         "job_runtime": round(elapsed_s * 1e3),
         **_distribution(rows),
         "usr_cpu": 100 * _property(runs, "usr_cpu"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from schedlab.errors import SpecError
 from schedlab.spec import Record
 from schedlab.spec.names import safe_names
+from schedlab.store.exporters import Parameters
 from schedlab.store.files import make_directory, write_atomic
 
 _TITLES = {
@@ -29,12 +30,11 @@ _ALIASES = {"initial write": "write", "backward read": "reverse read"}
 Table = dict[tuple[int, int], list[float]]
 
 
-def write(record: Record, out: Path) -> list[Path]:
+def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
     """Write `CANDIDATE.txt` for every candidate; SpecError when no workload is a file test."""
     tables: dict[str, dict[str, Table]] = {}
-    workloads = {w.label: w for w in record.experiment.workloads}
     for run in record.analysed_runs:
-        p = workloads[run.workload].parameters
+        p = parameters[run.workload, run.candidate]
         name = str(p.get("test", "")).lower().replace("_", " ").replace("-", " ")
         name = _ALIASES.get(name, name.replace("re read", "re-read"))
         size = p.get("record_bytes")

@@ -27,6 +27,8 @@ _PERCENTILES = {
     "99.990000": "p99_99",
 }
 _DIRECTIONS = ("read", "write")
+# The directions together, which fio writes instead of each with `unified_rw_reporting`.
+_MIXED = "mixed"
 _SUB_BITS = 6
 _SUBJECT = ("filename", "directory")
 # Options that do not change the load: names, places, what is printed, the seed.
@@ -108,7 +110,7 @@ def _continues(report: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
         names = ("total_ios", "io_bytes", "io_kbytes", "runtime")
         return any(
             figure(after.get(d), name) < figure(before.get(d), name)
-            for d in _DIRECTIONS
+            for d in (*_DIRECTIONS, _MIXED)
             for name in names
         )
 
@@ -163,13 +165,14 @@ def _texts(options: Any) -> dict[str, str]:
 
 
 def _reading(place: str, candidate: str, job: Mapping[str, Any]) -> Reading:
-    active = {d: job[d] for d in _DIRECTIONS if _number(place, _part(place, job, d), "iops") > 0}
+    ways = (_MIXED,) if _MIXED in job and "read" not in job else _DIRECTIONS
+    active = {d: job[d] for d in ways if _number(place, _part(place, job, d), "iops") > 0}
     if not active:
         raise bad(place, "reads or writes", "neither")
     rates = {d: _rate(f"{place}.{d}", part) for d, part in active.items()}
     metrics = {"throughput_bytes_per_s": sum(rates.values())}
     metrics["iops"] = sum(_number(f"{place}.{d}", part, "iops") for d, part in active.items())
-    metrics |= {f"{d}_bytes_per_s": rate for d, rate in rates.items()}
+    metrics |= {f"{d}_bytes_per_s": rate for d, rate in rates.items() if d != _MIXED}
     for d, part in active.items():
         # The latency of one direction is not that of all.
         prefix = "" if len(active) == 1 else f"{d}_"
