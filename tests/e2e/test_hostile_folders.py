@@ -62,16 +62,16 @@ def sound_folder(path):
     """A result with something in every file: two candidates, two workloads, three blocks."""
     readings = [
         Reading(
-            f"row {block}", candidate, workload,
+            f"row {block}", candidate, f"read {size} KiB",
             {"throughput_bytes_per_s": 1e6 + 1e4 * block, "latency_ns_p99": 5e5, "elapsed_s": 2.0},
             settings={"scheduler": candidate},
-            parameters={"test": "read", "record_bytes": 4096, "file_bytes": 1 << 20},
+            parameters={"test": "read", "record_bytes": size << 10, "file_bytes": 1 << 20},
             properties={"cpu_share": 0.1, "window_s": 2.0, "detail": "text"},
             histograms={"latency_ns": [[100, 100, 3], [128, 129, 2]],
                         "series read": [[0, 5, 20480, 9]]},
         )
         for block in range(3)
-        for workload in ("read 4 KiB", "read 8 KiB")
+        for size in (4, 8)
         for candidate in ("none", "bfq")
     ]  # fmt: skip
     imported = assemble(readings, Options(blocked=True), {"format": "t", "file": "t"})

@@ -1,9 +1,12 @@
 """Results as files of fio and IOzone: figures are means of the runs that count, and come back."""
 
 import json
+from dataclasses import replace
 
+import pytest
 from experiments import experiment, run_of
 
+from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
 from schedlab.report.view import flatten
 from schedlab.spec import Candidate, Cell, Plan, Record, Workload
@@ -70,6 +73,23 @@ def test_what_fio_would_have_written(tmp_path, golden):
     metrics = {"throughput_bytes_per_s": 2e6, "iops": 500, "elapsed_s": 2}
     quantiles = [f"latency_ns_{q}" for q in ("mean", *QUANTILES, "max")]
     assert again.metrics == metrics | dict.fromkeys(quantiles, 100)
+
+
+def test_two_workloads_are_never_one_figure_of_iozone(tmp_path):
+    shallow = record({"test": "read"}, {"throughput_bytes_per_s": 1e6})
+    (work,) = shallow.experiment.workloads
+    (run, *_), deep = (
+        shallow.runs,
+        replace(work, label="deep", parameters={"test": "read", "depth": 8}),
+    )
+    both = replace(
+        shallow,
+        experiment=replace(shallow.experiment, workloads=(work, deep)),
+        runs=(run, replace(run, workload="deep")),
+    )
+    with pytest.raises(SpecError, match=r"'w' and 'deep': read of 65536 bytes") as refused:
+        iozone.write(both, parameters_of(both), tmp_path / "out")
+    assert "--format fio" in refused.value.hint and not (tmp_path / "out").exists()
 
 
 def test_what_iozone_would_have_written(tmp_path, golden):

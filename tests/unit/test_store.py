@@ -273,7 +273,9 @@ def test_exported_files_stay_below_the_folder_that_was_named(tmp_path):
     before = set(tmp_path.rglob("*"))
     out = tmp_path / "deep" / "out"
     named = parameters_of(record)
-    written = fio.write(record, named, out) + iozone.write(record, named, out)
+    written = fio.write(record, named, out)
+    one = dataclasses.replace(record, runs=[run for run in runs if run.workload == "w"])
+    written += iozone.write(one, named, out)
     assert len(set(written)) == len(written) == 15  # the A/A arm is a candidate, too
     files = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert files == set(written)

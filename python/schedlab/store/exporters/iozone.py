@@ -31,8 +31,11 @@ Table = dict[tuple[int, int], list[float]]
 
 
 def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
-    """Write `CANDIDATE.txt` for every candidate; SpecError when no workload is a file test."""
+    """Write `CANDIDATE.txt` for every candidate; SpecError when no workload is a file test, or two
+    are the same one.
+    """
     tables: dict[str, dict[str, Table]] = {}
+    workloads: dict[tuple[str, str, int, int], str] = {}
     for run in record.analysed_runs:
         p = parameters[run.workload, run.candidate]
         name = str(p.get("test", "")).lower().replace("_", " ").replace("-", " ")
@@ -43,6 +46,13 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
             continue
         span = p.get("file_bytes", p.get("span_bytes", 0))
         key = (span if isinstance(span, int) else 0, size)
+        other = workloads.setdefault((run.candidate, name, *key), run.workload)
+        if other != run.workload:
+            place = f"{name} of {size} bytes"
+            raise SpecError(
+                f"IOzone's tables have one place for {other!r} and {run.workload!r}: {place}",
+                "export them with --format fio",
+            )
         test = tables.setdefault(run.candidate, {}).setdefault(name, {})
         test.setdefault(key, []).append(rate / 1024)
     if not tables:
