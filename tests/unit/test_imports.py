@@ -305,7 +305,8 @@ def test_time(imports):
     wrong = [
         "real\t1h2m3.500s\nuser\t0m1.5s\nsys\t0m.25s", "took 3 seconds\n", "real 1\nuser 1\n",
         "real soon\n", f"real\t{'9' * 400}m0.5s\nuser\t0m1s\nsys\t0m1s\n", "real 1\nreal 2\n",
-        "real 0\nuser 0\nsys 0\n", "x\nreal 1\nuser 1\n", "nothing\n",
+        "real 0\nuser 0\nsys 0\n", "Command exited with non-zero status 1\n" + dialects[5],
+        "Command terminated by signal 9\n" + dialects[5], "x\nreal 1\nuser 1\n", "nothing\n",
     ]  # fmt: skip
     texts = {
         **{text[:40].__repr__(): text * 2 for text in dialects},
@@ -313,6 +314,7 @@ def test_time(imports):
         **{text[:40].__repr__(): text for text in wrong},
         "as PowerShell writes it": "real 6.95\nuser 6.78\nsys 2.92\n".encode("utf-16"),
     }
+    texts |= {f"status {n} of -v": f"{dialects[4]}\tExit status: {n}\n" for n in (0, 2)}
     imports("time", partial(time.read, workload="extract", options=Options()), texts)
 
 

@@ -54,6 +54,11 @@ _LINES = (
     _shape(r"\s*sys time\s+<sys>\s.*", all=_FISH),
 )
 _STARTS = re.compile(r"real\s|\s*User time|\s*Elapsed \(wall")
+# GNU and BusyBox, above the figures or below those of -v.
+_FAILED = re.compile(
+    r"Command exited with non-zero status \d+|Command (?:terminated|stopped) by signal \d+"
+    r"|\s*Exit status: [1-9]\d*"
+)
 _FISH_S = {"micros": 1e-6, "millis": 1e-3, "sec": 1.0, "min": 60.0, "hour": 3600.0}
 
 
@@ -68,6 +73,8 @@ def _readings(candidate: str, file: Path, workload: str) -> Iterator[Reading]:
     place = first = f"{file}, line 1"
     count = 0
     for place, line in read_lines(file):
+        if _FAILED.fullmatch(line):
+            raise bad(place, "a command without errors", line.strip(), "remove its measurement")
         for name, value in _figures(place, line).items():
             if name in figures:
                 raise bad(place, "user and sys of the measurement before", line)
