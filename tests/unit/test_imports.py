@@ -90,6 +90,8 @@ def test_iozone(imports):
     eights = THROUGHPUT.replace("= 8 kB", "= 64 kB").replace("Size 8 kB", "Size 64 kB")
     imports("iozone", partial(iozone.read, options=Options()), {
         "throughput mode": [("none", THROUGHPUT), ("none", THROUGHPUT), ("bfq", THROUGHPUT)],
+        "two sizes of the file": [("none", THROUGHPUT), ("none", THROUGHPUT.replace(
+            "File size set to 1048576 kB", "Each process writes a 2048 kByte file in 8 kB"))],
         "blocks have the record size of their summary": THROUGHPUT + eights,
         "several workers, and operations": four,
         "a table": TABLE,
@@ -138,12 +140,17 @@ def test_workbooks_of_iozone(imports):
     cells = [(0, 0, "iozone -b x.xls"), (2, 0, "Writer report"), (3, 1, 4), (3, 2, 8.0),
              (4, 0, 64), (4, 1, 1234.5), (4, 2, 99.0)]  # fmt: skip
     whole, empty = biff(*cells), biff()
+    crowd = [(1, 0, "Throughput report Y-axis is type of test X-axis is number of processes"),
+             (2, 0, "Record size = 8 kBytes "), (3, 0, "Output is in kBytes/sec"),
+             (4, 0, "  Initial write "), (4, 1, 1234.5)]  # fmt: skip
+    sized = [biff((0, 0, f"iozone -t 1 {size} -b x.xls"), *crowd) for size in ("-s 2m", "")]
     imports(
         "iozone-workbooks",
         partial(iozone.read, options=Options()),
         {
             "two figures": whole,
             "operations": biff((0, 0, "iozone -a -O -b x.xls"), *cells[1:]),
+            "two sizes of the file": [("none", each) for each in sized],
             "cut": whole[:-10],
             "no test": biff((2, 0, "Cook report")),
             "half a head": empty[:8] + b"\x0a",

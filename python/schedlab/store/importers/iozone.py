@@ -54,6 +54,8 @@ _CHILDREN = re.compile(
     r"\s*Children see throughput for\s+(\d+)\s+(\S.*?)\s*=\s*([\d.]+)\s*(\S+)\s*"
 )
 _RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
+_FILE = re.compile(r"\s*(?:File size set to|Each process writes a) (\d+) k[Bb]")
+_SIZE = re.compile(r"(\d{1,12})([kmg]?)", re.IGNORECASE)
 _NO_TEST = re.compile("CPU utili[sz]ation", re.IGNORECASE)
 _COMPLETE = "iozone test complete."
 # The options of 3.489, those with a value before a colon, for the command line in the file of `-b`.
@@ -144,6 +146,7 @@ def _kib(place: str, what: str, text: str) -> int:
 
 
 def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
+    files = _file_sizes(lines)
     for place, line, size in _with_record_sizes(file, lines):
         match = _CHILDREN.fullmatch(line)
         if match is None:
@@ -154,9 +157,19 @@ def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figu
         if unit not in _UNITS:
             raise bad(place, f"a rate in {', '.join(_UNITS)}", unit)
         value = _above_zero(place, "rate", match[3])
-        yield _Figure(place, test, size, value, unit, workers=int(match[1][:6]))
+        yield _Figure(place, test, size, value, unit, files[place], int(match[1][:6]))
     if not any(line.strip() == _COMPLETE for _, line in lines):
         raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
+
+
+def _file_sizes(lines: list[tuple[str, str]]) -> dict[str, int]:
+    """By place the file size that was stated last, in bytes; 0 where there is none."""
+    size, sizes = 0, {}
+    for place, line in lines:
+        if match := _FILE.match(line):
+            size = _kib(place, "file size", match[1])
+        sizes[place] = size
+    return sizes
 
 
 def _with_record_sizes(file: Path, lines: list[tuple[str, str]]) -> Iterator[tuple[str, str, int]]:
@@ -268,7 +281,7 @@ def _sheet(file: Path) -> Iterator[_Figure]:
     )
     rows = [(place, words) for place, row in texts if (words := [word for word in row if word])]
     if any(words[0].startswith("Throughput report") for _, words in rows):
-        yield from _from_summary(rows, _crowds(typed))
+        yield from _from_summary(rows, _crowds(typed), _file_bytes(typed))
         return
     flags = {flag for flag, _ in typed}
     unit = "ops/sec" if "-O" in flags else "microsec/op" if "-N" in flags else "kB/sec"
@@ -298,7 +311,15 @@ def _crowds(typed: list[tuple[str, str]]) -> list[int]:
     )
 
 
-def _from_summary(rows: list[tuple[str, list[str]]], crowds: list[int]) -> Iterator[_Figure]:
+def _file_bytes(typed: list[tuple[str, str]]) -> int:
+    """The size of `-s` (plain numbers are kB), or IOzone's own; 0 for another text."""
+    match = _SIZE.fullmatch(dict(typed).get("-s", "512"))
+    return int(match[1]) << {"m": 20, "g": 30}.get(match[2].lower(), 10) if match else 0
+
+
+def _from_summary(
+    rows: list[tuple[str, list[str]]], crowds: list[int], file_bytes: int
+) -> Iterator[_Figure]:
     """Figures of a throughput report: a row per test, a column per number of processes."""
     size, unit, is_rate = 0, "", False
     for place, (name, *texts) in rows:
@@ -320,7 +341,7 @@ def _from_summary(rows: list[tuple[str, list[str]]], crowds: list[int]) -> Itera
             for workers, text in zip(crowds, texts, strict=True):
                 value = number_at(place, "rate", text)
                 if value > 0:
-                    yield _Figure(place, test, size, value, unit, workers=workers)
+                    yield _Figure(place, test, size, value, unit, file_bytes, workers)
 
 
 def _from_reports(rows: Iterator[tuple[str, list[str]]], unit: str) -> Iterator[_Figure]:
