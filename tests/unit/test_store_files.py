@@ -281,6 +281,7 @@ def test_the_bulk_of_a_run_is_kept_by_name(tmp_path):
     (tmp_path / "r/raw/hostile.json").write_text(encode(hostile) + "\n")
     named = replace(run, raw=dict.fromkeys(hostile, "hostile.json"))
     assert folder.raw_of(named) == {"series reads": bulk["series reads"]}
+    folder.append(run_of(folder.plan.cells[1]), {"burst_ns": [[5, 5, 1]]})  # is no latency
     record = folder.record()
     assert record.histograms == {(cell.workload, cell.candidate): ((1, 2, 3),)}
     ((series,),) = record.series.values()

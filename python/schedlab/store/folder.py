@@ -297,20 +297,20 @@ class Folder:
         )
 
     def _merged(self, runs: Sequence[Run]) -> tuple[Histograms, list[str]]:
-        """Histogram named `latency_ns` (or the only one) of every analysed run, added up.
+        """Histogram named `latency_ns` of every analysed run, added up.
 
         A file that is missing or damaged is omitted, with a notice.
         """
         merged: dict[tuple[str, str], Counter[tuple[int, int]]] = {}
         notices = []
         for run in runs:
-            if run.status != "ok" or not run.raw:
+            name = run.raw.get("latency_ns")
+            if run.status != "ok" or name is None:
                 continue
-            name = "latency_ns" if "latency_ns" in run.raw else next(iter(run.raw))
             try:
-                rows = _rows(decode(self._read(f"{RAW}/{run.raw[name]}").removesuffix(b"\n")), name)
+                rows = _rows(decode(self._read(f"{RAW}/{name}").removesuffix(b"\n")))
             except (OSError, ValueError, SpecError, RecursionError) as error:
-                notices.append(f"the histogram {run.raw[name]!r} is left out: {error}")
+                notices.append(f"the histogram {name!r} is left out: {error}")
                 continue
             merged.setdefault((run.workload, run.candidate), Counter()).update(rows)
         return {
@@ -385,11 +385,11 @@ def _run(record: Mapping[str, Any], place: str) -> Run:
     return run
 
 
-def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int]:
-    """Rows low, high, count of one stored histogram; ValueError when they are none."""
-    rows = histograms.get(name)
+def _rows(histograms: Mapping[str, Any]) -> dict[tuple[int, int], int]:
+    """Rows low, high, count of the stored latencies; ValueError when they are none."""
+    rows = histograms.get("latency_ns")
     if not isinstance(rows, list):
-        raise ValueError(f"it holds no {name}")
+        raise ValueError("it holds no latency_ns")
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         whole = isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row)
