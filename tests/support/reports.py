@@ -48,5 +48,5 @@ def metrics_of(answer: Answer, workload: str, name: str, factor: float) -> dict[
 
 def view_of(answer: Answer, language: str = "en", kind: str = "io", **more: str) -> View:
     if answer.population is None:
-        answer = replace(answer, population=Population(3, answer.blocks, 1, 1, "", 120.0))
+        answer = replace(answer, population=Population(3, answer.blocks, 1, "", 120.0))
     return View(record_of(answer, kind, **more), answer, Texts(language), FOLDER)

@@ -23,7 +23,6 @@ def test_the_published_block_sizes_cost_8_ms_a_write():
     assert calls == [10240, 1280, 320]
     assert cost.seconds_per_call == pytest.approx(8.00e-3, abs=0.005e-3)
     assert cost.constant_s == pytest.approx(0.25, abs=0.01)
-    assert cost.low < cost.seconds_per_call < cost.high
     assert cost.explained > 0.95
 
 
@@ -41,12 +40,9 @@ def test_one_number_of_calls_tells_nothing():
 def test_the_line_is_that_of_least_squares():
     calls, seconds = [100, 200, 400, 800, 800], [1.1, 1.9, 4.2, 7.7, 8.4]
     cost, line = fit_call_cost(calls, seconds), stats.linregress(calls, seconds)
-    half = stats.t.isf(0.025, 3) * line.stderr
     assert (cost.seconds_per_call, cost.constant_s) == pytest.approx((line.slope, line.intercept))
-    assert (cost.low, cost.high) == pytest.approx((line.slope - half, line.slope + half))
     assert cost.explained == pytest.approx(line.rvalue**2)
-    two = fit_call_cost([100, 200], [1.0, 2.0])
-    assert (two.low, two.high, two.explained) == (None, None, 1.0)
+    assert fit_call_cost([100, 200], [1.0, 2.0]).explained == 1.0
     assert fit_call_cost([100, 200], [1.0, 1.0]).explained == 1.0
 
 

@@ -216,7 +216,7 @@ def test_the_ramp_of_a_run_is_cut_and_a_steady_run_is_not():
     burst = np.concatenate([np.full(7, 20_000.0), rng.normal(250, 10, 93)])
     burst_steadiness = steadiness(burst)
     assert 7 <= burst_steadiness.cut <= 30 and burst_steadiness.mean == pytest.approx(250, rel=0.02)
-    assert burst_steadiness.before > 5000 and burst_steadiness.steady
+    assert burst_steadiness.steady
     kernel = [21299, 19691, 13413, *rng.normal(240, 15, 57)]
     assert steadiness(kernel).mean == pytest.approx(240, rel=0.03)
     flat = [steadiness(rng.normal(100, 5, 60)) for _ in range(100)]

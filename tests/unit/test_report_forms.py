@@ -380,8 +380,6 @@ FLAGS = (
                                               "p": 0.001}), "bfq 4"),
     (Flag("not-steady", "w", ("bfq",), {"runs": 3}), "3"),
     (Flag("unsettled", "w", ("bfq",), {"runs": 3}), "3"),
-    (Flag("sessions-disagree", "w", ("bfq", "none"), {"ratios": {"1": 0.8, "2": 1.3},
-                                                      "p": 0.01}), "1"),
     (Flag("wrong-mean", "w", ("bfq",),
           {"published": 194.092, "mean": 197.092, "rows": 5, "difference": -0.015,
            "unit": "MB/s"}), "194"),

@@ -545,9 +545,7 @@ def _population(
     samples: Sequence[Samples], study: RowArrays, question: Question, device: str
 ) -> Population:
     sessions = len({name for sample in samples for name in sample.sessions}) or 1
-    layouts = len({name for sample in samples for name in sample.layouts}) or sessions
     boots = len({boot_of(name) for sample in samples for name in sample.sessions}) or 1
-    used, scope = study._used()
     blocks = len(study.blocks)
     return Population(
         workloads=sum(
@@ -556,9 +554,6 @@ def _population(
         blocks=blocks,
         sessions=sessions,
         boots=boots,
-        layouts=layouts,
         device=device,
         seconds=(question.seconds or 0.0) * blocks,
-        claims_sessions=used == "sessions",
-        claims_boots=scope == "boots",
     )

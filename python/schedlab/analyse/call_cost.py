@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
 class CallCost:
-    """seconds = `constant_s` + `seconds_per_call` × calls; `low` and `high` its 95 % interval.
-
-    `explained` is R², the share of the variance that the number of calls explains. The interval
-    is `None` where two points leave nothing to judge it by.
+    """seconds = `constant_s` + `seconds_per_call` × calls; `explained` is R², the share of the
+    variance that the number of calls explains.
     """
 
     constant_s: float
     seconds_per_call: float
-    low: float | None
-    high: float | None
     explained: float
 
 
@@ -36,10 +30,4 @@ def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | 
     residual = float(np.sum((y - constant - slope * x) ** 2))
     spread = float(np.sum((y - y.mean()) ** 2))
     explained = 1 - residual / spread if spread else 1.0
-    freedom = len(x) - 2
-    low = high = None
-    if freedom > 0:
-        error = math.sqrt(residual / freedom / float(centred @ centred))
-        half = float(stdtrit(freedom, 0.975)) * error
-        low, high = slope - half, slope + half
-    return CallCost(constant, slope, low, high, explained)
+    return CallCost(constant, slope, explained)

@@ -56,11 +56,6 @@ class RunMatrix:
         return 1.0 if self.samples.metric.higher_is_better else -1.0
 
     @property
-    def sessions(self) -> int:
-        """How many sessions there are."""
-        return len(np.unique(self.session)) if len(self.session) else 1
-
-    @property
     def filled(self) -> int:
         """Cells without a run."""
         return int((~self.observed).sum())
@@ -69,12 +64,6 @@ class RunMatrix:
     def aa_baseline(self) -> int | None:
         """The column that the last column is the A/A arm of, if it is."""
         return self.baseline if self.has_aa else None
-
-    def bounded(self, label: str) -> Booleans:
-        """Which blocks of a candidate (either run of the baseline) are bounds."""
-        column = self.candidates.index(label)
-        bounds = self.bounds[:, column]
-        return bounds | self.bounds[:, -1] if self.aa_baseline == column else bounds
 
 
 def candidate_order(

@@ -29,13 +29,12 @@ SLOPE_LEVEL, SLOPE_SHARE = 0.01, 0.10
 class Steadiness:
     """The findings from the bins of one run.
 
-    `cut` is how many bins belong to the ramp (0: none was accepted), `mean` that of the rest and
-    `before` that of the ramp. `steady` is false where half was cut or the rest still slopes.
+    `cut` is how many bins belong to the ramp (0: none was accepted), `mean` that of the rest.
+    `steady` is false where half was cut or the rest still slopes.
     """
 
     cut: int
     mean: float
-    before: float | None
     steady: bool
     modes: TwoModes | None = None
 
@@ -47,7 +46,7 @@ def steadiness(bins: Sequence[float]) -> Steadiness:
     count = len(rates) // size
     if count < FEWEST_BATCHES:
         mean = float(rates.mean()) if len(rates) else float("nan")
-        return Steadiness(0, mean, None, steady=True)
+        return Steadiness(0, mean, steady=True)
     batches = rates[: count * size].reshape(count, size).mean(axis=1)
     cut = _least_error(batches)
     cut = cut if _differs(batches, cut) else 0
@@ -55,7 +54,6 @@ def steadiness(bins: Sequence[float]) -> Steadiness:
     return Steadiness(
         cut=cut * size,
         mean=float(rest.mean()),
-        before=float(rates[: cut * size].mean()) if cut else None,
         steady=cut < count // 2 and not _slopes(batches[cut:]),
         modes=two_modes(rest),
     )

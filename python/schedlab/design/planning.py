@@ -46,24 +46,14 @@ class PilotRun:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A workload that does not fit, why, and the cost and variance of a run of it."""
-
-    workload: str
-    reason: Reason
-    variance: float
-    seconds: float
-
-
-@dataclass(frozen=True)
 class BudgetPlan:
     """The use of the budget.
 
-    `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `bound` is
-    how far behind the best (a share) what is taken will be at most. `ask`: so few blocks fit that
-    the user should be asked; `target_s` is the time that `target` (a share) would need. `fits` is
-    false where not even four blocks of one workload fit. `spread` is σ of the overall mean, with
-    80 % no larger (one block shows it badly).
+    `run_s` is the measured time of a run per workload, `left_out` why others do not fit; `blocks`
+    include the pilot block. `bound` is how far behind the best (a share) what is taken will be at
+    most. `ask`: so few blocks fit that the user should be asked; `target_s` is the time that
+    `target` (a share) would need. `fits` is false where not even four blocks of one workload fit.
+    `spread` is σ of the overall mean, with 80 % no larger (one block shows it badly).
     """
 
     fits: bool
@@ -71,7 +61,7 @@ class BudgetPlan:
     blocks: int
     workloads: tuple[str, ...]
     run_s: dict[str, float]
-    left_out: tuple[LeftOut, ...]
+    left_out: dict[str, Reason]
     seconds: float
     seconds_per_block: float
     spread: float
@@ -149,7 +139,7 @@ def plan_budget(
             break
     else:
         kept, blocks = [min(costs, key=_worth)], BLOCKS_LEAST
-        left_out = [each for each in left_out if each.workload != kept[0].workload]
+        del left_out[kept[0].workload]
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
@@ -163,7 +153,7 @@ def plan_budget(
         blocks=blocks,
         workloads=tuple(cost.workload for cost in kept),
         run_s=run_s,
-        left_out=tuple(left_out),
+        left_out=left_out,
         seconds=spent + (blocks - 1) * per_block,
         seconds_per_block=per_block,
         spread=spread,
@@ -273,9 +263,11 @@ def _wanted(cost: _Cost) -> float:
 
 def _that_fit(
     costs: Sequence[_Cost], left_s: float, blocks: int
-) -> tuple[list[_Cost], list[LeftOut]]:
-    """The workloads of which `blocks` fit with the shortest runs, in their order."""
-    kept, left_out = list(costs), list[LeftOut]()
+) -> tuple[list[_Cost], dict[str, Reason]]:
+    """The workloads of which `blocks` fit with the shortest runs, in their order, and why the
+    others do not.
+    """
+    kept, left_out = list(costs), dict[str, Reason]()
     while kept:
         seconds = (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in kept)
         if seconds <= left_s:
@@ -284,8 +276,7 @@ def _that_fit(
         kept.remove(worst)
         cost_s = worst.block_s(_shortest(worst))
         alone = (blocks - 1) * cost_s > left_s
-        reason: Reason = "time" if alone else "variance"
-        left_out.append(LeftOut(worst.workload, reason, worst.variance, cost_s))
+        left_out[worst.workload] = "time" if alone else "variance"
     return kept, left_out
 
 

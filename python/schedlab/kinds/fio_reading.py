@@ -167,11 +167,10 @@ class JobSection:
 
 @dataclass(frozen=True)
 class JobFile:
-    """All jobs of a file, and the files that it includes."""
+    """All jobs of a file."""
 
     jobs: tuple[JobSection, ...]
     sections: tuple[Section, ...]
-    included: tuple[str, ...]
 
     def reported(self) -> dict[str, tuple[str, ...]]:
         """The names in fio's output, with the directions: processes of one group that report
@@ -244,7 +243,7 @@ def _read(path: Path, content: bytes, environment: tuple[tuple[str, str], ...]) 
             shared = [*shared, *(o for o in section.options if o.name != "name")]
         else:
             jobs.append(JobSection(section.name, (*shared, *section.options)))
-    return JobFile(tuple(jobs), tuple(sections), tuple(files[1:]))
+    return JobFile(tuple(jobs), tuple(sections))
 
 
 def _sections(text: str) -> tuple[list[Section], list[str]]:

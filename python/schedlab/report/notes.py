@@ -137,11 +137,6 @@ def _carry_over(view: View, flag: Flag) -> dict[str, str]:
     return {"effects": view.texts.listed(shown)}
 
 
-def _sessions(view: View, flag: Flag) -> dict[str, str]:
-    shown = [view.texts.figure(ratio, 2) for ratio in flag.values["ratios"].values()]
-    return {"ratios": view.texts.listed(shown)}
-
-
 def _open_control(view: View, flag: Flag) -> dict[str, str]:
     reach = words.share(view.texts, flag.values["reach"])
     if flag.values.get("unbounded"):
@@ -159,7 +154,6 @@ _SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {
         end: view.texts.quantity(flag.values[end], "1/s", 2) for end in ("low", "high")
     },
     "carry-over": _carry_over,
-    "sessions-disagree": _sessions,
     "control-open": _open_control,
     "missing-cells": lambda view, flag: {"counts": _counts(view, flag.values["filled"])},
     "starved": lambda view, flag: {"counts": _counts(view, flag.values["counts"])},

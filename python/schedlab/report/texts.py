@@ -142,12 +142,6 @@ class Texts:
         hours, rest = (self.number(part, 0) for part in divmod(minutes, 60))
         return self("format.hours", hours=hours, minutes=rest).replace(" ", NO_BREAK)
 
-    def about(self, seconds: float) -> str:
-        """`about 3 min`."""
-        if 0 < seconds < SHORTEST_S / 2:
-            return self.duration(seconds)
-        return self("format.about", time=self.duration(seconds)).replace(" ", NO_BREAK)
-
     def _unit(self, unit: str, number: str) -> str:
         return self(f"format.{unit}", number=number).replace(" ", NO_BREAK)
 

@@ -28,12 +28,12 @@ ROUNDING = {"point": ROUND_HALF_EVEN, "low": ROUND_FLOOR, "up": ROUND_CEILING}
 DECIMALS_MAX = 6
 
 
-def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) -> Metric:
+def metric_of(experiment: Experiment, name: str) -> Metric:
     """The metric of that name; a name that is not known stands for itself."""
     try:
         return experiment.metric_named(name)
     except SpecError:
-        return Metric(name, "", higher_is_better, name.replace("_", " "))
+        return Metric(name, "", True, name.replace("_", " "))
 
 
 def rounded(loss: float, end: End = "point", times: bool = False) -> tuple[Decimal, bool]:

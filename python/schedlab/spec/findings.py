@@ -60,20 +60,15 @@ class Flag:
 class Population:
     """The population of an answer: one line below every headline.
 
-    `layouts` counts the sets of files. `device` describes it in a few words ("" where it is not
-    known). `claims_sessions`: the sessions were the units, so that the claim is about
-    layouts in general, and with `claims_boots` (enough of the `boots`) about boots, too.
+    `device` describes it in a few words ("" where it is not known).
     """
 
     workloads: int
     blocks: int
     sessions: int = 1
-    layouts: int = 1
     device: str = ""
     seconds: float = 0.0
-    claims_sessions: bool = False
     boots: int = 1
-    claims_boots: bool = False
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Samples:
 
     `bounds[i]` says that the run starved and its value is only a bound on the truth: "at-most"
     (a throughput with no more than one operation) or "at-least" (a latency, a time). `sessions`
-    name the boot and set of files of each run, `layouts` its set of files, `hosts` its machine.
+    name the boot and set of files of each run, `hosts` its machine.
     `cpu_share[i]` is the workload's own CPU time over its wall time, where known (else NaN).
     `step` is the resolution of a value (clock tick, one operation over the time, last printed
     digit) in its unit.
@@ -116,7 +116,6 @@ class Samples:
     negative_control: bool = False
     bounds: tuple[Bound, ...] = ()
     sessions: tuple[str, ...] = ()
-    layouts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     step: float = 0.0
     actor: str = ""
@@ -134,8 +133,7 @@ class Samples:
 
     def of_lines(self, lines: Sequence[int]) -> Samples:
         """Some of the rows, by their numbers."""
-        columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts",
-                   "hosts")  # fmt: skip
+        columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "hosts")
         some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
                 if (column := getattr(self, name))}  # fmt: skip
         return replace(self, **some)

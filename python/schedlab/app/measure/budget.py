@@ -98,13 +98,12 @@ def plan_rest(folder: Folder) -> Planning:
 
     weights = {work.label: work.weight for work in experiment.workloads}
     planned = plan_budget(pilot, experiment.stopping.budget_s, foreseen, weights=weights)
-    omitted = {each.workload: each.reason for each in planned.left_out}
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
         blocks=min(planned.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
         run_s={w: s for w, s in planned.run_s.items() if _is_free(experiment, w)},
         ramp_s=ramp_s,
-        omitted={**omitted, **dict.fromkeys(never, "no-value")},
+        omitted={**planned.left_out, **dict.fromkeys(never, "no-value")},
         seconds_per_block=planned.seconds_per_block,
         bound=planned.bound,
         target_s=planned.target_s,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.spec.latency import merge
 from schedlab.spec.reading import read_bytes
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
@@ -183,7 +184,7 @@ def _reading(place: str, candidate: str, job: Mapping[str, Any]) -> Reading:
     if elapsed_s > 0:
         metrics["elapsed_s"] = elapsed_s
     bins = {f"{d}_latency_ns": rows for d, p in active.items() if (rows := _bins(place, p))}
-    histograms = {"latency_ns": _merged([*bins.values()])} if len(bins) == len(active) else {}
+    histograms = {"latency_ns": merge(bins.values())} if len(bins) == len(active) else {}
     return Reading(
         place,
         candidate,
@@ -193,13 +194,6 @@ def _reading(place: str, candidate: str, job: Mapping[str, Any]) -> Reading:
         properties={"cpu_share": sum(cpu) / 100, "usr_cpu": cpu[0], "sys_cpu": cpu[1]},
         histograms={**histograms, **bins} if len(active) > 1 else histograms,
     )
-
-
-def _merged(histograms: Sequence[list[list[int]]]) -> list[list[int]]:
-    counts: dict[tuple[int, int], int] = {}
-    for low, high, count in (row for rows in histograms for row in rows):
-        counts[low, high] = counts.get((low, high), 0) + count
-    return [[low, high, count] for (low, high), count in sorted(counts.items())]
 
 
 def _part(place: str, job: Mapping[str, Any], direction: str) -> Mapping[str, Any]:
