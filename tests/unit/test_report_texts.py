@@ -200,8 +200,12 @@ def test_catalogues_have_the_same_keys_and_placeholders():
         texts = [value] if isinstance(value, str) else value
         return {f for text in texts for _, f, _, _ in string.Formatter().parse(text) if f}
 
-    names = {key: key for key in catalogue("ko") if key.startswith("named.")}
-    english = catalogue("en") | names  # the labels are English
+    names = {
+        key: key
+        for key in catalogue("ko")
+        if key.startswith("named.") or key.removeprefix("metric.") in METRICS
+    }
+    english = catalogue("en") | names  # labels, and titles of metrics, are English
     for language in LANGUAGES[1:]:
         entries = catalogue(language)
         units = {key for key in entries if key.startswith("unit.")}

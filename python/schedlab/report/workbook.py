@@ -20,6 +20,7 @@ from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
+from schedlab.spec import METRICS
 
 WIDTH_MAX = 48
 FONT = "Calibri"
@@ -290,7 +291,8 @@ def runs_table(view: View) -> Table:
     columns = [Column(texts(key), text=True) for key in heads]
     counts = ("column.block", "column.position", "sheet.attempt")
     columns += [Column(texts(key), decimals=0) for key in counts]
-    columns.append(Column(f"{texts('metric.elapsed_s')}, {texts.maybe('unit.s', 's')}", decimals=2))
+    elapsed = texts.metric(METRICS["elapsed_s"])
+    columns.append(Column(f"{elapsed}, {texts.maybe('unit.s', 's')}", decimals=2))
     columns += [Column(texts.metric(m), m.unit, digits=4) for m in metrics]
     columns.append(Column(texts("column.check"), text=True))
     rows = [
