@@ -137,6 +137,25 @@ def test_a_setting_that_another_program_changes_is_noticed(loop):
     assert int(CENTISECS.read_text()) == found
 
 
+def test_as_is_is_the_queue_that_was_found(loop):
+    queue = knobs.queue_of(loop)
+    for file, value in {"scheduler": "mq-deadline", "iosched/fifo_batch": "7", "nr_requests": "64",
+                        "read_ahead_kb": "96"}.items():  # fmt: skip
+        knobs.write_value(queue / file, value)
+    found = knobs.snapshot(queue)
+    as_is, plain = Candidate("as-is", {"scheduler": "as-is"}), Candidate("t", {SYSCTL: 499})
+    tuned = Candidate("b", {"scheduler": "bfq", "nr_requests": 32, "read_ahead_kb": 64})
+    with Control() as control:
+        hosts = CandidateSettings(control, (Path(loop).name,), (as_is, tuned, plain))
+        for each in (tuned, as_is, tuned, plain):
+            hosts.apply(each)
+            assert (knobs.snapshot(queue) == found) == (each is not tuned), each.label
+            assert control.check() == ()
+        hosts.apply(tuned)
+        hosts.as_found()
+        assert knobs.snapshot(queue) == found
+
+
 def test_dirty_bytes_and_their_ratio_are_one_setting():
     """The kernel takes no 0 for the bytes: the ratio that it set to 0 is the way back."""
     files = [Path("/proc/sys/vm") / f"dirty_background_{what}" for what in ("bytes", "ratio")]

@@ -8,10 +8,12 @@ from schedlab.app.measure import files
 from schedlab.design.candidates import is_one, parse_candidate
 from schedlab.errors import HostError
 from schedlab.host import control_groups, knobs, settings
+from schedlab.host.control import EffectiveSettings
 from schedlab.host.kernel_paths import Hierarchy
 from schedlab.host.settings import SettingScope, check, resolve
 from schedlab.kinds import typed
 from schedlab.run.backends.cpu_policy import parse_policy
+from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate, Target, Workload
 
 COMMAND = typed(Workload("c", "command", "elapsed_s", {"argv": ["true"]}))
@@ -51,6 +53,30 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "io_hierarchy", lambda: unified)
     monkeypatch.setattr(settings, "cpu_hierarchy", lambda: unified.root)
     return tmp_path
+
+
+class Scheduled:
+    """A control that only notes the schedulers that it is to set."""
+
+    def __init__(self):
+        self.calls = []
+
+    def set_scheduler(self, queue, scheduler, tunables, found):
+        self.calls.append((scheduler, tunables, found))
+        return EffectiveSettings(queue, scheduler, scheduler)
+
+
+def test_as_is_sets_what_was_found_where_another_candidate_sets_a_scheduler(host):
+    found = {"scheduler": "bfq", "read_ahead_kb": "128", "iosched/slice_idle": "8"}
+    as_is, none = Candidate("a", {"scheduler": "as-is"}), Candidate("n", {"scheduler": "none"})
+    control = Scheduled()
+    CandidateSettings(control, ("sdx",), (as_is,)).apply(as_is)
+    assert control.calls == []
+    hosts = CandidateSettings(control, ("sdx",), (as_is, none))
+    assert hosts.apply(as_is)[0] == {"scheduler": "bfq"}
+    hosts.apply(none)
+    hosts.as_found()
+    assert control.calls == [("bfq", {}, found), ("none", {}, {}), ("bfq", {}, found)]
 
 
 SETTINGS = (

@@ -254,13 +254,18 @@ class Control:
         return self._guardian.process_id
 
     def set_scheduler(
-        self, device: str, scheduler: str, tunables: Mapping[str, Setting] | None = None
+        self,
+        device: str,
+        scheduler: str,
+        tunables: Mapping[str, Setting] | None = None,
+        found: Mapping[str, str] | None = None,
     ) -> EffectiveSettings:
         """Give a device a fresh scheduler with the kernel's defaults, then these tunables.
 
         `scheduler` is set again even if the device has it, so that nothing of the last candidate
-        is left. Tunables are files of `queue/iosched/` or `queue/`. HostError for a name or value
-        that the kernel refuses; settings changed by then are restored at the end all the same.
+        is left. `found` (path below `queue/` -> value) replaces defaults. Tunables are files of
+        `queue/iosched/` or `queue/`. HostError for a name or value that the kernel refuses;
+        settings changed by then are restored at the end all the same.
         """
         name = knobs.device_name(device)
         queue = knobs.queue_of(name)
@@ -271,6 +276,9 @@ class Control:
             notes.append(f"scheduler {scheduler} is called {wanted} today")
         self._guard(queue)
         self._make_fresh(queue, wanted)
+        for file, text in (found or {}).items():
+            if knobs.writable(queue / file) and _read(queue / file) != text:
+                self._write(queue / file, text)
         effective: dict[str, str] = {}
         for file, stretched in emulated.dilated(queue, self._dilations.get(name, 1.0)).items():
             self._write(queue / file, knobs.as_text(stretched))

@@ -1,7 +1,8 @@
 """Settings of a candidate on every layer: its queues, control groups, the machine, a command.
 
-Each candidate starts from the same state: the kernel's defaults of its scheduler, and of everything
-else that any candidate sets the value that was found. All is journalled, and goes back at the end.
+Each candidate starts from the same state: the kernel's defaults of its scheduler (of `as-is` the
+values that were found with it), and of everything else that any candidate sets the value that was
+found. All is journalled, and goes back at the end.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ class CandidateSettings:
         self._command = 0
         # A limit of a control group has a line for each device.
         self._places = [settings.SettingScope(queue, group) for queue in self._queues or ("",)]
-        self._schedulers = {
-            queue: knobs.read_value(path)
+        self._queues_found = {
+            queue: knobs.snapshot(path)
             for queue in self._queues
-            if (path := knobs.SYS_BLOCK / queue / "queue" / "scheduler").exists()
+            if ((path := knobs.SYS_BLOCK / queue / "queue") / "scheduler").exists()
         }
         self._found: dict[Path, str] = {}
+        self._sets_queues = False
         for each in candidates:
-            self._find(self._knobs(host_settings(each)))
+            self._find(host_settings(each))
 
     def apply(self, candidate: Candidate) -> tuple[dict[str, str], float]:
         """Set all that the candidate names; (what it reads now, seconds of the longest switch)."""
         values = host_settings(candidate)
-        wanted = self._knobs(values)
-        self._find(wanted)  # of a search, whose candidates come one by one
+        wanted = self._find(values)  # of a search, whose candidates come one by one
         self._leave_alone({path for _, path, _ in wanted})
         effective, switch_s = self._set_queues(values)
         for name, path, text in wanted:
@@ -72,20 +73,21 @@ class CandidateSettings:
         return effective, switch_s
 
     def as_found(self) -> None:
-        """Set everything as it was found, so that what comes next does not depend on a candidate.
-
-        Queues get their scheduler as the kernel sets it up.
-        """
+        """Set all as it was found, so that what comes next does not depend on a candidate."""
         self._leave_alone(set())
-        for queue, scheduler in self._schedulers.items():
-            self._control.set_scheduler(queue, scheduler)
+        self._set_queues({})
 
-    def _find(self, wanted: Iterable[tuple[str, Path, str]]) -> None:
-        """Note what knobs read before any candidate has set them."""
+    def _find(self, values: Values) -> list[tuple[str, Path, str]]:
+        """The knobs of a candidate, after a note of what they read before any has set them."""
+        wanted = self._knobs(values)
         for _, path, _ in wanted:
             for each in filter(None, (path, knobs.companion(path))):
                 if each not in self._found:
                     self._found[each] = settings.read(each)
+        self._sets_queues |= values.get("scheduler", AS_IS) != AS_IS or any(
+            settings.scope_of(name) == "device" for name in values
+        )
+        return wanted
 
     def _leave_alone(self, wanted: Set[Path]) -> None:
         """Undo the last command, and set what others may have set and this candidate does not.
@@ -108,9 +110,12 @@ class CandidateSettings:
         longest_s = 0.0
         scheduler = str(values.get("scheduler", AS_IS))
         for queue in self._queues:
-            if scheduler != AS_IS:
+            found = self._queues_found.get(queue, {}) if scheduler == AS_IS else {}
+            if scheduler != AS_IS or (found and self._sets_queues):
                 began = time.monotonic()
-                applied = self._control.set_scheduler(queue, scheduler, of_queue(values))
+                applied = self._control.set_scheduler(
+                    queue, found.get("scheduler", scheduler), of_queue(values), found
+                )
                 longest_s = max(longest_s, time.monotonic() - began)
                 effective |= {"scheduler": applied.scheduler, **applied.tunables}
             for name, value in values.items():
