@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError
+from schedlab.host import cleanup
 from schedlab.host.control import Control
 from schedlab.host.journal import is_alive
 from schedlab.kinds.command import Command
@@ -89,6 +90,38 @@ def test_what_ignores_the_first_signal_is_killed(group, tmp_path, monkeypatch):
     assert is_alive(ended.stdout.decode().strip())
     group.end()
     assert not is_alive(ended.stdout.decode().strip())
+
+
+def test_in_one_hierarchy_a_command_is_below_the_group_that_it_joins(tmp_path):
+    """Version 2 of control groups: a process is in one group only."""
+    group = launch.WorkGroup(None, "test")
+    group.path = tmp_path / "v2/own"
+    group.paths = [group.path]
+    files = [tmp_path / "v2/cpu/cgroup.procs", tmp_path / "v1/cpu/cgroup.procs"]
+    for file in files:
+        file.parent.mkdir(parents=True)
+    moved = tmp_path / "v2/cpu/own/cgroup.procs"
+    for _ in range(2):
+        joining = launch.WorkGroup.joining(group, list(map(str, files)))
+        assert joining.files == (str(moved), str(files[1]))
+    moved.write_text(str(os.getpid()))
+    assert [pid for pid, _ in group.members()] == [os.getpid()]
+    assert launch.paths_of(group) == (group.path, moved.parent)
+
+
+def test_of_a_dead_session_all_is_ended_but_the_servers_of_its_setup(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr("schedlab.host.owned.remove_cgroup", ended.append)
+    paths = [tmp_path / name for name in ("schedlab-command", "schedlab-work")]
+    below = [paths[1] / name for name in ("schedlab-command", "schedlab-setup")]
+    for path in (paths[0], *below):
+        path.mkdir(parents=True)
+    order = {"cgroups": [str(below[1] / "cgroup.procs")]}
+    pending = [{"label": "l", "line": "x", "order": order}]
+    things = [{"what": "cgroup", "path": str(path)} for path in paths]
+    (line,) = cleanup.run_all(pending, things)
+    assert "could not be started" in line
+    assert ended == [str(paths[0]), str(below[0])]
 
 
 def test_errors_count_as_output_and_another_user_may_open_both(group, tmp_path, monkeypatch):

@@ -24,14 +24,16 @@ def run_all(pending: list[Entry], things: list[Entry]) -> list[str]:
 
     Servers of its setup go on meanwhile: their control group is that of the cleanup.
     """
-    groups = {str(Path(file).parent) for each in pending for file in _groups(each["order"])}
+    servers = {above for each in pending for file in _groups(each["order"])
+               for above in Path(file).parents}  # fmt: skip
     sentences = []
-    for thing in things:
-        if pending and thing["what"] == "cgroup" and thing["path"] not in groups:
+    cgroups = [Path(thing["path"]) for thing in things if pending and thing["what"] == "cgroup"]
+    for path in (each for cgroup in cgroups for each in (cgroup, *cgroup.glob(f"{owned.PREFIX}*"))):
+        if path not in servers:
             try:
-                owned.remove_cgroup(thing["path"])
+                owned.remove_cgroup(str(path))
             except OSError as error:
-                sentences.append(f"{thing['path']} is in use: {error.strerror}")
+                sentences.append(f"{path} is in use: {error.strerror}")
     for each in reversed(pending):
         failure = _run(each["order"])
         what = f"{each['label']}: cleanup {each['line']!r}"

@@ -42,11 +42,15 @@ class CommandRuns:
         self.control, self.wall = control, wall
         self.work = WorkGroup(control, "command", wall)
         self.standing = WorkGroup(control, "setup", wall)
-        self.groups = launch.paths_of(self.work, self.standing)
         self.limits_s: dict[str, float] = {}
         self._readers: dict[str, Reader] = {}
         self.failures = Failures()
         self._number = 0
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """The cgroups of these processes: they move below that of a candidate."""
+        return launch.paths_of(self.work, self.standing)
 
     def tokens(self, directory: Path, device: str = "", seed: int = 0) -> dict[str, Any]:
         """Values of the places in the lines of one more run."""

@@ -7,6 +7,7 @@ before the exec. Output goes to memory, so that logging does not write to the me
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import signal
@@ -98,14 +99,14 @@ class WorkGroup:
         self.path: Path | None = None
         if control is not None and os.geteuid() == 0:
             self.path = control.cgroup(name, root=hierarchy())
+        self.paths = [self.path] if self.path else []
 
     @classmethod
     def joining(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
         """The same processes, which join further cgroups by these files."""
-        work_group = cls.__new__(cls)
-        work_group.path, work_group._sessions = group.path, group._sessions
-        work_group.wall = group.wall
-        work_group._joined = tuple(joined)
+        work_group = copy.copy(group)  # with the same sessions and paths
+        for file in joined:
+            work_group.join(Path(file).parent)
         return work_group
 
     def join(self, group: Path) -> None:
@@ -115,7 +116,9 @@ class WorkGroup:
         """
         if self.path and self.path.parent == group.parent:
             self.path = group / self.path.name
-            self.path.mkdir()
+            if self.path not in self.paths:
+                self.path.mkdir()
+                self.paths.append(self.path)
         else:
             self._joined = (*self._joined, str(group / "cgroup.procs"))
 
@@ -132,7 +135,7 @@ class WorkGroup:
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            mine = [pid for pid in processes.below(self.path) if pid]
+            mine = [pid for path in self.paths for pid in processes.below(path) if pid]
         else:
             mine = [pid for pid in processes.every() if _session(pid) in self._sessions]
         return [(pid, processes.name_of(pid) or "?") for pid in mine]
@@ -157,7 +160,7 @@ class WorkGroup:
 
 def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
     """The cgroups of these groups, where they have one."""
-    return tuple(group.path for group in groups if group.path)
+    return tuple(path for group in groups for path in group.paths)
 
 
 def noted(findings: Sequence[GateFinding]) -> list[GateFinding]:

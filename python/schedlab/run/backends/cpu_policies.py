@@ -65,9 +65,13 @@ class PolicySession:
         self.runs = CommandRuns(control, Wall())
         has_ext = any(policy.policy == "ext" for policy in self.policies.values())
         self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
-        loaders = (self.schedulers,) if self.schedulers else ()
-        self.groups = (*self.runs.groups, *launch.paths_of(*loaders))
         self._told: set[str] = set()
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """The cgroups of commands and of what loads schedulers."""
+        loaders = (self.schedulers,) if self.schedulers else ()
+        return (*self.runs.groups, *launch.paths_of(*loaders))
 
     def open(self) -> None:
         """Set every candidate once on tasks that hardly run, and rehearse commands."""
