@@ -31,10 +31,11 @@ CENTISECS = Path("/proc/sys/vm/dirty_writeback_centisecs")
 SYSCTL = "sysctl.vm.dirty_writeback_centisecs"
 
 
-def own(controller, file):
-    """The file of the command's own group in version 1 or 2, as a shell expression."""
-    names = f"/sys/fs/cgroup/{controller}$(sed -n 's/^[0-9]*:{controller}://p' /proc/self/cgroup)"
-    unified = "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/.."
+def own(controller, file, process="self"):
+    """The file of a process's own group in version 1 or 2, as a shell expression."""
+    groups = f"/proc/{process}/cgroup"
+    names = f"/sys/fs/cgroup/{controller}$(sed -n 's/^[0-9]*:{controller}://p' {groups})"
+    unified = f"/sys/fs/cgroup$(sed -n 's/^0:://p' {groups})/.."
     return f"cat {names}/{file[0]} 2>/dev/null || cat {unified}/{file[1]}"
 
 
@@ -76,6 +77,8 @@ def scenes(group, mark):
     yield "io.weight", "", "cgroup.io.weight=300", f"({file}) | grep -o 300", "300"
     file = own("cpu", ("cpu.shares", "cpu.weight"))
     yield "cpu.weight", "", "cgroup.cpu.weight=50", f"({file}) | sed s/^512$/50/", "50"
+    file = own("cpu", ("cpu.shares", "cpu.weight"), "$(cat @dir@/server)")
+    yield "server", "", "", f"({file}) | sed s/^512$/50/", "50"
     file = "io.max" if control_groups.io_hierarchy().is_v2 else "blkio.throttle.read_bps_device"
     words, read = f"cgroup.{group.name}.io.max=rbps=32M", f"grep -o 33554432 {group}/{file}"
     yield "group", "", words, read, "33554432"
@@ -101,7 +104,8 @@ def test_a_command_finds_each_setting_as_its_candidate_has_it(tmp_path, group):
     lines = [f'echo "{kind} $( {read})"' for kind, read in zip(kinds, reads, strict=True)]
     work = OwnWork(
         argv=(f"{'; '.join(lines)}; true",), shell=True, metrics=("elapsed",),
-        parameters={"anyway": True, "user": "root"},
+        parameters={"anyway": True, "user": "root",
+                    "setup": "sleep 600 & echo $! >@dir@/server"},
     )  # fmt: skip
     names = [word.partition("=")[0] for word in " ".join(second).split() if "=" in word]
     place = Place(scratch_bytes=16 << 20, filesystem="ext4",

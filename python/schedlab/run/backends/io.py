@@ -64,7 +64,7 @@ class IoSession:
         self._settle_s = 0.0 if is_short or emulated is not None else SETTLE_S
         self.queues = own if made_here else admitted.queues
         self.commands: CommandCells | None = None
-        self._settings: CandidateSettings | None = None
+        self.settings: CandidateSettings
 
     def rehearse(self) -> None:
         """Set every candidate once, so that impossible settings are reported before the first run.
@@ -199,18 +199,14 @@ class IoSession:
         """Set everything that the candidate names; what it reads then."""
         return self.settings.apply(candidate)[0]
 
-    @property
-    def settings(self) -> CandidateSettings:
-        """Settings of the candidates, with the values before the first one."""
-        if self._settings is None:
-            work = None
-            if self.commands:
-                work = groups_of_work(
-                    self.control, self.commands.runs.work, self.commands.runs.standing
-                )
-            candidates = self.admitted.experiment.candidates
-            self._settings = CandidateSettings(self.control, self.queues, candidates, work)
-        return self._settings
+    def find_settings(self) -> None:
+        """Note what candidates set, before the first; what commands start joins its groups."""
+        work = None
+        if self.commands:
+            runs = self.commands.runs
+            work = groups_of_work(self.control, runs.work, runs.standing)
+        candidates = self.admitted.experiment.candidates
+        self.settings = CandidateSettings(self.control, self.queues, candidates, work)
 
 
 def has_cache(kind: WorkloadKind, device: str | None) -> bool:
@@ -288,12 +284,14 @@ def open_session(
     target, emulated = resolve(admitted, control, report)
     session = IoSession(admitted, target, control, emulated)
     if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
+        session.find_settings()
         session.rehearse()
         session.fidelity = fidelity.rehearse(session, report)
         yield session
         return
     # Commands are set up and rehearsed under the scheduler as found.
     session.commands = CommandCells(session, report)
+    session.find_settings()
     with closed_after(session.commands.close, report):
         session.commands.open()
         session.rehearse()
