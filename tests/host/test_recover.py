@@ -263,6 +263,18 @@ def test_a_journal_that_cannot_be_written_stops_before_the_change(state, loop, m
         assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
 
 
+def test_without_a_journal_what_the_scheduler_resets_comes_back_all_the_same(state, loop):
+    queue = knobs.queue_of(loop)
+    for file, value in {"scheduler": "mq-deadline", "iosched/read_expire": "100"}.items():
+        knobs.write_value(queue / file, value)
+    before = knobs.snapshot(queue)
+    with Control() as control:
+        control.set_scheduler(loop, "bfq")
+        journal_of(state).unlink()
+    assert control.restored.foreign == []
+    assert knobs.snapshot(queue) == before
+
+
 def test_a_journal_that_others_could_have_written_is_not_followed(state, tmp_path):
     knob = tmp_path / "knob"
     knob.write_text("1", encoding="ascii")

@@ -528,11 +528,14 @@ def _read(path: str) -> str | None:
 
 def _write(path: str, value: str, known: _Knowledge) -> str:
     """Write, in the journal as any other; the reason when the kernel does not take it."""
+    queue = knobs.queue_above(path)
+    before = knobs.snapshot(queue) if queue else {}
     try:
         try:
             known.caused(write_ahead.write(known.journal, path, value, value))
         except HostError:  # no journal to be had, no reason to leave the knob as it is
             knobs.write_value(path, value)
+            known.caused(write_ahead.caused(Path(path), queue, before))
     except OSError as error:
         return error.strerror or str(error)
     return ""

@@ -30,19 +30,20 @@ def write(journal: Journal, path: str | Path, value: str, original: str) -> dict
     try:
         knobs.write_value(path, value)
     finally:
-        caused = _caused(Path(path), queue, before)
-        journal.append("after", path=str(path), values=caused)
-    return caused
+        values = caused(Path(path), queue, before)
+        journal.append("after", path=str(path), values=values)
+    return values
 
 
-def _caused(path: Path, queue: Path | None, before: dict[str, str]) -> dict[str, str]:
-    caused = {}
+def caused(path: Path, queue: Path | None, before: dict[str, str]) -> dict[str, str]:
+    """Values of a knob and of its neighbours that a write changed; `before` was read before it."""
+    values = {}
     if queue:
         new_scheduler = path == queue / "scheduler"
         for name, value in knobs.snapshot(queue).items():
             if before.get(name) != value or (new_scheduler and name.startswith("iosched/")):
-                caused[str(queue / name)] = value
+                values[str(queue / name)] = value
     for knob in filter(None, (path, knobs.companion(path))):
         with contextlib.suppress(OSError):  # gone with what it belonged to
-            caused[str(knob)] = knobs.read_value(knob)
-    return caused
+            values[str(knob)] = knobs.read_value(knob)
+    return values
