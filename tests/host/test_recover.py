@@ -549,6 +549,11 @@ def test_places_of_journals_and_notes(tmp_path, monkeypatch):
     assert journal.lasting_directory() == tmp_path / "state" / "lasting"
     monkeypatch.setenv("SCHEDLAB_VAR_DIR", "/var")
     assert journal.lasting_directory(tmp_path) == Path("/var")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", "state")
+    monkeypatch.setenv("SCHEDLAB_VAR_DIR", "var")
+    assert journal.state_directory() == journal.state_directory("state") == tmp_path / "state"
+    assert journal.lasting_directory() == tmp_path / "var"
 
 
 def test_the_last_write_of_a_worker_counts_as_ours(state, loop):

@@ -53,10 +53,11 @@ Entry = dict[str, Any]
 def state_directory(option: str | Path | None = None) -> Path:
     """Where journals and locks live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
 
-    That place is /run/schedlab for root, and a private directory for other users.
+    That place is /run/schedlab for root, and a private directory for other users. It is absolute:
+    whoever else finds it in a note or an order has another directory.
     """
     chosen = option or os.environ.get(STATE_VARIABLE)
-    return Path(chosen) if chosen else _default_state()
+    return Path(chosen).absolute() if chosen else _default_state()
 
 
 def _default_state() -> Path:
@@ -73,8 +74,8 @@ def lasting_directory(state: Path | None = None) -> Path:
     $XDG_STATE_HOME; a state directory of the user's choice has it inside.
     """
     if chosen := os.environ.get(LASTING_VARIABLE):
-        return Path(chosen)
-    state = state or state_directory()
+        return Path(chosen).absolute()
+    state = state_directory(state)
     if state != _default_state():
         return state / "lasting"
     if os.geteuid() == 0:
