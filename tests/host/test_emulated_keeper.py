@@ -1,10 +1,13 @@
 """`schedlab device up|list|down`: devices that outlive the command which made them."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,9 +47,20 @@ def test_up_list_down(state):
     assert schedlab("device", "list").stdout.strip() == "no emulated device is up"
 
 
-def test_two_of_a_kind_get_two_names(state):
-    ups = [keeper.up(Emulation("sd-card", 64 * MIB, dilate=10), "", state) for _ in range(2)]
-    assert [each.name for each in ups] == ["sd-card", "sd-card-2"]
+def test_two_of_a_kind_get_two_names(state, monkeypatch):
+    free, both = keeper._free_name, threading.Barrier(2)
+
+    def at_once(*place):
+        name = free(*place)
+        with contextlib.suppress(threading.BrokenBarrierError):  # where one waits for the other
+            both.wait(1.0)
+        return name
+
+    monkeypatch.setattr(keeper, "_free_name", at_once)
+    card = Emulation("sd-card", 64 * MIB, dilate=10)
+    with ThreadPoolExecutor() as together:
+        ups = list(together.map(lambda _: keeper.up(card, "", state), range(2)))
+    assert sorted(each.name for each in ups) == ["sd-card", "sd-card-2"]
     for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal that it was started in
         os.kill(ups[0].keeper, number)
     assert [each.name for each in keeper.kept(state)] == ["sd-card", "sd-card-2"]

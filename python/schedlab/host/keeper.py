@@ -58,14 +58,22 @@ class Kept:
 def up(emulation: Emulation, name: str = "", state_directory: str | Path | None = None) -> Kept:
     """Make a device that stays until `down`. HostError, SpecError with the reason otherwise."""
     root = journal.state_directory(state_directory)
-    name = name or _free_name(root, Path(emulation.model).stem)
-    if not _NAME.fullmatch(name):
+    if name and not _NAME.fullmatch(name):
         raise SpecError(f"{name!r} is no name", "use small letters, digits, - and _")
-    directory = root / DEVICES / name
-    if _ask(directory, "account") is not None:
-        raise HostError(f"there is an emulated device {name}", f"schedlab device down {name}")
     journal.prepare(root)
     journal.prepare(root / DEVICES)
+    with journal.HostLock(root / DEVICES) as lock:  # until the name is that of a keeper
+        lock.acquire(START_PATIENCE_S)
+        name = name or _free_name(root, Path(emulation.model).stem)
+        directory = root / DEVICES / name
+        if _ask(directory, "account") is not None:
+            raise HostError(f"there is an emulated device {name}", f"schedlab device down {name}")
+        return _started(emulation, directory)
+
+
+def _started(emulation: Emulation, directory: Path) -> Kept:
+    """The device of a new keeper."""
+    name = directory.name
     journal.prepare(directory)
     ready, announce = descriptors.pipe()
     package = str(Path(__file__).resolve().parents[2])
