@@ -27,6 +27,7 @@ from schedlab.host import (
     emulated_removal,
     keeper,
     kernel_paths,
+    knobs,
     owned,
 )
 from schedlab.host.control import Control
@@ -385,6 +386,24 @@ def test_the_commands_of_a_device_can_be_changed(control, tmp_path):
         account = device.account()
         assert (account["reads"], account["depth_max"]) == (120, tags), commands
     assert (queue / "scheduler").read_text().split("[")[1].startswith("mq-deadline")
+
+
+@pytest.mark.parametrize(("commands", "steps"), [(8, "6 8 7 8"), (1, "6 4 5 4")])
+def test_a_candidate_that_sets_the_tags_leaves_those_of_the_model(
+    control, tmp_path, monkeypatch, commands, steps
+):
+    device = control.emulated(Emulation(fixed(tmp_path, "4ms"), None, queue_depth=commands))
+    written, write = [], knobs.write_value
+
+    def noted(path, text):
+        if Path(path).name == "nr_requests":
+            written.append(text)
+        write(path, text)
+
+    monkeypatch.setattr(knobs, "write_value", noted)
+    control.set_scheduler(device.path, "none", {"nr_requests": 6})
+    control.set_scheduler(device.path, "mq-deadline")
+    assert written == steps.split()
 
 
 def test_a_dilated_device_has_a_scheduler_with_stretched_times(control, tmp_path):

@@ -17,6 +17,7 @@ import errno
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ class Control:
         self._servers: list[emulated.Server] = []
         self._held: list[int] = []
         self._agreed: list[Consent] = []
-        self._dilations: dict[str, float] = {}
+        self._models: dict[str, Mapping[str, Any]] = {}
         self._commands: dict[int, str] = {}
 
     def __enter__(self) -> Control:
@@ -276,11 +277,12 @@ class Control:
             notes.append(f"scheduler {scheduler} is called {wanted} today")
         self._guard(queue)
         self._make_fresh(queue, wanted)
-        for file, text in (found or {}).items():
+        model = self._models.get(name, {"dilate": 1.0})
+        for file, text in (found or {}).items() if name not in self._models else ():
             if knobs.writable(queue / file) and _read(queue / file) != text:
                 self._write(queue / file, text)
         effective: dict[str, str] = {}
-        for file, stretched in emulated.dilated(queue, self._dilations.get(name, 1.0)).items():
+        for file, stretched in emulated.dilated(queue, model["dilate"]).items():
             self._write(queue / file, knobs.as_text(stretched))
         for key, value in (tunables or {}).items():
             path = knobs.tunable_path(queue, key)
@@ -402,7 +404,7 @@ class Control:
         if device.server:
             self._servers.append(device.server)
         self.claim(device.path)
-        self._dilations[Path(device.path).name] = device.facts["dilate"]
+        self._models[Path(device.path).name] = device.facts
         return device
 
     def directory(self, parent: str | Path) -> Path:
@@ -474,7 +476,8 @@ class Control:
             self._expected.pop(path, None)  # of io.cost: its line is no file of `queue/`
         self._throttle(queue)
         scheduler = queue / "scheduler"
-        if queue in self._narrowed and (steps := knobs.tag_steps(queue)):
+        tags = self._models.get(queue.parent.name, {}).get("tags", sys.maxsize)
+        if queue in self._narrowed and (steps := knobs.tag_steps(queue, tags)):
             self._write(scheduler, "none")
             for step in steps:
                 self._write(queue / "nr_requests", step)

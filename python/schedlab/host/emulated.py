@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import owned, processes
+from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
 from schedlab.host.emulated_facts import findings
@@ -41,7 +41,6 @@ from schedlab.spec.reading import read_text
 
 DEFAULT_SIZE_BYTES = 8 << 30
 DEFAULT_TAGS = 128
-LEAST_TAGS = 4
 """The kernel takes no smaller `nr_requests`."""
 START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
@@ -444,8 +443,8 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
 
 def _driver_facts(commands: int) -> dict[str, Any]:
     """The driver's tags for a device that holds so many commands."""
-    tags = min(max(commands, LEAST_TAGS), DEFAULT_TAGS)
-    return {"tags": tags, "served_in_order": commands < LEAST_TAGS}
+    tags = min(max(commands, knobs.LEAST_TAGS), DEFAULT_TAGS)
+    return {"tags": tags, "served_in_order": commands < knobs.LEAST_TAGS}
 
 
 def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
@@ -458,8 +457,8 @@ def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
     (queue / "rotational").write_text(str(int(facts["rotational"])))
     (queue / "max_sectors_kb").write_text("1024")
     tags = facts["tags"]
-    (queue / "nr_requests").write_text(str(tags - 1 if tags > LEAST_TAGS else tags + 1))
-    (queue / "nr_requests").write_text(str(tags))
+    for step in knobs.tag_steps(queue, tags) or (str(tags),):
+        (queue / "nr_requests").write_text(step)
     taken = int((queue / "nr_requests").read_text())
     if taken != tags:
         raise HostError(f"the kernel gave the device {taken} tags instead of {tags}")

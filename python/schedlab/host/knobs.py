@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ _SCHEDULER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _SWITCH = {"Y": "1", "N": "0"}
 _TICK_ROUNDED = ("expire", "expire_sync", "expire_async", "timeout_sync", "timeslice_ms")
 _CLOCK_MONOTONIC_COARSE = 6
+#: Of a queue with fewer the kernel makes as many (BLKDEV_MIN_RQ, block/blk-sysfs.c).
+LEAST_TAGS = 4
 _KEYED = re.compile(r"(.+)@([^@]+)")
 # What a line that is not there means; writing it removes the line.
 _WITHOUT_LINE = {
@@ -257,18 +260,22 @@ def snapshot(queue: Path) -> dict[str, str]:
     return values
 
 
-def tag_steps(queue: Path) -> tuple[str, str] | None:
+def tag_steps(queue: Path, most: int = sys.maxsize) -> tuple[str, str] | None:
     """Two values of `nr_requests` that give a driver all its tags again, under scheduler none.
+
+    `most` is how many of them a model has.
 
     Lowering `nr_requests` under none narrows the tags of the driver themselves. They stay narrow
     when another scheduler is set, although `nr_requests` then reads its default; and a value that
     it reads already is ignored when written. None where the depth cannot be read.
     """
     try:
-        tags = int(read_value(queue.parent / "mq" / "0" / "nr_tags"))
+        of_driver = int(read_value(queue.parent / "mq" / "0" / "nr_tags"))
     except (OSError, ValueError):
         return None
-    return (str(tags - 1), str(tags)) if tags > 1 else None
+    tags = min(of_driver, most)
+    other = tags - 1 if tags > LEAST_TAGS else tags + 1
+    return (str(other), str(tags)) if other <= of_driver else None
 
 
 def writable(path: str | Path) -> bool:
