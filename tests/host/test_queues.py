@@ -128,6 +128,7 @@ def test_btrfs_on_two_devices(new_loop, tmp_path):
     where.mkdir()
     with mount(pair[0], str(where)):
         assert set(queues_below(where).queues) == {Path(device).name for device in pair}
+        assert set(devices.disks_below(where)) == {Path(device).name for device in pair}
         assert queues_below(where).reasons == {}
 
 
@@ -171,7 +172,7 @@ class Sysfs:
             directory.mkdir()
         patch.setattr(knobs, "CLASS_BLOCK", self.by_class)
         patch.setattr(knobs, "SYS_BLOCK", self.block)
-        patch.setattr(queues, "SYS_BTRFS", self.btrfs)
+        patch.setattr(devices, "SYS_BTRFS", self.btrfs)
 
     def disk(self, name, *slaves, scheduler=True, where=""):
         entry = self.block / where / name
@@ -241,8 +242,8 @@ def test_btrfs_is_all_of_its_devices(sysfs):
     for uuid, members in (("a", ("sdc",)), ("b", ("sda", "sdb"))):
         for member in members:
             (sysfs.btrfs / uuid / "devices" / member).mkdir(parents=True)
-    assert queues._btrfs_members("sdb") == ("sda", "sdb")
-    assert queues._btrfs_members("sdx") == ()
+    assert devices.btrfs_members("sdb") == ("sda", "sdb")
+    assert devices.btrfs_members("sdx") == ()
 
 
 def test_doctor_prints_the_queues_below_a_path(loop):

@@ -18,6 +18,7 @@ from schedlab.host import content, kernel_paths, knobs, processes
 from schedlab.host.kernel_paths import Mount, shown
 from schedlab.spec.reading import opened
 
+SYS_BTRFS = Path("/sys/fs/btrfs")
 T = TypeVar("T")
 _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
@@ -86,7 +87,17 @@ def _sources_of(directory: str | Path) -> list[str]:
     if link.exists():
         return [link.resolve().name]
     source = Path(mount_of(directory).source)  # btrfs and others have a separate device number
-    return [knobs.kernel_name(source)] if source.is_block_device() else []
+    name = knobs.kernel_name(source) if source.is_block_device() else ""
+    return list(btrfs_members(name) or filter(None, [name]))
+
+
+def btrfs_members(name: str) -> tuple[str, ...]:
+    """All devices of the btrfs that `name` belongs to."""
+    for members in SYS_BTRFS.glob("*/devices"):
+        names = sorted(entry.name for entry in members.iterdir())
+        if name in names:
+            return tuple(names)
+    return ()
 
 
 def _descend(name: str, disks: set[str]) -> None:

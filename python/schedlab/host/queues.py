@@ -25,7 +25,6 @@ from schedlab.host import devices, kernel_paths, knobs
 from schedlab.host.kernel_paths import Mount, shown
 from schedlab.spec.reading import opened
 
-SYS_BTRFS = Path("/sys/fs/btrfs")
 _DEPTH_MAX = 16
 _WITHOUT_QUEUE = {
     "zfs": "ZFS schedules its I/O itself",
@@ -145,7 +144,7 @@ def _below_mount(mount: Mount, below: bool, depth: int) -> Iterator[Node]:
         return
     source = Path(mount.source)
     name = knobs.kernel_name(source) if source.is_block_device() else ""
-    members = _btrfs_members(name) if mount.kind == "btrfs" else ()
+    members = devices.btrfs_members(name) if mount.kind == "btrfs" else ()
     for member in members or ((name,) if name else ()):
         yield _device(member, "", below)
 
@@ -161,15 +160,6 @@ def _overlay(mount: Mount, below: bool, depth: int) -> Iterator[Node]:
             with contextlib.suppress(HostError):
                 node = _mount(layer, devices.mount_of(layer), below, depth - 1)
                 yield Node(node.name, f"{label} {shown(text)} on {node.label}", node.below)
-
-
-def _btrfs_members(name: str) -> tuple[str, ...]:
-    """All devices of the btrfs that `name` belongs to."""
-    for members in SYS_BTRFS.glob("*/devices"):
-        names = sorted(entry.name for entry in members.iterdir())
-        if name in names:
-            return tuple(names)
-    return ()
 
 
 def _external(mount: Mount, name: str, below: bool) -> Iterator[Node]:
