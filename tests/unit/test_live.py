@@ -18,6 +18,7 @@ from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
+from schedlab.host.queues import Node, QueueSet
 from schedlab.run.backends.live import Second
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
@@ -155,6 +156,19 @@ def test_what_does_not_fit_is_refused_with_figures_that_would_do():
         live.blocks_of(replace(question, every_s=0.5))
     with pytest.raises(SpecError, match="nothing to be compared with"):
         live.blocks_of(replace(question, candidates=parse_candidates("none")))
+
+
+def test_a_queue_that_carries_more_than_the_directory_is_switched_only_when_named(
+    tmp_path, monkeypatch
+):
+    below = QueueSet(str(tmp_path), Node("x"), ("sdx",), (), {"sdx": ("it carries /",)})
+    monkeypatch.setattr(live, "queues_below", lambda path: below)
+    monkeypatch.setattr(live.knobs, "device_name", lambda name: name)
+    typed = dict.fromkeys(("metric", "groups"))
+    with pytest.raises(SpecError, match=r"sdx, .* only when you name it: it carries /") as error:
+        live.question(tmp_path, (), {**typed, "switch": ("thp",)})
+    assert error.value.hint == "--switch thp,sdx"
+    live._refuse_unnamed(tmp_path, below, ("sdx",))
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from schedlab.host import devices, knobs
 from schedlab.host.control import Control
 from schedlab.host.control_groups import io_group
 from schedlab.host.queues import QueueSet, queues_below
+from schedlab.host.settings import is_beyond
 from schedlab.kinds.live_load import LiveLoad, group_metric
 from schedlab.run import live_pilot
 from schedlab.run.backends.live import Devices
@@ -69,6 +70,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Li
         io_group(group)
     switch = typed["switch"] or ()
     below = queues_below(path)
+    _refuse_unnamed(path, below, switch)
     target = _target(path, below, switch)
     named = comparison.candidates_of(typed["schedulers"], None, target, typed["candidates"])
     check_settings(named.candidates, target, below.queues, ())
@@ -193,6 +195,18 @@ def _experiment(
         stopping=Stopping("fixed", blocks),
         margin=question.margin,
     )
+
+
+def _refuse_unnamed(path: Path, below: QueueSet, switch: tuple[str, ...]) -> None:
+    """SpecError for a directory on a queue that carries more, unless --switch names that."""
+    named = {knobs.device_name(name) for name in switch if not is_beyond(name)}
+    missing = [name for name in below.reasons if name not in named]
+    if missing and not path.is_block_device():
+        raise SpecError(
+            f"{path} is on {missing[0]}, which is switched only when you name it: "
+            f"{'; '.join(below.reasons[missing[0]])}",
+            f"--switch {','.join((*switch, *missing))}",
+        )
 
 
 def _target(path: Path, below: QueueSet, switch: tuple[str, ...]) -> Target:
