@@ -290,6 +290,19 @@ def test_grub_gets_an_entry_of_ours_for_words_of_the_command_line(grub):
     assert custom.read_text() == "# the user's own\n" and environment(grub) == ""
 
 
+@pytest.mark.parametrize(("text", "left"), [("# mine", "# mine\n"), ("", "\n"), ("a\n", "a\n")])
+def test_a_file_of_the_users_keeps_its_mode_its_link_and_its_lines(tmp_path, text, left):
+    (tmp_path / "mine.cfg").write_text(text)
+    (tmp_path / "mine.cfg").chmod(0o600)
+    (tmp_path / "custom.cfg").symlink_to("mine.cfg")
+    grub, ours = bootloader.Grub(tmp_path), f"{bootloader._BEGIN}x\n{bootloader._END}"
+    for block in (ours, ours, ""):
+        grub._write_custom(block)
+        assert (tmp_path / "mine.cfg").read_text() == left + block
+    assert (tmp_path / "custom.cfg").is_symlink()
+    assert (tmp_path / "mine.cfg").stat().st_mode & 0o777 == 0o600
+
+
 def test_grub_without_the_kernel_or_the_means_is_refused(grub):
     with pytest.raises(SpecError, match=r"no entry of Linux 6\.1\.0-57") as refused:
         grub.check("a", "6.1.0-57-amd64", "")

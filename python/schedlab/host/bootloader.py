@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,9 +141,13 @@ class Grub:
         return _output(f"{self.directory.name}-{program}", *words)
 
     def _write_custom(self, ours: str) -> None:
-        """`custom.cfg` with our entry in the place of an earlier one; gone when nothing is left."""
-        before = self._custom.read_text() if self._custom.exists() else ""
-        after = _OURS.sub("", before) + ours
+        """`custom.cfg` with our entry in the place of an earlier one; gone when we made it."""
+        is_there = self._custom.exists()
+        before = self._custom.read_text() if is_there else ""
+        after = _OURS.sub("", before)
+        if ours and is_there and after == before and not before.endswith("\n"):
+            after += "\n"  # a user's file, even if it is empty
+        after += ours
         if after == before:
             return
         if after:
@@ -225,11 +230,18 @@ class SystemdBoot:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Replace a file as a whole, on the disk when this returns. HostError with the cause."""
+    """Replace a file as a whole, on the disk when this returns. HostError with the cause.
+
+    An older one keeps its owner and mode; of a link it is the target.
+    """
+    path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("w") as file:
+            if path.exists():
+                os.fchown(file.fileno(), path.stat().st_uid, path.stat().st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
