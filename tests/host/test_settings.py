@@ -20,7 +20,7 @@ from schedlab.app.compare.own_work import OwnWork, comparison_of
 from schedlab.app.measure.measure import run
 from schedlab.app.tune import space as tune_space
 from schedlab.errors import HostError
-from schedlab.host import control_groups, journal, knobs, settings
+from schedlab.host import control_groups, journal, knobs, recover, settings
 from schedlab.host.control import Control
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate, Stopping
@@ -210,6 +210,12 @@ def test_a_command_whose_undo_fails_is_named(tmp_path, by_hand):
         mark.touch()
     assert recover_all(None, dry_run=False, forget_undo=not by_hand).failed == []
     assert journal.sessions(journal.state_directory()) == []
+
+
+def test_what_a_command_leaves_in_the_background_does_not_hold_it(monkeypatch):
+    monkeypatch.setattr(recover, "COMMAND_TIMEOUT_S", 2.0)
+    assert recover.shell_line("sleep 5 &") == ""
+    assert recover.shell_line("echo first >&2; echo why >&2; exit 3") == "exit status 3: why"
 
 
 def test_a_governor_takes_its_preference_back():

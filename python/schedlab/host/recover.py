@@ -425,17 +425,22 @@ def undo_command(log: Journal, number: int, undo: str) -> str:
 
 
 def shell_line(line: str) -> str:
-    """Run a line of the user's by the shell; why it failed, empty if it did not."""
+    """Run a line of the user's by the shell; why it failed, empty if it did not.
+
+    What it leaves in the background keeps its output, so that is no pipe.
+    """
     try:
-        ended = subprocess.run(
-            ["/bin/sh", "-c", line], check=False, capture_output=True, stdin=subprocess.DEVNULL,
-            timeout=COMMAND_TIMEOUT_S,
-        )  # fmt: skip
+        with os.fdopen(os.memfd_create("schedlab-stderr"), "rb") as errors:
+            ended = subprocess.run(
+                ["/bin/sh", "-c", line], check=False, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=errors, timeout=COMMAND_TIMEOUT_S,
+            )  # fmt: skip
+            errors.seek(0)
+            last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
     except subprocess.TimeoutExpired:
         return f"it did not end within {COMMAND_TIMEOUT_S:g} s"
     except OSError as error:
         return error.strerror or str(error)
-    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
     return ": ".join((f"exit status {ended.returncode}", *last)) if ended.returncode else ""
 
 
