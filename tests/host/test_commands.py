@@ -23,6 +23,7 @@ from schedlab.host import owned
 from schedlab.result import Result
 from schedlab.run import launch
 from schedlab.run.admitted import Permission
+from schedlab.run.backends import io_commands
 from schedlab.run.drain import drain
 from schedlab.spec import Stopping
 from schedlab.spec.convert import to_json
@@ -306,6 +307,14 @@ def test_a_request_in_flight_is_waited_for_though_no_sector_moves(loop, tmp_path
     monkeypatch.setattr(module, "_in_flight", lambda queues: True)
     with pytest.raises(GateError, match="still busy"):
         drain(tmp_path, (Path(loop).name,), 0.5)
+
+
+def test_a_device_that_goes_in_the_rehearsal_is_named(monkeypatch):
+    monkeypatch.setattr(io_commands, "_moved", lambda queues: {"sda": (3, 4), "sdb": (1, 0)})
+    before = {"sda": (1, 1), "sdb": (1, 0), "sdx": (0, 0)}
+    assert io_commands._moved_since(before, ("sda",)) == ({"sda": 5}, {"sdb": 0})
+    with pytest.raises(HostError, match="sdx was removed"):
+        io_commands._moved_since(before, ("sda", "sdx"))
 
 
 def test_a_command_ends_when_its_start_is_interrupted(tmp_path):

@@ -245,9 +245,7 @@ class CommandCells:
                 break
             self.report(f"{label}: {failure} in the rehearsal")
             self.runs.work.end()
-        everywhere = _moved(before)
-        seen = {queue: sum(now) - sum(before[queue]) for queue, now in everywhere.items()}
-        moved = {queue: seen.pop(queue) for queue in self._queues}
+        moved, elsewhere = _moved_since(before, self._queues)
         if not kind.keep_daemons and (left := self.runs.work.end()):
             self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
         self.runs.phase(label, kind, "conclude", tokens)
@@ -261,7 +259,7 @@ class CommandCells:
                 f"{label}: the rehearsal gave no {workload.metric}, the metric that decides",
                 f"--metric with one of {', '.join(near) or 'elapsed, cpu'}",
             )
-        self._check_queues(label, kind, ended, moved, seen)
+        self._check_queues(label, kind, ended, moved, elsewhere)
         share = outcome.properties["cpu_share"]
         limit_s = self.runs.rehearsed(label, kind, synced_s)
         return Rehearsal(synced_s, share, moved, limit_s, values, self._runs())
@@ -332,3 +330,14 @@ def _moved(queues: Iterable[str]) -> dict[str, tuple[int, int]]:
         with contextlib.suppress(OSError):  # another's device may go meanwhile
             moved[queue] = gates.device_bytes(queue)
     return moved
+
+
+def _moved_since(
+    before: Mapping[str, tuple[int, int]], queues: Iterable[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Bytes moved since then on these queues, and on others; HostError for one that is gone."""
+    seen = {queue: sum(now) - sum(before[queue]) for queue, now in _moved(before).items()}
+    for queue in queues:
+        if queue not in seen:
+            raise HostError(f"{queue} was removed during the rehearsal", "see `dmesg`")
+    return {queue: seen.pop(queue) for queue in queues}, seen
