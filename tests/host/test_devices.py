@@ -79,8 +79,9 @@ def test_a_partition_is_found_to_lie_on_its_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
     assert knobs.device_name("sda1") == knobs.device_name("/dev/sda") == "sda"
     assert knobs.queue_of("sda1") == block / "queue"
-    with pytest.raises(HostError, match="no such block device"):
-        knobs.device_name("sdb")
+    for device in ("sdb", "/mnt/sda", "./sda", str(tmp_path / "sda")):
+        with pytest.raises(HostError, match="no such block device"):
+            knobs.device_name(device)
     with pytest.raises(HostError, match="has no scheduler"):
         knobs.scheduler_file("sda")
 

@@ -194,10 +194,11 @@ def device_file(name: str) -> Path:
 def device_name(device: str) -> str:
     """The whole disk behind `sda`, `/dev/sda`, `/dev/disk/by-id/…` or a partition of it.
 
-    HostError when there is no such block device.
+    HostError when there is no such block device. `/dev/sda` need not be there, other paths must.
     """
     path = Path(device) if "/" in device else device_file(device)
-    name = kernel_name(path) if "/" in device or path.exists() else device
+    in_kernel = device.removeprefix("/dev/").replace("/", "!")
+    name = kernel_name(path) if path.exists() else in_kernel
     entry = CLASS_BLOCK / name
     if "/" in device and path.exists() and not path.is_block_device():
         raise HostError(f"{device} is not a block device", "schedlab io get shows the devices")
