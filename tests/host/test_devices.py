@@ -8,13 +8,14 @@ from device_states import claimed, mounted, read_only, swapping
 
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs
+from schedlab.host.consent import objections
 
 
 def test_what_speaks_against_a_device_is_named(loop, tmp_path):
-    """For sharing and in messages; test_consent.py has all that speaks against writing."""
+    """Beside data of unknown origin, which test_consent.py has."""
 
     def reasons():
-        return "; ".join(devices.reasons_against_writing(loop))
+        return "; ".join(objections(loop, allow_unknown_data=True))
 
     for use, said in ((read_only, "it is read-only"), (claimed, "the kernel is using it")):
         with use(loop):
@@ -52,9 +53,9 @@ def test_of_all_devices_one_that_goes_meanwhile_is_left_out_and_one_that_fails_i
 def test_what_is_no_block_device_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"x")
-    assert devices.reasons_against_writing(str(file)) == ("it is not a block device",)
-    assert devices.reasons_against_writing("/dev/nosuch") == ("it does not exist",)
-    assert devices.reasons_against_writing("/dev/null") == ("it is not a block device",)
+    assert objections(file) == ("it is not a block device",)
+    assert objections("/dev/nosuch") == ("it does not exist",)
+    assert objections("/dev/null") == ("it is not a block device",)
 
 
 def test_the_disk_of_the_root_is_found_and_refused():
@@ -62,7 +63,7 @@ def test_the_disk_of_the_root_is_found_and_refused():
     if not disks:
         pytest.skip("the disk below / cannot be seen here (overlay or network file system)")
     for disk in disks:
-        assert devices.reasons_against_writing(disk)
+        assert objections(disk)
 
 
 def test_a_partition_is_found_to_lie_on_its_disk(tmp_path, monkeypatch):
@@ -102,7 +103,7 @@ def test_a_device_file_in_a_directory_of_its_driver_is_found(tmp_path, monkeypat
     assert knobs.device_name(loop) == knobs.device_name("etherd!e0.0") == "etherd!e0.0"
     assert knobs.queue_of(loop) == block / "queue"
     assert devices.size_bytes(loop) == 4096
-    assert "it is read-only" in devices.reasons_against_writing(loop)
+    assert "it is read-only" in objections(loop)
     assert str(knobs.device_file("etherd!e0.0")) == "/dev/etherd/e0.0"
     with pytest.raises(HostError, match="no such block device"):
         knobs.device_name("/dev/etherd/e1.0")

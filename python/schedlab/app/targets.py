@@ -12,6 +12,7 @@ from pathlib import Path
 from schedlab.app.setting_checks import check_allowed, check_settings
 from schedlab.errors import HostError, SpecError, nearest
 from schedlab.host import devices, knobs, scratch, settings
+from schedlab.host.consent import objections
 from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
 from schedlab.kinds.live_load import LiveLoad
@@ -199,7 +200,7 @@ def _device(
     _check_bare(path, kinds)
     writing = any(kind.writes() for kind in kinds)
     if not writing:
-        reasons = devices.reasons_against_writing(path)
+        reasons = objections(path, allow_unknown_data=True)
         if reasons and not permission.in_use:
             raise HostError(
                 f"{path}: {'; '.join(reasons)}",

@@ -120,9 +120,9 @@ def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Conse
     return Consent(str(device), descriptor, identity_of(descriptor), _MADE_HERE)
 
 
-def objections(device: str | Path) -> tuple[str, ...]:
+def objections(device: str | Path, *, allow_unknown_data: bool = False) -> tuple[str, ...]:
     """Why writing to a device is impossible now; empty when there is no objection."""
-    reasons, descriptor = _examine(device, False)
+    reasons, descriptor = _examine(device, allow_unknown_data)
     if descriptor >= 0:
         os.close(descriptor)
     return tuple(reasons)
@@ -271,5 +271,5 @@ def _number_of(path: str | Path) -> str | None:
 
 def _entry(number: str) -> Path:
     """The sysfs directory of a device number."""
-    link = Path("/sys/dev/block") / number
+    link = knobs.NUMBERS / number
     return link.resolve() if link.exists() else knobs.CLASS_BLOCK / "(gone)"

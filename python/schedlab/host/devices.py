@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import stat
@@ -121,33 +120,6 @@ def mount_of(directory: str | Path) -> Mount:
         if inside and len(mount.target) >= len(best.target):
             best = mount
     return best
-
-
-def reasons_against_writing(device: str) -> tuple[str, ...]:
-    """Users of a device, and the signatures on it; empty when there are none.
-
-    For sharing and for messages only. Writing needs `consent.consent_to`, which looks at more.
-    """
-    path = Path(device) if "/" in device else knobs.device_file(device)
-    if not path.exists():
-        return ("it does not exist",)
-    if not path.is_block_device():
-        return ("it is not a block device",)
-    entry = knobs.CLASS_BLOCK / knobs.kernel_name(path)
-    reasons = reasons_in_use(entry)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            return (*reasons, f"it cannot be opened ({error.strerror}); run as root")
-        if not reasons:
-            reasons.append("the kernel is using it (RAID, swap or a mapping)")
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.lseek(descriptor, 0, os.SEEK_END)
-        return (*reasons, *(f"it holds {each}" for each in content.signatures(descriptor, size)))
-    finally:
-        os.close(descriptor)
 
 
 def reasons_in_use(entry: Path) -> list[str]:

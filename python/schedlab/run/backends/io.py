@@ -17,6 +17,7 @@ from typing import Any
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SchedlabError
 from schedlab.host import devices, knobs, scratch
+from schedlab.host.consent import objections
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.kinds import Outcome, ResolvedTarget, WorkloadKind
@@ -346,7 +347,7 @@ def resolve(
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(control.write_to(consent) if consent else target.path)
-        alone = consent is not None or not devices.reasons_against_writing(target.path)
+        alone = consent is not None or not objections(target.path, allow_unknown_data=True)
         if target.rotational not in ("", AS_IS):
             control.set_rotational(target.path, target.rotational == "1")
         resolved = _device(Path(target.path), alone)
