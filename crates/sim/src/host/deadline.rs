@@ -68,7 +68,7 @@ impl Scheduler for Deadline {
         }
         let direction = next_direction(&self.sorted, &mut self.starved, self.writes_starved)?;
         let oldest = self.fifo[direction].head()?;
-        let is_late = ctx.now_ns > ctx.requests[oldest].fifo_ns;
+        let is_late = ctx.now_ns >= ctx.requests[oldest].fifo_ns;
         let id = match self.next[direction] {
             Some(next) if !is_late => next,
             _ => oldest,
