@@ -212,6 +212,20 @@ fn mlfq_boost_ends_starvation() {
 }
 
 #[test]
+fn a_task_whose_last_burst_ends_at_the_limit_has_ended() {
+    let mut settings = with_policy("fcfs");
+    for (until_ms, b_ms) in [(10, Some(10 * MS)), (9, None)] {
+        settings.until = Some(Nanos(until_ms * MS));
+        let result = run("A:0:6,B:0:4,C:0:2/1/1", &settings);
+        let finishes: Vec<_> = result.tasks.iter().map(|task| task.finish_ns).collect();
+        assert_eq!(finishes, [Some(6 * MS), b_ms, None]);
+    }
+    settings.until = Some(Nanos(12 * MS));
+    let result = run("A:0:6,B:0:4,C:0:2/1/1", &settings);
+    assert_eq!(result.tasks[2].finish_ns, None, "one burst is left");
+}
+
+#[test]
 fn stride_textbook_order() {
     // 100, 50, 250 tickets (Arpaci-Dusseau, chapter 9): A B C C C A C C, then all are equal.
     let mut settings = with_policy("stride");

@@ -138,6 +138,7 @@ impl<'a> Engine<'a> {
             self.system.now_ns = now_ns;
             self.settle();
             if now_ns == until_ns {
+                self.end_last_bursts();
                 break;
             }
             while self.events.next_time() == Some(now_ns) {
@@ -223,13 +224,25 @@ impl<'a> Engine<'a> {
         }
         if self.system.tasks[task].remaining_ns == 0 {
             self.cpus[cpu].task = None;
-            let is_last = self.progress[task].burst + 1 == self.specs[task].bursts.len();
-            self.system.tasks[task].has_ended = is_last;
+            self.system.tasks[task].has_ended = self.is_last_burst(task);
             self.policy.gone(&self.system, task);
             self.block_or_end(task);
         } else if self.policy.slice_left_ns(&self.system, task) == Some(0) {
             self.take_away(cpu, task, Ready::Expired);
         }
+    }
+
+    /// The time limit: whose last burst ends now has ended; nothing else begins.
+    fn end_last_bursts(&mut self) {
+        for task in self.cpus.iter().filter_map(|cpu| cpu.task) {
+            if self.system.tasks[task].remaining_ns == 0 && self.is_last_burst(task) {
+                self.progress[task].finish_ns = Some(self.system.now_ns);
+            }
+        }
+    }
+
+    fn is_last_burst(&self, task: usize) -> bool {
+        self.progress[task].burst + 1 == self.specs[task].bursts.len()
     }
 
     fn block_or_end(&mut self, task: usize) {
