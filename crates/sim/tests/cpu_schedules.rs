@@ -354,6 +354,16 @@ fn a_woken_task_waits_for_parity_unless_its_slice_is_shorter() {
     assert_eq!(schedule(&run(tasks, &settings), 0), cut);
 }
 
+/// `check_preempt_wakeup_fair`: at 1 R is ahead of V, and the queue would pick X, not Y.
+#[test]
+fn only_a_woken_task_that_is_the_pick_of_all_preempts() {
+    let mut settings = with_policy("eevdf");
+    settings.kernel = Some(Kernel::V6_6);
+    settings.eevdf.slice = Some(Nanos(4 * MS));
+    let schedule = schedule(&run("R:0:12,X:0:12,Y:1:6", &settings), 0);
+    assert!(schedule.starts_with("R0-2 X2-4 Y4-6 R6-10"), "{schedule}");
+}
+
 #[test]
 fn a_task_that_ran_too_much_sleeps_it_off_in_the_queue() {
     // B blocks at 10, 1 ms ahead of V; at 13 it is behind, and A ahead.

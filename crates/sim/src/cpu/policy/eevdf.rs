@@ -4,10 +4,11 @@
 //! V is the weighted mean of the virtual run times v of all runnable tasks; the lag of a task is
 //! w·(V − v): what it is owed. A task is eligible when its lag is not negative; the eligible task
 //! with the earliest virtual deadline v + slice/w runs until its slice is used up. A task that
-//! joins is considered at once; with RUN_TO_PARITY only where the running one is no longer
-//! eligible, or, with PREEMPT_SHORT, has the longer slice. A task that blocks keeps its lag within
-//! a limit (update_entity_lag()) and joins again with it; with DELAY_DEQUEUE one with negative lag
-//! stays and counts in V until it is picked.
+//! joins preempts if it is the pick of the whole queue (check_preempt_wakeup_fair()); with
+//! RUN_TO_PARITY only where the running one is no longer eligible, or, with PREEMPT_SHORT, has the
+//! longer slice. A task that blocks keeps its lag within a limit (update_entity_lag()) and joins
+//! again with it; with DELAY_DEQUEUE one with negative lag stays and counts in V until it is
+//! picked.
 //!
 //! On several CPUs all waiting tasks can have negative lag; then the smallest v runs, so that no
 //! CPU idles while a task waits.
@@ -219,13 +220,12 @@ impl Policy for Eevdf {
     fn victim(&self, system: &System, running: &[usize]) -> Option<usize> {
         let sums = self.sums(system);
         let deadline = |task: &usize| self.accounts[*task].deadline;
-        let has_joined = |task: &usize| self.accounts[*task].joined_ns == system.now_ns;
-        let may_preempt = |task: &&usize| has_joined(task) && self.is_eligible(**task, sums);
-        let best = *self
-            .waiting
-            .iter()
-            .filter(may_preempt)
-            .min_by_key(|task| deadline(task))?;
+        let queued = self.waiting.iter().chain(&self.delayed);
+        let eligible = queued.filter(|task| self.is_eligible(**task, sums));
+        let best = *eligible.min_by_key(|task| (deadline(task), system.tie(**task)))?;
+        if self.accounts[best].joined_ns != system.now_ns {
+            return None;
+        }
         let (at, worst) = running
             .iter()
             .enumerate()
