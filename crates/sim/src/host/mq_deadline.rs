@@ -51,8 +51,9 @@ impl MqDeadline {
         )
     }
 
-    /// The next request of a class; of those inserted until `until_ns` if that is given.
-    fn dispatch_class(&mut self, ctx: &mut Ctx, class: usize, until_ns: Option<u64>) -> Option<Id> {
+    /// The next request of a class (`__dd_dispatch_request`), unless it was inserted less than
+    /// `age_ns` ago: then the batch that it would have begun has begun all the same.
+    fn dispatch_class(&mut self, ctx: &mut Ctx, class: usize, age_ns: u64) -> Option<Id> {
         let following = |one: &PerClass, direction: usize| {
             one.sorted[direction].at_or_after(one.position[direction])
         };
@@ -74,11 +75,13 @@ impl MqDeadline {
                 }
             }
         };
-        if until_ns.is_some_and(|until_ns| ctx.requests[id].inserted_ns > until_ns) {
+        let direction = usize::from(ctx.requests[id].is_write());
+        // A merge passes the older deadline on (`started_after`).
+        let inserted_ns = ctx.requests[id].fifo_ns - self.expire_ns[direction];
+        if inserted_ns + age_ns > ctx.now_ns {
             return None;
         }
         self.batching += 1;
-        let direction = usize::from(ctx.requests[id].is_write());
         let one = &mut self.classes[class];
         one.position[direction] = ctx.requests[id].sector;
         one.sorted[direction].remove(&ctx.requests[id]);
@@ -87,21 +90,15 @@ impl MqDeadline {
         Some(id)
     }
 
-    /// A request that has waited so long that its class no longer matters.
+    /// A request that has waited so long that its class no longer matters
+    /// (`dd_dispatch_prio_aged_requests`).
     fn dispatch_aged(&mut self, ctx: &mut Ctx) -> Option<Id> {
         // Those in the device count (`dd_queued`).
         let busy = self.classes.iter().filter(|class| class.is_busy());
         if busy.count() < 2 {
             return None;
         }
-        let until_ns = ctx.now_ns.checked_sub(self.aging_ns)?;
-        (1..3).find_map(|class| {
-            let waits = self.classes[class].fifo.iter().any(|fifo| {
-                let head = fifo.head();
-                head.is_some_and(|id| ctx.requests[id].inserted_ns <= until_ns)
-            });
-            waits.then(|| self.dispatch_class(ctx, class, Some(until_ns)))?
-        })
+        (1..3).find_map(|class| self.dispatch_class(ctx, class, self.aging_ns))
     }
 }
 
@@ -144,7 +141,7 @@ impl Scheduler for MqDeadline {
             return Some(id);
         }
         for class in 0..3 {
-            if let Some(id) = self.dispatch_class(ctx, class, None) {
+            if let Some(id) = self.dispatch_class(ctx, class, 0) {
                 return Some(id);
             }
             if self.classes[class].is_busy() {

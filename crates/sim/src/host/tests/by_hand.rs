@@ -118,6 +118,21 @@ fn mq_deadline_serves_what_has_aged_by_class() {
     assert_eq!(bench.drain(), "R100 R1 R500");
 }
 
+/// Without a lower class the batch of writes, which is there from the beginning, comes first. The
+/// look at that class turns it into one of reads, although its read has not aged.
+#[test]
+fn mq_deadline_changes_its_direction_when_it_looks_for_what_has_aged() {
+    let realtime = of_class(Class::Realtime, 2);
+    for (lower, expected) in [("", "W1000 R100 R200"), ("R500", "R100 R200 W1000 R500")] {
+        let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+        for text in ["R100", "R200", "W1000"] {
+            bench.add_as(text, realtime);
+        }
+        bench.add(lower);
+        assert_eq!(bench.drain(), expected);
+    }
+}
+
 /// `dd_limit_depth`: only reads that a process waits for may have all tags.
 #[test]
 fn mq_deadline_limits_all_but_sync_reads() {

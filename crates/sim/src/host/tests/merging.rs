@@ -6,7 +6,7 @@ use super::super::mq_deadline::MqDeadline;
 use super::super::noop::None as Direct;
 use super::super::queue::{Limits, Queue};
 use super::{bio, context, queue, Bench, MS};
-use crate::host::{Bio, Scheduler};
+use crate::host::{Bio, Class, IoContext, Scheduler};
 
 fn send<S: Scheduler>(queue: &mut Queue<S>, text: &str, process: u32) {
     queue.submit(bio(text, context(process)));
@@ -156,6 +156,27 @@ fn what_is_joined_is_as_old_as_the_oldest() {
     let request = &queue.ctx.requests[id];
     assert_eq!((request.sector, request.sectors), (0, 24));
     assert_eq!(request.fifo_ns, 500 * MS);
+}
+
+/// `started_after`: a class in the device does not hold back what the older part waited for.
+#[test]
+fn what_is_joined_has_aged_with_its_older_part() {
+    let mut queue = queue::<MqDeadline>("mq-deadline", Limits::default(), 1);
+    for (at_ms, text) in [(0, "R16"), (10, "R0"), (20, "R8")] {
+        queue.ctx.now_ns = at_ms * MS;
+        send(&mut queue, text, 0);
+    }
+    let realtime = IoContext {
+        class: Class::Realtime,
+        ..context(1)
+    };
+    queue.submit(bio("R1000", realtime));
+    queue.unplug(1);
+    for (at_ms, sector) in [(20, Some(1000)), (9_999, None), (10_000, Some(0))] {
+        queue.ctx.now_ns = at_ms * MS;
+        let id = queue.scheduler.dispatch(&mut queue.ctx);
+        assert_eq!(id.map(|id| queue.ctx.requests[id].sector), sector);
+    }
 }
 
 #[test]
