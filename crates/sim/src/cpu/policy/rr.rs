@@ -1,4 +1,6 @@
-//! Round robin: one queue; who has used the quantum goes to its end (SCHED_RR at one priority).
+//! Round robin of the textbooks: one queue; who has used the quantum goes to its end, and who wakes
+//! has a whole one. SCHED_RR at one priority is this except for the latter: its task has what was
+//! left when it slept (`task_tick_rt()` of kernel/sched/rt.c fills the slice at its end only).
 
 use std::collections::VecDeque;
 
