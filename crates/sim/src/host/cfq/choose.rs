@@ -3,7 +3,7 @@
 
 use super::super::{Class, Ctx};
 use super::queue::Kind;
-use super::{Cfq, MS};
+use super::{scaled, Cfq, MS};
 
 const CLASSES: [Class; 3] = [Class::Realtime, Class::BestEffort, Class::Idle];
 const KINDS: [Kind; 3] = [Kind::Async, Kind::SyncNoIdle, Kind::Sync];
@@ -39,7 +39,11 @@ impl Cfq {
         let groups = 0..self.groups.len() as u32;
         let busy = groups.filter(|other| *other == group || is_busy(*other));
         let weights: u64 = busy.map(|other| self.groups[other as usize].weight).sum();
-        target_ns * self.groups[group as usize].weight / weights.max(1)
+        scaled(
+            target_ns,
+            self.groups[group as usize].weight,
+            weights.max(1),
+        )
     }
 
     /// A group that was idle does not catch up on what it missed.
@@ -86,7 +90,8 @@ impl Cfq {
         if !stays {
             let kind = self.oldest_kind(group, class)?;
             self.serving = (group, class, kind);
-            self.serving_until_ns = ctx.now_ns + self.workload_ns(group, class, kind);
+            let workload_ns = self.workload_ns(group, class, kind);
+            self.serving_until_ns = ctx.now_ns.saturating_add(workload_ns);
         }
         let (.., kind) = self.serving;
         self.first(group, class, kind)
@@ -121,7 +126,7 @@ impl Cfq {
             let is_async = |id: &&u32| !self.queues[**id as usize].is_sync;
             let others = self.busy.iter().filter(is_async).count() as u64;
             slice_ns = slice_ns.min(self.tuning.target_ns * others / queues.max(1));
-            slice_ns = slice_ns * self.tuning.slice_ns[0] / self.tuning.slice_ns[1];
+            slice_ns = scaled(slice_ns, self.tuning.slice_ns[0], self.tuning.slice_ns[1]);
         } else {
             slice_ns = slice_ns.max(2 * self.tuning.slice_idle_ns);
         }

@@ -65,6 +65,12 @@ pub struct Cfq {
     tuning: Tuning,
 }
 
+/// A part of `value`; the product does not overflow.
+fn scaled(value: u64, by: u64, of: u64) -> u64 {
+    let part = u128::from(value) * u128::from(by) / u128::from(of);
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
 impl Cfq {
     fn slot_of(&mut self, context: IoContext, sync: bool) -> &mut u32 {
         if sync {
@@ -145,10 +151,11 @@ impl Cfq {
 
     fn slice_used_soon(&self, ctx: &Ctx, id: u32) -> bool {
         let queue = &self.queues[id as usize];
-        let more_ns = self.tuning.slice_idle_ns * queue.in_flight as u64;
-        queue
-            .slice_end_ns
-            .is_none_or(|end_ns| ctx.now_ns + more_ns > end_ns)
+        let idle_ns = self.tuning.slice_idle_ns;
+        let until_ns = ctx
+            .now_ns
+            .saturating_add(idle_ns.saturating_mul(queue.in_flight as u64));
+        queue.slice_end_ns.is_none_or(|end_ns| until_ns > end_ns)
     }
 
     /// Slice by priority alone.
@@ -172,8 +179,10 @@ impl Cfq {
         if expected_ns <= share_ns {
             return slice_ns;
         }
-        let least_ns = slice_ns.min(2 * self.tuning.slice_idle_ns * slice_ns / sync_ns);
-        least_ns.max(slice_ns * share_ns / expected_ns)
+        let idle_ns = scaled(2 * self.tuning.slice_idle_ns, slice_ns, sync_ns);
+        slice_ns
+            .min(idle_ns)
+            .max(scaled(slice_ns, share_ns, expected_ns))
     }
 
     /// A queue joins those that wait for a slice.

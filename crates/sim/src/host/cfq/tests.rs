@@ -228,12 +228,39 @@ fn async_queues_have_two_fifths_of_their_share_of_the_time() {
     }
 }
 
-#[test]
-fn a_group_does_not_catch_up_on_what_it_missed() {
-    let weighing = |owner, weight| IoContext {
+fn weighing(owner: u32, weight: u16) -> IoContext {
+    IoContext {
         weight,
         ..context(owner)
-    };
+    }
+}
+
+#[test]
+fn shares_of_the_largest_tunables_do_not_overflow() {
+    let most = i32::MAX as u64;
+    let settings = format!("cfq:slice_sync={most},slice_async={most},target_latency={most}");
+    let mut bench = Bench::<Cfq>::new(&settings);
+    for owner in 0..6 {
+        bench.add_as("R100", context(owner));
+    }
+    // The average has settled.
+    let slices = [(); 20].map(|()| bench.scheduler.slice_ns(0));
+    assert_eq!(slices[19] / MS, most / 6);
+
+    let mut bench = Bench::<Cfq>::new(&settings);
+    bench.add("W8");
+    bench.take().unwrap();
+    assert_eq!(bench.scheduler.serving_until_ns, most * MS);
+
+    let mut bench = Bench::<Cfq>::new(&settings);
+    for owner in 0..2 {
+        bench.add_as("R8", weighing(owner, 10_000));
+    }
+    assert_eq!(bench.scheduler.group_share_ns(1), most * MS / 2);
+}
+
+#[test]
+fn a_group_does_not_catch_up_on_what_it_missed() {
     let mut bench = Bench::<Cfq>::new("cfq");
     bench.add_as("R8", weighing(0, 100));
     bench.scheduler.groups[1].time = 7 * MS;
