@@ -1,6 +1,6 @@
 //! Which record comes next, and whether it is read or written: the orders of [`Pattern`] as a
-//! generator that neither allocates nor asks the kernel. Load and simulator draw from it, so that
-//! one description and one seed are one stream of requests in both.
+//! generator that neither allocates nor asks the kernel, for the load engine. The disk simulator
+//! visits the same places for the same seed, but draws mix and arrivals from other streams of it.
 
 use crate::{Direction, Pattern, Rng, Workload};
 
