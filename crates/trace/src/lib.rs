@@ -25,6 +25,7 @@ mod bpf;
 mod bpf;
 mod collector;
 mod perf;
+mod reader;
 mod records;
 mod runqueue;
 

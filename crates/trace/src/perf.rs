@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{fence, AtomicBool, Ordering};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{fence, Ordering};
 
 use perf_event_open_sys::bindings::{
     perf_event_attr, perf_event_header, perf_event_mmap_page, PERF_COUNT_SW_DUMMY,
@@ -22,6 +20,7 @@ use perf_event_open_sys::bindings::{
 use perf_event_open_sys::{ioctls, perf_event_open};
 
 use crate::collector::{Burst, Collected, Collector};
+use crate::reader::{drain_until, Reader};
 use crate::{drain_interval, Method, Options, TraceError};
 
 const PAGE: usize = 4096;
@@ -30,8 +29,7 @@ const HEADER: usize = std::mem::size_of::<perf_event_header>();
 pub(crate) struct PerfCapture {
     events: Vec<File>,
     has_lost_format: bool,
-    stop: Arc<AtomicBool>,
-    reader: JoinHandle<(Collector, u64)>,
+    reader: Reader<(Collector, u64)>,
 }
 
 fn failed(step: &str) -> TraceError {
@@ -70,23 +68,19 @@ impl PerfCapture {
                 events.push(event);
             }
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let reader = spawn_reader(rings, options, &stop)?;
+        let reader = read(rings, options);
         Ok(PerfCapture {
             events,
             has_lost_format,
-            stop,
-            reader,
+            reader: reader.map_err(|reason| TraceError::new(Method::Perf, reason))?,
         })
     }
 
     /// Empties the rings and adds up.
     pub fn finish(self) -> Result<Collected, TraceError> {
-        self.stop.store(true, Ordering::Release);
-        self.reader.thread().unpark();
-        let joined = self.reader.join();
+        let read = self.reader.finish();
         let (collector, ring_losses) =
-            joined.map_err(|_| TraceError::new(Method::Perf, "the reader of the ring failed"))?;
+            read.map_err(|reason| TraceError::new(Method::Perf, reason))?;
         // The kernel reports a loss with the next record that fits; its counters have all of them.
         let counted = if self.has_lost_format {
             self.events.iter().map(lost_of).sum()
@@ -302,24 +296,17 @@ impl Reading {
     }
 }
 
-/// Starts the thread that empties the rings until `stop`; bursts, and the reported losses.
-fn spawn_reader(
-    rings: Vec<Ring>,
-    options: &Options,
-    stop: &Arc<AtomicBool>,
-) -> Result<JoinHandle<(Collector, u64)>, TraceError> {
+/// Starts the thread that empties the rings: bursts, and the reported losses.
+fn read(rings: Vec<Ring>, options: &Options) -> Result<Reader<(Collector, u64)>, String> {
     let interval = drain_interval(options);
     let mut collector = Collector::new(options.records_max);
-    let stop = Arc::clone(stop);
     let mut rings: Vec<(Ring, Reading)> = rings
         .into_iter()
         .map(|ring| (ring, Reading::default()))
         .collect();
-    let reader = std::thread::Builder::new().name("schedlab-ring".to_owned());
-    let spawned = reader.spawn(move || {
+    Reader::start(move |stop| {
         let mut record = Vec::new();
-        loop {
-            let last = stop.load(Ordering::Acquire);
+        drain_until(stop, interval, || {
             for (ring, reading) in &mut rings {
                 ring.drain(&mut record, |kind, misc, bytes| {
                     match reading.take(kind, misc, bytes) {
@@ -331,14 +318,10 @@ fn spawn_reader(
                     }
                 });
             }
-            if last {
-                let lost = rings.iter().map(|(_, reading)| reading.lost).sum();
-                return (collector, lost);
-            }
-            std::thread::park_timeout(interval);
-        }
-    });
-    spawned.map_err(|e| TraceError::new(Method::Perf, format!("thread: {e}")))
+        });
+        let lost = rings.iter().map(|(_, reading)| reading.lost).sum();
+        (collector, lost)
+    })
 }
 
 #[cfg(test)]

@@ -11,15 +11,13 @@ pub(crate) use blocks::Blocks;
 pub(crate) use records::Records;
 pub(crate) use runqueue::RunQueue;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{sync_channel, SyncSender};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, RingBufferBuilder};
 
 use crate::collector::{Burst, Collected, Collector, Scheduling, TaskBursts};
+use crate::reader::{drain_until, Reader};
 use crate::{drain_interval, Method, Options, TraceError};
 
 /// The compiled program, aligned as an ELF file wants to be read.
@@ -50,8 +48,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 pub(crate) struct BpfCapture {
     object: Object,
     links: Vec<Link>,
-    stop: Arc<AtomicBool>,
-    reader: JoinHandle<Collector>,
+    reader: Reader<Collector>,
 }
 
 fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> TraceError + '_ {
@@ -68,13 +65,12 @@ impl BpfCapture {
         }
         let object = load(pids.len() as u32, options)?;
         follow(&object, pids)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let reader = read_ring(map(&object, "ring")?, options, &stop)?;
+        let collector = Collector::new(options.records_max);
+        let reader = read_ring(&object, collector, add_bursts, drain_interval(options));
         let mut capture = BpfCapture {
             object,
             links: Vec::new(),
-            stop,
-            reader,
+            reader: reader.map_err(|reason| TraceError::new(Method::Bpf, reason))?,
         };
         for program in capture.object.progs_mut() {
             capture.links.push(
@@ -89,12 +85,8 @@ impl BpfCapture {
     /// Detaches, empties the ring and reads the totals; and how many tasks were not followed.
     pub fn finish(mut self) -> Result<(Collected, u64), TraceError> {
         self.links.clear();
-        self.stop.store(true, Ordering::Release);
-        self.reader.thread().unpark();
-        let mut collector = self
-            .reader
-            .join()
-            .map_err(|_| TraceError::new(Method::Bpf, "the reader of the ring failed"))?;
+        let read = self.reader.finish();
+        let mut collector = read.map_err(|reason| TraceError::new(Method::Bpf, reason))?;
         let batches = map(&self.object, "batches")?;
         let batches = batches.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         for batch in batches
@@ -172,57 +164,35 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, TraceError> {
     MapHandle::try_from(&map).map_err(failed("open a map"))
 }
 
-/// Starts the thread that takes bursts out of the ring until `stop`.
-fn read_ring(
-    ring: MapHandle,
-    options: &Options,
-    stop: &Arc<AtomicBool>,
-) -> Result<JoinHandle<Collector>, TraceError> {
-    let interval = drain_interval(options);
-    let records_max = options.records_max;
-    let stop = Arc::clone(stop);
-    let (ready, is_ready) = sync_channel(1);
-    let reader = std::thread::Builder::new().name("schedlab-ring".to_owned());
-    let handle = reader.spawn(move || {
-        let mut collector = Collector::new(records_max);
-        drain(&ring, &mut collector, &ready, &stop, interval);
-        collector
-    });
-    let handle = handle.map_err(|e| TraceError::new(Method::Bpf, format!("thread: {e}")))?;
-    match is_ready.recv() {
-        Ok(Ok(())) => Ok(handle),
-        Ok(Err(reason)) => Err(TraceError::new(Method::Bpf, reason)),
-        Err(_) => Err(TraceError::new(
-            Method::Bpf,
-            "the reader of the ring failed",
-        )),
-    }
-}
-
-/// Opens the ring, reports success or failure, then empties it every `interval`.
-fn drain(
-    ring: &MapHandle,
-    collector: &mut Collector,
-    ready: &SyncSender<Result<(), String>>,
-    stop: &AtomicBool,
+/// Starts the thread that lets `take` put what comes through the program's ring into `state`.
+fn read_ring<T: Send + 'static>(
+    object: &Object,
+    mut state: T,
+    take: fn(&mut T, &[u8]),
     interval: Duration,
-) {
-    let mut builder = RingBufferBuilder::new();
-    let added = builder.add(ring, |bytes| {
-        add_bursts(collector, bytes);
-        0
-    });
-    let built = added.map(|_| ()).and_then(|()| builder.build());
-    let _ = ready.send(built.as_ref().map(|_| ()).map_err(ToString::to_string));
-    let Ok(buffer) = built else { return };
-    loop {
-        let last = stop.load(Ordering::Acquire);
-        let _ = buffer.consume();
-        if last {
-            return;
+) -> Result<Reader<T>, String> {
+    let ring = map(object, "ring").map_err(|e| e.to_string())?;
+    let (ready, is_ready) = sync_channel(1);
+    let reader = Reader::start(move |stop| {
+        {
+            let mut builder = RingBufferBuilder::new();
+            let added = builder.add(&ring, |bytes| {
+                take(&mut state, bytes);
+                0
+            });
+            let built = added.map(|_| ()).and_then(|()| builder.build());
+            let _ = ready.send(built.as_ref().map(|_| ()).map_err(ToString::to_string));
+            if let Ok(buffer) = &built {
+                drain_until(stop, interval, || {
+                    let _ = buffer.consume();
+                });
+            }
         }
-        std::thread::park_timeout(interval);
-    }
+        state
+    })?;
+    let failed = |_| "the reader of the ring failed".to_owned();
+    is_ready.recv().map_err(failed)??;
+    Ok(reader)
 }
 
 /// Takes bursts as they lie in memory: `struct burst` of the program.

@@ -1,14 +1,11 @@
 //! The source of request records: loads `records.bpf.c` for one device and empties its ring.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 
-use super::{map, words, Aligned};
+use super::{map, read_ring, words, Aligned};
+use crate::reader::Reader;
 use crate::records::{Counters, Sink};
 
 static PROGRAM: &Aligned<[u8]> =
@@ -26,8 +23,7 @@ fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> String + '_ {
 pub(crate) struct Records<S: Sink> {
     object: Object,
     links: Vec<Link>,
-    stop: Arc<AtomicBool>,
-    reader: JoinHandle<S>,
+    reader: Reader<S>,
 }
 
 impl<S: Sink> Records<S> {
@@ -56,12 +52,10 @@ impl<S: Sink> Records<S> {
         let object = open.load().map_err(failed(
             "load the programs (root or CAP_BPF, and BTF, are needed)",
         ))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let reader = read_ring(&object, sink, &stop)?;
+        let reader = read_ring(&object, sink, S::take, DRAIN)?;
         let mut running = Records {
             object,
             links: Vec::new(),
-            stop,
             reader,
         };
         // The end of a request before its beginning: what is seen to begin is seen to its end.
@@ -76,10 +70,7 @@ impl<S: Sink> Records<S> {
     /// Detaches and empties the ring: the sink, and what is not in it.
     pub(crate) fn finish(mut self) -> Result<(S, Counters), String> {
         self.links.clear();
-        self.stop.store(true, Ordering::Release);
-        self.reader.thread().unpark();
-        let sink = self.reader.join();
-        let sink = sink.map_err(|_| "the reader of the ring failed".to_owned())?;
+        let sink = self.reader.finish()?;
         let counters = map(&self.object, "counters").map_err(|e| e.to_string())?;
         let values = counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         let mut all = Counters::default();
@@ -95,43 +86,5 @@ impl<S: Sink> Records<S> {
         let pending = map(&self.object, "pending").map_err(|e| e.to_string())?;
         all.unfinished = pending.keys().count() as u64;
         Ok((sink, all))
-    }
-}
-
-/// Starts the thread that hands the records to the sink until `stop`.
-fn read_ring<S: Sink>(
-    object: &Object,
-    mut sink: S,
-    stop: &Arc<AtomicBool>,
-) -> Result<JoinHandle<S>, String> {
-    let ring = map(object, "ring").map_err(|e| e.to_string())?;
-    let stop = Arc::clone(stop);
-    let (ready, is_ready) = sync_channel(1);
-    let named = std::thread::Builder::new().name("schedlab-records".to_owned());
-    let reader = named.spawn(move || {
-        {
-            let mut builder = RingBufferBuilder::new();
-            let added = builder.add(&ring, |bytes| {
-                sink.take(bytes);
-                0
-            });
-            let built = added.map(|_| ()).and_then(|()| builder.build());
-            let _ = ready.send(built.as_ref().map(|_| ()).map_err(ToString::to_string));
-            while let Ok(buffer) = &built {
-                let last = stop.load(Ordering::Acquire);
-                let _ = buffer.consume();
-                if last {
-                    break;
-                }
-                std::thread::park_timeout(DRAIN);
-            }
-        }
-        sink
-    });
-    let reader = reader.map_err(|error| format!("thread: {error}"))?;
-    match is_ready.recv() {
-        Ok(Ok(())) => Ok(reader),
-        Ok(Err(reason)) => Err(reason),
-        Err(_) => Err("the reader of the ring failed".to_owned()),
     }
 }
