@@ -240,7 +240,7 @@ static __always_inline struct place *place_of(struct request *request)
 	__s32 tag = request->internal_tag;
 	if (tag < 0)
 		tag = request->tag;
-	__u32 which = (request->mq_hctx->queue_num << 12 ^ tag) % TAGS;
+	__u32 which = request->mq_hctx->queue_num << settings.tag_bits | tag;
 	return bpf_map_lookup_elem(&places, &which);
 }
 

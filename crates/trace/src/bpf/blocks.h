@@ -14,7 +14,6 @@ enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 
 #define SETS 4096
 #define WAYS 4
-#define TAGS 65536
 #define PIDS_PER_ENTRY 64
 #define INTERVAL_NS 100000000ull
 
@@ -104,7 +103,7 @@ struct {
 
 struct {
 	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, TAGS);
+	__uint(max_entries, 1); // sized when it is loaded: 1 << tag_bits for each hardware queue
 	__type(key, __u32);
 	__type(value, struct place);
 } places SEC(".maps");
@@ -190,7 +189,8 @@ struct settings {
 	__u32 classes, intervals_max;
 	__u32 find_classes; // a process without a class gets one of its own
 	__u32 is_bfq;
-	__u32 cgroups, unused; // classes by cgroup: the first so many of these
+	__u32 cgroups; // classes by cgroup: the first so many of these
+	__u32 tag_bits; // no tag of a hardware queue has more
 	__u64 cgroup_id[CLASSES];
 	__u32 cgroup_class[CLASSES];
 };

@@ -75,6 +75,7 @@ impl Blocks {
         }
         let classes = options.class_count();
         let intervals = options.interval_count();
+        let (queues, tag_bits) = tag_space(&hardware_queues(device));
         let mut builder = ObjectBuilder::default();
         let mut open = builder
             .open_memory(&PROGRAM.0)
@@ -84,8 +85,9 @@ impl Blocks {
             let entries = match name.as_str() {
                 "histograms" => classes * OPERATIONS * SIZES,
                 "intervals" => classes * intervals,
+                "places" => queues << tag_bits,
                 _ if name.ends_with(".rodata") => {
-                    let settings = settings(device, start_ns, options);
+                    let settings = settings(device, start_ns, options, tag_bits);
                     let place = map
                         .initial_value_mut()
                         .ok_or("the program has no settings")?;
@@ -371,8 +373,29 @@ fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {
     (status == 0).then_some(info.id)
 }
 
+/// The hardware queues of the device: number, and tags. One without CPUs is not there.
+fn hardware_queues(device: (u32, u32)) -> Vec<(usize, u32)> {
+    let queues = std::fs::read_dir(format!("/sys/dev/block/{}:{}/mq", device.0, device.1));
+    let queue = |queue: std::fs::DirEntry| {
+        let tags = std::fs::read_to_string(queue.path().join("nr_tags")).ok()?;
+        let number = queue.file_name().to_str()?.parse().ok()?;
+        Some((number, tags.trim().parse().ok()?))
+    };
+    let queues = queues.into_iter().flatten().flatten();
+    queues.filter_map(queue).collect()
+}
+
+/// How many queues have places, and the bits of a tag: of the driver, or of the scheduler, whose
+/// tags can become 2048 meanwhile (`MAX_SCHED_RQ` of block/blk-mq-sched.h).
+fn tag_space(queues: &[(usize, u32)]) -> (usize, u32) {
+    let last = queues.iter().map(|(number, _)| *number).max();
+    let most = queues.iter().map(|(_, tags)| *tags).max();
+    let tag_bits = most.unwrap_or(0).next_power_of_two().ilog2();
+    (1 + last.unwrap_or(0), tag_bits.max(12))
+}
+
 /// `struct settings` of the program.
-fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions) -> Vec<u8> {
+fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions, tag_bits: u32) -> Vec<u8> {
     let by_cgroup: Vec<(usize, u64)> = options.cgroups();
     let mut bytes = Vec::new();
     let mut put = |value: u32| bytes.extend_from_slice(&value.to_ne_bytes());
@@ -386,7 +409,7 @@ fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions) -> Vec<u8
         u32::from(options.find_classes),
         u32::from(options.is_bfq),
         by_cgroup.len() as u32,
-        0,
+        tag_bits,
     ] {
         bytes.extend_from_slice(&value.to_ne_bytes());
     }
@@ -399,4 +422,20 @@ fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions) -> Vec<u8
         bytes.extend_from_slice(&class.to_ne_bytes());
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag_space;
+
+    #[test]
+    fn every_tag_of_every_queue_has_its_own_place() {
+        for (queues, expected) in [
+            (&[][..], (1, 12)),
+            (&[(31, 1023), (0, 1023)], (32, 12)),
+            (&[(0, 64), (1, 4097)], (2, 13)),
+        ] {
+            assert_eq!(tag_space(queues), expected);
+        }
+    }
 }
