@@ -3,10 +3,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use io_support::{carry_out, engines, group, laid_out, pass, refuse, scratch, with, SPAN};
 use schedlab_load::io::{run, Decision, IoError, Job};
+use schedlab_model::{Action, Script, ScriptStep};
 use serde_json::{json, Value};
 
 mod io_support;
@@ -490,6 +493,27 @@ fn a_refused_io_uring_is_an_error_unless_the_fallback_is_allowed() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn a_replay_has_no_request_that_is_longer_than_its_buffers() {
+    let replay = json!({"engine": "io_uring", "direct": true,
+                        "replay": {"stream": 0, "timing": "closed"}});
+    let groups = [group(Path::new("/dev/null"), replay)];
+    let text = json!({"seconds": 1.0, "groups": groups}).to_string();
+    for (bytes, fits) in [(4096, true), (4608, false)] {
+        let step = ScriptStep {
+            action: Action::Read,
+            durable: false,
+            offset: 0,
+            bytes,
+            at_ns: 0,
+            end_ns: 0,
+        };
+        let mut job = Job::from_json(&text).unwrap();
+        let attached = job.attach(&[Arc::new(Script::new(vec![step], 1, 0))]);
+        assert_eq!(attached.is_ok(), fits, "{bytes}");
+    }
 }
 
 #[test]

@@ -343,10 +343,17 @@ impl Job {
             let Some(replay) = &mut group.replay else {
                 continue;
             };
-            match streams.get(replay.stream) {
-                Some(script) if !script.steps.is_empty() => replay.script = Arc::clone(script),
+            let script = match streams.get(replay.stream) {
+                Some(script) if !script.steps.is_empty() => script,
                 _ => return Err(group.refuse("replay", "there is no such stream".into())),
+            };
+            // The buffers are as long as a record.
+            let longest = script.steps.iter().map(|step| u64::from(step.bytes)).max();
+            if longest > Some(group.workload.record.0) {
+                let reason = "the stream has a longer request".into();
+                return Err(group.refuse("record", reason));
             }
+            replay.script = Arc::clone(script);
         }
         Ok(())
     }
