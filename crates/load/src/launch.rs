@@ -15,7 +15,7 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, reap, Refusal};
+use crate::child::{self, default_signals, enter_cgroups, errno, open_cgroups, reap, Refusal};
 use crate::clock::{self, Cpu};
 use crate::confine::{Confinement, Wall};
 use crate::cpu::account::Account;
@@ -167,7 +167,11 @@ impl Launched {
         let hold = Pid::from_raw(pid)
             .ok_or(libc::ESRCH)
             .and_then(|p| pidfd_open(p, PidfdFlags::empty()).map_err(|e| e.raw_os_error()))
-            .map_err(|e| Refusal::new("fork", e))?;
+            .map_err(|errno| {
+                child::kill(pid);
+                reap(pid, 0);
+                Refusal::new("fork", errno)
+            })?;
         let mut launched = Launched {
             pid,
             hold,
