@@ -139,7 +139,9 @@ impl Capture {
                 continue;
             }
             let source = match method {
-                Method::Bpf => bpf::BpfCapture::start(pids, options).map(Source::Bpf),
+                Method::Bpf => bpf::BpfCapture::start(pids, options)
+                    .map(Source::Bpf)
+                    .map_err(|reason| TraceError::new(method, reason)),
                 Method::Perf => perf::PerfCapture::start(pids, options).map(Source::Perf),
                 Method::Schedstat => Ok(Source::Schedstat),
             };
@@ -171,7 +173,10 @@ impl Capture {
         let method = self.method();
         let passed_over = self.passed_over;
         let (mut collected, lost_tasks) = match self.source {
-            Source::Bpf(capture) => capture.finish()?,
+            Source::Bpf(capture) => {
+                let finished = capture.finish();
+                finished.map_err(|reason| TraceError::new(method, reason))?
+            }
             Source::Perf(capture) => (capture.finish()?, 0),
             Source::Schedstat => (collector::Collected::default(), 0),
         };

@@ -2,20 +2,17 @@
 
 use crate::blocks::{BlockOptions, ClassName, Cost, Depths, Group, Interval, Lost, Totals};
 use crate::collector::Collected;
-use crate::{Method, Options, TraceError};
+use crate::Options;
 
 /// Never exists.
 pub(crate) enum BpfCapture {}
 
 impl BpfCapture {
-    pub fn start(_: &[i32], _: &Options) -> Result<Self, TraceError> {
-        Err(TraceError::new(
-            Method::Bpf,
-            "schedlab was built without BPF (clang or libelf was missing)",
-        ))
+    pub fn start(_: &[i32], _: &Options) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
     }
 
-    pub fn finish(self) -> Result<(Collected, u64), TraceError> {
+    pub fn finish(self) -> Result<(Collected, u64), String> {
         match self {}
     }
 }

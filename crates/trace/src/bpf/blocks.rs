@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use super::{map, words, Aligned};
+use super::{failed, in_first_pid_namespace, load, map, open, words, Aligned};
 use crate::blocks::{
     Bfq, BlockOptions, ClassName, Cost, Depths, Group, Histogram, Interval, Lost, Totals,
     CLASSES_MAX, OPERATIONS, PARTS, SIZES,
@@ -26,14 +26,8 @@ const DEPTH_WORDS: usize = 6;
 const PIDS_PER_ENTRY: u32 = 64;
 /// Bytes of `struct found`.
 const FOUND: usize = 24;
-/// Inode of the first PID namespace; the program sees its numbers.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 type Reason = String;
-
-fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> Reason + '_ {
-    move |error| format!("{step}: {error}")
-}
 
 /// The loaded and attached programs.
 pub(crate) struct Blocks {
@@ -53,10 +47,7 @@ impl Blocks {
         start_ns: u64,
         options: &BlockOptions,
     ) -> Result<Self, Reason> {
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
-            return Err("processes have other numbers here (PID namespace of a container)".into());
-        }
+        in_first_pid_namespace()?;
         // Where functions cannot be traced, time in limits cannot be seen; the rest can.
         match Blocks::load(device, start_ns, options, true) {
             Ok(blocks) => Ok(blocks),
@@ -70,16 +61,10 @@ impl Blocks {
         options: &BlockOptions,
         sees_limits: bool,
     ) -> Result<Self, Reason> {
-        if std::env::var_os("DEBUG_BPF").is_none() {
-            libbpf_rs::set_print(None);
-        }
         let classes = options.class_count();
         let intervals = options.interval_count();
         let (queues, tag_bits) = tag_space(&hardware_queues(device));
-        let mut builder = ObjectBuilder::default();
-        let mut open = builder
-            .open_memory(&PROGRAM.0)
-            .map_err(failed("open the programs"))?;
+        let mut open = open(PROGRAM)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             let entries = match name.as_str() {
@@ -106,9 +91,7 @@ impl Blocks {
             let name = program.name().to_string_lossy().into_owned();
             program.set_autoload(name != unwanted(sees_limits));
         }
-        let object = open.load().map_err(failed(
-            "load the programs (root or CAP_BPF, and BTF, are needed)",
-        ))?;
+        let object = load(open)?;
         let mut blocks = Blocks {
             object,
             links: Vec::new(),
@@ -141,14 +124,14 @@ impl Blocks {
     /// Sets all words of a map of one entry.
     fn fill(&self, name: &str, words: &[u64]) -> Result<(), Reason> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let map = map(&self.object, name).map_err(|e| e.to_string())?;
+        let map = map(&self.object, name)?;
         map.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
             .map_err(failed("fill the maps"))
     }
 
     /// Puts a process (or thread) into a class.
     pub(crate) fn add(&self, class: usize, pid: u32) -> Result<(), Reason> {
-        let map = map(&self.object, "class_of_pid").map_err(|e| e.to_string())?;
+        let map = map(&self.object, "class_of_pid")?;
         let entry = (pid / PIDS_PER_ENTRY).to_ne_bytes();
         let value = map
             .lookup(&entry, MapFlags::ANY)
@@ -160,7 +143,7 @@ impl Blocks {
     }
 
     fn depth_words(&self) -> Result<[u64; DEPTH_WORDS], Reason> {
-        let map = map(&self.object, "depths").map_err(|e| e.to_string())?;
+        let map = map(&self.object, "depths")?;
         let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let value = value
             .map_err(failed("read the depths"))?
@@ -202,7 +185,7 @@ impl Blocks {
         key: usize,
         max: std::ops::Range<usize>,
     ) -> Result<[u64; N], Reason> {
-        let map = map(&self.object, name).map_err(|e| e.to_string())?;
+        let map = map(&self.object, name)?;
         let values = map.lookup_percpu(&(key as u32).to_ne_bytes(), MapFlags::ANY);
         let mut all = [0; N];
         for value in values
@@ -295,7 +278,7 @@ impl Blocks {
 
     /// The processes with a separate class.
     pub(crate) fn processes(&self, first: usize, used: usize) -> Result<Vec<ClassName>, Reason> {
-        let map = map(&self.object, "found").map_err(|e| e.to_string())?;
+        let map = map(&self.object, "found")?;
         let mut names = Vec::new();
         for number in first..used {
             let value = map.lookup(&(number as u32).to_ne_bytes(), MapFlags::ANY);

@@ -14,11 +14,13 @@ pub(crate) use runqueue::RunQueue;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
+};
 
 use crate::collector::{Burst, Collected, Collector, Scheduling, TaskBursts};
 use crate::reader::{drain_until, Reader};
-use crate::{drain_interval, Method, Options, TraceError};
+use crate::{drain_interval, Options};
 
 /// The compiled program, aligned as an ELF file wants to be read.
 #[repr(C, align(8))]
@@ -51,26 +53,57 @@ pub(crate) struct BpfCapture {
     reader: Reader<Collector>,
 }
 
-fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> TraceError + '_ {
-    move |error| TraceError::new(Method::Bpf, format!("{step}: {error}"))
+/// Why a step failed.
+fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> String + '_ {
+    move |error| format!("{step}: {error}")
+}
+
+/// The programs see the numbers of the first PID namespace; in another one nobody would be found.
+fn in_first_pid_namespace() -> Result<(), String> {
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    if namespace.as_os_str() == FIRST_PID_NAMESPACE {
+        return Ok(());
+    }
+    Err("processes have other numbers here (PID namespace of a container)".into())
+}
+
+/// Reads the programs; their maps can be sized then.
+fn open(programs: &Aligned<[u8]>) -> Result<OpenObject, String> {
+    if std::env::var_os("DEBUG_BPF").is_none() {
+        libbpf_rs::set_print(None);
+    }
+    let opened = ObjectBuilder::default().open_memory(&programs.0);
+    opened.map_err(failed("open the programs"))
+}
+
+fn load(opened: OpenObject) -> Result<Object, String> {
+    opened.load().map_err(failed(
+        "load the programs (root or CAP_BPF, and BTF, are needed)",
+    ))
 }
 
 impl BpfCapture {
     /// Loads and attaches the program; its totals hold from the next switch of each task on.
-    pub fn start(pids: &[i32], options: &Options) -> Result<Self, TraceError> {
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
-            let reason = "processes have other numbers here (PID namespace of a container)";
-            return Err(TraceError::new(Method::Bpf, reason));
+    pub fn start(pids: &[i32], options: &Options) -> Result<Self, String> {
+        in_first_pid_namespace()?;
+        let mut open = open(PROGRAM)?;
+        for mut map in open.maps_mut() {
+            let entries = match map.name().to_str() {
+                Some("tasks") => options.tasks_max.max(pids.len() as u32) + 1,
+                Some("ring") => options.ring_bytes.max(4096).next_power_of_two() as u32,
+                _ => continue,
+            };
+            map.set_max_entries(entries)
+                .map_err(failed("size the maps"))?;
         }
-        let object = load(pids.len() as u32, options)?;
+        let object = load(open)?;
         follow(&object, pids)?;
         let collector = Collector::new(options.records_max);
-        let reader = read_ring(&object, collector, add_bursts, drain_interval(options));
+        let reader = read_ring(&object, collector, add_bursts, drain_interval(options))?;
         let mut capture = BpfCapture {
             object,
             links: Vec::new(),
-            reader: reader.map_err(|reason| TraceError::new(Method::Bpf, reason))?,
+            reader,
         };
         for program in capture.object.progs_mut() {
             capture.links.push(
@@ -83,10 +116,9 @@ impl BpfCapture {
     }
 
     /// Detaches, empties the ring and reads the totals; and how many tasks were not followed.
-    pub fn finish(mut self) -> Result<(Collected, u64), TraceError> {
+    pub fn finish(mut self) -> Result<(Collected, u64), String> {
         self.links.clear();
-        let read = self.reader.finish();
-        let mut collector = read.map_err(|reason| TraceError::new(Method::Bpf, reason))?;
+        let mut collector = self.reader.finish()?;
         let batches = map(&self.object, "batches")?;
         let batches = batches.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         for batch in batches
@@ -109,7 +141,7 @@ impl BpfCapture {
 }
 
 /// Puts the tasks into the table. A burst begun unseen lasts from what was charged before.
-fn follow(object: &Object, pids: &[i32]) -> Result<(), TraceError> {
+fn follow(object: &Object, pids: &[i32]) -> Result<(), String> {
     let (tasks, first_task) = (map(object, "tasks")?, map(object, "first_task")?);
     let write = |map: &MapHandle, key: u32, value: &[u8]| {
         let written = map.update(&key.to_ne_bytes(), value, MapFlags::ANY);
@@ -132,35 +164,15 @@ fn follow(object: &Object, pids: &[i32]) -> Result<(), TraceError> {
     write(&map(object, "counters")?, TASKS_USED, &used)
 }
 
-fn counter(counters: &MapHandle, which: u32) -> Result<u64, TraceError> {
+fn counter(counters: &MapHandle, which: u32) -> Result<u64, String> {
     let value = counters.lookup(&which.to_ne_bytes(), MapFlags::ANY);
     let value = value.map_err(failed("read the counters"))?;
     Ok(words::<1>(&value.unwrap_or_default())[0])
 }
 
-fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
-    libbpf_rs::set_print(None);
-    let mut builder = ObjectBuilder::default();
-    let mut open = builder
-        .open_memory(&PROGRAM.0)
-        .map_err(failed("open the program"))?;
-    for mut map in open.maps_mut() {
-        let entries = match map.name().to_str() {
-            Some("tasks") => options.tasks_max.max(pids) + 1,
-            Some("ring") => options.ring_bytes.max(4096).next_power_of_two() as u32,
-            _ => continue,
-        };
-        map.set_max_entries(entries)
-            .map_err(failed("size the maps"))?;
-    }
-    open.load().map_err(failed(
-        "load the program (root or CAP_BPF, and BTF, are needed)",
-    ))
-}
-
-fn map(object: &Object, name: &str) -> Result<MapHandle, TraceError> {
+fn map(object: &Object, name: &str) -> Result<MapHandle, String> {
     let map = object.maps().find(|m| m.name() == name);
-    let map = map.ok_or_else(|| TraceError::new(Method::Bpf, format!("no map {name}")))?;
+    let map = map.ok_or_else(|| format!("no map {name}"))?;
     MapHandle::try_from(&map).map_err(failed("open a map"))
 }
 
@@ -171,7 +183,7 @@ fn read_ring<T: Send + 'static>(
     take: fn(&mut T, &[u8]),
     interval: Duration,
 ) -> Result<Reader<T>, String> {
-    let ring = map(object, "ring").map_err(|e| e.to_string())?;
+    let ring = map(object, "ring")?;
     let (ready, is_ready) = sync_channel(1);
     let reader = Reader::start(move |stop| {
         {
@@ -222,7 +234,7 @@ fn totals(
     used: u32,
     recorded: Vec<TaskBursts>,
     lost: u64,
-) -> Result<Vec<TaskBursts>, TraceError> {
+) -> Result<Vec<TaskBursts>, String> {
     let mut fine: std::collections::BTreeMap<u32, TaskBursts> =
         recorded.into_iter().map(|t| (t.task, t)).collect();
     let mut result = Vec::new();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use super::{map, read_ring, words, Aligned};
+use super::{failed, load, map, open, read_ring, words, Aligned};
 use crate::reader::Reader;
 use crate::records::{Counters, Sink};
 
@@ -14,10 +14,6 @@ static PROGRAM: &Aligned<[u8]> =
 const DRAIN: Duration = Duration::from_millis(50);
 /// Counters of the program: lost, missed.
 const COUNTERS: usize = 2;
-
-fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> String + '_ {
-    move |error| format!("{step}: {error}")
-}
 
 /// The loaded and attached programs, and the thread that takes records out of their ring.
 pub(crate) struct Records<S: Sink> {
@@ -29,13 +25,7 @@ pub(crate) struct Records<S: Sink> {
 impl<S: Sink> Records<S> {
     /// Loads and attaches the programs for the device of these numbers; records go to `sink`.
     pub(crate) fn start(device: (u32, u32), ring_bytes: u32, sink: S) -> Result<Self, String> {
-        if std::env::var_os("DEBUG_BPF").is_none() {
-            libbpf_rs::set_print(None);
-        }
-        let mut builder = ObjectBuilder::default();
-        let mut open = builder
-            .open_memory(&PROGRAM.0)
-            .map_err(failed("open the programs"))?;
+        let mut open = open(PROGRAM)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == "ring" {
@@ -49,9 +39,7 @@ impl<S: Sink> Records<S> {
                 place[4..8].copy_from_slice(&device.1.to_ne_bytes());
             }
         }
-        let object = open.load().map_err(failed(
-            "load the programs (root or CAP_BPF, and BTF, are needed)",
-        ))?;
+        let object = load(open)?;
         let reader = read_ring(&object, sink, S::take, DRAIN)?;
         let mut running = Records {
             object,
@@ -71,7 +59,7 @@ impl<S: Sink> Records<S> {
     pub(crate) fn finish(mut self) -> Result<(S, Counters), String> {
         self.links.clear();
         let sink = self.reader.finish()?;
-        let counters = map(&self.object, "counters").map_err(|e| e.to_string())?;
+        let counters = map(&self.object, "counters")?;
         let values = counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         let mut all = Counters::default();
         for value in values
@@ -83,7 +71,7 @@ impl<S: Sink> Records<S> {
             all.lost += lost;
             all.missed += missed;
         }
-        let pending = map(&self.object, "pending").map_err(|e| e.to_string())?;
+        let pending = map(&self.object, "pending")?;
         all.unfinished = pending.keys().count() as u64;
         Ok((sink, all))
     }

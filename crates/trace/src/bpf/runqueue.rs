@@ -1,8 +1,8 @@
 //! The run-queue source: loads `runqueue.bpf.c`, names the tasks of each class, reads the sums.
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use super::{map, words, Aligned};
+use super::{failed, in_first_pid_namespace, load, map, open, words, Aligned};
 use crate::runqueue::Waits;
 
 static PROGRAM: &Aligned<[u8]> =
@@ -11,12 +11,6 @@ static PROGRAM: &Aligned<[u8]> =
 const BUCKETS: usize = 40;
 /// Words of `struct totals`: three pairs, two histograms.
 const WORDS: usize = 6 + 2 * BUCKETS;
-/// Inode of the first PID namespace; the program sees its numbers.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-
-fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> String + '_ {
-    move |error| format!("{step}: {error}")
-}
 
 /// The loaded and attached programs.
 pub(crate) struct RunQueue {
@@ -27,19 +21,9 @@ pub(crate) struct RunQueue {
 impl RunQueue {
     /// Loads, names the tasks (class, thread id) and attaches.
     pub(crate) fn start(tasks: &[(u32, i32)]) -> Result<Self, String> {
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
-            return Err("processes have other numbers here (PID namespace of a container)".into());
-        }
-        libbpf_rs::set_print(None);
-        let mut builder = ObjectBuilder::default();
-        let open = builder
-            .open_memory(&PROGRAM.0)
-            .map_err(failed("open the program"))?;
-        let object = open.load().map_err(failed(
-            "load the program (root or CAP_BPF, and BTF, are needed)",
-        ))?;
-        let known = map(&object, "tasks").map_err(|e| e.to_string())?;
+        in_first_pid_namespace()?;
+        let object = load(open(PROGRAM)?)?;
+        let known = map(&object, "tasks")?;
         for (class, pid) in tasks {
             let mut fresh = [0u8; 16];
             fresh[8..12].copy_from_slice(&class.to_ne_bytes());
@@ -62,7 +46,7 @@ impl RunQueue {
     /// preemption) of each, and how many forked tasks were not followed.
     pub(crate) fn finish(mut self, classes: u32) -> Result<(Vec<[Waits; 2]>, u64), String> {
         self.links.clear();
-        let totals = map(&self.object, "totals").map_err(|e| e.to_string())?;
+        let totals = map(&self.object, "totals")?;
         let read = |class: u32| {
             let value = totals.lookup(&class.to_ne_bytes(), MapFlags::ANY);
             let value = value.map_err(failed("read the sums"))?;
@@ -70,7 +54,7 @@ impl RunQueue {
             Ok([0, 1].map(|why| waits(&sums, why)))
         };
         let waits_by_class = (0..classes).map(read).collect::<Result<_, String>>()?;
-        let lost = map(&self.object, "lost").map_err(|e| e.to_string())?;
+        let lost = map(&self.object, "lost")?;
         let lost = lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let lost = lost.map_err(failed("read the sums"))?.unwrap_or_default();
         Ok((waits_by_class, words::<1>(&lost)[0]))
