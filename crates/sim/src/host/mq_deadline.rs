@@ -187,10 +187,6 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    fn next_timer(&self) -> Option<u64> {
-        None
-    }
-
     fn queued(&self) -> usize {
         self.classes.iter().map(PerClass::queued).sum()
     }

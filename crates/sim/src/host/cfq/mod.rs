@@ -10,7 +10,7 @@ mod tests;
 
 use super::order::{Backwards, ThinkTime};
 use super::{
-    Allocation, Bio, Class, Ctx, Facts, Id, IoContext, MergeKind, Op, Scheduler, Settings, NONE,
+    Allocation, Bio, Class, Ctx, Facts, Id, IoContext, MergeKind, Scheduler, Settings, NONE,
 };
 use queue::{Group, Kind, Queue};
 
@@ -522,10 +522,6 @@ impl Scheduler for Cfq {
             let timed_out = self.slice_used(ctx, id);
             self.expire(ctx, timed_out);
         }
-    }
-
-    fn limit_depth(&self, _ctx: &Ctx, _op: Op, _sync: bool) -> usize {
-        usize::MAX
     }
 
     fn queued(&self) -> usize {
