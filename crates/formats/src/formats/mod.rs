@@ -15,6 +15,7 @@ mod spc;
 mod systor;
 mod tencent;
 mod vscsi;
+mod words;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

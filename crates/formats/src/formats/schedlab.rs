@@ -9,6 +9,7 @@ use super::super::fields::{times, within};
 use super::super::input::{Input, Line};
 use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
+use super::words::{u16_at, u32_at, u64_at};
 use super::{Binary, SECTOR_BYTES};
 
 const MAGIC: &[u8] = b"SCHEDLAB TRACE 1 ";
@@ -44,24 +45,6 @@ pub(super) fn open(
 /// Whether the first line is that of a recorded load.
 pub(super) fn looks_like(start: &[u8]) -> bool {
     start.starts_with(MAGIC)
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(number(bytes, at))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(number(bytes, at))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(number(bytes, at))
 }
 
 fn parse(bytes: &[u8]) -> Parsed {

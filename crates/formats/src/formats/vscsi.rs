@@ -7,6 +7,7 @@ use super::super::fields::times;
 use super::super::input::Input;
 use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
+use super::words::{u16_at, u32_at, u64_at};
 use super::{Binary, SECTOR_BYTES};
 
 const RECORD_BYTES: usize = 32;
@@ -40,24 +41,6 @@ fn direction(command: u16) -> Option<bool> {
         0x0a | 0x2a | 0xaa | 0x8a => Some(true),
         _ => None,
     }
-}
-
-fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(bytes_at(bytes, at))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes_at(bytes, at))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes_at(bytes, at))
 }
 
 fn parse(bytes: &[u8]) -> Parsed {
