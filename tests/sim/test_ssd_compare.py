@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim.compare import compare
+from schedlab.cli.sim.run import compare
 from schedlab.errors import SpecError
 
 

@@ -349,7 +349,7 @@ def load(path, **changes):
     usual = {
         "test_name": "read", "path": path, "size": None, "depth": 1, "rate": None,
         "arrivals": "poisson", "engine": None, "workers": 2, "record": 4096, "seed": 5,
-        "direct": True, "sync": "none", "fsync_at_end": False, "verify": False, "batch": 8,
+        "direct": True, "sync": "none", "fsync_at_end": False, "verify": False, "batch": 1,
         "allow_fallback": True, "iopoll": False, "sqpoll": False, "with_replacement": True,
         "read_percent": 70, "overwrite": False,
     }  # fmt: skip
@@ -361,12 +361,13 @@ def test_a_single_load(tmp_path, monkeypatch, golden, say):
     file = Path("file")
     file.write_bytes(bytes(8192))
     loads = [
-        {}, {"depth": 16, "test_name": "randrw", "size": 4096}, {"depth": 2, "engine": "psync"},
-        {"depth": 2}, {"rate": 9.0, "test_name": "randread"},
+        {}, {"depth": 16, "test_name": "randrw", "size": 4096, "batch": 8},
+        {"depth": 2, "engine": "psync"}, {"depth": 2}, {"rate": 9.0, "test_name": "randread"},
     ]  # fmt: skip
     groups = {str(changes): single_load.group_of(load(file, **changes)) for changes in loads}
     golden("experiments/single-loads.txt", shown(groups))
     say(single_load.group_of, load(file, test_name="raed"))
+    say(single_load.group_of, load(file, batch=8))
 
 
 def test_the_file_of_a_single_load(tmp_path, monkeypatch, say):

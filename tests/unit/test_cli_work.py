@@ -248,8 +248,8 @@ def test_a_validation_fails_above_the_demerit_that_is_asked():
 def test_an_extraction_is_timed_as_often_as_is_asked():
     if not shutil.which("tar"):
         pytest.skip("needs tar")
-    words = ["io", "extract", "a.tar", "--size", "1M"]
-    done = run(*words, "--make-archive")
+    words = ["io", "extract", "a.tar"]
+    done = run(*words, "--size", "1M", "--make-archive")
     assert done.stdout.count("\n") == 1
     share = re.fullmatch(
         r"real \d+\.\d{3} s   user \d+\.\d{3} s   sys \d+\.\d{3} s   CPU (\d+)%\n", done.stdout

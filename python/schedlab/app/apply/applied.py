@@ -151,7 +151,7 @@ def knob_name(record: Applied, tunable: str) -> str:
 
 
 def settings_of(record: Applied) -> dict[str, str]:
-    """What is set at every boot, by its name below `queue/`: the scheduler first, its tunables in
+    """The settings of a record by their names below `queue/`: the scheduler first, its tunables in
     their order.
     """
     scheduler, _, tunables = record.setting.partition(":")

@@ -102,7 +102,7 @@ def _while(
     finish: Callable[[], str],
     each_second: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """What a capture found while the command ran, with its `exit_status`; ended in any case."""
+    """The result of a capture beside the command, with its `exit_status`; it ends in any case."""
     child = None
     try:
         child = _started(command)
