@@ -41,7 +41,6 @@ from schedlab.spec.reading import read_text
 
 DEFAULT_SIZE_BYTES = 8 << 30
 DEFAULT_TAGS = 128
-"""The kernel takes no smaller `nr_requests`."""
 START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 5.0
