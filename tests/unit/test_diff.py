@@ -20,14 +20,16 @@ from schedlab.store.folder import Folder
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
 
 
-def result(path, speed, host=HOST, seed=1, record_bytes=4096):
+def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=()):
     work = Workload("w", "file-test", "iops", {"record_bytes": record_bytes})
     asked = experiment(workloads=(work,), seed=seed, stopping=Stopping(blocks=12))
     folder = Folder.create(path, asked, make_plan(asked), host)
     rng = random.Random(seed)
     for cell in folder.plan.cells:
         value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)
-        folder.append(run_of(cell, {"iops": value}))
+        is_bound = (cell.candidate, cell.block) in starved
+        bounds = {"iops": "at-most"} if is_bound else {}
+        folder.append(run_of(cell, {"iops": value}, bounds=bounds))
     return path
 
 
@@ -143,6 +145,17 @@ def test_only_what_was_measured_once_on_both_sides_is_said_to_be(tmp_path):
     assert "none: Each was measured once, so" in run(*once).stdout
     said = run(once[0], result(tmp_path / "c", {})).stdout
     assert "none: No change is proven, and no bound can be given." in said
+
+
+def test_a_run_that_is_only_a_bound_is_one_in_a_difference(tmp_path):
+    """Its candidate may be as slow as anything: b is not at most so far behind a."""
+    first = result(tmp_path / "a", {})
+    second = result(tmp_path / "b", {"bfq": 0.8}, seed=2, starved={("bfq", 3)})
+    data = json.loads(run(first, second, "--json", "--fail-on", "never").stdout)["candidates"]
+    for name in ("bfq", "bfq / none"):
+        cell = data[name]["cells"]["w"]["b"]
+        assert (cell["starved"], cell["open"], cell["up"]) == (1, True, None)
+    assert data["none"]["cells"]["w"]["b"]["starved"] == 0
 
 
 @pytest.mark.parametrize("gone", ["bfq", "none"])

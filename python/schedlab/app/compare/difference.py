@@ -13,6 +13,7 @@ from schedlab.errors import SpecError
 from schedlab.report import difference_page
 from schedlab.spec import Metric, Record, Samples, to_json
 from schedlab.spec.answer import Answer, Loss
+from schedlab.spec.results import Bound
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")
@@ -222,7 +223,8 @@ def _answer(
     )
 
 
-Units = dict[str, dict[str, float]]  # candidate -> session or block -> mean log
+# candidate -> session or block -> (mean log, whether a run of it is only a bound)
+Units = dict[str, dict[str, tuple[float, Bound]]]
 
 
 def _units(first: Record, second: Record) -> tuple[dict[str, tuple[Metric, Units, Units]], bool]:
@@ -242,17 +244,19 @@ def _units(first: Record, second: Record) -> tuple[dict[str, tuple[Metric, Units
 
 
 def _means(sample: Samples, by_block: bool) -> Units:
-    """Mean logs of every candidate, by session or by block."""
+    """Mean logs of every candidate, by session or by block; one with a bound is one."""
     from schedlab.analyse.sessions import session_means
 
     names = [f"{block}" for block in sample.blocks] if by_block else sample.sessions
     means: Units = {}
     for label in dict.fromkeys(sample.candidates):
         rows = [i for i, own in enumerate(sample.candidates) if own == label]
-        means[label] = session_means(
+        logs = session_means(
             [sample.values[i] for i in rows], [names[i] for i in rows],
             [sample.blocks[i] for i in rows],
         )  # fmt: skip
+        starved = {names[i]: sample.bounds[i] for i in rows if sample.bounds and sample.bounds[i]}
+        means[label] = {unit: (log, starved.get(unit, "")) for unit, log in logs.items()}
     return means
 
 
@@ -268,17 +272,17 @@ def _samples(
 
     `None` where one of the two has no value.
     """
-    rows: list[tuple[str, int, float]] = []
+    rows: list[tuple[str, int, float, Bound]] = []
     for name, side in zip(names, sides, strict=True):
         own, beside = side.get(label, {}), side.get(baseline, {})
-        logs = {
-            s: log - beside.get(s, 0.0) for s, log in own.items() if not baseline or s in beside
-        }
-        rows += [(name, i, math.exp(log)) for i, log in enumerate(logs.values())]
-    if {name for name, _, _ in rows} != set(names):
+        units = [s for s in own if not baseline or s in beside]
+        for i, (log, bound) in enumerate(own[s] for s in units):
+            base, of_base = beside.get(units[i], (0.0, ""))
+            rows.append((name, i, math.exp(log - base), bound or of_base))
+    if {name for name, *_ in rows} != set(names):
         return None
     if baseline:
         title = f"{metric.title or metric.name} relative to {baseline}"
         metric = replace(metric, name=f"{metric.name}_ratio", unit="", title=title)
-    candidates, blocks, values = zip(*rows, strict=True)
-    return Samples(workload, metric, candidates, blocks, values)
+    candidates, blocks, values, bounds = zip(*rows, strict=True)
+    return Samples(workload, metric, candidates, blocks, values, bounds=bounds)
