@@ -38,7 +38,7 @@ _EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
 # What an option may work with beside other options and families of workloads.
 _COMMAND, _BUILT_IN, _WINDOW = "a COMMAND", "built-in workloads", "a window"
-_TRACE = "a recorded load"
+_TRACE, _RUNS = "a recorded load", "whole runs"
 # Options as typed, each with what it works with (`cli/sections.py`).
 Named = Mapping[str, Sequence[str]]
 
@@ -226,7 +226,7 @@ def check_target(options: Named, usual: str = "--scratch") -> None:
         named.discard("--scratch")  # the size of the emulated device
     present = named | {"--destroy-data"}.intersection(options)
     of_target = {name: needs for name, needs in options.items() if _is_about_target(needs)}
-    _check_heeded(of_target, present, "on this target")
+    check_heeded(of_target, present, "on this target")
 
 
 def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
@@ -236,7 +236,7 @@ def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     check_target(options)
     if typed.get("trace"):
         of_work = {name: needs for name, needs in options.items() if not _is_about_target(needs)}
-        _check_heeded(of_work, {_TRACE, _WINDOW, _BUILT_IN}, "with a trace")
+        check_heeded(of_work, {_TRACE, _WINDOW, _BUILT_IN}, "with a trace")
         return
     is_own = bool(command or typed["job_file"])
     families = [] if is_own else families_of(typed["workloads"], typed["tests"])
@@ -261,20 +261,20 @@ def _check_work(options: Named, workloads: Sequence[str], timed: Sequence[str]) 
         if not _is_about_target(needs)
     }
     present = {*workloads, _BUILT_IN} if workloads else {_COMMAND}
-    _check_heeded(of_work, present, "with these workloads" if workloads else "with a COMMAND")
+    check_heeded(of_work, present, "with these workloads" if workloads else "with a COMMAND")
 
 
 def _is_about_target(needs: Sequence[str]) -> bool:
     return any(word.startswith("--") for word in needs)
 
 
-def _check_heeded(options: Named, present: Set[str], where: str) -> None:
+def check_heeded(options: Named, present: Set[str], where: str = "here") -> None:
     """SpecError for the first option that needs one of several words, of which none is present."""
     for option, needs in options.items():
         if needs and present.isdisjoint(needs):
             *others, last = needs
             words = f"{', '.join(others)} or {last}" if others else last
-            is_plain = _is_about_target(needs) or last in (_COMMAND, _BUILT_IN, _TRACE)
+            is_plain = _is_about_target(needs) or last in (_COMMAND, _BUILT_IN, _TRACE, _RUNS)
             raise SpecError(
                 f"{option} would change nothing {where}",
                 f"omit it; it works only with {'' if is_plain else '--workloads '}{words}",

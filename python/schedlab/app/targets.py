@@ -78,6 +78,11 @@ def queues_named(target: Target) -> tuple[str, ...]:
     return tuple(name for name in target.switch if not settings.is_beyond(name))
 
 
+def disks_named(target: Target) -> tuple[str, ...]:
+    """The device that is measured, or those that --switch names."""
+    return (target.path,) if target.kind == "device" else queues_named(target)
+
+
 def _with_settings(
     resolved: Resolution, experiment: Experiment, kinds: tuple[WorkloadKind, ...]
 ) -> Resolution:

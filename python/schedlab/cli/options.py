@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from click.core import ParameterSource
 
 from schedlab.cli.sections import heeded, section
 from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
-from schedlab.errors import SpecError
 
 PATH: Any = click.Path(path_type=Path)
 # Of the families of workloads.
@@ -156,12 +154,3 @@ def typed_options(ctx: click.Context) -> dict[str, tuple[str, ...]]:
     source, typed = ctx.get_parameter_source, ParameterSource.COMMANDLINE
     named = [one for one in ctx.command.params if source(str(one.name)) is typed]
     return {one.opts[0]: getattr(one, "works_with", ()) for one in named}
-
-
-def refuse_unheeded(needs: Mapping[str, str]) -> None:
-    """SpecError for an option on the command line that needs what is not there."""
-    for option in typed_options(click.get_current_context()):
-        if option in needs:
-            raise SpecError(
-                f"{option} would change nothing here", f"omit it; it works only {needs[option]}"
-            )

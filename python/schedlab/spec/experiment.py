@@ -234,6 +234,11 @@ class Plan:
     cells: tuple[Cell, ...]
     ends: tuple[int, ...] | None = None
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks its cells go through."""
+        return max((cell.block for cell in self.cells), default=-1) + 1
+
 
 @dataclass(frozen=True)
 class Planning:

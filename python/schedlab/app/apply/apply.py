@@ -103,7 +103,7 @@ def _measured_elsewhere(target: Target, devices: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(map(knobs.device_name, devices)))
     if target.kind == "scratch" and names:
         return [f"it was measured on a temporary loop device, which answers unlike {names[0]}"]
-    measured = [target.path] if target.kind == "device" else targets.queues_named(target)
+    measured = targets.disks_named(target)
     known = {Path(name).name for name in measured}
     with contextlib.suppress(HostError):  # a disk that is not here any more
         known |= set(map(knobs.device_name, measured))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.app.compare.difference import REPORTED, environment_differences
+from schedlab.app.targets import disks_named
 from schedlab.errors import SpecError
 from schedlab.spec import Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder
@@ -71,8 +72,7 @@ def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
 def _measured_device(record: Record) -> dict[str, Any]:
     """Name, model and firmware of the first disk that was measured; empty where it is not known."""
     target, devices = record.experiment.target, record.host.get("devices", {})
-    paths = [target.path] if target.kind == "device" else target.switch
-    for name in (Path(path).name for path in paths):
+    for name in (Path(path).name for path in disks_named(target)):
         if name in devices:
             return {"name": name, **{key: devices[name].get(key) for key in ("model", "firmware")}}
     return {}

@@ -120,7 +120,7 @@ def _is_free(experiment: Experiment, workload: str) -> bool:
 
 def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan:
     """The cells that there are, then those of the further blocks with what was planned."""
-    blocks_planned = max((cell.block for cell in so_far.cells), default=-1) + 1
+    blocks_planned = so_far.blocks
     further = [
         replace(
             cell,
@@ -217,7 +217,7 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     if not blocks and (not budget_s or is_pilot):
         return Extended(experiment, folder.plan, planning)
     record = folder.record()
-    blocks_planned = max((cell.block for cell in folder.plan.cells), default=-1) + 1
+    blocks_planned = folder.plan.blocks
     blocks_measured = len({run.block for run in record.analysed_runs})
     if not blocks:
         per_block = sum(run.elapsed_s for run in record.runs) / max(blocks_measured, 1)

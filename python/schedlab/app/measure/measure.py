@@ -368,8 +368,8 @@ def reproduce(
     cells = tuple(
         cell for cell in record.plan.cells if (cell.workload, cell.candidate) in admitted.kinds
     )
-    blocks = max((cell.block for cell in cells), default=-1) + 1
-    ends = (blocks,) if stopping.mode == "fixed" else ()
+    plan = Plan(cells)
+    ends = (plan.blocks,) if stopping.mode == "fixed" else ()
     name = Path(out) if out else default_folder("reproduce")
-    folder = create(admitted, name, Plan(cells, ends), planning)
+    folder = create(admitted, name, replace(plan, ends=ends), planning)
     return first, measure(admitted, folder, observer=observer)

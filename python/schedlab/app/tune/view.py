@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from schedlab.app.targets import queues_named
+from schedlab.app.targets import disks_named
 from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
 from schedlab.host.settings import scope_of
 from schedlab.kinds import OVERRIDE
@@ -99,11 +99,9 @@ def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
     scopes = set(map(scope_of, keys))
     if scopes - {"queue", "machine"}:
         return []
-    target = tuning.base.target
-    devices = [target.path] if target.kind == "device" else queues_named(target)
-    disks = devices or ["DEVICE"]
+    disks = disks_named(tuning.base.target) or ("DEVICE",)
     if scheduler == AS_IS and scopes == {"machine"}:
-        disks = []
+        disks = ()
     what = tuning.path / "verdict" if is_named else setting
     return [
         f"apply: {shlex.join(['schedlab', 'apply', str(what), *disks])}",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import measured_options, refuse_unheeded, resume_rest_option
-from schedlab.cli.sections import together
+from schedlab.cli.options import measured_options, resume_rest_option, typed_options
+from schedlab.cli.sections import heeded, together
 from schedlab.cli.types import Cpus, Duration, SliceList
 from schedlab.cpu.policy import PRIORITY_DEFAULT
 from schedlab.cpu.settings import KERNELS
@@ -19,10 +19,10 @@ _options = together(
     click.option("--slices", type=SliceList(), default="1,10,100", show_default=True,
                  help="Quanta in ms."),
     click.option("--processes", type=click.IntRange(1, 1000), default=2, show_default=True),
-    click.option("--time", "seconds", type=Duration(), default="30s", show_default=True,
-                 help="Length of one run."),
-    click.option("--repeat", type=click.IntRange(1, 10_000), default=5, show_default=True,
-                 help="Blocks."),
+    heeded("whole runs", "--time", "seconds", type=Duration(), default="30s", show_default=True,
+           help="Length of one run."),
+    heeded("whole runs", "--repeat", type=click.IntRange(1, 10_000), default=5, show_default=True,
+           help="Blocks."),
     click.option("--policy", type=click.Choice(["rr", "other", "batch"]), default="rr",
                  show_default=True),
     click.option("--priority", type=int, default=PRIORITY_DEFAULT, show_default=True),
@@ -30,8 +30,8 @@ _options = together(
     click.option("--kernel", type=click.Choice(KERNELS), default="elementwise", show_default=True),
     click.option("--precision", is_flag=True,
                  help="Flip the quantum inside one run: small differences, 100 times sooner."),
-    click.option("--budget", "budget_s", type=Duration(), default="60s", show_default=True,
-                 help="Time that --precision may take."),
+    heeded("--precision", "--budget", "budget_s", type=Duration(), default="60s",
+           show_default=True, help="Time that --precision may take."),
     click.option("--aa/--no-aa", default=None,
                  help="Measure the first quantum under a second name."),
 )  # fmt: skip
@@ -48,16 +48,15 @@ def sweep(**typed: Any) -> None:
     The host's setting is restored at the end.
     """
     from schedlab.app.compare.quanta import effective_slices, quantum_experiment, sweep_of
+    from schedlab.app.options import check_heeded
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
         resume_and_present(typed, Permission(), present_quanta)
         return
-    if typed["precision"]:
-        refuse_unheeded(dict.fromkeys(("--time", "--repeat"), "without --precision"))
-    else:
-        refuse_unheeded({"--budget": "with --precision"})
+    how = "--precision" if typed["precision"] else "whole runs"
+    check_heeded(typed_options(click.get_current_context()), {how})
     request = sweep_of(typed)
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
     known: dict[float, float | None] = {ms: ms for ms in request.slices}

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option, refuse_unheeded
+from schedlab.cli.options import PATH, json_option, typed_options
+from schedlab.cli.sections import heeded
 from schedlab.cli.types import Size
 
 
@@ -19,10 +20,10 @@ from schedlab.cli.types import Size
               help="Where to unpack; a temporary subdirectory is used.")  # fmt: skip
 @click.option("--make-archive", is_flag=True,
               help="Make ARCHIVE first, with files like a source tree.")  # fmt: skip
-@click.option("--size", type=Size(), default="256M", show_default=True,
-              help="Its size before packing.")  # fmt: skip
-@click.option("--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]), default="none",
-              show_default=True, help="How to pack it.")  # fmt: skip
+@heeded("--make-archive", "--size", type=Size(), default="256M", show_default=True,
+        help="Its size before packing.")  # fmt: skip
+@heeded("--make-archive", "--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]),
+        default="none", show_default=True, help="How to pack it.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True)
 @json_option
 def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed: Any) -> None:
@@ -31,10 +32,11 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     The time includes writing everything to the disk. Caches are dropped before every repetition.
     """  # fmt: skip
     from schedlab.app.measure.extraction import extractions
+    from schedlab.app.options import check_heeded
     from schedlab.cli.show import print_message, signals_interrupt
 
-    if not typed["make_archive"]:
-        refuse_unheeded(dict.fromkeys(("--size", "--decompressor"), "with --make-archive"))
+    options = typed_options(click.get_current_context())
+    check_heeded(options, options.keys())
     archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():

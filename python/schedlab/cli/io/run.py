@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, destroy_option, json_option, refuse_unheeded
+from schedlab.cli.options import PATH, destroy_option, json_option, typed_options
+from schedlab.cli.sections import heeded
 from schedlab.cli.types import Duration, Size
 
 
@@ -32,9 +33,8 @@ from schedlab.cli.types import Duration, Size
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Open loop: requests/s per worker."
 )
-@click.option(
-    "--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True
-)
+@heeded("--rate", "--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson",
+        show_default=True)  # fmt: skip
 @click.option("--read-percent", type=click.IntRange(0, 100), default=50, help="Of a mixed load.")
 @click.option("--with-replacement", is_flag=True, help="Random records may repeat in a pass.")
 @click.option("--verify", is_flag=True, help="Mark every written record, check every one read.")
@@ -54,11 +54,11 @@ def run(as_json: bool, **typed: Any) -> None:
     from schedlab.app.measure.load_lines import load_lines
     from schedlab.app.measure.single_load import run_load
     from schedlab.app.measure.worker_lines import as_iozone, worker_lines
-    from schedlab.app.options import permission
+    from schedlab.app.options import check_heeded, permission
     from schedlab.cli.show import print_lines
 
-    if not typed["rate"]:
-        refuse_unheeded({"--arrivals": "with --rate"})
+    options = typed_options(click.get_current_context())
+    check_heeded(options, options.keys())
     result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)
     group = result["groups"][0]
     lines = worker_lines(group)
