@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 # Debian packages: to build (the compiler and libelf are for BPF), and to run every test.
 BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
 KERNEL_PACKAGES := acpica-tools grub-pc-bin grub2-common qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
@@ -13,16 +14,16 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 
 .PHONY: run setup test test-machine test-kernels test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
-run: setup
+run: $(VENV)/built
 	$(BIN)/schedlab compare --scratch 1G --quick
 
-setup: $(VENV)/built
+setup: $(VENV)/built $(VENV)/test-tools
 
-test: setup $(VENV)/test-tools
+test: setup
 	tests/run-all
 
 # What is true only on a quiet machine: one test after the other; a busy one is "too busy to tell".
-test-machine: setup $(VENV)/test-tools
+test-machine: setup
 	. $(BIN)/activate && pytest --quiet -m machine
 
 # A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
@@ -86,22 +87,27 @@ test-boots: setup
 lint: setup
 	tests/run-all --lint-only
 
-# Tools first, then Python dependencies by lock file, then the package itself.
-$(VENV)/built: $(VENV)/dependencies $(RUST_SOURCES)
+# What it runs with is installed while the extension compiles; its profile is for a quick build.
+BUILD := maturin develop --profile quick --locked --quiet
+$(VENV)/built: $(VENV)/maturin requirements.lock pyproject.toml $(RUST_SOURCES)
 	@command -v cargo >/dev/null || { echo "error: cargo is not installed"; echo "hint: install Rust, then run make again"; exit 2; }
 	@[ -e /usr/include/libelf.h ] || echo "note: without libelf-dev and clang bursts are captured by perf, not by BPF"
-	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --locked --quiet \
-	  $$([ -e /usr/include/libelf.h ] || echo --no-default-features)
+	. $(BIN)/activate; features=$$([ -e /usr/include/libelf.h ] || echo --no-default-features); \
+	  $(BUILD) --skip-install $$features & compiling=$$!; \
+	  $(PIP) -r requirements.lock && wait $$compiling && PIP_QUIET=1 $(BUILD) $$features
 	@touch $@
 
-$(VENV)/dependencies: requirements.lock pyproject.toml
+$(VENV)/maturin:
 	@tests/install-packages $(BUILD_PACKAGES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11"; echo "hint: make PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	awk '/^maturin==/,/# via/' requirements.lock >$(VENV)/maturin.lock
+	$(PIP) --no-deps -r $(VENV)/maturin.lock
 	@touch $@
 
-$(VENV)/test-tools: $(VENV)/dependencies
+# What the tests use: Python packages, Debian packages, and programs that are unpacked only.
+$(VENV)/test-tools: $(VENV)/maturin test.lock
+	$(PIP) -r test.lock
 	@tests/install-packages $(TEST_PACKAGES)
 	@tests/unpack udev udevadm target/udev
 	@tests/unpack iozone3 iozone target/iozone
@@ -109,16 +115,18 @@ $(VENV)/test-tools: $(VENV)/dependencies
 	@touch $@
 
 # What only `make docs` and `make mutants` need.
-$(VENV)/tools: tools.lock $(VENV)/dependencies
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tools.lock
+$(VENV)/tools: tools.lock $(VENV)/test-tools
+	$(PIP) -r tools.lock
 	@touch $@
 
 # Renew the lock files after a change of the dependencies in pyproject.toml.
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 lock: setup
-	$(COMPILE) $(addprefix --extra=,tune arrow fleet dask pandas dev) -o requirements.lock pyproject.toml
-	$(COMPILE) --extra=tools --constraint requirements.lock -o tools.lock pyproject.toml
+	$(COMPILE) --extra=build -o requirements.lock pyproject.toml
+	$(COMPILE) $(addprefix --extra=,tune arrow fleet dask pandas dev build) \
+	  --constraint requirements.lock -o test.lock pyproject.toml
+	$(COMPILE) --extra=tools --constraint test.lock -o tools.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) target dist
