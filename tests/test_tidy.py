@@ -20,6 +20,7 @@ MODULE_LINES_MAX = 600
 # package -> what of ours it may import (itself is always allowed); see ARCHITECTURE.md.
 MAY_IMPORT = {
     "errors": set(),
+    "package": set(),
     "spec": {"errors"},
     "kinds": {"spec", "errors", "store", "_core"},
     "host": {"spec", "errors", "_core"},
@@ -96,7 +97,8 @@ def imports(tree):
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=name)
 def test_walls_between_python_packages(path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    used = {part_of(module) for module in imports(ast.parse(path.read_text()))} - {None, own}
+    everywhere = {None, own, "package"}
+    used = {part_of(module) for module in imports(ast.parse(path.read_text()))} - everywhere
     used = {
         part
         for part in used
@@ -116,6 +118,18 @@ def test_modules_are_named_by_string_only_where_commands_are_imported_late():
         and (getattr(node, "attr", None) or getattr(node, "id", None)) == "import_module"
     ]
     assert set(modules) <= {"python/schedlab/cli/__init__.py"}
+
+
+def test_only_one_module_finds_files_by_where_it_is():
+    """Paths are those of the package, so that a module may move: no other asks for `__file__`."""
+    modules = {
+        name(path)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Name) and node.id == "__file__")
+        or (isinstance(node, ast.Attribute) and node.attr == "__file__")
+    }
+    assert modules == {"python/schedlab/package.py"}
 
 
 def test_the_command_line_stays_thin():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from calls import call
-from loops import attached, needs_root
+from loops import attached, loop_device, needs_root
 from processes import ended, left_below, started
 
 import schedlab
@@ -123,12 +124,32 @@ def test_an_interrupted_comparison_restores_and_goes_on(tmp_path, number):
 
 def test_a_dry_run_touches_nothing(tmp_path):
     before = host()
-    code, text = call("compare", *SMALL, "--schedulers", "noop,cfq:low_latency=0", "--dry-run")
+    code, text = call("compare", *SMALL, "--schedulers", "noop,bfq:low_latency=0", "--dry-run")
     assert code == 0, text
     assert "low_latency = 0" in text
     assert "noop is its name in older kernels: measured as none" in text
     assert host() == before
     assert not (tmp_path / "results").exists()
+
+
+CFQ = [
+    ("compare", *SMALL, "--schedulers", "noop,deadline,cfq", "--dry-run"),
+    ("tune", *SMALL, "--scheduler", "deadline,cfq"),
+    ("apply", "cfq", "DEVICE"),
+    ("apply", "cfq:low_latency=0", "DEVICE", "--dry-run"),
+    ("live", "DEVICE", "--schedulers", "none,cfq", "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("words", CFQ, ids=lambda words: f"{words[0]}{len(words)}")
+def test_no_door_takes_a_scheduler_that_is_gone_for_its_successor(words, tmp_path):
+    """noop and deadline have other names; cfq was another algorithm than bfq."""
+    with loop_device(tmp_path / "disk") as name:
+        code, _, err = ended(*(name if word == "DEVICE" else word for word in words))
+    assert code == 2 and "'cfq'" in err
+    assert "bfq, its successor, is another algorithm: name bfq" in " ".join(err.split())
+    hinted = re.search(r"schedlab (sim compare \S+ \S+)", " ".join(err.split()))
+    assert ended(*hinted[1].split(), "--seconds", 1, "--seeds", 2)[0] == 0
 
 
 BAD = {

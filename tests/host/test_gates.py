@@ -15,6 +15,7 @@ import pytest
 
 from schedlab.host import owned
 from schedlab.run import drain, gates
+from schedlab.run.other_programs import Process, UserProcesses, other_s, parse, user_processes
 
 # Uses that many seconds of CPU time.
 BUSY = "import time\nwhile time.process_time() < {}: pass"
@@ -27,7 +28,7 @@ def names(findings):
 @pytest.fixture
 def quiet():
     """The counters now, on a machine on which nothing else happens."""
-    return dataclasses.replace(gates.snapshot(None), others={}, too_hot=())
+    return dataclasses.replace(gates.snapshot(None), processes=UserProcesses(), too_hot=())
 
 
 def later(quiet, **changes):
@@ -50,8 +51,11 @@ def detached(program):
 
 def used_by(process, before, after):
     """Seconds that are charged to one process; other tests may be at work on this machine."""
-    mine = [{k: v for k, v in s.others.items() if k[0] == process} for s in (before, after)]
-    return gates.other_s(*mine)
+    mine = [
+        UserProcesses({k: v for k, v in s.processes.others.items() if k[0] == process})
+        for s in (before, after)
+    ]
+    return other_s(*mine)
 
 
 def test_a_busy_process_of_another_program_is_found():
@@ -76,7 +80,7 @@ def test_our_own_processes_and_groups_are_not_others(root_with_loop):
             assert owned.wait_until(lambda: used_by(process, seen, gates.snapshot(None)) > 0.1, 20)
             child.wait()
             after = gates.snapshot(None, [group])
-        keys = {key[0] for key in (*before.others, *after.others)}
+        keys = {key[0] for key in (*before.processes.others, *after.processes.others)}
         assert not keys & {process, child.pid, os.getpid()}
     finally:
         assert owned.wait_until(lambda: _gone(group), 10)
@@ -101,24 +105,109 @@ def test_processes_that_came_and_went_are_charged_to_their_parent():
         assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.3, 20)
 
 
+def used(before, after, ours=None, ours_after=None):
+    return other_s(UserProcesses(before, ours or {}), UserProcesses(after, ours_after or {}))
+
+
 def test_what_a_child_had_used_before_is_not_charged_again():
-    parent = gates.Process(1, 1.0, 0.5)
-    before = {(10, 0): parent, (11, 0): gates.Process(10, 0.25, 0.125)}
+    parent = Process(1, 1.0, 0.5)
+    before = {(10, 0): parent, (11, 0): Process(10, 0.25, 0.125)}
     # The child used 0.5 s more, and its parent waited for it.
-    after = {(10, 0): gates.Process(1, 1.0, 0.5 + 0.25 + 0.125 + 0.5)}
-    assert gates.other_s(before, after) == 0.5
-    assert gates.other_s(before, {(10, 0): parent}) == 0.0
-    assert gates.other_s({}, {(12, 0): gates.Process(1, 0.25, 0.0)}) == 0.25
+    after = {(10, 0): Process(1, 1.0, 0.5 + 0.25 + 0.125 + 0.5)}
+    assert used(before, after) == 0.5
+    assert used(before, {(10, 0): parent}) == 0.0
+    assert used({}, {(12, 0): Process(1, 0.25, 0.0)}) == 0.25
+
+
+def test_a_grandchild_that_ended_before_its_parent_is_not_charged_again():
+    """A build or a test run ends: its lives of 898 s arrive at the shell within one window."""
+    shell, make, job = Process(1, 1.0, 0.0), Process(10, 2.0, 30.0), Process(11, 898.0, 0.0)
+    before = {(10, 0): shell, (11, 0): make, (12, 0): job}
+    after = {(10, 0): Process(1, 1.0, 898.0 + 0.5 + 32.0)}
+    assert used(before, after) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("heir", [1, 5])
+def test_an_orphan_is_not_charged_to_the_ancestor_that_waits_for_it(heir):
+    """Its parent ended without waiting: init or a subreaper of the chain does."""
+    shell, orphan = Process(5, 3.0, 0.0), Process(10, 898.0, 2.0)
+    before = {(1, 0): Process(0, 9.0, 9.0), (5, 0): Process(1, 1.0, 0.0), (10, 0): shell,
+              (11, 0): orphan}  # fmt: skip
+    # The shell's own 3 s are with its parent, which is there.
+    after = {(1, 0): Process(0, 9.0, 9.0), (5, 0): Process(1, 1.0, 3.0)}
+    account = after[heir, 0]
+    after[heir, 0] = Process(account.parent, account.own_s, account.waited_s + 900.0 + 0.25)
+    assert used(before, after) == pytest.approx(0.25)
+
+
+def test_a_child_that_nobody_waits_for_takes_nothing_from_its_grandparent():
+    """A parent that ignores SIGCHLD gets no account; the grandparent's other child used 2 s."""
+    before = {(1, 0): Process(0, 0.0, 0.0), (10, 0): Process(1, 0.0, 0.0),
+              (11, 0): Process(10, 50.0, 0.0)}  # fmt: skip
+    after = {(1, 0): Process(0, 0.0, 2.0), (10, 0): Process(1, 0.0, 0.0)}
+    assert used(before, after) == 2.0
+
+
+def test_a_process_of_ours_that_lost_its_parent_stays_ours():
+    ours = {(20, 0): Process(1, 1.0, 0.0), (21, 0): Process(20, 400.0, 0.0)}
+    init = {(1, 0): Process(0, 9.0, 0.0)}
+    adopted = {**init, (21, 0): Process(1, 401.0, 0.0)}
+    assert used(init, adopted, ours) == 0.0
+    # It ends as well, and init waits for both.
+    waited = {(1, 0): Process(0, 9.0, 402.5)}
+    assert used(init, waited, ours) == pytest.approx(1.5)
+
+
+def test_no_program_uses_more_than_the_cpus_were_busy_for(quiet):
+    """Whatever the accounts of processes say."""
+    jump = UserProcesses({(7, 0): Process(1, 898.03, 0.0)})
+    after = later(quiet, busy_s=quiet.busy_s + 0.5, processes=jump)
+    assert gates.cpu_facts(quiet, after)["cpu_others_s"] == pytest.approx(0.5)
+    wild = later(quiet, busy_s=quiet.busy_s + 1e6, processes=jump)
+    assert gates.cpu_facts(quiet, wild)["cpu_others_s"] == pytest.approx(os.cpu_count() or 1)
+    backwards = later(quiet, busy_s=quiet.busy_s - 5, processes=jump, stolen_s=quiet.stolen_s - 5)
+    assert gates.cpu_facts(quiet, backwards)["cpu_others_s"] == 0.0
+    assert gates.neighbour_findings(quiet, backwards) == ()
+    jumped = later(quiet, stolen_s=quiet.stolen_s + 1e4)
+    assert gates.neighbour_findings(quiet, jumped) == ()
+
+
+def test_the_end_of_a_long_family_is_not_its_life(state):
+    """The same on the kernel: a program whose grandchild has used a second ends as a whole."""
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY.format(1)!r}])"
+    middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    program = f"{middle}\nimport time; time.sleep(60)"
+    with detached(program) as process:
+
+        def family():
+            return _family(process, gates.snapshot(None).processes.others)
+
+        assert owned.wait_until(lambda: max(family().values(), default=0) > 0.8, 60)
+        before = gates.snapshot(None)
+        assert owned.wait_until(lambda: len(family()) == 1, 60)
+        after = gates.snapshot(None)
+        lives = _family(process, before.processes.others)
+        mine = [UserProcesses({k: v for k, v in s.processes.others.items() if k[0] in lives})
+                for s in (before, after)]  # fmt: skip
+    assert other_s(*mine) < 0.7
+
+
+def _family(process, others):
+    """Process id -> CPU seconds of a process and of those below it."""
+    ids = {process}
+    for _ in range(4):
+        ids |= {pid for (pid, _), each in others.items() if each.parent in ids}
+    return {pid: each.own_s for (pid, _), each in others.items() if pid in ids}
 
 
 def test_kernel_threads_are_not_others():
-    known = gates.other_processes(os.getpid())
+    known = user_processes(os.getpid()).others
     threads = {2}  # kthreadd
     assert not {key[0] for key in known} & threads
     stat = "12 (kworker/0:1-events) I 2 0 0 0 -1 69238880 0 0 0 0 500 900 0 0 20 0 1 0 7 0 0"
-    assert gates._process(stat.rpartition(")")[2].split()) is None
+    assert parse(stat.rpartition(")")[2].split()) is None
     user = stat.replace("69238880", "4194304").replace("kworker/0:1-events", "a) b (c")
-    assert gates._process(user.rpartition(")")[2].split()) == (7, gates.Process(2, 14.0, 0.0))
+    assert parse(user.rpartition(")")[2].split()) == (7, Process(2, 14.0, 0.0))
 
 
 # Recorded on a virtual machine, 2 CPUs; then the same 1 s later with 5 ticks stolen.

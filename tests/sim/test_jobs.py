@@ -254,12 +254,15 @@ COMPARED = {
 
 
 def test_every_option_of_a_comparison_changes_it_or_is_refused(traces: Path) -> None:
-    base = ["--device", "ncq2014", "--policies", "fcfs,tsb", "--workloads", "A", "--json"]
-    base += ["--requests", "200", "--seeds", "2"]
+    base = {"--device": "ncq2014", "--policies": "fcfs,tsb", "--workloads": "A"}
+    base |= {"--requests": "200", "--seeds": "2"}
     folders = itertools.count()
 
     def figures_of(*more: str) -> Any:
-        result = invoke(compare, [*base, *more, "--out", str(traces / f"out{next(folders)}")])
+        options = {**base, **dict([more] if more else [])}
+        words = [word for pair in options.items() for word in pair]
+        out = str(traces / f"out{next(folders)}")
+        result = invoke(compare, [*words, "--json", "--out", out])
         if result.exit_code and isinstance(result.exception, SpecError):
             return None
         answer = json.loads(result.stdout)

@@ -8,6 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from schedlab._core import sim_names
 from schedlab.cli.sim.cpu import cpu
 from schedlab.errors import SpecError
 
@@ -41,6 +42,43 @@ def test_every_sheet_has_other_tasks_and_the_key_has_their_figures(tmp_path):
                 [float(f) for f in re.findall(r"<td>([\d.]+)", row)], abs=1e-3
             )
         assert part.count("<td>____") == 2 * 3 * (len(quiz["tasks"]) + 1)
+
+
+ALL = ",".join(name for name, _ in sim_names("cpu policy"))
+
+
+@pytest.mark.parametrize("seed", [3, 1, 20_000, 99_941])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("fcfs,rr",),
+        (ALL,),
+        (ALL, "--cpus", "2", "--switch-cost", "100us"),
+        (ALL, "--time", "6ms"),
+        (ALL, "--time", "1ms", "--cpus", "3"),
+    ],
+    ids=["guide", "all", "two-cpus", "stopped", "stopped-early"],
+)
+def test_a_class_of_60_whatever_the_cpus_do_and_whoever_ends(seed, more, tmp_path):
+    """Gaps in which a CPU idles, switches, several CPUs, tasks that never ran or never ended."""
+    file = tmp_path / "class.html"
+    words = ("--quiz", "--policy", *more, "--seed", str(seed), "--count", "60", "--out", str(file))
+    assert run(*words).exception is None
+    key = file.read_text().split('<section id="key"')[1]
+    assert key.count("<caption>") == 60
+    if more == ("fcfs,rr",):
+        assert key.count("idle") > 10
+        # Each part begins where the one before ended, so nothing is missing from the order.
+        for order in re.findall(r"A 0 to [^<]*", key):
+            times = re.findall(r"([\d.]+) to ([\d.]+)", order)
+            assert [end for _, end in times[:-1]] == [start for start, _ in times[1:]]
+
+
+def test_the_key_names_the_cpu_of_each_part_when_there_are_several(tmp_path):
+    file = tmp_path / "class.html"
+    run(*QUIZ, "--seed", "3", "--count", "60", "--cpus", "2", "--out", str(file))
+    key = file.read_text().split('<section id="key"')[1]
+    assert re.search(r"CPU 0: A 0 to [\d.]+.*?; CPU 1: B", key)
 
 
 @pytest.mark.parametrize(

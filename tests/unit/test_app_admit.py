@@ -288,6 +288,8 @@ def test_schedulers_that_are_offered(monkeypatch, say):
     )
     place = "a temporary loop device of 1 GiB"
     say(check, parse_candidates("bfq"), scratch, ())
+    said, hint = refused(check, parse_candidates("none,noop,cfq"), scratch, ())
+    assert "'cfq' is not offered" in said and "bfq, after modprobe bfq" in hint
     said, hint = refused(check, parse_candidates("mq-deadlin"), scratch, ())
     assert hint == "did you mean 'mq-deadline'?" and place in said
 

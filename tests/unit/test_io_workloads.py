@@ -112,7 +112,9 @@ def test_every_kind_says_whose_metrics_it_gives():
 
 def snapshot(read_bytes):
     fields = {f.name: 0 for f in dataclasses.fields(gates.Snapshot)}
-    return gates.Snapshot(**{**fields, "too_hot": (), "others": {}, "read_bytes": read_bytes})
+    return gates.Snapshot(
+        **{**fields, "too_hot": (), "processes": gates.UserProcesses(), "read_bytes": read_bytes}
+    )
 
 
 def test_a_warm_cache_fails_a_cold_run_and_reading_ahead_does_not():

@@ -5,19 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from schedlab.errors import SpecError, nearest
-
-PACKAGE = Path(__file__).resolve().parents[1]
-
-
-def folder() -> Path:
-    """Where the documents are: inside an installed package, or beside the sources."""
-    shipped = PACKAGE / "docs"
-    return shipped if shipped.is_dir() else PACKAGE.parents[1] / "docs"
+from schedlab.package import tree
 
 
 def pages() -> dict[str, Path]:
     """Name -> file of every page; a name is the file's without its ending."""
-    return {path.stem: path for path in sorted(folder().rglob("*.md"))}
+    return {path.stem: path for path in sorted(tree("docs").rglob("*.md"))}
 
 
 def title(page: Path) -> str:

@@ -83,7 +83,7 @@ def _check(candidate: Candidate, place: settings.SettingScope, is_present: bool)
             "run and undo belong together", "run='modprobe x' undo='modprobe -r x'; undo may be :"
         )
     scheduler = str(values.pop("scheduler", AS_IS))
-    scheduler = knobs.LEGACY_SCHEDULERS.get(scheduler, scheduler)
+    scheduler = knobs.RENAMED.get(scheduler, scheduler)
     queue = knobs.SYS_BLOCK / place.device / "queue" if is_present else None
     if queue and scheduler != AS_IS:
         settings.refuse_zoned(queue, scheduler)
@@ -111,7 +111,7 @@ def _planned(values: Values, place: settings.SettingScope) -> Iterator[tuple[str
     scheduler = str(values.get("scheduler", AS_IS))
     if scheduler != AS_IS:
         path = knobs.SYS_BLOCK / place.device / "queue" / "scheduler"
-        yield str(path), knobs.LEGACY_SCHEDULERS.get(scheduler, scheduler)
+        yield str(path), knobs.RENAMED.get(scheduler, scheduler)
     for name, value in values.items():
         if name in ("run", "undo"):
             yield name, str(value)

@@ -5,7 +5,7 @@ Nothing is opened for writing here and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -302,20 +302,25 @@ def offered(target: Target, queues: tuple[str, ...]) -> tuple[str, ...]:
 def check_offered(
     candidates: Iterable[Candidate], target: Target, queues: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """HostError for a scheduler that the kernel does not offer here; a note per legacy name."""
+    """HostError for a scheduler that the kernel does not offer here; a note per former name."""
     names = offered(target, queues)
-    notes = []
-    wanted = (str(c.settings.get("scheduler", AS_IS)) for c in candidates)
-    for name in dict.fromkeys(wanted):
-        if name == AS_IS:
-            continue
-        today = name if name in names else knobs.LEGACY_SCHEDULERS.get(name, name)
-        if today not in names:
-            close = nearest(name, names)
-            raise HostError(
-                f"scheduler {name!r} is not offered for {describe(target)}",
-                close if "mean" in close else f"use some of: {','.join(names)}",
-            )
-        if today != name:
-            notes.append(f"{name} is its name in older kernels: measured as {today}")
-    return tuple(notes)
+    wanted = dict.fromkeys(str(c.settings.get("scheduler", AS_IS)) for c in candidates)
+    todays = {name: todays_name(name, names, target) for name in wanted if name != AS_IS}
+    return tuple(
+        f"{name} is its name in older kernels: measured as {today}"
+        for name, today in todays.items()
+        if today != name
+    )
+
+
+def todays_name(scheduler: str, names: Sequence[str], target: Target) -> str:
+    """The name of a scheduler among the offered `names`; HostError where it is none of them."""
+    today = scheduler if scheduler in names else knobs.RENAMED.get(scheduler, scheduler)
+    if today in names:
+        return today
+    close = nearest(scheduler, names)
+    hint = close if "mean" in close else f"use some of: {','.join(names)}"
+    raise HostError(
+        f"scheduler {scheduler!r} is not offered for {describe(target)}",
+        knobs.of_successor(scheduler, names) or hint,
+    )

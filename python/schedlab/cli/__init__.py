@@ -12,6 +12,7 @@ import sys
 import click
 
 import schedlab
+from schedlab.cli.sections import Group
 from schedlab.errors import SchedlabError, SpecError
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
@@ -48,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported when they are called; `--help` imports none."""
 
     def __init__(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import goal_option, language_option
+from schedlab.cli.options import command, goal_option, language_option
 from schedlab.spec import Objective
 
 
-@click.command()
+@command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @goal_option
 @language_option

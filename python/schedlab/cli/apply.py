@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 from schedlab.cli.types import Duration
 
 root_option = click.option(
@@ -15,7 +15,7 @@ root_option = click.option(
 )
 
 
-@click.command()
+@command()
 @click.argument("what", metavar="RESULT|SCHEDULER|SETTING=VALUE")
 @click.argument("devices", nargs=-1)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
@@ -51,7 +51,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     print_result(as_json, {"applied": to_json(records)}, lines)
 
 
-@click.command()
+@command()
 @click.argument("devices", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Everything that was applied.")
 @json_option
@@ -67,7 +67,7 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     print_result(as_json, {"undone": undone}, [f"undone: {each}" for each in undone or ["nothing"]])
 
 
-@click.command()
+@command()
 @root_option
 @json_option
 def status(root: Path, as_json: bool) -> None:
@@ -83,7 +83,7 @@ def status(root: Path, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@click.command()
+@command()
 @click.argument("device")
 @click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
 @json_option

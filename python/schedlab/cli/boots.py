@@ -10,7 +10,14 @@ import click
 
 from schedlab.cli import LazyGroup
 from schedlab.cli.apply import root_option
-from schedlab.cli.options import PATH, destroy_option, json_option, out_option, trust_option
+from schedlab.cli.options import (
+    PATH,
+    command,
+    destroy_option,
+    json_option,
+    out_option,
+    trust_option,
+)
 from schedlab.cli.types import Words
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def boots() -> None:
     """Compare kernels and boot parameters: each is booted several times, in random order."""
 
 
-@click.command()
+@command()
 @click.argument("file", type=PATH)
 @click.option("--kernels", type=Words(), metavar="NAMES", help="Releases, as `uname -r` has them.")
 @click.option(
@@ -71,7 +78,7 @@ def init(
     _show(made, as_json, words)
 
 
-@click.command("next")
+@command("next")
 @folder_argument
 @click.option("--reboot", is_flag=True, help="Reboot afterwards, unless all is measured.")
 @click.option("--boots", type=click.IntRange(1, 1000), help="Extend the plan: boots of each.")
@@ -105,7 +112,7 @@ def next_(
         reboot_now()
 
 
-@click.command()
+@command()
 @folder_argument
 @json_option
 def status(folder: Path | None, as_json: bool) -> None:
@@ -127,7 +134,7 @@ def _show(plan: Boots, as_json: bool, words: Sequence[str] = ()) -> None:
     print_result(as_json, plan.as_json(), plan.lines(words))
 
 
-@click.command()
+@command()
 @folder_argument
 @json_option
 def end(folder: Path | None, as_json: bool) -> None:

@@ -18,15 +18,18 @@ from schedlab.cli.options import (
     typed_options,
 )
 from schedlab.cli.sections import SectionedCommand, heeded, section
+from schedlab.cli.types import Listed
 
 EXPLAIN = "Show where requests wait also where no difference is found."
 _candidate_options = section(
     "Candidates",
     click.option(
-        "--schedulers", help="Which to compare: none,mq-deadline:fifo_batch=32 (default: all)."
+        "--schedulers",
+        type=Listed(),
+        help="Which to compare: none,mq-deadline:fifo_batch=32 (default: all).",
     ),
     candidate_option,
-    click.option("--labels", help="Names for the candidates: before,after."),
+    click.option("--labels", type=Listed(), help="Names for the candidates: before,after."),
     usual="--schedulers --candidate",
 )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from schedlab.cli.options import command
 
-@click.command()
+
+@command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print completion for SHELL, e.g. `source <(schedlab completion bash)`."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from schedlab.cli.options import json_option, state_option
-from schedlab.cli.sections import together
+from schedlab.cli.sections import Group, together
 from schedlab.cli.types import Size
 
 _model_options = together(
@@ -27,7 +27,7 @@ _model_options = together(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=Group)
 def device() -> None:
     """Emulate disks and SSDs: a model behind a real block device.
 

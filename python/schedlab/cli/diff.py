@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
 
 
-@click.command()
+@command()
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
 @click.option("--despite", is_flag=True, help="Compare even if the machines differ.")

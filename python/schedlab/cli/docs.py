@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from schedlab.cli.options import command
 
-@click.command()
+
+@command()
 @click.argument("page", required=False)
 def docs(page: str | None) -> None:
     """List the guides and references, or print PAGE."""

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
+from schedlab.cli.types import Listed
 
 
-@click.command()
+@command()
 @click.option("--directory", type=PATH, default=".", help="Where scratch files go (here).")
 @click.option("--path", type=PATH, help="Print the queues below a directory or device instead.")
-@click.option("--quanta", default="", help="Round-robin quanta in ms to look up, e.g. 1,5,10.")
+@click.option(
+    "--quanta", type=Listed(), default="", help="Round-robin quanta in ms to look up, e.g. 1,5,10."
+)
 @click.option("--all", "everything", is_flag=True, help="Print every fact, too.")
 @json_option
 def doctor(

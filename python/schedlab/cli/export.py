@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from schedlab.cli.options import command
 from schedlab.errors import SpecError
 
 
-@click.command()
+@command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["fio", "iozone"]), required=True,
               help="fio: json+ with bins, named for fio-plot; iozone: text of -R.")  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli.options import PATH, json_option, out_option, trust_option
-from schedlab.cli.sections import together
+from schedlab.cli.sections import Group, together
 
 if TYPE_CHECKING:
     from schedlab.app.fleet.fleet import HostState
@@ -25,7 +25,7 @@ inventory_options = together(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def fleet() -> None:
     """Measure on many machines over ssh, apply what the answer is, and undo it.
 

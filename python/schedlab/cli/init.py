@@ -7,10 +7,10 @@ from typing import Literal
 
 import click
 
-from schedlab.cli.options import PATH
+from schedlab.cli.options import PATH, command
 
 
-@click.command()
+@command()
 @click.argument("file", type=PATH, default=Path("experiment.toml"))
 @click.option("--lab", metavar="NAME", help="Start from a ready-made experiment.")
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)

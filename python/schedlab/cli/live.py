@@ -10,19 +10,22 @@ import click
 from schedlab.cli.options import (
     PATH,
     candidate_option,
+    command,
     command_argument,
     margin_option,
     measured_options,
     resume_rest_option,
     switch_option,
 )
-from schedlab.cli.types import Duration, Words
+from schedlab.cli.types import Duration, Listed, Words
 from schedlab.errors import SpecError
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@command(context_settings={"ignore_unknown_options": True})
 @click.argument("path", type=PATH, required=False)
-@click.option("--schedulers", help="Candidates, the first is the baseline: none,bfq.")
+@click.option(
+    "--schedulers", type=Listed(), help="Candidates, the first is the baseline: none,bfq."
+)
 @candidate_option
 @switch_option
 @click.option("--every", type=Duration(), default="60s", show_default=True, help="A period.")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option, out_option
+from schedlab.cli.options import PATH, command, json_option, out_option
 
 
-@click.command()
+@command()
 @click.argument("folders", type=PATH, nargs=-1, required=True)
 @click.option("--hosts", is_flag=True, help="Each folder is a machine, by the folder's name.")
 @out_option

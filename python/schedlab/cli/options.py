@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from schedlab.cli.sections import heeded, section
-from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
+from schedlab.cli.sections import OneRule, heeded, section
+from schedlab.cli.types import Duration, Listed, Percent, Size, Sizes, Words
 
 PATH: Any = click.Path(path_type=Path)
 # Of the families of workloads.
@@ -17,6 +18,11 @@ FILE_TESTS = "file-tests"
 COUNT = click.IntRange(0)
 SEED = click.IntRange(0, 2**64 - 1)
 GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
+
+
+def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], OneRule]:
+    """`click.command`, of such a command."""
+    return click.command(name, cls=OneRule, **more)
 
 
 out_option = click.option("--out", type=PATH, help="Result folder (default: results/DATE-NAME).")
@@ -137,7 +143,7 @@ design_options = section(
     click.option("--sessions", type=click.IntRange(1, 100), default=1, show_default=True,
                  help="Repeat the plan on this number of new file layouts."),
     margin_option,
-    click.option("--share", metavar="NAME=NUMBER,…",
+    click.option("--share", type=Listed(), metavar="NAME=NUMBER,…",
                  help="Workloads as one mix: newcomer=3,reader=1, or equal."),
     click.option("--require", multiple=True, metavar="LIMIT",
                  help="Take nothing that misses this: 'reader p99 < 10ms'."),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
 from schedlab.cli.types import Duration
 
 
-@click.command()
+@command()
 @click.argument("path", type=PATH)
 @click.option("--seconds", type=Duration(), default="60s", show_default=True, help="How long.")
 @json_option

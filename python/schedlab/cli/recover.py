@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from schedlab.cli.options import json_option, state_option
+from schedlab.cli.options import command, json_option, state_option
 
 
-@click.command()
+@command()
 @click.option("--dry-run", is_flag=True, help="Only show what would be restored.")
 @click.option("--forget-undo", is_flag=True, help="Run no `undo=` of a candidate: it is done.")
 @json_option

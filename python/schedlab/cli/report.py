@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import goal_option, language_option
+from schedlab.cli.options import command, goal_option, language_option
 from schedlab.errors import SpecError
 from schedlab.spec import Objective
 
 
-@click.command()
+@command()
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a self-contained page.")
 @click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")

@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, destroy_option, json_option, out_option, trust_option
+from schedlab.cli.options import (
+    PATH,
+    command,
+    destroy_option,
+    json_option,
+    out_option,
+    trust_option,
+)
 
 
-@click.command()
+@command()
 @click.argument("directory", type=PATH)
 @trust_option
 @destroy_option

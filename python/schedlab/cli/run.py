@@ -9,6 +9,7 @@ import click
 
 from schedlab.cli.options import (
     PATH,
+    command,
     dask_option,
     destroy_option,
     dry_run_option,
@@ -22,7 +23,7 @@ from schedlab.cli.types import Duration, Words
 from schedlab.errors import SpecError
 
 
-@click.command()
+@command()
 @click.argument("file", type=PATH, required=False)
 @trust_option
 @destroy_option

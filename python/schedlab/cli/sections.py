@@ -1,12 +1,15 @@
-"""Help pages of commands with many options: in sections, the usual ones first, then --help-all."""
+"""Commands: their help in sections, and the rule for an option that is typed twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
 import click
+
+from schedlab.errors import SpecError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +48,50 @@ def section(title: str, *options: Callable[[F], F], usual: str = "") -> Callable
     return decorate
 
 
-class SectionedCommand(click.Command):
+def when_repeated(option: click.Option) -> str:
+    """The rule for an option that is typed twice, by its type: `multiple` is collected, a list
+    `joined`, a flag `the same`, and every other option `refused`: nothing is dropped.
+    """
+    if option.multiple or option.count:
+        return "collected"
+    if hasattr(option.type, "joined"):
+        return "joined"
+    return "the same" if option.is_flag and not option.secondary_opts else "refused"
+
+
+class OneRule(click.Command):
+    """A command that keeps the rule of `when_repeated` for each of its options."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        """The parser; values of a list are appended, and its type joins them."""
+        parser = super().make_parser(ctx)
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option) and when_repeated(option) == "joined":
+                parser.add_option(option, option.opts, option.name, "append", option.nargs)
+        return parser
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """SpecError for an option that is there twice and takes one value."""
+        if not ctx.resilient_parsing:
+            _refuse_repeated(self.make_parser(ctx).parse_args(list(args))[2])
+        return super().parse_args(ctx, args)
+
+
+def _refuse_repeated(typed: Sequence[click.Parameter]) -> None:
+    options = Counter(one for one in typed if isinstance(one, click.Option))
+    for option, times in options.items():
+        if times > 1 and when_repeated(option) == "refused":
+            names = "/".join((*option.opts, *option.secondary_opts))
+            raise SpecError(f"{names} is typed {times} times and takes one value", "keep one")
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = OneRule
+
+
+class SectionedCommand(OneRule):
     """A command whose options are in sections."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

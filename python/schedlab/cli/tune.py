@@ -20,15 +20,15 @@ from schedlab.cli.options import (
     typed_options,
 )
 from schedlab.cli.sections import SectionedCommand, section
-from schedlab.cli.types import Duration, Words
+from schedlab.cli.types import Duration, Listed, Words
 
 if TYPE_CHECKING:
     from schedlab.app.tune.tune import State
 
 _search_options = section(
     "Search",
-    click.option("--scheduler", default="all", show_default=True, metavar="NAMES|all",
-                 help="Schedulers to tune: bfq,kyber."),
+    click.option("--scheduler", type=Listed(), default="all", show_default=True,
+                 metavar="NAMES|all", help="Schedulers to tune: bfq,kyber."),
     click.option("--goal", type=GOALS, default="throughput", show_default=True,
                  help="What the primary metrics are."),
     click.option("--maximise", metavar="METRIC", help="Maximise this, instead of --goal."),

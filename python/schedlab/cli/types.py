@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import click
@@ -19,6 +19,24 @@ from schedlab.spec.quantities import (
 T = TypeVar("T")
 
 
+class Listed(click.ParamType[str]):
+    """`a,b`: several, as a text that the command parses; parts like `a:x=1,y=2` are split by `;`."""
+
+    name = "text"
+
+    def __init__(self, separator: str = ",") -> None:
+        self.separator = separator
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """The texts of an option that is typed several times, as one."""
+        plain = (t if ":" in t else t.replace(",", self.separator) for t in texts)
+        return self.separator.join(plain) if len(texts) > 1 else texts[0]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; that of a default is one already."""
+        return self.joined(value) if isinstance(value, list) else value
+
+
 class _Quantity(click.ParamType[T], Generic[T]):
     """Text that one of the parsers of `spec.quantities` reads."""
 
@@ -32,6 +50,16 @@ class _Quantity(click.ParamType[T], Generic[T]):
             return type(self).parse(value)
         except SpecError as error:
             self.fail(f"{error}; {error.hint}", param, ctx)
+
+
+class _Quantities(_Quantity[T]):
+    """Several, separated by commas; an option that is typed several times adds to them."""
+
+    joined = staticmethod(",".join)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """The numbers."""
+        return super().convert(self.joined(value) if isinstance(value, list) else value, param, ctx)
 
 
 class Size(_Quantity[int]):
@@ -55,7 +83,7 @@ class Percent(_Quantity[float]):
     parse = staticmethod(parse_share)
 
 
-class Sizes(_Quantity[tuple[int, ...]]):
+class Sizes(_Quantities[tuple[int, ...]]):
     """`8k,64k,1M`: several sizes, each once."""
 
     name = "sizes"
@@ -66,7 +94,7 @@ class Sizes(_Quantity[tuple[int, ...]]):
         return tuple(dict.fromkeys(parse_size(part) for part in text.split(",")))
 
 
-class Words(_Quantity[tuple[str, ...]]):
+class Words(_Quantities[tuple[str, ...]]):
     """`a,b`: several words, each once, in the order typed."""
 
     name = "words"
@@ -77,14 +105,14 @@ class Words(_Quantity[tuple[str, ...]]):
         return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-class Cpus(_Quantity[tuple[int, ...]]):
+class Cpus(_Quantities[tuple[int, ...]]):
     """`0`, `0,2` or `0-3`: CPU numbers."""
 
     name = "cpus"
     parse = staticmethod(parse_cpus)
 
 
-class SliceList(_Quantity[tuple[float, ...]]):
+class SliceList(_Quantities[tuple[float, ...]]):
     """`1,10,100`: quanta in ms."""
 
     name = "slices"

@@ -36,6 +36,7 @@ from schedlab.host.emulated_removal import KIND, SERVER_MODULE
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, new_loop, require_root
 from schedlab.host.write_back import WriteBack
+from schedlab.package import IMPORT_PATH
 from schedlab.spec import GateFinding
 from schedlab.spec.reading import read_text
 
@@ -258,14 +259,13 @@ class Server:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _start(self, fuse: int, control: int, config: str) -> subprocess.Popen[bytes]:
-        package = str(Path(__file__).resolve().parents[2])
         program = [sys.executable, "-S", "-m", SERVER_MODULE, str(self.directory)]
         # A file, not a pipe: a pipe would fill up if no process read it while the server lives.
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115
         return subprocess.Popen(
             [*program, str(fuse), str(control), config],
             pass_fds=(fuse, control),
-            env={**os.environ, "PYTHONPATH": package},
+            env={**os.environ, "PYTHONPATH": IMPORT_PATH},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._messages,

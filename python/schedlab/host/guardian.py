@@ -26,6 +26,7 @@ from schedlab.errors import HostError
 from schedlab.host import descriptors, shelter
 from schedlab.host.journal import Journal
 from schedlab.host.recover import restore_session
+from schedlab.package import IMPORT_PATH
 
 READY, CONFINED = b"r", b"c"
 # In the pipe before the guardian starts: it watches its owner, not whatever has that number.
@@ -71,13 +72,12 @@ class Guardian:
             passed.append(descriptors.above_standard(os.pidfd_open(os.getpid())))
         except OSError:
             passed.append(-1)  # the pipe alone must do
-        package = str(Path(__file__).resolve().parents[2])
         program = [sys.executable, "-S", "-m", __spec__.name]
         try:
             self._process = subprocess.Popen(
                 [*program, str(self._log.path.resolve()), *map(str, passed)],
                 pass_fds=[descriptor for descriptor in passed if descriptor >= 0],
-                env={**os.environ, "PYTHONPATH": package},
+                env={**os.environ, "PYTHONPATH": IMPORT_PATH},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,

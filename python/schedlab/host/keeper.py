@@ -28,6 +28,7 @@ from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import descriptors, journal, owned, recover
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.host.emulated_facts import describe
+from schedlab.package import IMPORT_PATH
 from schedlab.spec.reading import opened
 
 DEVICES = "devices"
@@ -76,8 +77,7 @@ def _started(emulation: Emulation, directory: Path) -> Kept:
     name = directory.name
     journal.prepare(directory)
     ready, announce = descriptors.pipe()
-    package = str(Path(__file__).resolve().parents[2])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [IMPORT_PATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     config = json.dumps(dataclasses.asdict(emulation))
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(directory), config, str(announce)],

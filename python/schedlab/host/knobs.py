@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,8 +25,10 @@ from schedlab.spec.reading import opened
 SYS_BLOCK = Path("/sys/block")
 CLASS_BLOCK = Path("/sys/class/block")
 NUMBERS = Path("/sys/dev/block")
-# What the single-queue schedulers were called before Linux 5.0, and what took their place.
-LEGACY_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+# Schedulers that have had another name since Linux 5.0 …
+RENAMED = {"noop": "none", "deadline": "mq-deadline"}
+# … and one that is gone. Its successor is another algorithm: never measured in its name.
+REPLACED = {"cfq": "bfq"}
 _BRACKETED = re.compile(r"\[([^\]\s]+)\]")
 _IN_PARENTHESES = re.compile(r"\((\w+)\)")  # /sys/kernel/debug/sched/preempt
 _SCHEDULER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
@@ -294,7 +296,7 @@ def tunables(queue: Path) -> dict[str, str]:
 
 
 def canonical(device: str, scheduler: str) -> str:
-    """The name to write: a legacy name becomes today's unless the device still offers it.
+    """The name to write: a former name becomes today's unless the device still offers it.
 
     HostError for a text that cannot be a scheduler's name.
     """
@@ -302,14 +304,28 @@ def canonical(device: str, scheduler: str) -> str:
         raise unknown_scheduler(device, scheduler)
     if scheduler in offered(device):
         return scheduler
-    return LEGACY_SCHEDULERS.get(scheduler, scheduler)
+    return RENAMED.get(scheduler, scheduler)
 
 
 def unknown_scheduler(device: str, scheduler: str) -> HostError:
     """The error for a name that the kernel does not take."""
+    names = offered(device)
+    hint = f"it offers {', '.join(names)}; others may need their module loaded (modprobe)"
     return HostError(
-        f"{device} does not offer scheduler {scheduler!r}",
-        f"it offers {', '.join(offered(device))}; others may need their module loaded (modprobe)",
+        f"{device} does not offer scheduler {scheduler!r}", of_successor(scheduler, names) or hint
+    )
+
+
+def of_successor(scheduler: str, names: Iterable[str]) -> str:
+    """The hint for a scheduler that is gone, where `names` are offered; empty for any other."""
+    if scheduler not in REPLACED:
+        return ""
+    successor = REPLACED[scheduler]
+    there = "" if successor in names else f", after modprobe {successor}"
+    return (
+        f"{scheduler} left the kernel with 5.0; {successor}, its successor, is another algorithm: "
+        f"name {successor}{there}. To simulate {scheduler} itself: "
+        f"schedlab sim compare --schedulers {scheduler},{successor}"
     )
 
 

@@ -16,11 +16,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from schedlab.host import kernel_paths
 from schedlab.host.kernel_paths import Mount, shown
 from schedlab.host.owned import libc_call
+from schedlab.package import IMPORT_PATH
 from schedlab.spec.reading import opened
 
 MNT_FORCE, MNT_DETACH = 1, 2
@@ -35,7 +35,7 @@ class WriteBack:
         self.device = f"/dev/loop{index}"
         self._process = subprocess.Popen(
             [sys.executable, "-S", "-m", __name__, str(index)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            env={**os.environ, "PYTHONPATH": IMPORT_PATH},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 import schedlab
+from schedlab.package import PACKAGE
 from schedlab.report import drawing
 from schedlab.report.markup import paragraph, section, whole_names
 from schedlab.report.texts import Texts
@@ -37,7 +37,7 @@ class Page:
 
 def render(page: Page, texts: Texts) -> str:
     """The whole page as HTML."""
-    css = (resources.files("schedlab.report") / "page.css").read_text("utf-8")
+    css = (PACKAGE / "report" / "page.css").read_text("utf-8")
     shown = [part for part in page.sections if part[2]]
     body = "".join(section(name, title, inside) for name, title, inside in shown)
     return (

@@ -42,6 +42,12 @@ def tick_step_ns(span_ns: int) -> int:
     return next(step for step in steps if span_ns // step <= 10)
 
 
+def occupant(segment: Mapping[str, Any]) -> tuple[str, int | None]:
+    """The work of a CPU in a segment: `task`, `switch` or `idle`, and the index of its task."""
+    what = next(each for each in ("task", "switch", "idle") if each in segment)
+    return what, segment[what]
+
+
 def fill(number: int) -> str:
     """The colour of a task or a process."""
     return f'fill="{COLOURS[number % len(COLOURS)]}"'
@@ -160,12 +166,14 @@ def _draw_segment(
     canvas: Canvas, segment: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], y: int
 ) -> None:
     start, end = segment["start_ns"], segment["end_ns"]
-    if "task" in segment:
-        task = segment["task"]
-        canvas.bar(y, BAR, start, end, fill(task), tasks[task]["name"])
-    elif "switch" in segment and end - start >= canvas.half_pixel_ns:
-        tip = f"switch to {tasks[segment['switch']]['name']}"
-        canvas.bar(y, BAR, start, end, 'fill="#444"', tip)
+    what, task = occupant(segment)
+    if task is None:
+        return
+    name = tasks[task]["name"]
+    if what == "task":
+        canvas.bar(y, BAR, start, end, fill(task), name)
+    elif end - start >= canvas.half_pixel_ns:
+        canvas.bar(y, BAR, start, end, 'fill="#444"', f"switch to {name}")
 
 
 def _draw_task(canvas: Canvas, result: Mapping[str, Any], number: int, y: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlab.report.gantt import Window, tick_step_ns, time_text
+from schedlab.report.gantt import Window, occupant, tick_step_ns, time_text
 
 # From, to, and the sign of what happens.
 Stretch = tuple[int, int, str]
@@ -132,7 +132,8 @@ def schedule_text(
     scale = Scale.of(result, window, width - label_width - 3 - 12)
 
     def sign_of(segment: Mapping[str, Any]) -> str:
-        return signs[segment["task"]] if "task" in segment else "x" if "switch" in segment else "-"
+        what, task = occupant(segment)
+        return "-" if task is None else signs[task] if what == "task" else "x"
 
     rows: list[tuple[str, Iterable[Stretch]]] = []
     for cpu in range(result["cpus"]):

@@ -8,10 +8,11 @@ from html import escape
 from typing import Any
 
 from schedlab.report import frame
+from schedlab.report.gantt import occupant
 from schedlab.report.markup import drawn_table, paragraph
 from schedlab.report.tables import Column, build
 from schedlab.report.texts import Texts
-from schedlab.spec.quantities import counted
+from schedlab.spec.quantities import counted, milliseconds_text
 
 # heading: key of a task's result, in ns
 ASKED = {
@@ -71,13 +72,17 @@ def _figures(first: str) -> list[Column]:
 
 
 def _given(task: Mapping[str, Any]) -> list[str]:
-    bursts = " / ".join(_ms(burst) for burst in task["bursts"])
+    bursts = " / ".join(milliseconds_text(burst) for burst in task["bursts"])
     priority = str(task.get("priority", 0))
-    return [str(task["name"]), _ms(task.get("arrival", 0)), bursts, priority]
+    return [str(task["name"]), milliseconds_text(task.get("arrival", 0)), bursts, priority]
 
 
 def _title(result: Mapping[str, Any]) -> str:
-    quantum = f", quantum {_ms(result['quantum_effective'])} ms" if "rr" in result["policy"] else ""
+    quantum = (
+        f", quantum {milliseconds_text(result['quantum_effective'])} ms"
+        if "rr" in result["policy"]
+        else ""
+    )
     return f"{result['policy']}{quantum}, {counted(result['cpus'], 'CPU')}"
 
 
@@ -111,19 +116,24 @@ def _key(n: int, sheet: QuizSheet, texts: Texts) -> str:
     """The answers of a sheet: figures, and what runs when."""
     rows: list[list[str]] = []
     for result in sheet.results:
-        order = ", ".join(
-            f"{sheet.tasks[part['task']]['name']} {_ms(part['start_ns'])} to {_ms(part['end_ns'])}"
-            for part in result["segments"]
-        )
         for task in result["tasks"]:
-            figures = [_ms(task[key]) for key in ASKED.values()]
+            figures = [milliseconds_text(task[key]) for key in ASKED.values()]
             rows.append([f"{_title(result)}: {task['name']}", *figures, ""])
-        means = [_ms(result["summary"][f"{key}_mean"]) for key in ASKED.values()]
-        rows.append([f"{_title(result)}: mean", *means, order])
+        means = [milliseconds_text(result["summary"][f"{key}_mean"]) for key in ASKED.values()]
+        rows.append([f"{_title(result)}: mean", *means, _order(result)])
     columns = [*_figures(""), Column("what runs, ms", text=True)]
     return drawn_table(build(texts, "key", f"Sheet {n} (seed {sheet.seed})", columns, rows))
 
 
-def _ms(time_ns: float) -> str:
-    """Milliseconds with at most three decimals."""
-    return f"{time_ns / 1e6:.3f}".rstrip("0").rstrip(".")
+def _order(result: Mapping[str, Any]) -> str:
+    """The work of each CPU, one part after the other."""
+    orders: dict[int, list[str]] = {}
+    for part in result["segments"]:
+        what, task = occupant(part)
+        name = "" if task is None else result["tasks"][task]["name"]
+        text = {"task": name, "switch": f"switch to {name}", "idle": "idle"}[what]
+        times = f"{milliseconds_text(part['start_ns'])} to {milliseconds_text(part['end_ns'])}"
+        orders.setdefault(part["cpu"], []).append(f"{text} {times}")
+    if result["cpus"] == 1:
+        return ", ".join(orders.get(0, ()))
+    return "; ".join(f"CPU {cpu}: {', '.join(parts)}" for cpu, parts in sorted(orders.items()))

@@ -8,10 +8,10 @@ import os
 import re
 import tomllib
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 from schedlab.errors import SpecError
+from schedlab.package import PACKAGE
 from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
@@ -204,7 +204,7 @@ def plural_form(language: str, count: int) -> int:
 @functools.cache
 def catalogue(language: str) -> dict[str, Any]:
     """All entries of a language by dotted key: texts, and lists of plural forms."""
-    folder = resources.files("schedlab.report") / "catalogue"
+    folder = PACKAGE / "report" / "catalogue"
     return {
         f"{section}.{key}": text
         for name in (f"{language}.toml", f"outcomes.{language}.toml")

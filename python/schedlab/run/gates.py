@@ -12,16 +12,15 @@ them would choose runs by their outcome.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schedlab.host import processes
 from schedlab.host.devices import text_of
+from schedlab.run.other_programs import UserProcesses, other_s, user_processes
 from schedlab.spec import GateFinding
 
 PROC = Path("/proc")
@@ -41,24 +40,13 @@ OTHERS_SHARE, OTHERS_FLOOR_S = 0.05, 0.02
 SETTLE_BYTES, SETTLE_LOOKS, SETTLE_STEP_S, SETTLE_S_MAX = 1 << 20, 5, 0.1, 30.0
 FREQUENCY_SHARE = 0.05
 FREQUENCY_READINGS_MIN = 3
-_KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Process:
-    """CPU seconds of a user process and of its children that it has waited for."""
-
-    parent: int
-    own_s: float
-    waited_s: float
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Counters of the machine and of one device at a moment.
 
-    `others` are the user processes that are not ours: (process id, start time) -> CPU time.
     `frequency_khz` is the mean of all CPUs now, `cycles_khz_s` the time in each state times its
     frequency, summed; both empty where the kernel does not report it.
     """
@@ -72,7 +60,7 @@ class Snapshot:
     written_bytes: int
     stolen_s: float = 0.0
     io_errors: int = 0
-    others: Mapping[tuple[int, int], Process] = field(default_factory=dict)
+    processes: UserProcesses = field(default_factory=UserProcesses)
     frequency_khz: float = 0.0
     cycles_khz_s: float = 0.0
     in_states_s: float = 0.0
@@ -171,7 +159,7 @@ def snapshot(device: str | None, groups: Iterable[Path] = ()) -> Snapshot:
         written_bytes=written_bytes,
         stolen_s=stolen_s,
         io_errors=_io_errors(device) if device else 0,
-        others=other_processes(os.getpid(), groups),
+        processes=user_processes(os.getpid(), groups),
         frequency_khz=_frequency_khz(),
         cycles_khz_s=cycles_khz_s,
         in_states_s=in_states_s,
@@ -233,16 +221,33 @@ def neighbour_findings(before: Snapshot, after: Snapshot) -> tuple[GateFinding, 
     """Whether the hypervisor or other programs took CPU time between two snapshots."""
     window_s = after.at_s - before.at_s
     failed = []
-    if (stolen_s := after.stolen_s - before.stolen_s) > max(
+    if (stolen_s := _stolen_s(before, after)) > max(
         STEAL_SHARE * window_s * (os.cpu_count() or 1), STEAL_FLOOR_S
     ):
         text = f"the hypervisor took {stolen_s:.2f} s of CPU time in {window_s:.2f} s"
         failed.append(GateFinding("steal", text))
-    others_s = other_s(before.others, after.others)
+    others_s = _others_s(before, after)
     if others_s > max(OTHERS_SHARE * window_s, OTHERS_FLOOR_S):
         text = f"other programs used {others_s:.2f} s of CPU time in {window_s:.2f} s"
         failed.append(GateFinding("others", text))
     return tuple(failed)
+
+
+def _others_s(before: Snapshot, after: Snapshot) -> float:
+    """CPU seconds of other programs: never more than the CPUs were busy for."""
+    busy_s = min(after.busy_s - before.busy_s, _cpus_s(before, after))
+    return max(0.0, min(other_s(before.processes, after.processes), busy_s))
+
+
+def _stolen_s(before: Snapshot, after: Snapshot) -> float:
+    """CPU seconds that the hypervisor took; 0 where its counter moved as no clock can."""
+    stolen_s = after.stolen_s - before.stolen_s
+    return stolen_s if 0 <= stolen_s <= _cpus_s(before, after) + STEAL_FLOOR_S else 0.0
+
+
+def _cpus_s(before: Snapshot, after: Snapshot) -> float:
+    """The time that all CPUs have had in between."""
+    return (after.at_s - before.at_s) * (os.cpu_count() or 1)
 
 
 def _byte_findings(
@@ -281,8 +286,8 @@ def cpu_facts(before: Snapshot, after: Snapshot) -> dict[str, float]:
         "window_s": after.at_s - before.at_s,
         "cpu_own_s": after.own_s - before.own_s,
         "cpu_system_wide_s": after.busy_s - before.busy_s,
-        "cpu_others_s": other_s(before.others, after.others),
-        "cpu_stolen_s": after.stolen_s - before.stolen_s,
+        "cpu_others_s": _others_s(before, after),
+        "cpu_stolen_s": _stolen_s(before, after),
     }
 
 
@@ -296,60 +301,6 @@ def cpu_times(stat: str) -> tuple[float, float]:
     )
     stolen = more[0] if more else 0
     return (user + nice + system + irq + softirq) * _TICK_S, stolen * _TICK_S
-
-
-def other_processes(
-    own_process: int, groups: Iterable[Path] = ()
-) -> dict[tuple[int, int], Process]:
-    """User processes that neither descend from `own_process` nor are in one of `groups`."""
-    known: dict[int, tuple[int, Process]] = {}
-    for pid in processes.every():
-        with contextlib.suppress(IndexError):
-            if parsed := _process(processes.stat_fields(pid)):
-                known[pid] = parsed
-    ours = {own_process, *(pid for group in groups for pid in processes.below(group))}
-    descendants = {pid for pid in known if _descends(pid, known, ours)}
-    return {(p, start): each for p, (start, each) in known.items() if p not in descendants}
-
-
-def _process(fields: Sequence[str]) -> tuple[int, Process] | None:
-    """(start time in ticks, process) from `processes.stat_fields`; None for a kernel thread."""
-    if int(fields[6]) & _KERNEL_THREAD:
-        return None
-    user, system, waited_user, waited_system = map(int, fields[11:15])
-    own_s, waited_s = (user + system) * _TICK_S, (waited_user + waited_system) * _TICK_S
-    return int(fields[19]), Process(int(fields[1]), own_s, waited_s)
-
-
-def _descends(pid: int, known: Mapping[int, tuple[int, Process]], ours: set[int]) -> bool:
-    for _ in range(len(known)):
-        if pid in ours:
-            return True
-        if pid not in known:
-            return False
-        pid = known[pid][1].parent
-    return False
-
-
-def other_s(
-    before: Mapping[tuple[int, int], Process], after: Mapping[tuple[int, int], Process]
-) -> float:
-    """CPU seconds that these processes used in between, also those that came and went.
-
-    What ended meanwhile is in its parent's account of children that it waited for, together with
-    what it had used before.
-    """
-    used_s = 0.0
-    ended_s: dict[int, float] = {}
-    for key, process in before.items():
-        if key not in after:
-            total_s = process.own_s + process.waited_s
-            ended_s[process.parent] = ended_s.get(process.parent, 0.0) + total_s
-    for key, process in after.items():
-        earlier = before.get(key, Process(process.parent, 0.0, 0.0))
-        used_s += process.own_s - earlier.own_s
-        used_s += max(0.0, process.waited_s - earlier.waited_s - ended_s.get(key[0], 0.0))
-    return used_s
 
 
 def vmstat() -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.validate import aligned
-from schedlab.spec.quantities import counted
+from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
 
 TIE_RULE = (
@@ -199,18 +199,16 @@ def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     return schedule_text(result, window, width, measured)
 
 
-def _milliseconds(time_ns: float | None) -> str:
-    return "-" if time_ns is None else f"{time_ns / 1e6:.3f}".rstrip("0").rstrip(".")
-
-
 def _heading(result: Mapping[str, Any]) -> str:
     from schedlab._core import sim_names
 
     title = dict(sim_names("cpu policy"))[result["policy"]]
     requested, effective = result["quantum_requested"], result["quantum_effective"]
-    rounded = "" if requested == effective else f" (asked {_milliseconds(requested)} ms)"
+    rounded = "" if requested == effective else f" (asked {milliseconds_text(requested)} ms)"
     cpus = counted(result["cpus"], "CPU")
-    return f"{result['policy']}: {title}, quantum {_milliseconds(effective)} ms{rounded}, {cpus}"
+    return (
+        f"{result['policy']}: {title}, quantum {milliseconds_text(effective)} ms{rounded}, {cpus}"
+    )
 
 
 def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
@@ -223,7 +221,7 @@ def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[
     rows = [["task, ms", *columns]]
     for task in result["tasks"]:
         cells = [
-            str(task[key]) if heading in COUNTS | {"count"} else _milliseconds(task[key])
+            str(task[key]) if heading in COUNTS | {"count"} else milliseconds_text(task[key])
             for heading, key in columns.items()
         ]
         rows.append([task["name"], *cells])
@@ -231,9 +229,9 @@ def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[
     return [
         *lines,
         *aligned(rows),
-        f"mean turnaround {_milliseconds(summary['turnaround_ns_mean'])} ms, "
-        f"waiting {_milliseconds(summary['waiting_ns_mean'])} ms, "
-        f"response {_milliseconds(summary['response_ns_mean'])} ms; "
+        f"mean turnaround {milliseconds_text(summary['turnaround_ns_mean'])} ms, "
+        f"waiting {milliseconds_text(summary['waiting_ns_mean'])} ms, "
+        f"response {milliseconds_text(summary['response_ns_mean'])} ms; "
         f"{summary['switches']} switches",
         f"utilisation {summary['utilisation']:.1%}, lost in switches "
         f"{summary['switch_share']:.2%}, Jain index {summary['fairness_jain']:.4f}",
@@ -250,7 +248,7 @@ def comparison_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
         rows.append(
             [
                 result["policy"],
-                *(_milliseconds(mean) for mean in means),
+                *(milliseconds_text(mean) for mean in means),
                 str(summary["switches"]),
                 f"{summary['utilisation']:.1%}",
                 f"{summary['fairness_jain']:.4f}",
@@ -305,7 +303,7 @@ def quiz_lines(
     lines = [f"Tasks (seed {seed}; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):"]
     lines += [f"  {_compact(task)}" for task in tasks]
     for one in settings:
-        quantum = _milliseconds(one["quantum"])
+        quantum = milliseconds_text(one["quantum"])
         lines += [
             "",
             f"{one['policy']}, quantum {quantum} ms, {counted(one['cpus'], 'CPU')}: draw, and fill",

@@ -18,12 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from schedlab.package import PACKAGE
 from schedlab.sim.simulation import Simulation, process_text
 from schedlab.sim.simulation import presets as shipped_processes
 
 # Schedulers that a current kernel has.
 CHECKED = ("none", "mq-deadline", "kyber", "bfq")
-MEASURED = Path(__file__).with_name("kernel_check.json")
+MEASURED = PACKAGE / "sim" / "kernel_check.json"
 # Keys of a process that kernel-check cannot give to a real one.
 ONLY_SIMULATED = ("arrivals", "rate", "think", "start", "offset", "span", "weight", "background")
 # Settings of a simulation that it takes from the real device and load; it changes no other.

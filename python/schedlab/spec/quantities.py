@@ -144,3 +144,8 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def milliseconds_text(time_ns: float | None) -> str:
+    """The milliseconds of `time_ns` with at most three decimals; `-` for a time that is none."""
+    return "-" if time_ns is None else f"{time_ns / 1e6:.3f}".rstrip("0").rstrip(".")

@@ -19,11 +19,11 @@ from schedlab import report
 from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.measure import default_folder
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, to_install
+from schedlab.package import tree
 from schedlab.result import Result
 from schedlab.spec.names import safe_name
 from schedlab.store.folder import Folder
 
-PACKAGE = Path(__file__).resolve().parents[1]
 # Events of ansible-runner that end the work on a host.
 FAILED = {"runner_on_failed": "failed", "runner_on_unreachable": "not reached"}
 # A connection for each task instead of three, and more hosts at a time, unless the user says else.
@@ -59,13 +59,12 @@ class Measured:
     missing: Mapping[str, str]
 
 
-def collection() -> Path:
-    """Where the collection is: inside an installed package, or beside the sources."""
-    shipped = PACKAGE / "ansible"
-    return shipped if shipped.is_dir() else PACKAGE.parents[1] / "ansible"
+def playbook(name: str) -> Path:
+    """The file of a playbook of the collection."""
+    return tree("ansible") / "playbooks" / f"{name}.yml"
 
 
-def play(playbook: str, ask: Machines, show: Show) -> dict[str, HostState]:
+def play(name: str, ask: Machines, show: Show) -> dict[str, HostState]:
     """Run a playbook of the collection; the state of each host, whatever became of the others.
 
     SpecError without ansible-runner or without a host, HostError where Ansible itself fails.
@@ -81,10 +80,10 @@ def play(playbook: str, ask: Machines, show: Show) -> dict[str, HostState]:
     if not ask.inventory.exists():
         raise SpecError(f"{ask.inventory}: there is no such inventory", "--inventory FILE")
     hosts: dict[str, HostState] = {}
-    root = collection()
+    roles = tree("ansible") / "roles"
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
-        "ANSIBLE_ROLES_PATH": str(root / "roles"),
+        "ANSIBLE_ROLES_PATH": str(roles),
         **{key: os.environ.get(key, value) for key, value in FASTER.items()},
     }
     if "ANSIBLE_CONFIG" not in os.environ and Path("ansible.cfg").is_file():
@@ -92,7 +91,7 @@ def play(playbook: str, ask: Machines, show: Show) -> dict[str, HostState]:
     with tempfile.TemporaryDirectory(prefix="schedlab-fleet-") as private:
         runner = ansible_runner.run(
             private_data_dir=private,
-            playbook=str(root / "playbooks" / f"{playbook}.yml"),
+            playbook=str(playbook(name)),
             inventory=str(ask.inventory.resolve()),
             extravars=dict(ask.variables or {}),
             envvars=environment,

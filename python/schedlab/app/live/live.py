@@ -16,6 +16,7 @@ from typing import Any
 
 from schedlab.app.compare import comparison
 from schedlab.app.setting_checks import check_settings
+from schedlab.app.targets import check_offered
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs
 from schedlab.host.control import Control
@@ -73,6 +74,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Li
     _refuse_unnamed(path, below, switch)
     target = _target(path, below, switch)
     named = comparison.candidates_of(typed["schedulers"], None, target, typed["candidates"])
+    check_offered(named.candidates, target, below.queues)
     check_settings(named.candidates, target, below.queues, ())
     return LiveRequest(
         path,

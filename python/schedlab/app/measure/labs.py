@@ -21,7 +21,6 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 from schedlab.app.compare import quanta
@@ -36,6 +35,7 @@ from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
 from schedlab.errors import SpecError, nearest
+from schedlab.package import PACKAGE
 from schedlab.spec import Experiment, Target, from_json, to_json
 from schedlab.spec.quantities import parse_quantity
 
@@ -97,7 +97,7 @@ class Lab:
 def labs() -> Mapping[str, Lab]:
     """All labs by name; SpecError naming the file and what is wrong in it."""
     by_name = {}
-    folder = resources.files("schedlab") / "labs"
+    folder = PACKAGE / "labs"
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         if not file.name.endswith(".toml"):
             continue

@@ -14,10 +14,10 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from statistics import fmean
 from typing import Any
 
+from schedlab.package import PACKAGE
 from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
@@ -26,7 +26,7 @@ METRIC = "throughput_bytes_per_s"
 
 def published(table: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The statements that the `[published]` table of a lab means."""
-    text = (resources.files("schedlab") / "labs" / table["file"]).read_text("utf-8")
+    text = (PACKAGE / "labs" / table["file"]).read_text("utf-8")
     rates: dict[str, dict[str, list[float]]] = {}
     for row in csv.DictReader(text.splitlines()):
         size = size_text(int(row["record_bytes"]))

@@ -43,10 +43,7 @@ def schedulers_of(target: Target, text: str) -> tuple[str, ...]:
     """The schedulers to tune: `all` that the target offers, or those named."""
     offered = targets.offered(target, queues_of(target))
     names = offered if text == "all" else tuple(filter(None, text.split(",")))
-    for name in names:
-        if name not in offered:
-            raise HostError(f"scheduler {name!r} is not offered here", f"use {','.join(offered)}")
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(targets.todays_name(name, offered, target) for name in names))
 
 
 def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:

@@ -17,11 +17,11 @@ from schedlab.cli.options import (
     typed_options,
 )
 from schedlab.cli.sections import SectionedCommand, heeded, section
-from schedlab.cli.types import Cpus, Duration, Words
+from schedlab.cli.types import Cpus, Duration, Listed, Words
 
 _policy_options = section(
     "Policies and work",
-    click.option("--policies",
+    click.option("--policies", type=Listed(),
                  help="other,rr:10ms,other:slice=3ms,nice=5,…  [default: other,batch,fifo]"),
     candidate_option,
     switch_option,

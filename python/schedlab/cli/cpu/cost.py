@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 from schedlab.cli.types import Cpus, SliceList
 
 
-@click.command()
+@command()
 @click.argument("result", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--cpu", "cpus", type=Cpus(), help="CPU to measure on (default: the last one).")
 @click.option("--slices", type=SliceList(), default="1,4,10,12,100", show_default=True,

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from schedlab.cli.options import command
 from schedlab.cli.types import Cpus
 from schedlab.cpu.policy import POLICIES, PRIORITY_DEFAULT
 from schedlab.cpu.settings import KERNELS
 
 
-@click.command()
+@command()
 @click.argument("processes", type=int, metavar="N")
 @click.argument("time", metavar="TIME")
 @click.option("--policy", type=click.Choice(POLICIES), default="other", show_default=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import measured_options, resume_rest_option, typed_options
+from schedlab.cli.options import command, measured_options, resume_rest_option, typed_options
 from schedlab.cli.sections import heeded, together
 from schedlab.cli.types import Cpus, Duration, SliceList
 from schedlab.cpu.policy import PRIORITY_DEFAULT
@@ -37,7 +37,7 @@ _options = together(
 )  # fmt: skip
 
 
-@click.command()
+@command()
 @_options
 @measured_options
 @resume_rest_option

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
 from schedlab.cli.sections import together
+from schedlab.cli.types import Listed
 from schedlab.store.importers import IMPORTERS
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ _import_options = together(
     json_option,
 )  # fmt: skip
 _mapping_options = together(
-    click.option("--candidate", required=True, help="Column(s) that name the candidate."),
+    click.option("--candidate", type=Listed(), required=True,
+                 help="Column(s) that name the candidate."),
     click.option("--value", required=True,
                  help="Column of the figures, or a ratio COLUMN/COLUMN."),
-    click.option("--workload", help="Column(s) that name the workload."),
+    click.option("--workload", type=Listed(), help="Column(s) that name the workload."),
     click.option("--sheet", default="", help="Sheet of a workbook (default: the first)."),
     click.option("--block", default="", help="Column of the repetition (default: order of rows)."),
     click.option("--unit", default="", help="Unit of the figures: KiB/s, MB/s, s, ms, 1/s, …."),
@@ -42,7 +44,8 @@ _mapping_options = together(
                  help="Direction; needed only where the unit does not imply it."),
     click.option("--binary-units", is_flag=True,
                  help="kB, MB, GB are powers of 1024 (IOzone, hdparm)."),
-    click.option("--sum", "sum_over", help="Column(s) whose rows are parts of one run: added up."),
+    click.option("--sum", "sum_over", type=Listed(),
+                 help="Column(s) whose rows are parts of one run: added up."),
     click.option("--set", "constants", multiple=True, help="NAME=VALUE added to every workload."),
     click.option("--cpu-share", multiple=True,
                  help="WORKLOAD=OTHER: OTHER holds the CPU seconds of WORKLOAD's runs."),
@@ -56,7 +59,7 @@ def _command(name: str) -> Callable[[Callable[..., None]], click.Command]:
     importer = IMPORTERS[name]
     example = f"\n\n\b\nschedlab import {name} {importer.example} --out DIR"
     text = importer.what + (example if importer.example else "")
-    return click.command(name, help=text)
+    return command(name, help=text)
 
 
 def _imports(command: Callable[..., Imported]) -> Callable[..., None]:

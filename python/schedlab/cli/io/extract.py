@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option, typed_options
+from schedlab.cli.options import PATH, command, json_option, typed_options
 from schedlab.cli.sections import heeded
 from schedlab.cli.types import Size
 
 
-@click.command()
+@command()
 @click.argument("archive", type=PATH)
 @click.option("--directory", type=click.Path(path_type=Path, file_okay=False), default=".",
               show_default=True,

@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from schedlab.cli.options import command
 
-@click.command()
+
+@command()
 @click.argument("devices", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the tunables.")
 def get(devices: tuple[str, ...], as_json: bool) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 
 
-@click.command("list")
+@command("list")
 @click.argument("devices", nargs=-1)
 @json_option
 def list_(devices: tuple[str, ...], as_json: bool) -> None:

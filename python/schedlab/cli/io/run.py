@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, destroy_option, json_option, typed_options
+from schedlab.cli.options import PATH, command, destroy_option, json_option, typed_options
 from schedlab.cli.sections import heeded
 from schedlab.cli.types import Duration, Size
 
 
-@click.command()
+@command()
 @click.option("--test", "test_name", required=True, help="read, random-read, stride-read, …")
 @click.option("--file", "path", type=PATH, required=True, help="File or device.")
 @click.option("--size", type=Size(), help="Bytes used from its start; a new file gets this size.")

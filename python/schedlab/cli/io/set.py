@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 
 
-@click.command("set")
+@command("set")
 @click.argument("scheduler")
 @click.argument("devices", nargs=-1, required=True)
 @json_option

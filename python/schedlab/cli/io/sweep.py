@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import measured_options, target_options, typed_options
+from schedlab.cli.options import command, measured_options, target_options, typed_options
 from schedlab.cli.types import Size, Sizes, Words
 
 SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
 
 
-@click.command()
+@command()
 @target_options
 @click.option("--block-sizes", type=Sizes(), default=SIZES, show_default=True)
 @click.option("--modes", type=Words(), default="sync,direct,mmap", show_default=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 
 
-@click.command()
+@command()
 @click.argument("devices", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--direct", is_flag=True, help="Read with O_DIRECT (hdparm --direct).")
 @json_option

@@ -6,10 +6,10 @@ import json
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 
 
-@click.command("list")
+@command("list")
 @json_option
 def list_labs(as_json: bool) -> None:
     """List the ready-made experiments: name, title, and the study that each repeats."""

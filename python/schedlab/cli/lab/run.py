@@ -6,15 +6,22 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import dask_option, measured_options, target_options, typed_options
+from schedlab.cli.options import (
+    command,
+    dask_option,
+    measured_options,
+    target_options,
+    typed_options,
+)
+from schedlab.cli.types import Listed
 
 
-@click.command()
+@command()
 @click.argument("name")
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
               help="small: minutes; full: as large as the study.")  # fmt: skip
 @target_options
-@click.option("--schedulers", help="Candidates, instead of the lab's: none,bfq.")
+@click.option("--schedulers", type=Listed(), help="Candidates, instead of the lab's: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
 @dask_option
 @measured_options

@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import COUNT, SEED, json_option
-from schedlab.cli.types import TimeNs
+from schedlab.cli.options import COUNT, SEED, command, json_option
+from schedlab.cli.types import Listed, TimeNs
 
 
-@click.command()
-@click.option("--policy", default="rr", show_default=True, help="One or more, comma-separated.")
+@command()
+@click.option(
+    "--policy", type=Listed(), default="rr", show_default=True, help="One or more, comma-separated."
+)
 @click.option("--tasks", help='A TOML file, or "A:0:8,B:1:4/2/1" (NAME:ARRIVAL:CPU/IO/CPU, ms).')
 @click.option("--processes", type=COUNT, help="Instead of --tasks: N equal processes, as the lab.")
 @click.option("--time", type=TimeNs(), help="Stop here; how long the N processes run.")

@@ -10,6 +10,7 @@ import click
 
 from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
 from schedlab.cli.sections import together
+from schedlab.cli.types import Listed
 from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -48,9 +49,11 @@ _disk_options = together(
                  help="Of a disk: Poisson arrivals per second; of a trace: stretch its times."),
 )  # fmt: skip
 _scheduler_options = together(
-    click.option("--scheduler", "--schedulers", "scheduler", metavar="NAME[:KEY=VALUE];…",
+    click.option("--scheduler", "--schedulers", "scheduler", type=Listed(";"),
+                 metavar="NAME[:KEY=VALUE];…",
                  help="The kernel's I/O schedulers above the device: none;bfq:slice_idle=0;cfq"),
-    click.option("--processes", help="With --scheduler: presets or files, comma-separated."),
+    click.option("--processes", type=Listed(),
+                 help="With --scheduler: presets or files, comma-separated."),
     click.option("--tags", type=AT_LEAST_1,
                  help="With --scheduler: commands that the driver lets into the device.  [32]"),
     click.option("--nr-requests", type=AT_LEAST_1,
@@ -70,7 +73,7 @@ _output_options = together(
 )
 _run_options = together(
     click.option("--workload", help="A, B, C, D, …; of a disk: random4k, seqread, …."),
-    click.option("--policy", "policies", metavar="NAME[:KEY=VALUE],…",
+    click.option("--policy", "policies", type=Listed(), metavar="NAME[:KEY=VALUE],…",
                  help="Of the device's queue: fcfs,stb:read_limit=10ms,FILE.py:Class."),
     click.option("--alpha", type=float, help="Of an SSD: aging weight; 1: none.  [0.9]"),
     click.option("--aging",
@@ -81,8 +84,9 @@ _run_options = together(
                  help="With --scheduler: requests and the head as FILE.svg."),
 )  # fmt: skip
 _compare_options = together(
-    click.option("--workloads", help="Names, comma-separated.  [A,B,C,D; of a disk random4k]"),
-    click.option("--policies", metavar="NAME[:KEY=VALUE],…",
+    click.option("--workloads", type=Listed(),
+                 help="Names, comma-separated.  [A,B,C,D; of a disk random4k]"),
+    click.option("--policies", type=Listed(), metavar="NAME[:KEY=VALUE],…",
                  help="Baseline first; parameters after a colon: stb:read_limit=10ms."),
     click.option("--metric", help="The primary metric.  [mean_read_ms, of a disk iops]"),
 )  # fmt: skip

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from schedlab.cli.options import command
 from schedlab.cli.sim.options import simulate, simulation_options
 
 
-@click.command()
+@command()
 @simulation_options("ncq2014")
 def run(**typed: Any) -> None:
     """Simulate a device under policies of its queue, or under the kernel's schedulers.
@@ -25,7 +24,7 @@ def run(**typed: Any) -> None:
     simulate(typed)
 
 
-@click.command()
+@command()
 @simulation_options("disk7200")
 def disk(**typed: Any) -> None:
     """Simulate a disk with heads: `schedlab sim run` with another default device.
@@ -36,7 +35,7 @@ def disk(**typed: Any) -> None:
     simulate(typed)
 
 
-@click.command()
+@command()
 @simulation_options("ncq2014", verdict=True)
 def compare(**typed: Any) -> None:
     """Decide which policy or scheduler is better on which workload, and by how much.

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
 from schedlab.cli.sim.options import set_option, show, volumes_option
 from schedlab.cli.types import Percent
 
 
-@click.command()
+@command()
 @click.argument("device")
 @click.argument("trace", metavar="TRACE[:FORMAT]")
 @click.option("--policy", default="fcfs", show_default=True)

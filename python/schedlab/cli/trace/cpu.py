@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option
+from schedlab.cli.options import PATH, command, json_option
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--method", type=click.Choice(["bpf", "perf", "schedstat"]), help="Only this source.")
 @click.option("--out", type=PATH, help="Write every burst to this CSV file.")

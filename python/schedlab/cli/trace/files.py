@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import command, json_option
 from schedlab.cli.sections import together
 
 _reading_options = together(
@@ -20,7 +20,7 @@ _reading_options = together(
 )  # fmt: skip
 
 
-@click.command()
+@command()
 @click.argument("file", metavar="FILE[:FORMAT]")
 @_reading_options
 def stats(file: str, as_json: bool, **options: Any) -> None:
@@ -35,7 +35,7 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
     print_result(as_json, figures, trace_files.stats_lines(figures))
 
 
-@click.command()
+@command()
 @click.argument("file", metavar="IN[:FORMAT]")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--to", required=True, help="Format to write; see `schedlab trace stats --help`.")

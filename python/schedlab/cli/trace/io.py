@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, command_argument, json_option
+from schedlab.cli.options import PATH, command, command_argument, json_option
 from schedlab.cli.types import Duration
 from schedlab.errors import SpecError
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@command(context_settings={"ignore_unknown_options": True})
 @click.argument("device")
 @command_argument
 @click.option("--seconds", type=Duration(), help="How long (default: until Ctrl-C).")
