@@ -5,6 +5,7 @@ Nothing is opened for writing here and nothing is changed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from schedlab.host import devices, knobs, scratch, settings
 from schedlab.host.consent import objections
 from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.io import emulation_of
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Experiment, Target
 from schedlab.spec.quantities import size_text
+from schedlab.store.files import is_made_here
 
 SMALLEST_BYTES = 1 << 20
 
@@ -240,6 +243,8 @@ def _directory(
                     f"{path}: fresh = {kind.fresh!r} has nothing to copy there",
                     "name it: --copy-in DIR; schedlab never recreates your own file system",
                 )
+        for kind in kinds:
+            _check_own_files(kind, path)
         writes: tuple[str, ...] = (f"whatever files the commands write in {path}",)
     else:
         scratch.check_space(path, target.size_bytes)
@@ -258,6 +263,20 @@ def _directory(
             f"name the queue that may be switched: --switch {below}",
         )
     return Resolution((), writes)
+
+
+def _check_own_files(kind: WorkloadKind, directory: Path) -> None:
+    """SpecError for a file of the user that would be replaced by a copy, or changed by a job."""
+    if isinstance(kind, Command) and kind.copy_in:
+        into = directory / Path(kind.copy_in).resolve().name
+        if os.path.lexists(into) and not is_made_here(into):
+            raise SpecError(
+                f"{into}: would be replaced by the copy of {kind.copy_in}, and schedlab did not "
+                "make it",
+                f"move it away, or name another directory: mv {into} {into}.mine",
+            )
+    if isinstance(kind, FioJob):
+        kind.check_files(Path(kind.job_file).name, directory, is_ours=False)
 
 
 def _switched(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -151,9 +151,9 @@ def _fail_unexpectedly(error: Exception) -> None:
 
 def fail(message: str, hint: str, code: int) -> None:
     """Print `error:` and `hint:` on stderr and exit."""
-    from schedlab.spec.printable import printable
+    from schedlab.cli.show import print_message
 
-    click.echo(printable(f"error: {message}"), err=True)
+    print_message(f"error: {message}")
     if hint:
-        click.echo(printable(f"hint: {hint}"), err=True)
+        print_message(f"hint: {hint}")
     sys.exit(code)

@@ -146,6 +146,9 @@ def host_lines() -> Iterator[Callable[[str, str], None]]:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
+
+    from schedlab.spec.printable import printable
 
     texts: dict[str, str] = {}
     with Live(console=Console(stderr=True), auto_refresh=False) as live:
@@ -154,7 +157,7 @@ def host_lines() -> Iterator[Callable[[str, str], None]]:
             texts[host] = text
             table = Table.grid(padding=(0, 2))
             for row in sorted(texts.items()):
-                table.add_row(*row)
+                table.add_row(*(Text(printable(word)) for word in row))
             live.update(table, refresh=True)
 
         yield show

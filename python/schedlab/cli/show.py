@@ -19,6 +19,7 @@ import click
 from schedlab.cli.options import typed_options
 from schedlab.errors import Interrupted, SchedlabError
 from schedlab.spec import SCHEMA_VERSION
+from schedlab.spec.printable import printable
 
 if TYPE_CHECKING:
     from schedlab.app.measure.measure import Observer
@@ -33,14 +34,14 @@ SILENCE_S = 10.0
 
 
 def print_message(text: str) -> None:
-    """Print a message on stderr."""
-    click.echo(text, err=True)
+    """Print a message on stderr, without what a stranger's text would do to the terminal."""
+    click.echo(printable(text), err=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
     for line in lines:
-        click.echo(line, err=line.startswith(("note: ", "warning: ")))
+        click.echo(printable(line), err=line.startswith(("note: ", "warning: ")))
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -88,6 +89,7 @@ class LiveLine:
             from rich.cells import cell_len, set_cell_size
 
             room = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1
+            text = printable(text)
             text = set_cell_size(text, min(room, cell_len(text)))
             click.echo(f"{self._CLEAR}{text}", nl=False, err=True)
         elif is_due:
@@ -95,7 +97,9 @@ class LiveLine:
 
     def say(self, text: str) -> None:
         """Print a message in place of the line."""
-        print_message(f"{self._CLEAR}{text}" if self._is_live else text)
+        if self._is_live:
+            click.echo(self._CLEAR, nl=False, err=True)
+        print_message(text)
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from schedlab.errors import SpecError
-from schedlab.kinds import fio_reading
+from schedlab.kinds import fio_files, fio_reading
 from schedlab.kinds.command import COMMAND_METRICS, Command
 from schedlab.spec import Metric, latency
 
@@ -29,7 +28,8 @@ class FioJob(Command, frozen=True):
     """One run of `fio JOB` in the target's directory.
 
     Latencies are fio's total latency where the job asks for its percentiles
-    (`lat_percentiles=1`), else its completion latency. `job_sha256` refuses another file.
+    (`lat_percentiles=1`), else its completion latency. `job_sha256` refuses other
+    files.
     """
 
     kind: ClassVar[str] = "fio-job"
@@ -79,13 +79,26 @@ class FioJob(Command, frozen=True):
         path = Path(self.job_file)
         if self.argv or self.shell:
             raise SpecError(f"{label}: a fio job has no command", "omit argv and shell")
-        fio_reading.check(label, path, self.read())
-        digest = hashlib.sha256(fio_reading.content_of(path)).hexdigest()
-        if self.job_sha256 and digest != self.job_sha256:
+        jobs = self.read()
+        fio_reading.check(label, path, jobs)
+        if self.job_sha256 and jobs.digest() != self.job_sha256:
+            others = "".join(f" or {file.name}" for file in jobs.files[1:])
             raise SpecError(
-                f"{label}: {path} is not the measured file",
+                f"{label}: {path}{others} is not the measured file",
                 "restore it, or remove job_sha256 from the experiment",
             )
+
+    def check_files(self, label: str, directory: Path, *, is_ours: bool) -> None:
+        """SpecError for a file in the directory that the job would change, and that neither we
+        made nor the user allowed; `is_ours`: none of its files is the user's."""
+        jobs = self.read()
+        fio_files.check_includes(label, jobs, directory)
+        if not is_ours:
+            fio_files.check(label, jobs, directory, self.writable)
+
+    def mark_files(self, directory: Path) -> None:
+        """Mark the files that the job made, for the next time."""
+        fio_files.mark(self.read(), directory, self.writable)
 
     def claimed_bytes(self, stdout: bytes) -> float:
         """The bytes that fio says its jobs moved."""

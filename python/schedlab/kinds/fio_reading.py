@@ -9,6 +9,7 @@ parser acts, too: it loads an external engine.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import re
@@ -22,8 +23,8 @@ from schedlab.errors import HostError, SpecError
 from schedlab.spec.printable import is_printable
 from schedlab.spec.reading import read_bytes
 
-# How the target's device is called until there is one.
-DEVICE = "/dev/schedlab-target"
+# How the target's device and its directory are called until there are any.
+DEVICE, DIRECTORY = "/dev/schedlab-target", "/schedlab-target-directory"
 ENGINES = ("psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "io_uring", "libaio", "posixaio",
            "splice", "cpuio")  # fmt: skip
 _OPTIONS = """
@@ -171,6 +172,13 @@ class JobFile:
 
     jobs: tuple[JobSection, ...]
     sections: tuple[Section, ...]
+    files: tuple[Path, ...]
+
+    def digest(self) -> str:
+        """The SHA-256 of all files that fio read, in their order; of one that of its content."""
+        digests = [hashlib.sha256(content_of(file)).hexdigest() for file in self.files]
+        all_ = hashlib.sha256("\n".join(digests).encode()).hexdigest()
+        return digests[0] if len(digests) == 1 else all_
 
     def reported(self) -> dict[str, tuple[str, ...]]:
         """The names in fio's output, with the directions: processes of one group that report
@@ -205,8 +213,12 @@ def read(path: Path, environment: Mapping[str, str]) -> JobFile:
             raise SpecError(
                 f"{path}: the variable {name} has a control character", f"--env {name}=VALUE"
             )
-    settings = tuple(sorted(environment.items()))
-    return _read(path.resolve(), content, settings)
+    key = (path.resolve(), content, tuple(sorted(environment.items())))
+    jobs, digest = _read(*key)
+    if jobs.digest() == digest:
+        return jobs
+    _read.cache_clear()  # an included file is another one by now
+    return _read(*key)[0]
 
 
 def content_of(path: Path) -> bytes:
@@ -220,12 +232,16 @@ def content_of(path: Path) -> bytes:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(path: Path, content: bytes, environment: tuple[tuple[str, str], ...]) -> JobFile:
+def _read(
+    path: Path, content: bytes, environment: tuple[tuple[str, str], ...]
+) -> tuple[JobFile, str]:
+    """(the jobs, the digest of their files)."""
     if shutil.which("fio") is None:
         raise HostError("fio is not installed", "apt install fio")
-    told = {"SCHEDLAB_DIRECTORY": ".", "SCHEDLAB_DEVICE": DEVICE}
+    told = {"SCHEDLAB_DIRECTORY": DIRECTORY, "SCHEDLAB_DEVICE": DEVICE}
     status, stdout, stderr = _fio(path, {**dict(environment), **told})
-    sections, files = _sections(stdout)
+    last_line = content.decode(errors="replace").rpartition("\n")[2]
+    sections, files = _sections(stdout, last_line)
     for name in files[1:]:
         _check_included(path, name)
     if status:
@@ -243,16 +259,23 @@ def _read(path: Path, content: bytes, environment: tuple[tuple[str, str], ...]) 
             shared = [*shared, *(o for o in section.options if o.name != "name")]
         else:
             jobs.append(JobSection(section.name, (*shared, *section.options)))
-    return JobFile(tuple(jobs), tuple(sections))
+    file = JobFile(tuple(jobs), tuple(sections), (path, *map(Path, files[1:])))
+    return file, file.digest()
 
 
-def _sections(text: str) -> tuple[list[Section], list[str]]:
-    """(sections in their order, files that were read)."""
+def _sections(text: str, last_line: str) -> tuple[list[Section], list[str]]:
+    """(sections in their order, files that were read).
+
+    fio prints the lines of the file, too; behind a last line without an end it goes on at once.
+    """
     sections: list[Section] = []
     files: list[str] = []
     for line in text.split("\n"):
         match = _LINE.match(line)
         body = match[1] if match else ""
+        if last_line and body.startswith(last_line):
+            joined = _LINE.match(body.removeprefix(last_line))
+            body = joined[1] if joined else body
         if body.startswith("Parsing ini file "):
             files.append(body.removeprefix("Parsing ini file "))
         elif body.startswith("Parsing section ["):
@@ -272,7 +295,9 @@ def _sections(text: str) -> tuple[list[Section], list[str]]:
 def check(label: str, path: Path, jobs: JobFile) -> None:
     """SpecError for an option, an engine or a file that a measurement has no use for."""
     for section in jobs.sections:
-        for option in section.options:
+        # Without a file name fio makes one from the name of the section, or takes it as a device's.
+        named = () if section.is_global else (Option("name", section.name),)
+        for option in (*named, *section.options):
             if problem := _problem(option):
                 reason, hint = problem
                 raise SpecError(f"{label}: {path}: [{section.name}]: {reason}", hint)
@@ -289,7 +314,7 @@ def _problem(option: Option) -> tuple[str, str] | None:
         return f"{name} is refused", hint
     if name == "ioengine" and value not in ENGINES:
         return f"ioengine={value} is refused", f"use one of {', '.join(ENGINES)}, or -- COMMAND"
-    for path in _paths(name, value):
+    for path in map(inside, paths_of(name, value)):
         if path != DEVICE and (Path(path).is_absolute() or ".." in Path(path).parts):
             return (
                 f"{name} = {path} is outside the target",
@@ -299,9 +324,18 @@ def _problem(option: Option) -> tuple[str, str] | None:
     return None
 
 
-def _paths(name: str, value: str) -> Iterator[str]:
+def inside(path: str) -> str:
+    """A path in the target's directory as a relative one; others as they are."""
+    if path == DIRECTORY or path.startswith(f"{DIRECTORY}/"):
+        return path.removeprefix(DIRECTORY).lstrip("/") or "."
+    return path
+
+
+def paths_of(name: str, value: str) -> Iterator[str]:
     """The files that an option names, without the blanks that fio strips."""
-    if name in ("mem", "iomem"):
+    if name.endswith("_pattern"):
+        yield from re.findall("'([^']*)", value)
+    elif name in ("mem", "iomem"):
         yield value.partition(":")[2].strip()
     elif name in _PATHS:
         yield from map(str.strip, re.split(r"(?<!\\):", value))
@@ -310,8 +344,10 @@ def _paths(name: str, value: str) -> Iterator[str]:
 
 
 def _check_included(path: Path, name: str) -> None:
-    included = Path(name) if Path(name).is_absolute() else path.parent / name
-    if included.resolve().parent != path.parent or not included.is_file():
+    # fio looks in its own directory first, so no other path than this is the same file later.
+    included = Path(name)
+    is_beside = name == f"{path.parent}/{included.name}" and included.resolve() == included
+    if not is_beside or not included.is_file():
         raise SpecError(
             f"{path}: include is refused: {name} is not a file beside the job",
             "put it there, or copy its options into this file",

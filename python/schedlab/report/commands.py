@@ -49,7 +49,7 @@ def _of(view: View, workload: Workload, line: str, runs: list[Run]) -> Iterator[
         yield texts("text.command_rehearsed", seconds=seconds, share=share, moved=moved or "–")
     confinement = _first(runs, "confinement") or {}
     if confinement.get("held") == "nothing":
-        yield texts("text.command_unconfined", reason=confinement["reason"])
+        yield texts("text.command_unconfined", reason=confinement.get("reason", "–"))
     cost, cache = _first(runs, "launch_cost_s"), _first(runs, "cache")
     if cost:
         milliseconds = texts.figure(1e3 * cost, 2)

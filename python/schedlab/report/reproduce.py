@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import schedlab
 from schedlab.spec import Record
+from schedlab.spec.results import kernel_release
 
 
 def script(record: Record) -> str:
@@ -12,7 +13,7 @@ def script(record: Record) -> str:
     title = " ".join(experiment.title.split())
     head = f"""#!/bin/sh
 # {title}
-# Made by schedlab {schedlab.__version__}. Kernel then: {_kernel(record)}
+# Made by schedlab {schedlab.__version__}. Kernel then: {kernel_release(record.host) or "unknown"}
 # Seed {experiment.seed}; baseline {" ".join(experiment.baseline.split())}.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -24,9 +25,3 @@ out=${{1:-$here-again}}
             'exec schedlab report "$here" --html "$out.html"\n'
         )
     return head + 'exec schedlab reproduce "$here" --out "$out"\n'
-
-
-def _kernel(record: Record) -> str:
-    kernel = record.host.get("kernel", "unknown")
-    release = kernel.get("release", "unknown") if isinstance(kernel, dict) else kernel
-    return " ".join(str(release).split())

@@ -18,6 +18,7 @@ from schedlab.kinds.launching import program_path
 from schedlab.run import cache
 from schedlab.run.confinement import HeldDevice
 from schedlab.run.drain import flush
+from schedlab.store.files import mark_made
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -122,6 +123,7 @@ class WorkPlace:
             shutil.copytree(source, into, symlinks=True)
         else:
             shutil.copy2(source, into)
+        mark_made(into)
         if kind.user:
             _give(into, kind.user)
 

@@ -40,10 +40,18 @@ def from_json(cls: type[T], data: Any, where: str = "") -> T:
 
 
 def convert(kind: Any, data: Any, where: str) -> Any:
-    """`data` as the annotated type `kind`; recursion over dataclasses, mappings and tuples."""
+    """`data` as the annotated type `kind`; recursion over dataclasses, mappings and tuples.
+
+    A `kind` may also be written as the data looks: `[kind]` is a list, and a dict a table that has
+    these keys among others. A key with `?` may be missing; null is as good as missing.
+    """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return _any(data, where)
+    if isinstance(kind, dict):
+        return _build_table(kind, data, where)
+    if isinstance(kind, list):
+        return list(_build_tuple((kind[0], ...), data, where))
     if dataclasses.is_dataclass(kind):
         return _build_dataclass(typing.cast("type[Any]", kind), data, where)
     if origin is Literal:
@@ -67,6 +75,22 @@ def convert(kind: Any, data: Any, where: str) -> Any:
             for key, item in data.items()
         }
     return _build_scalar(kind, data, where)
+
+
+def _build_table(kinds: Mapping[str, Any], data: Any, where: str) -> dict[str, Any]:
+    """All of a table, with the values of the named keys as their kinds."""
+    if not isinstance(data, Mapping):
+        raise SpecError(f"{where} = {data!r:.80}", "expected a table")
+    table = {**data}
+    for name, kind in kinds.items():
+        key = name.removesuffix("?")
+        if table.get(key) is not None:
+            table[key] = convert(kind, table[key], f"{where}.{key}")
+        elif name.endswith("?"):
+            table.pop(key, None)
+        else:
+            raise SpecError(f"{where}: key {key!r} is missing", f"add {key!r}")
+    return table
 
 
 def _build_union(kinds: list[Any], data: Any, where: str) -> Any:

@@ -35,6 +35,12 @@ def check_name(text: str, where: str) -> str:
     return text
 
 
+def is_kernel_name(text: str) -> bool:
+    """Whether the kernel could call a device, a scheduler or a setting so: never a path, an option
+    or a template."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.!:+-]{0,63}", text) is not None
+
+
 def safe_name(text: str) -> str:
     """`text` as one component of a path: never a path, never hidden, never an option."""
     name = re.sub(r"[^A-Za-z0-9._=-]+", "_", text).lstrip(".-")[:_FILE_NAME_BYTES_MAX]

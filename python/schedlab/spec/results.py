@@ -24,15 +24,36 @@ Bound = Literal["", "at-most", "at-least"]
 #: Types of the properties that analyses and reports work with; all others are only shown.
 PROPERTIES: Mapping[str, Any] = {
     **dict.fromkeys(
-        ("cpu_share", "window_s", "measured_from_s", "usr_cpu", "sys_cpu", "share_asked"),
-        float | None,
+        ("cpu_share?", "window_s?", "measured_from_s?", "usr_cpu?", "sys_cpu?", "share_asked?",
+         "share_reached?", "switch_s?", "settled_s?", "wash_out_s?", "rehearsed_s?",
+         "launch_cost_s?"),
+        float,
     ),
-    "left_behind": tuple[str, ...],
-    "halves": tuple[Mapping[str, float], ...],
-    "switch_s": float | None,
-    "workers": tuple[Mapping[str, Any], ...],
-    "emulated": Mapping[str, Any],
+    "left_behind?": [str],
+    "halves?": [Mapping[str, float]],
+    "workers?": [{"calculations?": float, "bursts?": float, "cpu_burst_s?": float}],
+    "driver_tags?": int,
+    "rotational?": int,
+    "emulated?": {"lateness": {"p50_ns": float, "p99_ns": float}, "late_share": float},
+    "emulated_device?": Mapping[str, Any],
+    "fidelity?": {
+        "device?": str,
+        "scheduler?": str,
+        "rows": [{"metric": str, "recorded": float, "replayed": float, "is_like": bool}],
+    },
+    "rehearsal?": {"bytes": Mapping[str, int], "cpu_share": float},
+    "confinement?": {"held?": str, "reason?": str},
+}  # fmt: skip
+#: Types of the facts of a host that analyses and reports work with.
+FACTS: Mapping[str, Any] = {
+    "devices?": Mapping[str, Mapping[str, Any]],
+    "memory?": Mapping[str, Any],
+    "boots?": Mapping[str, Mapping[str, Any]],
+    "hosts?": Mapping[str, Any],
 }
+_DEVICE = {"name?": str, "model?": str, "firmware?": str}
+#: The same of one of several hosts.
+FACTS_OF_HOST: Mapping[str, Any] = {**FACTS, "measured_device?": _DEVICE}
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,13 @@ class GateFinding:
     gate: str
     detail: str
     fatal: bool = True
+
+
+def kernel_release(host: Mapping[str, Any]) -> str:
+    """The kernel that a host had; empty where it is not known."""
+    kernel = host.get("kernel")
+    release = kernel.get("release") if isinstance(kernel, Mapping) else kernel
+    return " ".join(str(release or "").split())
 
 
 def boot_of(session: str) -> str:

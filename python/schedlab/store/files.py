@@ -20,6 +20,7 @@ from schedlab.spec.reading import opened
 
 FILE_BYTES_MAX = 256 << 20
 DEPTH_MAX = 4
+_MADE = "user.schedlab.made"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -92,6 +93,20 @@ def made(path: Path) -> Path:
         with opened(path.parent, _DIRECTORY) as above:
             os.close(_opened_or_made(path.name, os.O_WRONLY | os.O_CLOEXEC, above))
     return path
+
+
+def mark_made(path: Path) -> None:
+    """Mark a file or directory as one that a measurement made; a file system may have no marks."""
+    with contextlib.suppress(OSError):
+        os.setxattr(path, _MADE, b"1", follow_symlinks=False)
+
+
+def is_made_here(path: Path) -> bool:
+    """Whether a measurement made it, so that the next one may replace it."""
+    try:
+        return bool(os.getxattr(path, _MADE, follow_symlinks=False))
+    except OSError:
+        return False
 
 
 def cut_torn_line(handle: int) -> int:

@@ -44,7 +44,7 @@ from schedlab.spec.convert import NUMBER_MAX, convert
 from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.spec.names import safe_name
 from schedlab.spec.printable import all_printable, printable
-from schedlab.spec.results import PROPERTIES
+from schedlab.spec.results import FACTS, FACTS_OF_HOST, PROPERTIES
 from schedlab.store.files import (
     make_beneath,
     make_directory,
@@ -201,14 +201,19 @@ class Folder:
 
     def _host(self) -> tuple[dict[str, Any], list[str]]:
         try:
-            data = all_printable(json.loads(self._read(HOST)))
+            data = convert(FACTS, all_printable(json.loads(self._read(HOST))), HOST)
         except FileNotFoundError:
             return {}, []
         except (OSError, ValueError, SpecError, RecursionError) as error:
             return {}, [f"{HOST} is damaged, so the environment is not known: {error}"]
-        if not isinstance(data, dict):
-            return {}, [f"{HOST} is damaged, so the environment is not known: not an object"]
-        return data, []
+        notices = []
+        for name, facts in data.get("hosts", {}).items():
+            try:
+                data["hosts"][name] = convert(FACTS_OF_HOST, facts, f"{HOST}.hosts.{name}")
+            except SpecError as error:
+                data["hosts"][name] = {}
+                notices.append(f"the environment of {name} is not known: {error}")
+        return data, notices
 
     def runs(self) -> tuple[Run, ...]:
         """All attempts in order of time; a last line that a kill cut short is omitted.
@@ -380,9 +385,8 @@ class Folder:
 
 def _run(record: Mapping[str, Any], place: str) -> Run:
     run = from_json(Run, record, place)
-    for name in run.properties.keys() & PROPERTIES.keys():
-        convert(PROPERTIES[name], run.properties[name], f"{place}.properties.{name}")
-    return run
+    properties = convert(PROPERTIES, run.properties, f"{place}.properties")
+    return dataclasses.replace(run, properties=properties)
 
 
 def _rows(histograms: Mapping[str, Any]) -> dict[tuple[int, int], int]:

@@ -26,6 +26,7 @@ from schedlab.host.settings import SettingScope
 from schedlab.result import Result
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Target
+from schedlab.spec.results import kernel_release
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
 # Kinds of devices for which no rule is written unless they are named.
@@ -79,7 +80,7 @@ def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) ->
     if experiment.kind not in ("io", "cpu"):
         objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")
     objections += _measured_elsewhere(experiment.target, devices)
-    release = result.record.host.get("kernel", {}).get("release")
+    release = kernel_release(result.record.host)
     if release and release != platform.release():
         objections.append(f"it was measured on Linux {release}, this is {platform.release()}")
     if objections and not anyway:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pwd
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
 from schedlab.kinds.command import sha256_of_tree
 from schedlab.kinds.fio_job import GIVEN, FioJob
-from schedlab.kinds.fio_reading import content_of
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Workload
@@ -66,9 +64,12 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
         path = Path(work.job_file).resolve()
-        usual_fio = _fio_metric(path, names, parameters)
+        shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
+                  if key in parameters}  # fmt: skip
+        job = msgspec.convert({"job_file": str(path), **shared}, FioJob)
+        usual_fio = _fio_metric(job, names)
         parameters["job_file"] = str(path)
-        parameters["job_sha256"] = hashlib.sha256(content_of(path)).hexdigest()
+        parameters["job_sha256"] = job.read().digest()
         names = names or [usual_fio]
     elif work.shell:
         parameters["shell"], label = " ".join(work.argv), "command"
@@ -93,17 +94,14 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     )
 
 
-def _fio_metric(path: Path, names: Sequence[str], parameters: Mapping[str, Any]) -> str:
+def _fio_metric(kind: FioJob, names: Sequence[str]) -> str:
     """The metric of a job file with one job and direction; SpecError when one must be named."""
-    shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
-              if key in parameters}  # fmt: skip
-    kind = msgspec.convert({"job_file": str(path), **shared}, FioJob)
     prefixes = [f"{job}.{way}" for job, ways in kind.jobs().items() for way in ways]
     if not prefixes:
-        raise SpecError(f"{path}: no job moves data", "add a job that reads or writes")
+        raise SpecError(f"{kind.job_file}: no job moves data", "add a job that reads or writes")
     if len(prefixes) > 1 and not names:
         raise SpecError(
-            f"{path}: several jobs: name the metric that decides",
+            f"{kind.job_file}: several jobs: name the metric that decides",
             f"--metric {prefixes[0]}.lat_ns_p99 (or of {', '.join(prefixes[1:])})",
         )
     for name in names:

@@ -5,11 +5,16 @@ happened.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 import os
+import re
 import shutil
 import sys
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +23,14 @@ from typing import Any
 from schedlab import report
 from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.measure import default_folder
+from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, to_install
+from schedlab.host.settings import is_beyond
 from schedlab.package import tree
 from schedlab.result import Result
-from schedlab.spec.names import safe_name
+from schedlab.spec import Experiment
+from schedlab.spec.names import is_kernel_name, safe_name
+from schedlab.store.files import DEPTH_MAX
 from schedlab.store.folder import Folder
 
 # Events of ansible-runner that end the work on a host.
@@ -30,6 +39,11 @@ FAILED = {"runner_on_failed": "failed", "runner_on_unreachable": "not reached"}
 FASTER = {"ANSIBLE_PIPELINING": "True", "ANSIBLE_FORKS": "20"}
 # What a host does while tasks of a role run.
 DOES = {"install": "installing", "measure": "measuring", "fetch": "fetching"}
+# `runs DONE TOTAL` or `died DONE TOTAL`, as a machine prints it.
+COUNTS = re.compile(r"(runs|died) (\d{1,9}) (\d{1,9})\b")
+# A machine may print and send anything: as much of it is taken.
+OUTPUT_MAX, REASON_MAX = 1 << 20, 1000
+UNPACKED_MAX_BYTES, MEMBERS_MAX = 512 << 20, 100_000
 Show = Callable[[str, str], None]  # name of a host, what it does
 
 
@@ -89,11 +103,11 @@ def play(name: str, ask: Machines, show: Show) -> dict[str, HostState]:
     if "ANSIBLE_CONFIG" not in os.environ and Path("ansible.cfg").is_file():
         environment["ANSIBLE_CONFIG"] = str(Path("ansible.cfg").resolve())
     with tempfile.TemporaryDirectory(prefix="schedlab-fleet-") as private:
+        write_variables(Path(private, "env"), ask.variables or {})
         runner = ansible_runner.run(
             private_data_dir=private,
             playbook=str(playbook(name)),
             inventory=str(ask.inventory.resolve()),
-            extravars=dict(ask.variables or {}),
             envvars=environment,
             event_handler=lambda event: note(hosts, event, show),
             quiet=True,
@@ -109,6 +123,15 @@ def play(name: str, ask: Machines, show: Show) -> dict[str, HostState]:
     return hosts
 
 
+def write_variables(directory: Path, variables: Mapping[str, Any]) -> None:
+    """The file of variables that ansible-runner hands on. All are data, some of it from measured
+    machines: Ansible evaluates no template in them."""
+    lines = [f"{name}: !unsafe {json.dumps(value, ensure_ascii=False)}\n"
+             for name, value in variables.items()]  # fmt: skip
+    directory.mkdir()
+    (directory / "extravars").write_text("".join(lines) or "{}\n")
+
+
 def note(hosts: dict[str, HostState], event: Mapping[str, Any], show: Show) -> None:
     """Take an event of ansible-runner into the states, and show what changed."""
     kind, data = str(event.get("event")), event.get("event_data") or {}
@@ -122,12 +145,11 @@ def note(hosts: dict[str, HostState], event: Mapping[str, Any], show: Show) -> N
         text = f"{FAILED[kind]}: {reason(str(data.get('task', '')), result)}"
     elif kind == "runner_on_start" and not state.failed:
         text = DOES.get(str(data.get("role")), text)
-    elif kind == "runner_retry" and (counts := str(result.get("stdout", "")).split())[:1] == [
-        "runs"
-    ]:
-        text = f"{counts[1]} of {counts[2]} runs" if counts[2] != "0" else text
+    elif kind == "runner_retry" and (counts := COUNTS.match(str(result.get("stdout", "")))):
+        _, done, total = counts.groups()
+        text = f"{done} of {total} runs" if total != "0" else text
     if kind in ("runner_on_ok", *FAILED) and "cmd" in result:
-        state.output = str(result.get("stdout", ""))
+        state.output = str(result.get("stdout", ""))[:OUTPUT_MAX]
     if text != state.text:
         state.text = text
         show(host, text)
@@ -135,14 +157,14 @@ def note(hosts: dict[str, HostState], event: Mapping[str, Any], show: Show) -> N
 
 def reason(task: str, result: Mapping[str, Any]) -> str:
     """Why a task failed, in one line: what the program printed last, else Ansible's message."""
-    output = str(result.get("stdout") or "")
-    if output.startswith("died"):
-        _, done, total = output.split()[:3]
+    output = str(result.get("stdout") or "")[-OUTPUT_MAX:]
+    if (counts := COUNTS.match(output)) and counts[1] == "died":
+        _, done, total = counts.groups()
         return f"the measurement was killed, or the machine restarted, after {done} of {total} runs"
     lines = [*output.splitlines(), *str(result.get("stderr") or "").splitlines()]
     errors = [line for line in lines if line.startswith("error: ")]
     message = errors[-1].removeprefix("error: ") if errors else str(result.get("msg", "")).strip()
-    return " ".join(message.removeprefix("Task failed: ").split()) or task
+    return " ".join(message[:REASON_MAX].removeprefix("Task failed: ").split()) or task
 
 
 def measure(file: Path, ask: Machines, out: Path | None, show: Show) -> tuple[Path, Measured]:
@@ -168,7 +190,7 @@ def measure(file: Path, ask: Machines, out: Path | None, show: Show) -> tuple[Pa
     for host in sorted(states.keys() - missing.keys()):
         try:
             folders.append(unpacked(archives / f"{host}.tar.gz", homes / safe_name(host)))
-        except (SchedlabError, OSError, tarfile.TarError) as error:
+        except (SchedlabError, OSError) as error:
             missing[host] = f"refused: {error}"
     return out, Measured(tuple(folders), missing)
 
@@ -176,13 +198,49 @@ def measure(file: Path, ask: Machines, out: Path | None, show: Show) -> tuple[Pa
 def unpacked(archive: Path, home: Path) -> Path:
     """The result folder of an archive, read whole; SpecError where something in it was changed."""
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".") as place:
-        with tarfile.open(archive) as packed:
-            packed.extractall(place, filter="data")
+        _unpack(archive, Path(place))
         folder = Path(place) / "result"
         Folder.open(folder).record()
         shutil.rmtree(home, ignore_errors=True)
         folder.rename(home)
     return home
+
+
+class _Unzipped(gzip.GzipFile):
+    """The content of a file of gzip, which cannot be larger than `UNPACKED_MAX_BYTES`."""
+
+    def __init__(self, archive: Path) -> None:
+        super().__init__(archive)
+        self.left = UNPACKED_MAX_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(self.left + 1 if size is None or size < 0 else size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise SpecError(f"it unpacks to more than {UNPACKED_MAX_BYTES >> 20} MiB")
+        return data
+
+
+def _unpack(archive: Path, place: Path) -> None:
+    """Files and directories of an archive; SpecError where it has others, or too much."""
+    try:
+        _unpack_checked(archive, place)
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError) as error:
+        raise SpecError(f"it is no archive of a result: {error}") from error
+
+
+def _unpack_checked(archive: Path, place: Path) -> None:
+    left = UNPACKED_MAX_BYTES
+    with _Unzipped(archive) as content, tarfile.open(fileobj=content, mode="r|") as packed:
+        for number, member in enumerate(packed):
+            left -= member.size
+            if number >= MEMBERS_MAX or left < 0:
+                raise SpecError(f"it has more than {MEMBERS_MAX} files, or they are too large")
+            if not (member.isreg() or member.isdir()) or member.issparse():
+                raise SpecError(f"{member.name!r:.80} is neither a file nor a directory")
+            if member.name.count("/") > DEPTH_MAX:
+                raise SpecError(f"{member.name!r:.80} is too deep")
+            packed.extract(member, place, filter="data")
 
 
 def joined(out: Path, folders: Iterable[Path]) -> Result:
@@ -209,9 +267,32 @@ def settings(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
             left[host] = f"{own.take} was not measured there"
         elif host in report.opposed(record, own):
             left[host] = f"{own.base} is proven better than {own.take} there"
-        elif setting := report.setting_of(record.experiment, own.take):
-            device = (of.get("measured_device") or {}).get("name", "")
-            chosen[host] = {"setting": setting, "device": device}
+        elif not (setting := _setting_of(record.experiment, own.take)):
+            left[host] = f"{own.take} is no setting of a device alone"
+        elif (device := _device_of(of)) and not is_kernel_name(device):
+            left[host] = f"{device!r:.80} is no name of a device"
         else:
-            left[host] = f"{own.take} is no setting of a device"
+            chosen[host] = {"setting": setting, "device": device}
     return chosen, left
+
+
+def _device_of(facts: Mapping[str, Any]) -> str:
+    """The name of the measured device, as the machine says; empty where it names none."""
+    measured = facts.get("measured_device")
+    return str(measured.get("name", "")) if isinstance(measured, Mapping) else ""
+
+
+def _setting_of(experiment: Experiment, label: str) -> str:
+    """A candidate as `apply` takes it; empty where it sets more than a device, or its words, read
+    again, would set anything else."""
+    setting = report.setting_of(experiment, label)
+    (candidate,) = (each for each in experiment.candidates if each.label == label)
+    own = {key: str(value) for key, value in candidate.settings.items()}
+    if any(map(is_beyond, own)) or not re.fullmatch(r"[\w.:,=+-]+", setting):
+        return ""
+    own.setdefault("scheduler", label)
+    with contextlib.suppress(SpecError):
+        read = [{key: str(value) for key, value in each.settings.items()}
+                for each in parse_candidates(setting)]  # fmt: skip
+        return setting if read == [own] else ""
+    return ""

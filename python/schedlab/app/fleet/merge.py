@@ -18,7 +18,7 @@ from typing import Any
 from schedlab.app.compare.difference import REPORTED, environment_differences
 from schedlab.app.targets import disks_named
 from schedlab.errors import SpecError
-from schedlab.spec import Cell, Experiment, Plan, Record, to_json
+from schedlab.spec import Candidate, Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder
 
 # What differs between two folders of one experiment, and of one that several hosts measured.
@@ -36,6 +36,7 @@ def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False) -> Folder:
         _require_whole_plan(path, record)
         _require_same(paths[0], records[0], path, record, hosts)
     _require_own_sessions(paths, records)
+    _require_one_meaning(paths, records)
     names = _host_names(paths) if hosts else [""] * len(paths)
     experiment, cells, moved = _joined(records)
     facts = _facts(names, records) if hosts else records[0].host
@@ -74,7 +75,8 @@ def _measured_device(record: Record) -> dict[str, Any]:
     target, devices = record.experiment.target, record.host.get("devices", {})
     for name in (Path(path).name for path in disks_named(target)):
         if name in devices:
-            return {"name": name, **{key: devices[name].get(key) for key in ("model", "firmware")}}
+            return {"name": name, **{key: str(devices[name].get(key) or "")
+                                     for key in ("model", "firmware")}}  # fmt: skip
     return {}
 
 
@@ -149,6 +151,24 @@ def _require_own_sessions(paths: Sequence[Path], records: Sequence[Record]) -> N
                     f"{path} and {seen[session]} have the same session", "name each folder once"
                 )
             seen[session] = path
+
+
+def _require_one_meaning(paths: Sequence[Path], records: Sequence[Record]) -> None:
+    """SpecError where a label means other settings in another folder: a label is one candidate."""
+    first: dict[str, tuple[Path, Candidate]] = {}
+    for path, record in zip(paths, records, strict=True):
+        for each in record.experiment.candidates:
+            place, candidate = first.setdefault(each.label, (path, each))
+            if candidate != each:
+                raise SpecError(
+                    f"{each.label} is {_settings(each)} in {path}, and {_settings(candidate)} in "
+                    f"{place}",
+                    "omit the folder that is wrong, or measure them under names of their own",
+                )
+
+
+def _settings(candidate: Candidate) -> str:
+    return ",".join(f"{key}={value}" for key, value in candidate.settings.items()) or "no setting"
 
 
 def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], list[int]]:

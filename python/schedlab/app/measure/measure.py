@@ -28,6 +28,7 @@ from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
 from schedlab.spec import Cell, Experiment, Plan, Planning
 from schedlab.spec.quantities import duration_text
+from schedlab.spec.results import kernel_release
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 
@@ -333,7 +334,7 @@ def check_resumable(folder: Folder, observer: Observer) -> None:
 
 def check_kernel(folder: Folder) -> None:
     """SpecError when a folder was measured on another kernel."""
-    before, now = folder.host.get("kernel", {}).get("release"), platform.release()
+    before, now = kernel_release(folder.host), platform.release()
     if before and before != now:
         raise SpecError(
             f"{folder.path}: was measured on Linux {before}, this is {now}",

@@ -95,6 +95,9 @@ class CommandCells:
                 self.report(f"{label}: only the rights of its user hold it: {reason}")
             kind.check_room(label, self.session.target.size_bytes)
         self.place.open(self.kinds.values())
+        for label, kind in self.kinds.items():
+            if isinstance(kind, FioJob):
+                kind.check_files(label, self.place.directory, is_ours=True)
         workloads = {each.label: each for each in self.session.admitted.experiment.workloads}
         for label, kind in self.kinds.items():
             self.runs.set_up(label, kind, self._tokens(kind))
@@ -102,6 +105,8 @@ class CommandCells:
             if kind.knows_its_time():
                 self.report(f"{label}: {self._promise(kind.estimate_s())}")
             self.rehearsals[label] = self._rehearse(workloads[label], kind)
+            if isinstance(kind, FioJob):
+                kind.mark_files(self.place.directory)
             for line in self.rehearsals[label].lines(label):
                 self.report(line)
 
