@@ -36,8 +36,9 @@ def mix(rows: Sequence[RowData], shares: Sequence[float]) -> RowPairs:
         bounds=bounds & np.isfinite(y),
         aa=aa,
         rounding=_weighted([row.rounding for row in rows], shares),
+        below_step=np.logical_or.reduce([row.below_step for row in rows]),
         step=0.0,
-        no_scatter=all(row.no_scatter for row in rows),
+        exact=all(row.exact for row in rows),
         share=filled / max(y.size, 1),
         filled=filled,
     )

@@ -196,7 +196,8 @@ def carry_over(
     inverse = np.linalg.pinv(full.T @ full)
     beta = inverse @ full.T @ y
     means = np.concatenate([[0.0], beta[: k - 1]])
-    errors = np.sqrt(np.concatenate([[0.0], np.diag(inverse)[: k - 1]]) * less / freedom)
+    own = np.diag(inverse)[: k - 1].clip(0.0)
+    errors = np.sqrt(np.concatenate([[0.0], own]) * less / freedom)
     return CarryOver(beta[k - 1 :], p, means, errors)
 
 
