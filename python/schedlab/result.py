@@ -24,7 +24,7 @@ from schedlab.spec import (
     Samples,
     to_json,
 )
-from schedlab.spec.answer import Answer, OfKind
+from schedlab.spec.answer import Answer, OfKind, Unfit
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -97,6 +97,12 @@ class Result:
         from schedlab import report
 
         return report.headline(self.record, self.answer, lang)
+
+    def first_sentence(self, lang: str | None = None) -> str:
+        """What to take, with what it gains and what it may cost."""
+        from schedlab import report
+
+        return report.first_sentence(self.record, self.answer, lang)
 
     def text(
         self,
@@ -201,6 +207,7 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
         simulated=experiment.kind == "sim",
+        conditions=_inside(record),
         **{name: asked[name] for name in ("margin", "seconds_per_block")},
     )
 
@@ -215,9 +222,25 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         result = by_guarantee(primary, secondary, baseline, guarantees, among)
     else:
         result = among(primary, secondary, baseline, asked["candidates"])
+    result = _with_absent(result, record)
     if not flags:
         return result
     return replace(_with_limits(result, record, primary, asked), kinds=_of_kinds(record, goal))
+
+
+def _with_absent(result: Answer, record: Record) -> Answer:
+    """The answer with the candidates of which no run counts, and why."""
+    absent = [c.label for c in record.experiment.candidates if not any(
+        c.label in cells for cells in result.cells.values())]  # fmt: skip
+    unfit = []
+    for label in absent:
+        tried = [run for run in record.runs if run.candidate == label]
+        gates = Counter(found.gate for run in tried for found in run.gates if found.fatal)
+        reasons = tuple(gate for gate, _ in gates.most_common(REASONS_SHOWN))
+        unfit.append(Unfit(label, "", 0, len(tried), reasons))
+    labels = dict.fromkeys([c.label for c in record.experiment.candidates] if absent else ())
+    candidates = (*labels, *(label for label in result.candidates if label not in labels))
+    return replace(result, candidates=candidates, unfit=(*unfit, *result.unfit))
 
 
 def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:
@@ -232,11 +255,19 @@ def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:
             kind = " ".join(filter(None, (device["model"], device.get("firmware"))))
             kinds.setdefault(kind, []).append(name)
     return tuple(
-        OfKind(kind, tuple(names), answer_of(replace(record, runs=runs), goal, flags=False))
+        OfKind(kind, tuple(names), answer_of(_part(record, runs), goal, flags=False))
         for kind, names in kinds.items()
         if KIND_HOSTS_MIN <= len(names) < len(hosts)
         and (runs := tuple(run for run in record.runs if run.host in names))
     )
+
+
+def _part(record: Record, runs: tuple[Run, ...]) -> Record:
+    """The record with these runs only; at a planned end they are at theirs."""
+    here, own = ({run.block for run in of if run.status == "ok"} for of in (record.runs, runs))
+    at_end = (record.plan.ends or ())[-1:] == (len(here),)
+    plan = replace(record.plan, ends=(len(own),)) if at_end else record.plan
+    return replace(record, plan=plan, runs=runs)
 
 
 def _guarantees(experiment: Experiment) -> dict[str, str]:
@@ -345,7 +376,7 @@ def _few_requests(record: Record, result: Answer) -> list[Flag]:
 
 def _run_flags(record: Record) -> list[Flag]:
     """Whether runs were steady, and whether the device was at rest before them."""
-    from schedlab.analyse.run_flags import half_flags, run_flags
+    from schedlab.analyse.run_flags import run_flags
 
     flags: list[Flag] = []
     runs: dict[str, list[Run]] = {}
@@ -358,9 +389,19 @@ def _run_flags(record: Record) -> list[Flag]:
         # Only a workload with a window of time has a steady state: a newcomer never settles.
         if "seconds" in getattr(KINDS.get(work.kind), "__struct_fields__", ()):
             flags += run_flags(work.label, _bins(record, work.label))
+    return flags + _inside(record)
+
+
+def _inside(record: Record) -> list[Flag]:
+    """Candidates whose distance from the baseline is another one in the second half of a period."""
+    from schedlab.analyse.run_flags import half_flags
+
+    flags: list[Flag] = []
+    experiment, margin = record.experiment, math.log1p(record.experiment.margin)
+    for work in experiment.workloads:
+        own = [run for run in record.analysed_runs if run.workload == work.label]
         if halves := _halves(own, work.metric):
-            experiment = record.experiment
-            metric, margin = experiment.metric(work), math.log1p(experiment.margin)
+            metric = experiment.metric(work)
             flags += half_flags(work, metric, experiment.baseline, halves, margin)
     return flags
 

@@ -11,9 +11,11 @@ from schedlab.spec.answer import (
     Answer,
     CellAnswer,
     DecisiveRun,
+    Doubt,
     Loss,
     Requirement,
     Row,
+    Unfit,
 )
 from schedlab.spec.metrics import METRICS
 
@@ -190,9 +192,28 @@ SHARES = replace(
 )
 REQUIRED = replace(
     FOR_NOW,
-    requires=(Requirement("w0", 1.8, True, {"a": "missed", "b": "open"}),),
+    requirements=(Requirement("w0", 1.8, True, {"a": "missed", "b": "open"}),),
     excluded=("a",),
 )
+DOUBT = replace(
+    TRADE, code="doubt",
+    doubt=(Doubt("control", SEQ, ("none", "bfq"), math.log(1.22)),
+           Doubt("aa", READER, ("none",), math.log(1.4), math.log(1.2))),
+)  # fmt: skip
+ONE_PRICE = replace(
+    BEST, code="trade", rows=(*BEST.rows, secondary("w0", "cpu_s")),
+    cells={**BEST.cells, "w0: cpu_s": {"a": behind(1.0, 1, 1, 1), "b": behind(2.5, 2.5, 2.2, 2.7)}},
+    prices=(Loss("b", "w0: cpu_s", math.log(2.5), math.log(2.2), math.log(2.7)),),
+)  # fmt: skip
+UNFIT = replace(
+    BEST, candidates=("a", "b", "bfq"),
+    unfit=(Unfit("bfq", "", 0, 16, ("ext-ejected",)),),
+)  # fmt: skip
+EXACT = _pair(
+    "best", behind(2.0, 1.5, 1.5, 1.5), behind(1.333, 1, 1, 1), take="b",
+    rows=(replace(primary("w0", "elapsed_s"), exact=True),),
+    base_loss=Loss("a", "w0", math.log(1.5), math.log(1.5), math.log(1.5)),
+)  # fmt: skip
 SESSIONS = replace(KEEP, blocks=12, units=3, used="sessions", scope="boots")
 IMPORTED = replace(
     KEEP, blocks=0, units=5, used="runs", scope="runs", level=1.0, seconds=None,
@@ -204,5 +225,6 @@ EXAMPLES = {
     "trade": TRADE, "trade-open": TRADE_OPEN, "best": BEST, "same": SAME, "same-0": SAME_0,
     "keep": KEEP, "keep-loser": KEEP_LOSER, "for-now": FOR_NOW, "one-run": ONE_RUN,
     "unbounded": UNBOUNDED, "nothing": NOTHING, "wild": WILD, "starved": STARVED,
+    "doubt": DOUBT, "price": ONE_PRICE, "unfit": UNFIT, "exact": EXACT,
     "shares": SHARES, "required": REQUIRED, "sessions": SESSIONS, "imported": IMPORTED,
 }  # fmt: skip

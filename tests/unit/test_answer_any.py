@@ -8,6 +8,7 @@ import pytest
 
 from schedlab.analyse.answer import answer
 from schedlab.analyse.answer_check import check
+from schedlab.analyse.limits import limits
 from schedlab.spec import Require, Samples
 from schedlab.spec.metrics import METRICS
 
@@ -51,6 +52,21 @@ def noise(rng, kind, shape):
             return normal + 70 * (rng.random(shape) < 0.02)
 
 
+def condition(rng, order, k):
+    """What speaks against an answer: an A/A arm that is off, a debt, a candidate that ages."""
+    n = len(order)
+    extra, kind = np.zeros(order.shape), rng.integers(12)
+    if kind == 0:
+        extra[:, k:] += rng.choice([0.05, 1])
+    if kind == 1:  # Whoever follows the second one pays for it.
+        position = np.argsort(order, axis=1)
+        after = position == position[:, [1]] + 1
+        extra += after * rng.choice([0.1, 1])
+    if kind == 2:
+        extra[:, 1] += np.linspace(-1, 1, n) * rng.choice([0.1, 1])
+    return extra
+
+
 def experiment(seed):
     """A random experiment: its samples, and the further arguments of `answer`."""
     rng = np.random.default_rng(seed)
@@ -66,6 +82,8 @@ def experiment(seed):
         truth = rng.choice([0, 0.02, 0.1, 0.5, 3], k) * (rng.random(k) < 0.5)
         truth = np.append(truth, truth[0]) if aa else truth
         logs = 3 + truth + sd * noise(rng, int(rng.integers(15)), (n, len(arms)))
+        order = np.argsort(rng.random(logs.shape), axis=1)
+        logs += condition(rng, order, k)
         values = np.exp(logs.clip(-60, 60))
         style = rng.random()
         if style < 0.03:
@@ -80,7 +98,8 @@ def experiment(seed):
         bounds = np.where(rng.random(values.shape) < (0.1 if style > 0.98 else 0), "at-least", "")
         if name in ("throughput_bytes_per_s", "iops"):
             bounds = np.where(bounds == "", "", "at-most")
-        blocks, columns = np.indices(values.shape)
+        blocks, columns = np.indices(values.shape)[0], order
+        values, bounds = (np.take_along_axis(each, order, axis=1) for each in (values, bounds))
         units = tuple(f"boot{b * sessions // n}-f" for b in blocks.ravel())
         hosted = sessions > 1 and seed % 3 == 0
         samples.append(
@@ -94,6 +113,7 @@ def experiment(seed):
                 sessions=units,
                 hosts=units if hosted else (),
                 weight=float(rng.integers(1, 4)),
+                negative_control=bool(w and rng.random() < 0.1),
             )
         )
     primary = max(1, round(rows * 0.7))
@@ -125,4 +145,14 @@ def test_nothing_in_an_answer_contradicts_anything_else(part):
         present = {label for sample in samples for label in sample.candidates}
         assert "c0" in present
         result = answer(samples, **arguments)
-        assert check(result) == [], seed
+        aa, blocked = arguments["aa"], arguments["blocked"]
+        flags = limits(result, samples, aa=aa, blocked=blocked)
+        assert check(replace(result, flags=flags)) == [], seed
+
+
+def test_the_experiments_have_every_kind_of_doubt():
+    kinds = set()
+    for seed in range(400):
+        samples, arguments = experiment(seed)
+        kinds |= {doubt.kind for doubt in answer(samples, **arguments).doubt}
+    assert kinds >= {"control", "aa", "carry-over", "candidate-time"}

@@ -2,9 +2,8 @@
 
 What is taken, with a bound on the largest loss over the primary rows (docs/concepts/statistics.md).
 Readings of the specification where it leaves a choice: a candidate without a run on a counted row
-has no bound; candidates that a requirement removes are nobody's best, but stay in the variance and
-in the number of candidates; passed ends lower the printed bound of what is taken, not below its
-estimate.
+has no bound; candidates that a requirement removes are in every loss, and only cannot be taken;
+passed ends lower the printed bound of what is taken, not below its estimate.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import numpy as np
 
 from schedlab.analyse.advice import advise
 from schedlab.analyse.choice import Choice, choose, look_of, others
+from schedlab.analyse.contradictions import contradictions
 from schedlab.analyse.losses import ALPHA, RowLosses, RowPairs, losses, lower, pairs_of, upper
 from schedlab.analyse.matrix import candidate_order
 from schedlab.analyse.mix import mix
@@ -39,6 +39,7 @@ from schedlab.spec.answer import (
     Role,
     Row,
     Scope,
+    Unfit,
     Unit,
     Why,
 )
@@ -85,6 +86,7 @@ def answer(
     simulated: bool = False,
     by_boot: bool = False,
     among: int = 1,
+    conditions: Sequence[Flag] = (),
 ) -> Answer:
     """The answer from the primary metric of every workload.
 
@@ -96,6 +98,7 @@ def answer(
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
     it. `simulated`: the blocks are seeds of a model. `by_boot`: sessions of one boot (an
     extension) are no units. `among`: the number of such answers whose errors count together.
+    `conditions` are flags from inside the runs, which may contradict the answer.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -124,11 +127,20 @@ def answer(
         apart_from_goal(flags),
     )
     return replace(
-        study.answer(),
+        _with_doubts(study.answer(), study, conditions),
         goal=goal,
         flags=tuple(flags),
         population=_population(samples, study, question, device),
     )
+
+
+def _with_doubts(answer: Answer, study: RowArrays, conditions: Sequence[Flag]) -> Answer:
+    """The answer with what contradicts it; where a price is larger than the gain, as a choice."""
+    if answer.code in ("nothing", "one-run", "unbounded"):
+        return answer
+    if doubt := contradictions(study, answer, conditions):
+        return replace(answer, code="doubt", doubt=doubt, same=())
+    return replace(answer, code="trade", same=()) if answer.costs_more else answer
 
 
 def _by_boot(sample: Samples) -> Samples:
@@ -178,10 +190,11 @@ class RowArrays:
             data = row_data(
                 sample, question.labels, question.aa, blocked=question.blocked, name=name
             )
-            why = _why(sample, data, apart) if primary else ""
+            beside = "parameter" if sample.of_parameter else ""
+            why = _why(sample, data, apart) if primary else beside
             rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
             pairs.append(pairs_of(data))
-        rows = _with_controls(rows)
+            rows[-1] = replace(rows[-1], adjusted=pairs[-1].carried is not None)
         study = cls(question, tuple(rows), tuple(pairs), tuple(samples), frozenset(apart))
         return study._mixed() if question.shares else study
 
@@ -201,7 +214,8 @@ class RowArrays:
             rows[i] = replace(rows[i], role="part", counted=False, share=share)
         joint = mix([self.pairs[i].row for i in parts], shares)
         whole = Row(
-            MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
+            MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks),
+            adjusted=joint.carried is not None,
         )  # fmt: skip
         return replace(self, rows=(whole, *rows), pairs=(joint, *self.pairs))
 
@@ -234,7 +248,8 @@ class RowArrays:
     @cached_property
     def requirements(self):  # type: ignore[no-untyped-def]
         """Each requirement with what is proven of every candidate."""
-        return judged(self.question.requires, self.rows, [p.row for p in self.pairs], ALPHA)
+        data, level = [p.row for p in self.pairs], self.look * ALPHA
+        return judged(self.question.requires, self.rows, data, level)
 
     def choose(
         self, pairs: Sequence[RowPairs], passed: Sequence[Floats] = (), look: float | None = None
@@ -288,9 +303,7 @@ class RowArrays:
     def losses(self, index: int) -> RowLosses:
         """The losses on any row, at the levels of the counted ones."""
         k, count = len(self.question.labels), max(len(self.counted), 1)
-        return losses(
-            self.pairs[index], upper(self.look, k, count), lower(self.look, k, count), self.allowed
-        )
+        return losses(self.pairs[index], upper(self.look, k, count), lower(self.look, k, count))
 
     def answer(self) -> Answer:
         """All of it."""
@@ -335,10 +348,12 @@ class RowArrays:
             base_bound=float(reach) if math.isfinite(reach) else None,
             base_loss=max(gains, key=lambda loss: loss.low) if gains else None,
             loser=max(losers, key=lambda loss: loss.low) if losers else None,
-            others=others(choice.sure, choice.take, self.allowed) if is_trade else None,
+            others=others(choice.rows, choice.sure, choice.take) if is_trade else None,
             prices=self._prices(cells, take),
-            requires=self.requirements,
+            requirements=self.requirements,
             excluded=missed,
+            requirement_price=_price_of(missed, cells, take, self.counted_names),
+            unfit=self._unfit(),
             advice=self._advice(choice),
             wild=self._wild(choice),
             level=self.look,
@@ -355,8 +370,17 @@ class RowArrays:
             blocks=len(self.blocks) if question.blocked else 0,
             units=max((len(p.row.blocks) for p in self.pairs), default=0), used=used, scope=scope,
             rows=self.rows, counted=(), cells=self._cells(choice), level=self.look,
-            seconds=question.seconds, requires=self.requirements,
+            seconds=question.seconds, requirements=self.requirements, unfit=self._unfit(),
         )  # fmt: skip
+
+    def _unfit(self) -> tuple[Unfit, ...]:
+        """The candidates with too few runs to be compared, on each row that could be counted."""
+        return tuple(
+            Unfit(self.question.labels[i], row.name, int(np.isfinite(pairs.row.y[:, i]).sum()))
+            for row, pairs in zip(self.rows, self.pairs, strict=True)
+            if row.role in ("primary", "part")
+            for i in np.flatnonzero(pairs.row.there & ~pairs.fit).tolist()
+        )
 
     @property
     def counted_names(self) -> tuple[str, ...]:
@@ -389,7 +413,7 @@ class RowArrays:
 
     def _prices(self, cells: Mapping[str, Mapping[str, CellAnswer]], take: str) -> tuple[Loss, ...]:
         """The secondary rows on which what is taken is proven behind by more than the margin."""
-        rows = [row for row in self.rows if row.role == "secondary"]
+        rows = [row for row in self.rows if row.role == "secondary" and not row.why]
         prices = [
             loss for row in rows for loss in _behind(cells, take, [row.name])
             if loss.loss > row.margin
@@ -463,11 +487,13 @@ def _why(sample: Samples, row: RowData, apart: set[str]) -> Why:
         return "not-positive"
     if not _is_comparable(row):
         return "one-candidate"
+    if sample.of_parameter:
+        return "parameter"
     if sample.workload in apart:
         return "other-goal"
     if sample.negative_control:
         return "control"
-    return "no-scatter" if row.no_scatter else ""
+    return ""
 
 
 def _row(
@@ -492,28 +518,22 @@ def _row(
         else sample.actor,
         blocks=len(data.blocks),
         step=data.step,
+        exact=data.exact,
         control=sample.negative_control,
         nothing_to_order=sample.nothing_to_order,
     )
 
 
-def _with_controls(rows: list[Row]) -> list[Row]:
-    """Where all comparable rows are negative controls, they are what there is to speak of."""
-    if any(row.counted for row in rows):
-        return rows
-    return [replace(row, counted=True, why="") if row.why == "control" else row for row in rows]
-
-
 def _cells_of(data: RowData, row: Row, result: RowLosses) -> dict[str, CellAnswer]:
     """The cells of one row, of the candidates that have runs."""
-    values, bounded, there = data.values(), data.bounded, data.there
+    bounded, there = data.bounded, data.there
     counts = np.isfinite(data.y)
     cells = {}
     for i in np.flatnonzero(there).tolist():
         columns = [i, data.k] if i == data.aa else [i]
         up = float(result.up[i])
-        known = math.isfinite(up) and not data.no_scatter
-        own = values[np.isfinite(values[:, i]), i]
+        known = math.isfinite(up)
+        own = data.y[:, columns][counts[:, columns]]
         cells[data.labels[i]] = CellAnswer(
             value=None
             if row.metric is None
@@ -539,6 +559,15 @@ def _behind(
         for name, cell in found
         if cell is not None and cell.low > 0
     ]
+
+
+def _price_of(
+    missed: Sequence[str], cells: Mapping[str, Mapping[str, CellAnswer]], take: str,
+    rows: Sequence[str],
+) -> Loss | None:  # fmt: skip
+    """Where what is taken is proven furthest behind one that a requirement removed."""
+    led = [row for row in rows if any(c in cells[row] and cells[row][c].loss == 0 for c in missed)]
+    return max(_behind(cells, take, led), key=lambda loss: loss.low, default=None)
 
 
 def _population(

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator
 
 from schedlab.analyse.choice import UNBOUNDED
-from schedlab.spec.answer import Answer
+from schedlab.analyse.contradictions import Claim, claims_of
+from schedlab.spec import Flag
+from schedlab.spec.answer import Answer, Row
 
 #: Rounding of the arithmetic.
 TOUCHING = 1e-9
@@ -14,7 +16,9 @@ TOUCHING = 1e-9
 
 def check(answer: Answer) -> list[str]:
     """Contradictions in an answer, in English; empty for a sound one."""
-    return [*_cells(answer), *_bound(answer), *_code(answer), *_parts(answer)]
+    return [
+        *_cells(answer), *_bound(answer), *_code(answer), *_parts(answer), *_conditions(answer)
+    ]  # fmt: skip
 
 
 def _cells(answer: Answer) -> Iterator[str]:
@@ -54,9 +58,11 @@ def _code(answer: Answer) -> Iterator[str]:
         label: [c.low for row in answer.counted if (c := answer.cell(row, label)) is not None]
         for label in answer.candidates
     }
-    # What guarantees something else is not compared.
+    # What guarantees something else is not compared, nor what has too few runs.
     compared = answer.guarantees[0].candidates if answer.guarantees else answer.candidates
-    taken = [label for label in compared if label not in answer.excluded]
+    unfit = {(of.candidate, of.row) for of in answer.unfit}
+    fit = [label for label in compared if any((label, row) not in unfit and
+           answer.cell(row, label) for row in answer.counted)]  # fmt: skip
     if code == "nothing":
         if take:
             yield f"nothing to compare, and yet {take} is taken"
@@ -70,8 +76,10 @@ def _code(answer: Answer) -> Iterator[str]:
     if answer.bound is None:
         yield f"{code} without a bound"
     if code == "best":
-        for label in taken:
-            if label != take and any(each <= 0 for each in low[label]):
+        for label in fit:
+            rows = [row for row in answer.counted if (label, row) not in unfit]
+            cells = [answer.cell(row, label) for row in rows]
+            if label != take and any(cell and cell.low <= 0 for cell in cells):
                 yield f"{take} is best on every row, and yet {label} may be"
     if code in ("same", "same-0"):
         for label in answer.same:
@@ -80,10 +88,11 @@ def _code(answer: Answer) -> Iterator[str]:
                 yield f"{label} is the same, and yet may be further behind"
         if take not in answer.same:
             yield f"{take} is taken, and not among the same"
-    if code in ("trade", "trade-open") and any(max(low[c]) <= answer.margin for c in taken):
-        yield "each candidate loses somewhere, and yet one may not"
-    if code == "trade" and not (answer.others or 0.0) > (answer.bound or 0.0):
-        yield "every other loses more, and yet not more than the bound"
+    if code.startswith("trade") and not answer.costs_more:
+        if any(max(low[label]) <= answer.margin for label in fit):
+            yield "each candidate loses somewhere, and yet one may not"
+        if code == "trade" and not (answer.others or 0.0) > (answer.bound or 0.0):
+            yield "every other loses more, and yet not more than the bound"
     if code == "keep" and (take != base or any(low[base])):
         yield f"nothing is proven better than {base}, and yet it is proven behind"
 
@@ -104,3 +113,46 @@ def _parts(answer: Answer) -> Iterator[str]:
         yield "a gain over the baseline that is none"
     if answer.take in answer.excluded:
         yield f"{answer.take} misses a requirement, and yet is taken"
+    if answer.applies and (answer.open_requirements or answer.costs_more or answer.doubt):
+        yield f"{answer.take} is to be applied, and yet it is not settled"
+
+
+def _conditions(answer: Answer) -> Iterator[str]:
+    """Nothing is called proven beside what contradicts it; worked out from the flags again."""
+    if answer.code in ("nothing", "one-run", "unbounded"):
+        return
+    if (answer.code == "doubt") != bool(answer.doubt):
+        yield f"{answer.code}, and yet {len(answer.doubt)} doubts"
+    if answer.code == "doubt":
+        return
+    if answer.costs_more and answer.code != "trade":
+        yield f"a price is larger than the gain, and yet {answer.code}"
+    for row in answer.rows:
+        if row.control and row.role != "secondary":
+            if row.counted:
+                yield f"{row.name}: a control is counted"
+            if any(cell.low > 0 for cell in answer.cells[row.name].values()):
+                yield f"{row.name}: the control differs, and yet {answer.code}"
+    for claim in claims_of(answer):
+        of = next((row for row in answer.rows if row.name == claim.row and row.metric), None)
+        for flag in answer.flags if of else ():
+            if flag.workload == claim.row and _denies(flag, claim, of, answer.margin):  # type: ignore[arg-type]
+                yield f"{claim.row}: {claim.ahead} is proven ahead, and yet {flag.kind}"
+
+
+def _denies(flag: Flag, claim: Claim, of: Row, margin: float) -> bool:
+    """Whether the values of a flag, as they are printed, say the opposite of what is claimed."""
+    if flag.kind == "aa-differs":
+        return abs(math.log(flag.values["ratio"])) > claim.effect + TOUCHING
+    if flag.kind == "carry-over":
+        higher = of.metric is not None and of.metric.higher_is_better
+        ahead = {
+            (a, b) if (log > 0) == higher else (b, a) for a, b, log, _ in flag.values["adjusted"]
+        }
+        return (claim.behind, claim.ahead) in ahead
+    if flag.kind in ("changes-inside", "candidate-time"):
+        halves = [flag.values[half] for half in ("early", "late")]
+        return {*flag.candidates} == {claim.ahead, claim.behind} and any(
+            half["better"] == claim.behind and math.log(half["ratio"]) > margin for half in halves
+        )
+    return False

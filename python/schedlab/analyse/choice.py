@@ -73,13 +73,14 @@ def choose(
 ) -> Choice:
     """The choice from the counted rows; `delta` is the margin (a log).
 
-    `allowed` candidates may be taken. `passed` are the bounds (k) at the ends that were passed:
-    they keep. Where it is below today's estimate, such a bound is printed as that estimate.
+    `allowed` candidates may be taken; losses are against all. `passed` are the bounds (k) at the
+    ends that were passed: they keep. Where it is below today's estimate, such a bound is printed as
+    that estimate.
     """
     k = len(allowed)
     count = len(pairs)
     levels = (upper(look, k, count), lower(look, k, count))
-    rows = tuple(losses(each, *levels, allowed) for each in pairs)
+    rows = tuple(losses(each, *levels) for each in pairs)
     worst, sure = np.zeros(k), np.zeros(k)
     reach = np.full(k, np.inf)
     if rows:
@@ -93,7 +94,7 @@ def choose(
         code: AnswerCode = "one-run" if units == 1 else "unbounded"
         stays = base if allowed[base] else take
         return Choice(rows, worst, reach, sure, stays, code, float(reach[stays]), units)
-    code = _code(rows, sure, take, bound, base, delta, allowed)
+    code = _code(rows, sure, take, bound, base, delta)
     return Choice(rows, worst, reach, sure, take, code, bound, units)
 
 
@@ -119,19 +120,23 @@ def _code(
     bound: float,
     base: int,
     delta: float,
-    allowed: Booleans,
 ) -> AnswerCode:
     """The first code that applies, where there is a bound."""
     if all(row.alone[take] for row in rows):
         return "best"
     if bound <= delta:
         return "same-0" if bound <= PRINTS_ZERO else "same"
-    if len(rows) > 1 and (sure[allowed] > delta).all():
-        return "trade" if others(sure, take, allowed) > bound else "trade-open"
+    if len(rows) > 1 and (sure[compared(rows)] > delta).all():
+        return "trade" if others(rows, sure, take) > bound else "trade-open"
     return "keep" if take == base and sure[base] == 0 else "for-now"
 
 
-def others(sure: Floats, take: int, allowed: Booleans) -> float:
+def compared(rows: Sequence[RowLosses]) -> Booleans:
+    """The candidates that can be the best of some row, wherever they have runs."""
+    return np.asarray(np.logical_or.reduce([row.fit for row in rows]))
+
+
+def others(rows: Sequence[RowLosses], sure: Floats, take: int) -> float:
     """The least loss that every other candidate has somewhere."""
-    rest = [sure[i] for i in np.flatnonzero(allowed) if i != take]
+    rest = [sure[i] for i in np.flatnonzero(compared(rows)) if i != take]
     return float(min(rest, default=0.0))

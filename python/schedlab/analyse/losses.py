@@ -9,9 +9,11 @@ docs/reference/calibration.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from schedlab.analyse.carry_over import Adjusted, adjusted
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.rows import Booleans, RowData
 
@@ -19,6 +21,8 @@ ALPHA = 0.05
 #: Up to so many units the larger of the two errors decides.
 FEW_UNITS = 5
 POOLED_SHARE, OWN_SHARE = 0.8, 0.4
+#: With fewer units a candidate is compared with none.
+UNITS_LEAST = 2
 #: From so many units on, differences that wander widen the bounds.
 UNITS_TO_WANDER = 8
 PHI_MAX = 0.9
@@ -90,7 +94,7 @@ def of_blocks(row: RowData) -> Pairs:
     there = np.isfinite(y)
     gaps = int((~there).sum())
     if gaps and may_fill(there):
-        y, share, filled = fill(y), gaps / y.size, float(gaps)
+        y, share, filled = fill(y), gaps / y.size, filled + gaps
     complete = bool(n and np.isfinite(y).all())
     mean, number, own = _differences(replace(row, y=y).values())
     if complete:
@@ -271,15 +275,35 @@ def by_unit(row: RowData, unit: np.ndarray) -> RowData:
 
 @dataclass(frozen=True)
 class RowPairs:
-    """A row with its pairs on each kind of unit, the highest first, and factors of these."""
+    """A row with its pairs on each kind of unit, the highest first, and factors of these.
+
+    `carried`: where candidates act on the runs that follow, the pairs are those of the row without
+    these effects.
+    """
 
     row: RowData
-    layers: tuple[tuple[Pairs, float], ...]
+    layers: tuple[tuple[Pairs, float | Floats], ...]
+    carried: Adjusted | None = None
 
     @property
     def top(self) -> Pairs:
         """The pairs on the highest kind of unit that was repeated."""
         return self.layers[0][0]
+
+    @cached_property
+    def fit(self) -> Booleans:
+        """The candidates that can be the best: two units of them at least, where some have so many.
+
+        One run says nothing against the others.
+        """
+        row = self.row
+        there = np.isfinite(row.values())
+        for of in (row.host, row.session):
+            if row.blocked and len(np.unique(of)) > 1:
+                there = np.array([there[of == each].any(axis=0) for each in np.unique(of)])
+                break
+        several = there.sum(axis=0) >= UNITS_LEAST
+        return several if several.sum() > 1 else row.there
 
     @property
     def units(self) -> int:
@@ -296,21 +320,29 @@ class RowPairs:
 
 def pairs_of(row: RowData) -> RowPairs:
     """The pairs of a row on blocks, and from two sessions or hosts on on these as well."""
+    carried = adjusted(row) if row.blocked else None
+    if carried is None:
+        return RowPairs(row, layers(row))
+    return RowPairs(row, layers(carried.row, carried.factors), carried)
+
+
+def layers(row: RowData, factor: float | Floats = 1.0) -> tuple[tuple[Pairs, float | Floats], ...]:
+    """The pairs on each kind of unit, with the factors of their half-widths."""
     if not row.blocked:
-        return RowPairs(row, ((of_runs(row), 1.0),))
-    blocks = (of_blocks(row), 1.0)
+        return ((of_runs(row), factor),)
+    blocks = (of_blocks(row), factor)
     hosts, sessions = len(np.unique(row.host)), len(np.unique(row.session))
     if hosts > 1:  # The next host is not among these.
-        units = of_blocks(by_unit(row, row.host))
-        return RowPairs(row, ((units, float(np.sqrt(hosts + 1))), blocks))
+        return ((of_blocks(by_unit(row, row.host)), factor * np.sqrt(hosts + 1)), blocks)
     if sessions > 1:
-        return RowPairs(row, ((of_blocks(by_unit(row, row.session)), 1.0), blocks))
-    return RowPairs(row, (blocks,))
+        return ((of_blocks(by_unit(row, row.session)), factor), blocks)
+    return (blocks,)
 
 
 @dataclass(frozen=True)
 class RowLosses:
-    """By candidate (k): the estimate of its loss, bounds of it, and whether it alone may be best.
+    """By candidate (k): the estimate of its loss, bounds of it, whether it alone may be best, and
+    whether it can be (`RowPairs.fit`).
 
     `up` is infinite where there is no bound. A candidate that is not there, or alone, has 0, 0 and
     infinity.
@@ -320,14 +352,15 @@ class RowLosses:
     low: Floats
     up: Floats
     alone: Booleans
+    fit: Booleans
 
 
-def losses(pairs: RowPairs, up: Levels, low: Levels, allowed: Booleans) -> RowLosses:
-    """The losses against the best of the candidates that are `allowed`."""
-    row = pairs.row
+def losses(pairs: RowPairs, up: Levels, low: Levels) -> RowLosses:
+    """The losses against the best of all candidates that can be the best."""
+    row, fit = pairs.row, pairs.fit
     there, bounded = row.there, row.bounded
     mean = np.nan_to_num(pairs.top.mean)
-    rivals = np.broadcast_to(allowed & there, mean.shape) & ~np.eye(row.k, dtype=bool)
+    rivals = np.broadcast_to(fit, mean.shape) & ~np.eye(row.k, dtype=bool)
     firm = rivals & ~bounded[None, :]
     upper_half, lower_half = pairs.half_width(up), pairs.half_width(low)
     may = ~_beaten(mean, upper_half, firm) & there
@@ -340,9 +373,9 @@ def losses(pairs: RowPairs, up: Levels, low: Levels, allowed: Booleans) -> RowLo
     over = np.where(firm & may_low[None, :], mean - lower_half, np.inf)
     least = over.min(axis=1)
     least = np.where(may_low | ~there | ~np.isfinite(least) | (least <= TINY), 0.0, least)
-    single = may_low & allowed & ((may_low & allowed).sum() == 1)
+    single = may_low & fit & ((may_low & fit).sum() == 1)
     point = np.where(there, np.where(point <= TINY, 0.0, point), 0.0)
-    return RowLosses(point, np.minimum(least, point), reach, single)
+    return RowLosses(point, np.minimum(least, point), reach, single, fit)
 
 
 def _beaten(mean: Floats, half: Floats, rivals: Booleans) -> Booleans:

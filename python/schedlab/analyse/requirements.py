@@ -16,7 +16,7 @@ from schedlab.spec.answer import Met, Requirement, Row
 def judged(
     requires: Sequence[Require], rows: Sequence[Row], data: Sequence[RowData], alpha: float
 ) -> tuple[Requirement, ...]:
-    """Each requirement with what is proven of every candidate, at level `alpha` over all of them.
+    """Each requirement with what is proven of every candidate, at level `alpha` over all of both.
 
     One-sided Student on the mean log of a candidate's runs. Nothing is proven from one run, nor
     of a metric that was not measured.
@@ -29,7 +29,7 @@ def judged(
             if row.workload == each.workload and row.metric and row.metric.name == each.metric
         ]
         name = found[0][0] if found else f"{each.workload}: {each.metric}"
-        met = _met(found[0][1], each, alpha) if found else {}
+        met = _met(found[0][1], each, alpha / len(requires)) if found else {}
         result.append(Requirement(name, each.limit, each.below, met))
     return tuple(result)
 

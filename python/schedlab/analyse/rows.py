@@ -16,6 +16,8 @@ Booleans = NDArray[np.bool_]
 
 #: Values nearer than this (a share) are the same value: no step of a measurement is so small.
 SAME_VALUE = 1e-9
+#: From so many units without any scatter on a row is exact.
+UNITS_EXACT = 3
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,12 @@ class RowData:
     column `aa` where there is one. Lines are blocks, or without blocks (`blocked`) the runs of
     each candidate in their order, NaN behind its last. `bounds` (n × arms): the run starved, and
     its value is the best that it can have been. `session` and `host` (n) number the units above a
-    block. `rounding` (k) is what rounded values add to a half-width, `sign` −1 where a lower value
-    is better. Of a mix a `share` of the cells was filled, `filled` of them. `boots` are the names
-    of all. `with_zeros` are the arithmetic means of the candidates (by column) of which a value
-    is 0, in the unit of the metric.
+    block. `rounding` (k) is what rounded values add to a half-width; the value of a candidate that
+    is `below_step` (k) is itself a bound. `exact`: no candidate scatters. `sign` is −1 where a
+    lower value is better. Of a mix a `share` of the cells was filled, `filled` of them (and of
+    effects fitted). `boots` are the names of all. `before` (n × arms) is the column of the
+    candidate that ran just before each run (−1: none, or not known). `with_zeros` are the
+    arithmetic means of the candidates (by column) of which a value is 0, in the unit of the metric.
     """
 
     name: str
@@ -42,12 +46,14 @@ class RowData:
     session: NDArray[np.intp]
     host: NDArray[np.intp]
     rounding: Floats
+    below_step: Booleans
     sign: float = 1.0
     step: float = 0.0
-    no_scatter: bool = False
+    exact: bool = False
     share: float = 0.0
     filled: float = 0.0
     boots: tuple[str, ...] = ()
+    before: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 0), np.intp))
     with_zeros: Mapping[int, float] = field(default_factory=dict)
 
     @property
@@ -63,7 +69,7 @@ class RowData:
     @property
     def bounded(self) -> Booleans:
         """Which candidates have a run whose value is a bound."""
-        return self._of_candidates(self.bounds)
+        return self._of_candidates(self.bounds) | self.below_step
 
     def _of_candidates(self, cells: Booleans) -> Booleans:
         """Which candidates have such a cell, the baseline in either of its columns."""
@@ -85,8 +91,8 @@ class RowData:
         """The same without one run."""
         y, bounds = self.y.copy(), self.bounds.copy()
         y[line, column], bounds[line, column] = np.nan, False
-        rounding = _rounding(np.exp(self.sign * y), self.k, self.aa, self.step)
-        return replace(self, y=y, bounds=bounds, rounding=rounding)
+        rounding, below = _rounding(_own(np.exp(self.sign * y), self.k, self.aa), self.step)
+        return replace(self, y=y, bounds=bounds, rounding=rounding, below_step=below)
 
     def only(self, lines: Booleans) -> RowData:
         """The same with some of its lines."""
@@ -95,6 +101,7 @@ class RowData:
             self,
             y=self.y[lines],
             bounds=self.bounds[lines],
+            before=self.before[lines],
             blocks=blocks,
             session=self.session[lines],
             host=self.host[lines],
@@ -154,8 +161,12 @@ def row_data(
         arms, base = list(labels), None
     blocks = samples.blocks if blocked else _numbered(columns, kept)
     y, bounds, names, first = _arranged(logs, starved, columns, blocks, kept, len(arms))
-    step = samples.step or _step(values[kept])
     of = np.array([base if c == len(labels) else c for c in columns], np.intp)
+    own = _own(np.exp(sign * y), len(labels), base)
+    scatter = [each for each in own if len(each) and np.ptp(each) > SAME_VALUE * each.max()]
+    exact = not scatter and len(names) >= UNITS_EXACT
+    step = samples.step or _step([values[kept][of[kept] == i] for i in range(len(labels))])
+    rounding, below = _rounding(own, 0.0 if exact else step)
     return RowData(
         name=name or samples.workload,
         labels=tuple(labels),
@@ -166,11 +177,13 @@ def row_data(
         aa=base,
         session=_numbers(samples.sessions, first) if blocked else np.zeros(len(names), np.intp),
         host=_numbers(samples.hosts, first) if blocked else np.zeros(len(names), np.intp),
-        rounding=_rounding(np.exp(sign * y), len(labels), base, step),
+        rounding=rounding,
+        below_step=below,
         sign=sign,
         step=step,
-        no_scatter=step == 0.0 and bool(kept),
+        exact=exact,
         boots=tuple(dict.fromkeys(boot_of(name) for name in samples.sessions)),
+        before=_before(samples, labels, aa, columns, kept, names, len(arms)),
         with_zeros=_with_zeros(np.where(nothing, 0.0, values)[kept], of[kept]),
     )
 
@@ -216,6 +229,33 @@ def _arranged(
         return np.where(count > 0, total / count, np.nan), bounds, names, first
 
 
+def _before(
+    samples: Samples,
+    labels: Sequence[str],
+    aa: tuple[str, str] | None,
+    columns: Sequence[int],
+    kept: Sequence[int],
+    names: Sequence[int],
+    arms: int,
+) -> NDArray[np.intp]:
+    """The column of the candidate of the run before each; without `samples.before` the run before
+    is that of the same block.
+    """
+    result = np.full((len(names), arms), -1, np.intp)
+    line_of = {block: line for line, block in enumerate(names)}
+    own = {label: i for i, label in enumerate(labels)}
+    if aa and aa[0] in own:
+        own[aa[1]] = own[aa[0]]
+    last: dict[int, str] = {}
+    for i in kept:
+        block, label = samples.blocks[i], samples.candidates[i]
+        if block in line_of:
+            known = samples.before[i] if samples.before else last.get(block, "")
+            result[line_of[block], columns[i]] = own.get(known, -1)
+            last[block] = label
+    return result
+
+
 def _numbers(names: Sequence[str], first: Sequence[int]) -> NDArray[np.intp]:
     """The session (or host) of each line, numbered from 0 in the order of appearance."""
     if not names:
@@ -224,30 +264,40 @@ def _numbers(names: Sequence[str], first: Sequence[int]) -> NDArray[np.intp]:
     return np.array([known[names[i]] for i in first], np.intp)
 
 
-def _step(values: Floats) -> float:
-    """The smallest gap between distinct values; 0 where all are equal."""
-    ordered = np.unique(values)
-    if len(ordered) < 2:
-        return 0.0
-    gaps = np.diff(ordered)
-    gaps = gaps[gaps > SAME_VALUE * ordered[1:]]
-    return float(gaps.min()) if len(gaps) else 0.0
+def _step(by_candidate: Sequence[Floats]) -> float:
+    """The smallest gap between two values of one candidate; 0 where each has a single value.
 
-
-def _rounding(raw: Floats, k: int, aa: int | None, step: float) -> Floats:
-    """The addition to each half-width of a candidate that scatters by less than half a step.
-
-    Rounding does not average out: its true mean is anywhere within half a step `g` of its value
-    v, which is −ln(1 − g/2v) at most.
+    Between candidates is what they differ by, and no resolution.
     """
-    result = np.zeros(k)
-    if step <= 0:
-        return result
-    for i in range(k):
-        own = raw[:, i] if i != aa else np.concatenate([raw[:, i], raw[:, k]])
-        own = own[np.isfinite(own)]
-        if len(own) == 0 or (len(own) > 1 and own.std(ddof=1) >= step / 2 * (1 - SAME_VALUE)):
+    gaps = []
+    for values in by_candidate:
+        ordered = np.unique(values)
+        between = np.diff(ordered)
+        gaps += between[between > SAME_VALUE * ordered[1:]].tolist()
+    return float(min(gaps, default=0.0))
+
+
+def _own(raw: Floats, k: int, aa: int | None) -> list[Floats]:
+    """The values of each candidate, those of the baseline in both of its columns."""
+    columns = [[i, k] if i == aa else [i] for i in range(k)]
+    values = (raw[:, own].ravel() for own in columns)
+    return [own[np.isfinite(own)] for own in values]
+
+
+def _rounding(own: Sequence[Floats], step: float) -> tuple[Floats, Booleans]:
+    """The addition to each half-width of a candidate that scatters by less than half a step, and
+    which of these are so small that they may be anything below the step.
+
+    Rounding does not average out: its true mean is anywhere within half a step g of its value v,
+    which is ln((v + g/2)/(v − g/2)).
+    """
+    result, below = np.zeros(len(own)), np.zeros(len(own), bool)
+    for i, values in enumerate(own if step > 0 else ()):
+        if len(values) == 0:
             continue
-        part = step / (2 * own.mean())
-        result[i] = -np.log1p(-part) if part < 1 else np.inf
-    return result
+        if len(values) > 1 and values.std(ddof=1) >= step / 2 * (1 - SAME_VALUE):
+            continue
+        mean = float(values.mean())
+        below[i] = mean <= step / 2
+        result[i] = 0.0 if below[i] else np.log((mean + step / 2) / (mean - step / 2))
+    return result, below

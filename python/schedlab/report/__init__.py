@@ -20,6 +20,7 @@ from schedlab.spec.answer import Answer
 __all__ = [
     "LANGUAGES",
     "csv",
+    "first_sentence",
     "headline",
     "html",
     "markdown",
@@ -56,6 +57,13 @@ def headline(record: Record, answer: Answer, lang: str | None = "en") -> str:
     from schedlab.report.sentences import headline_text
 
     return headline_text(View(record, answer, Texts(lang)))
+
+
+def first_sentence(record: Record, answer: Answer, lang: str | None = "en") -> str:
+    """What to take, with what it gains and what it may cost."""
+    from schedlab.report.sentences import code
+
+    return code(View(record, answer, Texts(lang)))
 
 
 def opposed(record: Record, answer: Answer) -> frozenset[str]:

@@ -47,8 +47,6 @@ def _opening(view: View) -> list[str]:
 def _next(view: View) -> list[str]:
     """The command with its remark."""
     step = next_step(view)
-    if step is None:
-        return []
     command = f"`{step.command}`" if step.command else ""
     line = " — ".join(filter(None, (command, escaped(step.remark))))
     return [f"**{view.texts('next.title')}**: {line}"]

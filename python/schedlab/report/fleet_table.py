@@ -53,7 +53,9 @@ def _near(view: View, by_row: list[tuple[Row, Logs]]) -> str:
     if near == len(losses):
         return texts("fleet.near_all", **about)
     host = max(losses, key=lambda each: losses[each][0])
-    behind, row_name = words.amount(texts, losses[host][0]), losses[host][1]
+    loss, row_name = losses[host]
+    metric = next(row.metric for row, _ in by_row if row.workload == row_name)
+    behind = words.said(texts, words.way(metric), loss)
     return texts("fleet.near", host=host, behind=behind, row=row_name, **about)
 
 
@@ -138,14 +140,14 @@ def _table(view: View, row: Row, logs: Logs) -> Table:
                  text=head == "near") for head in heads),
         *(Column(texts(f"column.{head}"), text=True) for head in words_of),
     ]  # fmt: skip
-    rows = [_cells(view, name, logs) for name in view.names]
+    rows = [_cells(view, row, name, logs) for name in view.names]
     title = texts("table.fleet", workload=row.workload, metric=texts.metric(metric),
                   baseline=view.baseline)  # fmt: skip
     notes = [texts("table.fleet_note", near=texts.margin(NEAR))]
     return build(texts, f"fleet-{row.workload}", title, columns, rows, notes)
 
 
-def _cells(view: View, name: str, logs: Logs) -> list[object]:
+def _cells(view: View, row: Row, name: str, logs: Logs) -> list[object]:
     """A candidate beside the baseline, and beside the best of each host."""
     ratios = _ratios(logs, name, view.baseline)
     model = fleet([*ratios.items()]) if name != view.baseline else None
@@ -154,7 +156,7 @@ def _cells(view: View, name: str, logs: Logs) -> list[object]:
     losses = {host: _loss(of, name) for host, of in logs.items() if name in of}
     near = sum(loss <= math.log1p(NEAR) for loss in losses.values())
     worst = max(losses, key=losses.__getitem__, default="")
-    behind = words.amount(view.texts, losses[worst]) if worst else ""
+    behind = words.said(view.texts, words.way(row.metric), losses[worst]) if worst else ""
     return [
         name, len(losses), *_figures(model), *ends, f"{near} / {len(losses)}",
         f"{worst}: {behind}" if worst and losses[worst] > 0 else "",

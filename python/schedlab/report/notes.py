@@ -86,8 +86,9 @@ def _shown(view: View, name: str, value: Any) -> str:
 
 
 def _fact_text(view: View, fact: Mapping[str, Any]) -> str:
-    """`bfq: 12 %`: the better one, and by how much."""
-    amount = words.amount(view.texts, abs(math.log(fact["ratio"])))
+    """`bfq, 12 % shorter`: the better one, and by how much."""
+    how = words.way(view.metric(fact["metric"]), gain=True)
+    amount = words.said(view.texts, how, abs(math.log(fact["ratio"])))
     return view.texts("row.of", workload=fact["better"], metric=amount)
 
 

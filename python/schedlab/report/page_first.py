@@ -115,8 +115,6 @@ def over_time(view: View, lines: list[charts.ChartLine], title: str, unit: str) 
 def _next(view: View) -> str:
     """One command to copy, with its remark."""
     step = next_step(view)
-    if step is None:
-        return ""
     command = f'<code class="command">{escape(step.command)}</code>' if step.command else ""
     title = escape(view.texts("next.title"))
     return (

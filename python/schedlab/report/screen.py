@@ -6,6 +6,7 @@ to do next. This module works it out once; terminal, page, workbook and Markdown
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from schedlab.report import sentences, words
 from schedlab.report.tables import Column, LossRange, Table, TableCell, TableRow, build
 from schedlab.report.view import View, flatten
 from schedlab.spec import answer as spec
+
+# A smaller difference needs no further digit; more digits than these say nothing.
+DIFFERENCE_LEAST, DIGITS_MAX = 0.005, 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def first_table(view: View) -> Table:
 def rows_of(view: View) -> list[spec.Row]:
     """The rows of the first table: the mix, and every workload with its further rows behind it."""
     mix = [view.mix] if view.mix else []
-    return [*mix, *(row for of in view.primary for row in (of, *view.secondary(of.workload)))]
+    return [*mix, *(row for of in view.chosen for row in (of, *view.secondary(of.workload)))]
 
 
 def losses_table(view: View) -> Table:
@@ -76,23 +80,29 @@ def columns_of(view: View) -> tuple[str, ...]:
 def _row(view: View, of: spec.Row) -> TableRow:
     level = int(of.role == "secondary")
     title = view.metric_title(of) if level else of.workload if of.metric else view.title_of(of)
-    metric = view.texts.metric(of.metric) if of.metric and not level else ""
+    metric = _short(view.texts.metric(of.metric), title) if of.metric and not level else ""
     cells = [candidate_cell(view, of, name) for name in columns_of(view)]
     return TableRow((TableCell(title, note=metric), *cells), level)
+
+
+def _short(metric: str, title: str) -> str:
+    """A metric without the words that its workload has, too: `mean latency` of a newcomer."""
+    return " ".join(word for word in metric.split(" ") if word not in title.split(" ")) or metric
 
 
 def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
     """The value of a candidate on a row, and how far behind the best it is."""
     cell = view.answer.cells[of.name].get(name)
     if cell is None:
-        return TableCell(view.texts("verdict.none"))
-    note = words.cell(view.texts, cell)
+        return TableCell(view.texts("verdict.none"), note=sentences.unfit_in(view, name))
+    few = (view.answer.blocks or view.answer.units) < words.FEW_UNITS
+    note = words.cell(view.texts, cell, of.metric, few, of.exact)
     if name in view.alone or of.why == "one-candidate":
         return TableCell(
             value(view, of, cell), cell.value, unit=of.metric.unit if of.metric else ""
         )
-    if of.why == "no-scatter" and cell.loss == 0:
-        note = view.texts("cell.equal")  # Nobody is ahead.
+    if of.exact and all(each.loss == 0 for each in view.answer.cells[of.name].values()):
+        note = view.texts("cell.equal")
     if cell.starved and not cell.unfinished:
         counts = [view.texts.number(n, 0) for n in (cell.starved, cell.runs)]
         note = view.texts("cell.starved", words=note, count=counts[0], runs=counts[1])
@@ -103,21 +113,35 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
 
 
 def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
-    """A value with its unit, in two digits; `at least` where every run gave only a bound."""
+    """A value with its unit, in the digits of its row; a bound where every run gave only that."""
     if cell.value is None or of.metric is None:
         return ""
-    shown = view.texts.quantity(cell.value, of.metric.unit, 2 if view.answer.units > 1 else 3)
+    digits, unit = _digits(view, of), of.metric.unit
+    if cell.open and 0 < cell.value <= of.step / 2:  # It may be anything below the step.
+        return view.texts("cell.at_most", value=view.texts.quantity(of.step, unit, digits))
+    shown = view.texts.quantity(cell.value, unit, digits)
     if not cell.unfinished or cell.value == 0:
         return shown
     key = "cell.at_most" if of.metric.higher_is_better else "cell.at_least"
     return view.texts(key, value=shown)
 
 
+def _digits(view: View, of: spec.Row) -> int:
+    """Two digits, and as many as show the differences of a row."""
+    cells = view.answer.cells[of.name].values()
+    values = sorted(cell.value for cell in cells if cell.value)
+    apart = [(a, b) for a, b in itertools.pairwise(values) if b > a * (1 + DIFFERENCE_LEAST)]
+    digits = 2
+    while digits < DIGITS_MAX and any(f"{a:.{digits}g}" == f"{b:.{digits}g}" for a, b in apart):
+        digits += 1
+    return digits
+
+
 def measured(view: View) -> str:
     """The work, machine and number of blocks; and what the answer does not hold for."""
     texts, answer, of = view.texts, view.answer, view.answer.population
     kind = view.experiment.kind
-    workloads = texts.counted("scope.workloads", len(view.primary))
+    workloads = texts.counted("scope.workloads", len(view.chosen))
     device = device_text(view)
     parts = [texts("measured.on", workloads=workloads, device=device) if device else workloads]
     if view.record.is_of_boots:

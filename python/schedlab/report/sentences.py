@@ -15,23 +15,20 @@ from schedlab.report.fleet_table import fleet_lines, kind_lines
 from schedlab.report.replays import doubts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX
-from schedlab.spec.answer import Loss, Requirement
+from schedlab.spec.answer import Doubt, Loss, Requirement, Row, Unfit
 
 LISTED_MAX = 4
+#: Workloads of which people say more than their name, and the phrases.
+PHRASES = {"newcomer beside writers": "newcomer", "reader beside writers": "reader"}
 
 
 def headline(view: View) -> list[str]:
-    """The recommendation with its bound, then its price, a sentence each."""
+    """What to take, with its gain and its risk; then its price and its conditions."""
     answer, texts = view.answer, view.texts
-    had = "have" if view.experiment.kind in ("io", "cpu") else "base"
-    lines = [
-        _among(view, code(view)),
-        *_guarantees(view),
-        *_mix(view),
-        *_behind(view, answer.base_loss, had),
-    ]
-    lines += [*_behind(view, answer.loser, "other"), *prices(view), *_wild(view)]
-    lines += [_requirement(view, each) for each in answer.requires]
+    loser = [answer.loser] if answer.loser else []
+    lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
+    lines += [_behind(view, of) for of in loser]
+    lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
     lines += fleet_lines(view)
     lines += [view.texts("fleet.kind", kind=kind, hosts=hosts, sentence=code(of))
               for kind, hosts, of in kind_lines(view)]  # fmt: skip
@@ -79,26 +76,119 @@ def headline_text(view: View) -> str:
 
 
 def code(view: View) -> str:
-    """The sentence of the code."""
+    """The sentence of the code: what to take, what that gains, and what it may cost."""
     answer, texts = view.answer, view.texts
     key = answer.code.replace("-", "_")
+    reasons = "; ".join(_unfit_text(view, of) for of in answer.unfit)
+    if answer.code == "nothing":
+        return (
+            texts("answer.nothing_unfit", reasons=reasons) if reasons else texts("answer.nothing")
+        )
     if answer.code == "one-run" and view.record.is_of_boots:
         key = "one_boot"
-    if answer.code == "trade-open" and answer.others is None:
-        key = "trade_unknown"
-    if answer.code == "keep" and answer.used == "hosts":
-        key = "keep_hosts"  # Something may be proven better on one of them.
-    return texts(
-        f"answer.{key}",
-        what=_what(view),
-        name=answer.take,
-        all_of=_counted(view, "all_of", "on_workloads"),
-        any_of=_counted(view, "any_of", "workloads"),
-        behind=words.amount(texts, answer.behind, times=words.is_times(answer.bound)),
-        bound="" if answer.bound is None else words.amount(texts, answer.bound, "up"),
-        limit="" if answer.bound is None else words.amount(texts, answer.bound, "up", bare=True),
-        others="" if answer.others is None else words.amount(texts, answer.others, "low"),
-    )
+    if answer.code in ("one-run", "unbounded"):
+        return texts(f"answer.{key}", what=_what(view))
+    if answer.code == "doubt":
+        return texts("answer.doubt", reason=doubt(view, answer.doubt[0]), name=answer.take)
+    gained, risked = gain(view), risk(view)
+    if answer.code == "for-now" and not gained:
+        return texts("answer.for_now", name=answer.take, risk=risked)
+    points = [gained, *_points(view, risked)]
+    return texts("answer.points", what=_what(view), points="; ".join(filter(None, points)))
+
+
+def _points(view: View, risked: str) -> list[str]:
+    """What is said of a code beside the gain."""
+    answer, texts = view.answer, view.texts
+    others = "" if answer.others is None else words.amount(texts, answer.others, "low")
+    match answer.code:
+        case "best":
+            all_of = _counted(view, "all_of", "on_workloads")
+            return [texts("said.best", all_of=all_of)]
+        case "same-0":
+            return [texts("said.same_0", any_of=_counted(view, "any_of", "workloads"))]
+        case "keep":
+            key = "keep_hosts" if answer.used == "hosts" else "keep"
+            return [texts(f"said.{key}"), _to_gain(view)]
+        case "trade" if answer.costs_more:
+            return [risked, texts("said.price", price=_price(view))]
+        case "trade" | "trade-open":
+            kind = "" if answer.code == "trade" else "_open" if others else "_unknown"
+            return [risked, texts(f"said.others{kind}", others=others)]
+    return [risked]
+
+
+def gain(view: View) -> str:
+    """What is proven to be gained over the baseline; "" where nothing is."""
+    of = view.answer.base_loss
+    if of is None:
+        return ""
+    row = view.answer.row(of.row)
+    how = words.way(row.metric, gain=True)
+    change = words.said_between(view.texts, how, of.low, of.up)
+    return _said(view, row, "better", change, _amounts(view, how, of.low, of.up))
+
+
+def risk(view: View) -> str:
+    """How far behind the best it may be at most, or is proven to be, on its worst row."""
+    answer, texts = view.answer, view.texts
+    cells = {row: cell for row in answer.counted if (cell := answer.cell(row, answer.take))}
+    if not cells:
+        return ""
+    ups = {row: math.inf if cell.up is None else cell.up for row, cell in cells.items()}
+    name = max(ups, key=lambda row: ups[row])
+    row, cell = answer.row(name), cells[name]
+    how, up = words.way(row.metric), cell.up or 0.0
+    if cell.up == 0:
+        return ""
+    if cell.low > 0:
+        change = words.said_between(texts, how, cell.low, cell.up)
+        return _said(view, row, "behind", change, _amounts(view, how, cell.low, cell.up))
+    amount = words.amount(texts, up, "up", shrinks=how.shrinks)
+    return _said(view, row, "worse", words.said(texts, how, up, "up"), amount)
+
+
+def _to_gain(view: View) -> str:
+    """What a change could gain at most."""
+    answer, texts = view.answer, view.texts
+    ups = {row: cell.up for row in answer.counted
+           if (cell := answer.cell(row, answer.take)) and cell.up is not None}  # fmt: skip
+    row = answer.row(max(ups, key=lambda name: ups[name]))
+    how, up = words.way(row.metric, gain=True), ups[row.name]
+    amount = words.amount(texts, up, "up", shrinks=how.shrinks)
+    return _said(view, row, "open", words.said(texts, how, up, "up"), amount)
+
+
+def _amounts(view: View, how: words.Way, low: float, up: float | None) -> str:
+    if (end := words.bounded(up)) is None:
+        least = words.amount(view.texts, low, "low", shrinks=how.shrinks)
+        return view.texts("cell.at_least", value=least)
+    return words.between(view.texts, low, end, shrinks=how.shrinks)
+
+
+def _said(view: View, row: Row, which: str, change: str, amount: str) -> str:
+    """A change of a row in a phrase of its own workload, or of its sort of metric."""
+    sort = PHRASES.get(row.name, words.sort(row.metric))
+    about = {"change": change, "amount": amount, "base": view.answer.base}
+    return view.texts(f"said.{sort}_{which}", row=view.title_of(row), **about)
+
+
+def doubt(view: View, of: Doubt) -> str:
+    """What contradicts the answer, as a part of a sentence."""
+    texts, row = view.texts, view.answer.row(of.row)
+    how = words.way(row.metric)
+    sizes = {"size": of.size, "claimed": of.claimed}
+    amounts = {key: words.amount(texts, abs(size), shrinks=how.shrinks) if size else ""
+               for key, size in sizes.items()}  # fmt: skip
+    names = texts.listed(of.candidates)
+    return texts(f"doubt.{of.kind}", row=view.title_of(row), names=names, **amounts)
+
+
+def _doubts(view: View) -> list[str]:
+    """The further reasons for doubt, one of each kind."""
+    first, *more = view.answer.doubt or (None,)
+    kinds = {of.kind: of for of in reversed(more) if of and first and of.kind != first.kind}
+    return [view.texts("answer.also", reason=doubt(view, of)) for of in reversed(kinds.values())]
 
 
 def _counted(view: View, key: str, noun: str) -> str:
@@ -114,12 +204,15 @@ def _counted(view: View, key: str, noun: str) -> str:
 
 
 def _what(view: View) -> str:
-    """`Take bfq`, `Keep none` or `Take any of none and bfq`."""
+    """`Take bfq`, `Keep none` or `Take any of none and bfq`; among whom it is the best."""
     answer, texts = view.answer, view.texts
     if answer.code in ("same", "same-0") and len(answer.same) > 1:
         return texts("answer.any", names=texts.listed(answer.same))
     has = answer.base.removesuffix(AA_SUFFIX) == view.experiment.baseline  # else it has no runs
-    return texts("answer.hold" if answer.keeps and has else "answer.take", name=answer.take)
+    key = "hold" if answer.keeps and has else "looks" if answer.code == "for-now" else "take"
+    what = texts(f"answer.{key}", name=answer.take)
+    met = [_limit(view, of) for of in answer.requirements]
+    return texts("answer.best_of", what=what, limits=texts.listed(met)) if answer.excluded else what
 
 
 def _mix(view: View) -> list[str]:
@@ -137,12 +230,15 @@ def _mix(view: View) -> list[str]:
     return [texts("answer.mix", shares=texts.listed(shares))]
 
 
-def _behind(view: View, of: Loss | None, key: str) -> list[str]:
-    """Who is proven behind: what one has, else the one that is furthest behind."""
-    if of is None:
-        return []
-    about = {"name": of.candidate, "behind": words.behind(view.texts, of)}
-    return [view.texts(f"answer.{key}", row=_title(view, of.row), **about)]
+def _behind(view: View, of: Loss) -> str:
+    """Who is proven behind."""
+    about = {"name": of.candidate, "behind": _loss(view, of)}
+    return view.texts("answer.other", row=_title(view, of.row), **about)
+
+
+def _loss(view: View, of: Loss) -> str:
+    how = words.way(view.answer.row(of.row).metric)
+    return words.said_between(view.texts, how, of.low, of.up)
 
 
 def change(view: View) -> str:
@@ -155,18 +251,19 @@ def change(view: View) -> str:
         if cell.low > 0
     ]
     if proven:
-        (line,) = _behind(view, max(proven, key=lambda of: of.loss), "other")
+        line = _behind(view, max(proven, key=lambda of: of.loss))
         count = texts.counted("scope.more_rows", len(proven) - 1)
         more = texts("answer.more_changes", rows=count) if proven[1:] else ""
         return _of_medium(view, f"{line} {more}".rstrip())
-    cells = [cell for row in answer.counted for cell in answer.cells[row].values()]
-    ends = [words.bounded(cell.up) for cell in cells]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends) or not ends:
-        once = {cell.runs for cell in cells} == {1}
+    cells = [(row, cell) for row in answer.counted for cell in answer.cells[row].values()]
+    ends = [(end, row) for row, cell in cells if (end := words.bounded(cell.up)) is not None]
+    if len(ends) < len(cells) or not ends:
+        once = {cell.runs for _, cell in cells} == {1}
         key = "answer.change_one_run" if once else "answer.change_unbounded"
         return _of_medium(view, texts(key))
-    bound = words.amount(texts, max(known), "up", bare=True)
+    end, row = max(ends)
+    how = words.way(answer.row(row).metric)
+    bound = words.amount(texts, end, "up", bare=True, shrinks=how.shrinks)
     return _of_medium(view, texts("answer.change_open", bound=bound))
 
 
@@ -175,13 +272,16 @@ def prices(view: View) -> list[str]:
     answer, texts = view.answer, view.texts
     if not answer.prices:
         return []
-    first, *more = answer.prices
-    line = texts(
-        "answer.price", row=_title(view, first.row), name=first.candidate,
-        behind=words.behind(texts, first),
-    )  # fmt: skip
-    count = texts.counted("scope.more_rows", len(more))
-    return [line, *([texts("answer.more", rows=count)] if more else [])]
+    told = answer.code == "trade" and answer.costs_more
+    more = texts.counted("scope.more_rows", len(answer.prices) - 1)
+    lines = [] if told else [texts("answer.price", price=_price(view))]
+    lines += [texts("answer.more", rows=more)] if answer.prices[1:] else []
+    return [" ".join(lines)] if lines else []
+
+
+def _price(view: View) -> str:
+    first = view.answer.prices[0]
+    return view.texts("said.costs", row=_title(view, first.row), behind=_loss(view, first))
 
 
 def _wild(view: View) -> list[str]:
@@ -189,28 +289,84 @@ def _wild(view: View) -> list[str]:
     of, texts = view.answer.wild, view.texts
     if of is None:
         return []
+    metric = view.answer.row(of.row).metric
     about = {
         "name": of.candidate,
         "block": texts.number(of.block, 0),
         "row": _title(view, of.row),
-        "factor": words.amount(texts, math.log(of.factor)),
+        "change": words.said(texts, words.way(metric, gain=not of.worse), math.log(of.factor)),
     }
-    key = "without_best" if of.code == "best" else "without"
-    without = texts(f"answer.{key}", take=of.take, bound=words.amount(texts, of.bound, "up"))
+    is_best = of.code == "best" and view.answer.code != "doubt"
+    bound = words.said(texts, _way(view), of.bound, "up")
+    without = texts(
+        "answer.without_best" if is_best else "answer.without", take=of.take, bound=bound
+    )
     unit = "block" if view.experiment.blocked else "run"
-    decides = texts(f"answer.wild_{'worse' if of.worse else 'better'}_{unit}", **about)
-    return [f"{decides} {without}"]
+    return [f"{texts(f'answer.wild_{unit}', **about)} {without}"]
+
+
+def _way(view: View) -> words.Way:
+    """The way in which all counted rows are said, or that of a mix."""
+    ways = {words.way(view.answer.row(row).metric) for row in view.answer.counted}
+    return ways.pop() if len(ways) == 1 else words.way(None)
+
+
+def _unfit(view: View) -> list[str]:
+    """The candidates that are compared with none, and why."""
+    if view.answer.code == "nothing":
+        return []
+    texts = view.texts
+    return [texts("answer.unfit", name=of.candidate, reason=_reason(view, of))
+            for of in view.answer.unfit[:LISTED_MAX]]  # fmt: skip
+
+
+def _unfit_text(view: View, of: Unfit) -> str:
+    return view.texts("row.why", name=of.candidate, reason=_reason(view, of))
+
+
+def unfit_in(view: View, name: str) -> str:
+    """Why a candidate has no value in a table; "" where nothing is known."""
+    reasons = [
+        _reason(view, of) for of in view.answer.unfit if (of.candidate, of.row) == (name, "")
+    ]
+    return "".join(reasons[:1])
+
+
+def _reason(view: View, of: Unfit) -> str:
+    texts = view.texts
+    if of.row:
+        runs = texts.counted("scope.runs", of.runs)
+        return texts("answer.unfit_runs", runs=runs, row=_title(view, of.row))
+    if not of.tried:
+        return texts("answer.unfit_none")
+    counts = {"runs": texts.number(of.tried - of.runs, 0), "tried": texts.number(of.tried, 0)}
+    gates = texts.listed([texts.maybe(f"gate.{gate}", gate) for gate in of.reasons])
+    return texts("answer.unfit_discarded", reasons=gates, **counts)
+
+
+def _required(view: View) -> list[str]:
+    """What is required, who meets it, and what that costs."""
+    price = view.answer.requirement_price
+    lines = [_requirement(view, each) for each in view.answer.requirements]
+    if price:
+        about = {"row": _title(view, price.row), "behind": _loss(view, price)}
+        lines.append(view.texts("answer.required_price", price=view.texts("said.costs", **about)))
+    return lines
+
+
+def _limit(view: View, of: Requirement) -> str:
+    """`w1 > 3.6 k/s`."""
+    row = next((row for row in view.answer.rows if row.name == of.row), None)
+    limit = view.texts.quantity(of.limit, row.metric.unit if row and row.metric else "")
+    return f"{view.title_of(row) if row else of.row} {'<' if of.below else '>'} {limit}"
 
 
 def _requirement(view: View, of: Requirement) -> str:
     """Which candidates miss a hard requirement, and which are not settled."""
     texts = view.texts
-    row = next((row for row in view.answer.rows if row.name == of.row), None)
-    limit = texts.quantity(of.limit, row.metric.unit if row and row.metric else "")
-    named = view.title_of(row) if row else of.row
-    about = {"row": named, "sign": "<" if of.below else ">", "limit": limit}
-    if row is None or not of.candidates:
-        return texts("answer.require", parts=texts("answer.require_unmeasured"), **about)
+    limit = _limit(view, of)
+    if not of.candidates:
+        return texts("answer.require", limit=limit, parts=texts("answer.require_unmeasured"))
     groups = {
         met: [name for name, each in of.candidates.items() if each == met]
         for met in ("missed", "open", "met")
@@ -221,7 +377,7 @@ def _requirement(view: View, of: Requirement) -> str:
         for met, names in groups.items()
         if names
     ]
-    return texts("answer.require", parts="; ".join(parts), **about)
+    return texts("answer.require", limit=limit, parts="; ".join(parts))
 
 
 def advice(view: View) -> str:
@@ -234,14 +390,16 @@ def advice(view: View) -> str:
     units = texts.counted(f"scope.more_{used}", of.blocks)
     if of.seconds and not is_of_boots:  # A boot takes longer than what is measured in it.
         units = texts("format.bracket", text=units, inside=texts.duration(of.seconds))
-    return texts("answer.advice", units=units, target=words.amount(texts, of.target, bare=True))
+    shrinks = _way(view).shrinks
+    target = words.amount(texts, of.target, bare=True, shrinks=shrinks)
+    return texts("answer.advice", units=units, target=target)
 
 
 def not_counted(view: View) -> list[str]:
     """The rows that the answer does not speak of, and why."""
     texts = view.texts
     reasons: dict[str, list[str]] = {}
-    for row in view.answer.rows:
+    for row in view.primary:
         if row.why and not (row.why == "one-candidate" and view.answer.guarantees):
             reasons.setdefault(row.why, []).append(view.title_of(row))
     return [

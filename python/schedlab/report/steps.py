@@ -19,25 +19,60 @@ class Step:
     remark: str
 
 
-def next_step(view: View) -> Step | None:
-    """More blocks while the answer is open; else the same on one's own device, or `apply`."""
+def next_step(view: View) -> Step:
+    """More blocks while the answer is open, or the removal of what contradicts it; else the same on
+    one's own device, or `apply`; where there is nothing to run, what is missing or to be chosen.
+    """
     answer, texts, kind = view.answer, view.texts, view.experiment.kind
     is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
+    is_open = is_open or bool(answer.requirements and answer.open_requirements)
+    if answer.code == "nothing":
+        return Step("", texts("next.no_values"))
+    if answer.code == "doubt":
+        return _without_doubt(view)
     if answer.used == "hosts":
-        return _of_fleet(view)
+        return _of_fleet(view) or _rest_of(view)
     if view.record.is_of_boots:
-        return _more_boots(view) if is_open else None
+        return (_more_boots(view) if is_open else None) or _rest_of(view)
     if is_open and (step := _more(view)):
         return step
-    if kind != "io" or answer.code == "nothing":
-        return None
     settings = [setting_of(view.experiment, name) for name in view.names]
-    if (device := recorded_device(view)) and all(settings):
+    if (device := recorded_device(view)) and all(settings) and kind == "io":
         command = shlex.join(["schedlab", "live", device, "--schedulers", ",".join(settings)])
         return Step(command, texts("next.live"))
-    if view.experiment.target.kind in ("scratch", "emulated"):
+    if view.experiment.target.kind in ("scratch", "emulated") and kind == "io":
         return Step(_on_own_device(view), texts("next.own_device"))
-    return _apply(view) if answer.applies else None
+    return (_apply(view) if answer.applies and kind == "io" else None) or _rest_of(view)
+
+
+def _rest_of(view: View) -> Step:
+    """What is left where no command helps: a choice, or nothing to change."""
+    answer, texts = view.answer, view.texts
+    if answer.costs_more:
+        price = view.title_of(answer.row(answer.prices[0].row))
+        of = answer.base_loss.row if answer.base_loss else next(iter(answer.counted), "")
+        gain = view.title_of(answer.row(of)) if of else ""
+        about = {"name": answer.take, "base": answer.base, "gain": gain, "price": price}
+        return Step("", texts("next.choice", **about))
+    if answer.code == "trade-open":
+        return Step("", texts("next.choice_open"))
+    if answer.code in ("keep", "for-now", "unbounded", "one-run"):
+        return Step("", texts("next.enough" if answer.units > 1 else "next.more_runs"))
+    return Step("", texts("next.settled" if answer.keeps else "next.done", name=answer.take))
+
+
+def _without_doubt(view: View) -> Step:
+    """How to remove what contradicts the answer."""
+    kind, texts = view.answer.doubt[0].kind, view.texts
+    cause = {"control": "control", "aa": "control", "halves": "halves", "carry-over": "carry-over"}
+    remark = texts(f"next.doubt_{cause.get(kind, 'time')}")
+    if view.experiment.kind == "import" or view.record.is_of_boots or not view.folder:
+        return Step("", _capital(f"{remark}."))
+    return Step(f"schedlab reproduce {_folder(view)}", remark)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _folder(view: View) -> str:
@@ -79,6 +114,8 @@ def _more(view: View) -> Step | None:
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
     remark = sentences.advice(view) or texts("next.more")
+    if answer.open_requirements and answer.code not in ("keep", "for-now", "trade-open"):
+        remark = texts("next.required")
     folder = _folder(view)
     kind, stopping = view.experiment.kind, view.experiment.stopping
     if kind == "import":

@@ -18,6 +18,8 @@ GAP = "  "
 FOLDS = [(title, cell) for cell in (80, 32, 24, 20, 17, 16, 15, 14) for title in (30, 22, 18, 14)]
 PARTED = (22, 20)
 ROWS_MAX = 12
+# Lines of the whole screen, for which further rows are left to the report.
+LINES_MAX = 25
 WHY_MAX = LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
@@ -34,25 +36,39 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     prose = min(width, PROSE_WIDTH)
     of = screen(view)
     first, *rest = of.headline
-    lines = [_painted(line, BOLD, colour) for line in wrapped(first, prose)]
-    for sentence in rest:
-        lines += wrapped(sentence, prose)
-    lines += [*wrapped(of.measured, prose), ""]
-    shown, more = _chosen(view, of.table)
-    lines += laid_out(shown, width, colour)
-    if more:
-        rows = view.texts.counted("scope.more_rows", more)
-        lines += wrapped(view.texts("text.more_rows", rows=rows), prose)
-    lines.append("")
+    head = [_painted(line, BOLD, colour) for line in wrapped(first, prose)]
+    for sentence in (*rest, of.measured):
+        head += wrapped(sentence, prose)
+    tail: list[str] = []
     for title, texts in (
         (view.texts("why.title"), why.lines(view)[:WHY_MAX]),
         (view.texts("text.note"), _limits(view)[:LIMITS_MAX]),
     ):
-        lines += _hanging(title, texts, prose, colour)
-    if step := next_step(view):
-        lines += _next(view.texts("next.title"), step, width, colour)
-    lines += _paths(reports, width, colour)
+        tail += _hanging(title, texts, prose, colour)
+    tail += _next(view.texts("next.title"), next_step(view), width, colour)
+    tail += _paths(reports, width, colour)
+    table = _table(view, of.table, width, colour, LINES_MAX - len(head) - len(tail) - 2)
+    lines = [*head, "", *table, "", *tail]
     return "\n".join(line.rstrip() for line in lines).rstrip("\n").replace(NO_BREAK, " ")
+
+
+def _table(view: View, table: Table, width: int, colour: bool, room: int) -> list[str]:
+    """The table; of few workloads as many further rows as there is room for, its prices first."""
+    chosen, every = _chosen(view, table), rows_of(view)
+    prices = [loss.row for loss in view.answer.prices]
+    further = [i for i in chosen if every[i].role == "secondary"]
+    further.sort(
+        key=lambda i: prices.index(every[i].name) if every[i].name in prices else len(prices)
+    )
+    while True:
+        shown = Table(table.name, table.title, table.columns, tuple(table.rows[i] for i in chosen))
+        lines = laid_out(shown, width, colour)
+        if more := len(table.rows) - len(chosen):
+            rows = view.texts.counted("scope.more_rows", more)
+            lines += wrapped(view.texts("text.more_rows", rows=rows), min(width, PROSE_WIDTH))
+        if len(lines) <= room or not further:
+            return lines
+        chosen.remove(further.pop())
 
 
 def tables(every: Sequence[Table], width: int) -> str:
@@ -64,8 +80,8 @@ def tables(every: Sequence[Table], width: int) -> str:
     return "\n".join(line.rstrip() for line in lines).replace(NO_BREAK, " ")
 
 
-def _chosen(view: View, table: Table) -> tuple[Table, int]:
-    """The rows that a screen has room for, and how many it has not.
+def _chosen(view: View, table: Table) -> list[int]:
+    """The numbers of the rows that a screen has room for.
 
     Behind every workload its other processes, and what is a price. Where the workloads are too
     many, those with the largest losses that are proven; no further row without its workload.
@@ -85,8 +101,7 @@ def _chosen(view: View, table: Table) -> tuple[Table, int]:
             key=lambda g: (not named & {of[i].name for i in g}, -_largest(table.rows[g[0]]), g)
         )
     wanted = [i for group in groups for i in group][:ROWS_MAX]
-    shown = tuple(table.rows[i] for i in sorted(wanted))
-    return Table(table.name, table.title, table.columns, shown), len(table.rows) - len(shown)
+    return sorted(wanted)
 
 
 def _largest(row: TableRow) -> float:

@@ -1,20 +1,21 @@
-"""Losses in words: `27 % behind (18 to 35 %) ▼`. Every form of a report prints these.
+"""Losses in words: `27 % longer (18 to 35 %) ▼`. Every form of a report prints these.
 
-A loss is a natural logarithm; it is printed as e^loss − 1 in per cent, from twofold on as a
-ratio, and so is everything beside it. Upper ends are rounded up and lower ends down, so that no
-printed interval is narrower than the one that was worked out.
+A loss is a natural logarithm; it is printed in the direction of its metric (`Way`), in per cent and
+from twofold on as a ratio, and so is everything beside it. Upper ends are rounded up and lower ends
+down, so that no printed interval is narrower than the one that was worked out.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
 from schedlab.errors import SpecError
 from schedlab.report.texts import NO_BREAK, Texts
 from schedlab.spec import Experiment, Metric
-from schedlab.spec.answer import CellAnswer, Loss
+from schedlab.spec.answer import CellAnswer
 
 End = Literal["point", "low", "up"]
 TIMES_FROM = 2.0
@@ -24,6 +25,10 @@ HUGE = math.log(1e6)
 # The mark of a candidate that is proven behind: colour never carries the meaning alone.
 BEHIND = "▼"
 ROUNDING = {"point": ROUND_HALF_EVEN, "low": ROUND_FLOOR, "up": ROUND_CEILING}
+# An interval that is no proof and ends beyond this, or rests on so few units, is not printed yet.
+TOO_WIDE, FEW_UNITS = math.log(10), 4
+EQUAL = 1e-9
+CPU_TIMES = ("cpu_s", "user_s", "system_s", "cpu_per_request_ns")
 # Decimals of a number below each of these; a percentage of less has as many as show it.
 DECIMALS_MAX = 6
 
@@ -36,23 +41,56 @@ def metric_of(experiment: Experiment, name: str) -> Metric:
         return Metric(name, "", True, name.replace("_", " "))
 
 
-def rounded(loss: float, end: End = "point", times: bool = False) -> tuple[Decimal, bool]:
+@dataclass(frozen=True)
+class Way:
+    """How a change of a metric is said: `word` in the catalogue; where the value `shrinks`, a
+    change of a logarithm x is 1 − e^−x of it, else e^x − 1.
+    """
+
+    word: str
+    shrinks: bool
+
+
+def way(metric: Metric | None, gain: bool = False) -> Way:
+    """The way of a loss, or of a gain; without a metric that of a mix."""
+    if metric is None:
+        return Way("better" if gain else "behind", shrinks=False)
+    if metric.higher_is_better:
+        return Way("more", shrinks=False) if gain else Way("less", shrinks=True)
+    if sort(metric) == "time":
+        return Way("shorter", shrinks=True) if gain else Way("longer", shrinks=False)
+    return Way("less", shrinks=True) if gain else Way("more", shrinks=False)
+
+
+def sort(metric: Metric | None) -> str:
+    """`rate`, `time`, `count` (of which less is better) or `mix`: which phrases fit."""
+    if metric is None:
+        return "mix"
+    if metric.higher_is_better:
+        return "rate"
+    is_time = metric.unit in ("s", "ms", "ns") and metric.name not in CPU_TIMES
+    return "time" if is_time else "count"
+
+
+def rounded(
+    loss: float, end: End = "point", times: bool = False, shrinks: bool = False
+) -> tuple[Decimal, bool]:
     """The number that is printed of a loss, and whether it is a ratio (else per cent).
 
     With `times` it is one, whatever its size: beside one that is, as two units in a phrase mislead.
     """
     ratio = math.exp(min(loss, HUGE))
     if ratio < TIMES_FROM and not times:
-        percent = _digits(100 * math.expm1(loss), end)
-        if percent < 100:
+        percent = _digits(-100 * math.expm1(-loss) if shrinks else 100 * math.expm1(loss), end)
+        if percent < (50 if shrinks else 100):
             return percent, False
         ratio = TIMES_FROM
     return _digits(ratio, end, 2 if ratio < TIMES_FROM else 1), True
 
 
-def is_times(up: float | None) -> bool:
+def is_times(up: float | None, shrinks: bool = False) -> bool:
     """Whether what is printed beside this upper end is a ratio, as that is."""
-    return up is not None and rounded(up, "up")[1]
+    return up is not None and rounded(up, "up", shrinks=shrinks)[1]
 
 
 def _digits(value: float, end: End, decimals: int = 1) -> Decimal:
@@ -73,10 +111,15 @@ def _digits(value: float, end: End, decimals: int = 1) -> Decimal:
 
 
 def amount(
-    texts: Texts, loss: float, end: End = "point", bare: bool = False, times: bool = False
+    texts: Texts,
+    loss: float,
+    end: End = "point",
+    bare: bool = False,
+    times: bool = False,
+    shrinks: bool = False,
 ) -> str:
     """`27 %` or `38×`; `bare` stands alone, as in brackets, where a language has another form."""
-    number, is_ratio = rounded(loss, end, times)
+    number, is_ratio = rounded(loss, end, times, shrinks)
     key = f"ratio.{'bare_' if bare else ''}{'times' if is_ratio else 'percent'}"
     words = texts(key, number=_shown(texts, number), times=_times(texts, number))
     words = texts("ratio.over", amount=words) if loss > HUGE and end == "point" else words
@@ -88,13 +131,13 @@ def bounded(up: float | None) -> float | None:
     return up if up is not None and up <= HUGE else None
 
 
-def between(texts: Texts, low: float, up: float, bare: bool = False) -> str:
+def between(texts: Texts, low: float, up: float, bare: bool = False, shrinks: bool = False) -> str:
     """`18 to 35 %` or `24 to 61×`: the unit of the upper end is that of both."""
-    times = is_times(up)
-    low_number, up_number = rounded(low, "low", times)[0], rounded(up, "up", times)[0]
+    times = is_times(up, shrinks)
+    numbers = (rounded(low, "low", times, shrinks)[0], rounded(up, "up", times, shrinks)[0])
     key = f"ratio.{'bare_' if bare else ''}{'times' if times else 'percent'}_range"
-    ends = _shown(texts, low_number) if low_number else "0", _shown(texts, up_number)
-    words = texts(key, low=ends[0], high=ends[1], times=_times(texts, up_number))
+    ends = _shown(texts, numbers[0]) if numbers[0] else "0", _shown(texts, numbers[1])
+    words = texts(key, low=ends[0], high=ends[1], times=_times(texts, numbers[1]))
     return words.replace(" %", f"{NO_BREAK}%")
 
 
@@ -110,35 +153,59 @@ def _times(texts: Texts, number: Decimal) -> str:
     return texts.form("ratio.times_noun", int(number))
 
 
-def cell(texts: Texts, of: CellAnswer) -> str:
-    """How far a candidate is behind on a row: the note of its cell in every table."""
+def said(texts: Texts, how: Way, loss: float, end: End = "point", times: bool = False) -> str:
+    """`27 % longer`, `49 % less`, `half`, `38× longer`."""
+    number, is_ratio = rounded(loss, end, times, how.shrinks)
+    if how.word == "less" and is_ratio and number == TIMES_FROM:
+        return texts("change.half")
+    return _with_word(texts, how, amount(texts, loss, end, times=times, shrinks=how.shrinks),
+                      is_ratio)  # fmt: skip
+
+
+def said_between(texts: Texts, how: Way, low: float, up: float | None) -> str:
+    """`21 to 56× longer`, `at least 20× longer` where the far end is open; of equal ends one."""
+    if up is not None and up - low < EQUAL:
+        return said(texts, how, low)
+    if (end := bounded(up)) is None:
+        return texts("cell.at_least", value=said(texts, how, low, "low"))
+    words = between(texts, low, end, shrinks=how.shrinks)
+    return _with_word(texts, how, words, is_times(end, how.shrinks))
+
+
+def _with_word(texts: Texts, how: Way, words: str, is_ratio: bool) -> str:
+    word = "lower" if how.word == "less" and is_ratio else how.word
+    return texts(f"change.{word}", amount=words)
+
+
+def cell(
+    texts: Texts, of: CellAnswer, metric: Metric | None, few: bool = False, exact: bool = False
+) -> str:
+    """How far a candidate is behind on a row: the note of its cell in every table.
+
+    `few`: too few units for an interval worth printing; `exact`: it is the same in every run.
+    """
+    how = way(metric)
     if of.best:
         return texts("cell.best")
     if of.open:
-        least = texts("cell.least_behind", amount=amount(texts, of.low, "low"))
+        least = texts("cell.at_least", value=said(texts, how, of.low, "low"))
         return _marked(least, of) if of.low > 0 else texts("cell.open")
     up = bounded(of.up)
-    if up is None:
+    if exact and up is not None:
+        return _marked(texts("cell.every_run", amount=said(texts, how, of.loss)), of)
+    if up is None or few or (up > TOO_WIDE and of.low == 0):
         key = "cell.unbounded" if of.loss > 0 else "cell.ahead_unbounded"
-        return _marked(texts(key, amount=amount(texts, of.loss)), of)
+        return _marked(texts(key, amount=said(texts, how, of.loss)), of)
     if of.loss == 0:
-        return texts("cell.ahead", amount=amount(texts, up, "up"))
-    words = texts("cell.behind", amount=amount(texts, of.loss, times=is_times(up)))
+        return texts("cell.ahead", amount=said(texts, how, up, "up"))
+    words = said(texts, how, of.loss, times=is_times(up, how.shrinks))
     # An interval is not broken over lines, nor parted from its mark.
-    inside = between(texts, of.low, up, bare=True).replace(" ", NO_BREAK)
+    inside = between(texts, of.low, up, bare=True, shrinks=how.shrinks).replace(" ", NO_BREAK)
     return _marked(texts("cell.bracket", text=words, inside=inside), of)
 
 
 def _marked(text: str, of: CellAnswer) -> str:
     return f"{text}{NO_BREAK}{BEHIND}" if of.low > 0 else text
-
-
-def behind(texts: Texts, of: Loss) -> str:
-    """`21 to 56× behind`, or `at least 20× behind` where the far end is open."""
-    up = bounded(of.up)
-    if up is None:
-        return texts("cell.least_behind", amount=amount(texts, of.low, "low"))
-    return texts("cell.range_behind", range=between(texts, of.low, up))
 
 
 def share(texts: Texts, value: float) -> str:

@@ -258,9 +258,9 @@ def _first(view: View, sheet: Sheet) -> None:
     sheet.table(of.table, titled=False)
     for line in why.lines(view):
         sheet.paragraph(line, columns)
-    if step := next_step(view):
-        words = "   ".join(filter(None, (step.command, step.remark)))
-        sheet.line(f"{view.texts('next.title')}: {words}")
+    step = next_step(view)
+    words = "   ".join(filter(None, (step.command, step.remark)))
+    sheet.line(f"{view.texts('next.title')}: {words}")
 
 
 def _losses(view: View, sheet: Sheet) -> None:

@@ -3,7 +3,8 @@
 Codes and numbers only; the catalogue of `report` makes the sentences. The *loss* of a candidate on
 a row (a workload × a metric) is how far the best of that row is ahead of it: a natural logarithm
 ≥ 0, in either direction of the metric. **Every loss, bound and margin here is such a logarithm**;
-it is printed as e^loss − 1 ("27 % behind"), from a loss of ln 2 on as the ratio e^loss ("2.4x").
+of a rate it is printed as 1 − e^−loss ("21 % less"), of a time as e^loss − 1 ("27 % longer"), from
+a loss of ln 2 on as a ratio ("2.4x longer", "half the rate").
 The arithmetic is in docs/concepts/statistics.md.
 """
 
@@ -17,7 +18,7 @@ from schedlab.spec.experiment import Objective
 from schedlab.spec.findings import ComparedStatement, Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import Metric
 
-ANSWER_SCHEMA = 2
+ANSWER_SCHEMA = 3
 MIX = "(mix)"
 
 #: In the order in which the first that applies is taken.
@@ -25,16 +26,18 @@ AnswerCode = Literal[
     "nothing",  # no row with two candidates
     "one-run",  # one unit: figures, no bound
     "unbounded",  # the bound is infinite or above 1,000x
+    "doubt",  # something that is known speaks against the answer: `doubt` says what
     "best",  # what is taken is proven the best on every counted row
     "same",  # the bound is within the margin; `same` names all of which that holds
     "same-0",  # as `same`, and the bound is 0: no other is better on any row
-    "trade",  # each candidate loses somewhere; every other at least `others`, above the bound
+    "trade",  # each candidate loses somewhere; every other at least `others`, above the bound;
+    # or the largest price is larger than the gain (`costs_more`)
     "trade-open",  # each candidate loses somewhere; that every other loses more is not proven
     "keep",  # the baseline: nothing is proven better
     "for-now",  # anything else: take it for now
 ]
 Role = Literal["primary", "secondary", "mix", "part"]
-Why = Literal["", "one-candidate", "no-scatter", "not-positive", "control", "other-goal"]
+Why = Literal["", "one-candidate", "not-positive", "control", "other-goal", "parameter"]
 #: What was repeated, so that an interval can be given: the highest level that was.
 Unit = Literal["blocks", "sessions", "hosts", "runs", "seeds"]
 Scope = Literal["this-boot", "boots", "hosts", "runs", "simulated"]
@@ -53,7 +56,9 @@ class Row:
     a run has several at work ("writers", "readers"). `blocks` with a value (where there are no
     blocks: runs of the candidate with the most). `higher_is_better` and the unit belong to the
     metric.
-    `step` is the smallest gap between two values, in the unit of the metric (0: not known).
+    `step` is the resolution of a value in the unit of the metric (0: not known). `exact`: no
+    candidate's value differs from run to run, so that its figures are those of every run.
+    `adjusted`: its losses are without the effects of each run on the next one.
     """
 
     name: str
@@ -67,8 +72,10 @@ class Row:
     actor: str = ""
     blocks: int = 0
     step: float = 0.0
+    exact: bool = False
     control: bool = False
     nothing_to_order: bool = False
+    adjusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,60 @@ class DecisiveRun:
     code: AnswerCode
 
 
+DoubtKind = Literal[
+    "control",  # a negative control shows a difference
+    "aa",  # the A/A arm differs by `size`, more than the `claimed` effect
+    "carry-over",  # without the effect of the run before it, nothing is left of the claim
+    "halves",  # the two halves of its periods say different things
+    "candidate-time",  # the first and the last blocks do, because a candidate changes
+    "unsteady",  # they do, because differences wander
+]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something known that contradicts the answer, on `row`, of these `candidates`.
+
+    `size` and `claimed` are logarithms: the difference of the A/A arm, or the least effect that is
+    left, and the effect that it speaks against (`None`: none is of that kind).
+    """
+
+    kind: DoubtKind
+    row: str
+    candidates: tuple[str, ...] = ()
+    size: float | None = None
+    claimed: float | None = None
+
+
+#: From the nearest to the farthest that an answer may be meant for.
+RungName = Literal["this-boot", "next-boot", "layout", "host"]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What the bound of what is taken becomes for a wider claim; `bound` (a logarithm) is `None`
+    where nothing is known of it. It is estimated from so many `results`.
+    """
+
+    name: RungName
+    bound: float | None = None
+    results: int = 0
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """A candidate that cannot be called the best of `row` ("": of any), and decides nothing there.
+
+    `runs` of it count, of `tried` ones; `reasons` are the checks that the others failed.
+    """
+
+    candidate: str
+    row: str = ""
+    runs: int = 0
+    tried: int = 0
+    reasons: tuple[str, ...] = ()
+
+
 Met = Literal["met", "missed", "open"]
 
 
@@ -193,7 +254,11 @@ class Answer:
     part of the error that this look may use (1: the only look). `scope`: what it holds for.
     `rows` are all, `counted` the names of those that the answer speaks of. `prices`: secondary
     rows on which what is taken is proven behind by more than their margin, largest first.
-    `excluded`: candidates that a requirement removed.
+    `excluded`: candidates that a requirement removed; they stay in every loss, so that
+    `requirement_price` is what that costs: where what is taken is proven behind one of them.
+
+    `doubt`: what contradicts the answer, the gravest first. `unfit`: candidates with too few runs
+    to be compared. `rungs`: what the bound becomes for wider claims.
 
     `guarantees`: where candidates guarantee different things, the groups that are compared inside;
     the answer speaks of the first one, and its cells are those of all.
@@ -225,8 +290,12 @@ class Answer:
     loser: Loss | None = None
     others: float | None = None
     prices: tuple[Loss, ...] = ()
-    requires: tuple[Requirement, ...] = ()
+    doubt: tuple[Doubt, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
     excluded: tuple[str, ...] = ()
+    requirement_price: Loss | None = None
+    unfit: tuple[Unfit, ...] = ()
     advice: Advice | None = None
     wild: DecisiveRun | None = None
     guarantees: tuple[OfGuarantee, ...] = ()
@@ -250,7 +319,19 @@ class Answer:
     @property
     def applies(self) -> bool:
         """Whether the change is worth proposing: `Next: apply`."""
-        return bool(self.take) and not self.keeps and self.code in ("best", "same", "trade")
+        is_settled = self.code in ("best", "same", "trade") and not self.open_requirements
+        return bool(self.take) and not self.keeps and is_settled and not self.costs_more
+
+    @property
+    def costs_more(self) -> bool:
+        """Whether the largest price of what is taken is larger than its gain over the baseline."""
+        gain = self.base_loss.loss if self.base_loss else 0.0
+        return bool(self.prices) and not self.keeps and self.prices[0].loss > gain
+
+    @property
+    def open_requirements(self) -> tuple[Requirement, ...]:
+        """The requirements that what is taken is not proven to meet."""
+        return tuple(r for r in self.requirements if r.candidates.get(self.take) != "met")
 
     def row(self, name: str) -> Row:
         """The row of that name."""

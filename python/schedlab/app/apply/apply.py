@@ -48,7 +48,7 @@ class ToApply:
 
 
 #: Codes of answers that name nothing to take.
-NO_ANSWER = ("nothing", "one-run", "unbounded")
+NO_ANSWER = ("nothing", "one-run", "unbounded", "doubt")
 
 
 def choice_of(
@@ -75,8 +75,9 @@ def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) ->
     result = Result.load(folder)
     experiment, answer = result.record.experiment, result.answer
     objections = []
-    if not (answer.applies or (answer.keeps and answer.code not in NO_ANSWER)):
-        objections.append(f"its answer is {answer.code!r}: what to take is not settled")
+    is_kept = answer.keeps and answer.code not in NO_ANSWER and not answer.open_requirements
+    if not (answer.applies or is_kept):
+        objections.append(result.first_sentence("en").rstrip("."))
     if experiment.kind not in ("io", "cpu"):
         objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")
     objections += _measured_elsewhere(experiment.target, devices)
