@@ -145,8 +145,8 @@ def _alternatives(span: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    """Whether it only names a command: no option, no argument."""
-    return all(re.fullmatch(r"[a-z-]+", word) and word[0] != "-" for word in key(text).split())
+    """Whether it only names a command, and perhaps options: no value, no argument."""
+    return all(re.fullmatch(r"[a-z-]+", word) for word in key(text).split())
 
 
 def lines_of(page: str) -> list[Line]:

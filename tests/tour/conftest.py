@@ -107,6 +107,7 @@ def names(installed, place):
 def need(installed, place, names):
     """A function that makes one of the settings of a scene; all end with the test."""
     with ExitStack() as stack:
+
         def make(setting):
             if setting == "device":
                 path = stack.enter_context(loop_device(place / "disk", SIZE_BYTES))
@@ -121,7 +122,7 @@ def need(installed, place, names):
 
 
 @pytest.fixture
-def start(installed, place):
+def start(installed, place, need):
     """A function that starts a shell: a plain one, or root's."""
     shells = []
 

@@ -22,7 +22,7 @@ from schedlab.cli.options import dask_option, measured_options, target_options, 
 def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     """Run the lab NAME; a temporary loop device is its target unless you name another.
 
-    For example: schedlab lab run interference --scale full --device /dev/sdb --destroy-data
+    For example: schedlab lab run iozone-schedulers --scale full --device /dev/sdb --destroy-data
     /dev/sdb
     """  # fmt: skip
     from schedlab.app import options
