@@ -28,10 +28,7 @@ test-machine: setup
 
 # A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
 wheel: setup
-	rm -rf dist python/schedlab/docs python/schedlab/ansible
-	cp -r docs ansible python/schedlab
-	. $(BIN)/activate && maturin build --release --locked --quiet --out dist; \
-	  status=$$?; rm -rf python/schedlab/docs python/schedlab/ansible; exit $$status
+	packaging/wheel
 
 # Installs the wheel into an empty environment and uses it there without root and without compilers.
 test-wheel: wheel

@@ -27,13 +27,14 @@ MEASURING = frozenset({
     "test_compare", "test_compare_workloads", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep",
     "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine", "test_io_run",
     "test_kinds", "test_live_guide", "test_live_runs", "test_settings",
-    "test_true_experiments", "test_tune_device",
+    "test_tour", "test_tour_of_the_machine", "test_true_experiments", "test_tune_device",
 })  # fmt: skip
 # Modules that share what there is once: they run beside others, but not beside their own group.
 GROUPS = {
     "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_cpu_crew": "sysctl",
     "test_cpu_policies": "sysctl", "test_cpu_run": "sysctl", "test_two_at_once": "sysctl",
     "test_settings": "sysctl", "test_apply_chains": "sysctl",
+    "test_tour_of_the_machine": "sysctl",
     "test_guardian": "names of control groups",
     "test_report_a11y": "npm",
 }  # fmt: skip
@@ -106,7 +107,7 @@ class ByGroup(LoadScopeScheduling):
         path = Path(nodeid.partition("::")[0])
         if path.stem in GROUPS:
             return GROUPS[path.stem]
-        return nodeid if path.parent.name in ("e2e", "host") else str(path)
+        return nodeid if path.parent.name in ("e2e", "host", "tour") else str(path)
 
 
 @pytest.fixture

@@ -2,10 +2,14 @@
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import click
+import printed
 import pytest
+from commands import COMMANDS
+from stops import scenes
 
 from schedlab.cli import cli
 
@@ -15,6 +19,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*\b|…|\.\.\.")
 # A command keeps the names of its help option from the first context that it is used in.
 PARENT = click.Context(cli, info_name="schedlab", **cli.context_settings)
+
+
+SCENES = scenes()
 
 
 def name(path: Path) -> str:
@@ -40,16 +47,6 @@ def test_links_resolve(page: Path) -> None:
             assert anchor in anchors(target), f"[{text}]({link}): no such heading"
 
 
-def commands(page: Path) -> list[str]:
-    """Command lines that begin with `schedlab`, from blocks of code and from inline code."""
-    text = page.read_text().replace("\\\n", " ")
-    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    indented = "\n".join(re.findall(r"^    (.*)$", text, re.MULTILINE))
-    lines = re.findall(r"^(?:\$ )?(?:sudo )?(schedlab [a-z].*)$", fenced + "\n" + indented, re.M)
-    lines += re.findall(r"`(?:sudo )?(schedlab [a-z][^`\n]*)`", text)
-    return [re.sub(r"(\s#.*|\s[>|&].*)$", "", line).replace("\\|", "|") for line in lines]
-
-
 def understood(words: list[str]) -> None:
     """Follow the words through the command tree; unknown commands and options are errors."""
     command: click.Command = cli
@@ -70,15 +67,75 @@ def understood(words: list[str]) -> None:
             assert word.partition("=")[0] in known, f"{command.name} has no option {word}"
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "CHANGELOG.md"], ids=name)
-def test_commands_are_understood(page: Path) -> None:
+def options_of(text: str) -> list[str]:
+    """The words of a command line without those that choose: `[a|b]`."""
+    line = re.sub(r"\s[>|&].*", "", printed.key(text))
+    return shlex.split(re.sub(r"[\[\]|]", " ", line))[1:]
+
+
+@pytest.mark.parametrize("page", [*map(printed.name, printed.PAGES), "help"])
+def test_commands_are_understood(page: str) -> None:
     wrong = []
-    for line in commands(page):
+    for line in printed.lines_of(page):
         try:
-            understood(shlex.split(re.sub(r"[\[\]|]", " ", line))[1:])
+            if line.key.startswith("schedlab "):
+                understood(options_of(line.text))
         except (AssertionError, ValueError) as error:
-            wrong.append(f"{line}: {error}")
+            wrong.append(f"{line.number}: {line.text}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+def names(short: str, full: str) -> bool:
+    """Whether a command line has the words of this name of a command, with its options."""
+    words = short.split()
+    command = [word for word in words if word[0] != "-"]
+    return full.split()[: len(command)] == command and set(words) <= set(full.split())
+
+
+def has_dry_run(text: str) -> bool:
+    """Whether the command can show what it would do."""
+    command: click.Command = cli
+    for word in options_of(text) if printed.OURS.match(text) else ():
+        if isinstance(command, click.Group):
+            command = command.get_command(PARENT, word) or cli
+    return any("--dry-run" in option.opts for option in command.params)
+
+
+@pytest.mark.parametrize("page", [*map(printed.name, printed.PAGES), "help"])
+def test_the_tour_runs_every_line(page: str) -> None:
+    """A line with a reason not to run it is run with --dry-run where its command has that."""
+    run = {stop.line.key for scene in SCENES if scene.page == page for stop in scene.stops}
+    named = {stop.line.key for scene in SCENES for stop in scene.stops}
+    missed = []
+    for line in printed.lines_of(page):
+        if printed.is_name(line.text):
+            is_run = any(names(line.key, key) for key in named)
+        else:
+            is_run = line.key in run
+        if not is_run and not (line.reason and not has_dry_run(line.text)):
+            missed.append(f"{line.number}: {line.text}")
+    assert not missed, "tests/tour/stops has no\n" + "\n".join(missed)
+
+
+@pytest.mark.parametrize("page", printed.PAGES, ids=printed.name)
+def test_the_tour_uses_every_block(page: Path) -> None:
+    """A block is a command, output, or a file; a file is one of a scene."""
+    used = {block for scene in SCENES if scene.page == printed.name(page) for block in scene.blocks}
+    missed, seen = [], Counter()
+    for block in printed.blocks(page):
+        seen[block.language] += 1
+        is_run = block.language == "text" or any(printed.commands(block))
+        is_used = f"{block.language} {seen[block.language]}" in used
+        if not (is_run or is_used or block.reason):
+            missed.append(f"{block.number}: {block.text.splitlines()[0]}")
+    assert not missed, "neither commands, nor `text`, nor a file of a scene:\n" + "\n".join(missed)
+
+
+def test_the_tour_runs_every_command() -> None:
+    keys = [re.sub(r"^schedlab cpu \d+ ", "schedlab cpu run ", stop.line.key)
+            for scene in SCENES for stop in scene.stops]  # fmt: skip
+    missed = [name for name in COMMANDS if not any(names(f"schedlab {name}", key) for key in keys)]
+    assert not missed
 
 
 def test_the_reader_of_commands_finds_a_wrong_one() -> None:

@@ -266,8 +266,10 @@ before the next candidate. `undo` is in the journal before `run` starts, so it a
 was killed: it must do no harm then, nor when it runs twice. A line whose program is not there is
 refused. What a command changes cannot be read back. So is set what has no name here:
 
-    run='cryptsetup refresh --perf-no_read_workqueue home' undo='cryptsetup refresh home'
-    run='echo round-robin >/sys/class/nvme-subsystem/nvme-subsys0/iopolicy' undo='echo numa >…'
+```text
+run='cryptsetup refresh --perf-no_read_workqueue home' undo='cryptsetup refresh home'
+run='echo round-robin >/sys/class/nvme-subsystem/nvme-subsys0/iopolicy' undo='echo numa >…'
+```
 
 Weights are kept by bfq, and by io.cost under any scheduler; otherwise the kernel ignores them. A
 governor sets the CPUs' `energy_performance_preference`, so both are restored.

@@ -1,5 +1,5 @@
 """Hosts of a fleet on this machine: an sshd of their own in own network and mount namespaces, with
-an own /run and /var/lib, a file system on a device of their own in /mnt."""
+an own /run and /var/lib, a file system on a device of their own in /mnt and /srv."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:{UNPACKED}") o
 START = """
 mount -t tmpfs run /run && mount -t tmpfs lib /var/lib && mkdir /run/sshd /run/home
 mount --bind "$1/passwd" /etc/passwd
-echo "$3" >/var/lib/work && mount "$2" /mnt
+echo "$3" >/var/lib/work && mount "$2" /mnt && mount --bind /mnt /srv
 ip link set lo up && exec {sshd} -D -e -f "$1/sshd_config"
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from schedlab.errors import SpecError, nearest
@@ -24,4 +25,4 @@ def text(name: str) -> str:
     known = pages()
     if name not in known:
         raise SpecError(f"there is no page {name!r}", hint=nearest(name, known))
-    return known[name].read_text(encoding="utf-8")
+    return re.sub(r"<!-- .*? -->\n?", "", known[name].read_text(encoding="utf-8"))

@@ -29,7 +29,7 @@ from schedlab.cli.types import Listed
 def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     """Run the lab NAME; a temporary loop device is its target unless you name another.
 
-    For example: schedlab lab run interference --scale full --device /dev/sdb --destroy-data
+    For example: schedlab lab run iozone-schedulers --scale full --device /dev/sdb --destroy-data
     /dev/sdb
     """  # fmt: skip
     from schedlab.app import options
