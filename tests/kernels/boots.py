@@ -42,17 +42,17 @@ metric = "calculations"
 parameters = { processes = 2, seconds = "3s" }
 """
 INIT = f"""\
-mkdir -p bin && cp {PROJECT}/tests/kernels/reboot bin && cp /tmp/results/x.toml .
+mkdir -p bin && cp {PROJECT}/tests/kernels/reboot bin && cp /guest/results/x.toml .
 {PYTHON} -m schedlab boots init x.toml --kernels OLD,NEW \\
   --candidate 'one-cpu=NEW cmdline=maxcpus=1' --boots {ROUNDS} --out plan WITH
 """
-WITH = """--with 'echo "$SCHEDLAB_KERNEL $SCHEDLAB_CMDLINE" >/tmp/results/next'"""
+WITH = """--with 'echo "$SCHEDLAB_KERNEL $SCHEDLAB_CMDLINE" >/guest/results/next'"""
 NEXT = f"""\
 {PYTHON} -m schedlab boots next --reboot
-rm -rf /tmp/results/plan && cp -r plan /tmp/results/
-(cat /tmp/results/next; ls /boot/grub/custom.cfg; grub-editenv list) >/tmp/results/default
+rm -rf /guest/results/plan && cp -r plan /guest/results/
+(cat /guest/results/next; ls /boot/grub/custom.cfg; grub-editenv list) >/guest/results/default
 """
-JOB = "mkdir -p /root && cd /root && exec >>/tmp/results/log 2>&1\nPATH=/root/bin:$PATH\n"
+JOB = "mkdir -p /root && cd /root && exec >>/guest/results/log 2>&1\nPATH=/root/bin:$PATH\n"
 
 
 def main(loaders: list[str]) -> int:
