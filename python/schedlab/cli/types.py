@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Listed(click.ParamType[str]):
-    """`a,b`: several, as a text that the command parses; parts like `a:x=1,y=2` are split by `;`."""
+    """`a,b`: several, as a text that the command parses; those with commas are split by `;`."""
 
     name = "text"
 
