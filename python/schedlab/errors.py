@@ -53,6 +53,16 @@ def to_install(*packages: str) -> str:
     return f"pip install {names}; with pipx: pipx inject schedlab {names}"
 
 
+# Next commands without root, for the question whose answer needs it.
+SIMULATED_QUEUE = "schedlab sim compare --schedulers none,mq-deadline,bfq"
+SIMULATED_CPU = "schedlab sim cpu --policy fcfs,rr --tasks A:0:8,B:1:4"
+
+
+def as_root(without: str, command: str = "sudo schedlab …") -> str:
+    """The hint where root is missing: the command with it, and what works without it."""
+    return f"{command}; without root: {without}"
+
+
 def nearest(word: str, known: Iterable[str], listed_max: int | None = None) -> str:
     """A hint: the nearest known word, or all of them (the first `listed_max`)."""
     from difflib import get_close_matches

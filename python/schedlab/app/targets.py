@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab.app.setting_checks import check_allowed, check_settings
-from schedlab.errors import HostError, SpecError, nearest
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, nearest
 from schedlab.host import devices, knobs, scratch, settings
 from schedlab.host.consent import objections
 from schedlab.kinds import WorkloadKind
@@ -163,7 +163,7 @@ def _scratch(
     experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
 ) -> Resolution:
     target = experiment.target
-    scratch.require_root()
+    scratch.require_root(_without_root(experiment))
     if target.filesystem == "none":
         _check_bare('filesystem = "none"', kinds)
     scratch.check_space(Path(target.path or "/var/tmp"), target.size_bytes)
@@ -176,12 +176,20 @@ def _emulated(
 ) -> Resolution:
     from schedlab.host.emulated import require_fuse
 
-    scratch.require_root()
+    scratch.require_root(_without_root(experiment))
     if experiment.target.filesystem == "none":
         _check_bare('filesystem = "none"', kinds)
     require_fuse()
     emulation_of(experiment.target).describe()
     return Resolution(writes=("the memory of an emulated device",))
+
+
+def _without_root(experiment: Experiment) -> str:
+    """The nearest question that needs no root: files here, or the schedulers simulated."""
+    if all(c.settings.get("scheduler", AS_IS) == AS_IS for c in experiment.candidates):
+        return "the same with --directory ."
+    model = experiment.target.model
+    return f"{SIMULATED_QUEUE} --device {model}" if model else SIMULATED_QUEUE
 
 
 def _check_bare(where: str, kinds: Iterable[WorkloadKind]) -> None:

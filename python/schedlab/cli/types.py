@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Listed(click.ParamType[str]):
-    """`a,b`: several, as a text that the command parses; `;` splits parts like `a:x=1,y=2`."""
+    """`a,b`: several, as a text that the command parses; those with commas are split by `;`."""
 
     name = "text"
 

@@ -13,7 +13,7 @@ from schedlab.cpu.cpuset import join_file
 from schedlab.cpu.policy import RR_KNOB, CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
-from schedlab.errors import HostError
+from schedlab.errors import SIMULATED_CPU, HostError, as_root
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
@@ -94,7 +94,7 @@ def set_quantum(policy: CpuPolicy, control: Control | None) -> None:
 
 def _needed(control: Control | None, name: str) -> Control:
     if control is None:
-        raise HostError(f"{name} needs root", "run as root")
+        raise HostError(f"{name} needs root", as_root(SIMULATED_CPU))
     return control
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.cpu.policy import REAL_TIME, CpuPolicy
-from schedlab.errors import HostError
+from schedlab.errors import SIMULATED_CPU, HostError, as_root
 from schedlab.host import kernel_paths
 
 SCHED_EXT = Path("/sys/kernel/sched_ext")
@@ -62,7 +62,7 @@ def _reason(step: str, code: int, policy: CpuPolicy, cpus: Sequence[int]) -> tup
         )
     if step == "cgroup":
         return os.strerror(code), "real-time tasks need cpu.rt_runtime_us in a v1 cpu cgroup"
-    return os.strerror(code), "run as root, or use --policy other"
+    return os.strerror(code), as_root("--policy other", "run as root")
 
 
 def _no_ext(code: int) -> tuple[str, str]:
@@ -86,11 +86,11 @@ def _no_real_time(policy: CpuPolicy) -> tuple[str, str]:
         return (
             f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {limit}) "
             f"of at least {policy.priority}",
-            f"run as root, or ulimit -r {policy.priority}",
+            as_root(SIMULATED_CPU, f"run as root, or ulimit -r {policy.priority}"),
         )
     return (
         "the capability CAP_SYS_NICE is missing",
-        "run as root; in a container add --cap-add SYS_NICE",
+        as_root(SIMULATED_CPU, "run as root, in a container with --cap-add SYS_NICE"),
     )
 
 
@@ -119,7 +119,7 @@ def _no_deadline(code: int, is_pinned: bool) -> tuple[str, str]:
     if code == errno.EPERM:
         return (
             "it needs CAP_SYS_NICE, and all CPUs of the root domain",
-            "run as root and outside of a cpuset that excludes CPUs",
+            as_root(SIMULATED_CPU, "run as root and outside of a cpuset that excludes CPUs"),
         )
     if code == errno.EINVAL:
         return (

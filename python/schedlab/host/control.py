@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from schedlab.errors import HostError
+from schedlab.errors import SIMULATED_QUEUE, HostError, as_root
 from schedlab.host import (
     devices,
     emulated,
@@ -547,7 +547,7 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint = "run it as root (sudo), where /sys and /proc/sys are writable"
+            hint = as_root(SIMULATED_QUEUE, "sudo, where /sys and /proc/sys are writable")
             raise HostError(f"cannot write {path}: {error.strerror}", hint) from error
         if path.name == "scheduler" and error.errno in (errno.EINVAL, errno.ENOENT):
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, as_root
 from schedlab.host import (
     boots_held,
     devices,
@@ -85,7 +85,7 @@ def summary(facts_found: Sequence[Fact]) -> tuple[str, str, str]:
             unable.append(f"{ability} ({topic}: {found})")
     command = "schedlab compare --quick"
     if os.geteuid() != 0:
-        command = f"sudo {command}"
+        command = as_root("schedlab lab run ncq-ssd", f"sudo {command}")
     if any(fact.command == "schedlab recover" for fact in facts_found):
         command = "schedlab recover"
     elif "loop devices" not in first or not first["loop devices"].found.startswith("available"):

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
@@ -354,7 +354,7 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
 
     HostError with what the machine lacks, SpecError for a model that cannot be.
     """
-    require_root()
+    require_root(f"{SIMULATED_QUEUE} --device {emulation.model}")
     require_fuse()
     facts = emulation.describe()
     preallocate = _check_memory(emulation, facts["size_bytes"])

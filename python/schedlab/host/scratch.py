@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.errors import HostError
+from schedlab.errors import SIMULATED_QUEUE, HostError, as_root
 from schedlab.host import knobs, leftovers, owned
 from schedlab.host.journal import Journal
 
@@ -109,12 +109,14 @@ def new_loop(log: Journal, backing: str) -> int:
     raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
-def require_root() -> None:
-    """HostError unless the user may make loop devices and change schedulers."""
+def require_root(without: str = SIMULATED_QUEUE) -> None:
+    """HostError unless the user may make loop devices and change schedulers; `without` root the
+    same question has this command.
+    """
     if os.geteuid() != 0:
         raise HostError(
             "a scratch device needs root (loop devices and schedulers are the kernel's)",
-            "sudo schedlab …, or --directory DIR for file tests under the current scheduler",
+            as_root(without),
         )
 
 

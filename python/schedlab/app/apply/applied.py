@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError, SpecError, as_root
 from schedlab.host import journal, knobs
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
@@ -27,6 +27,7 @@ from schedlab.spec import from_json, to_json
 from schedlab.spec.names import safe_name
 from schedlab.store.files import write_atomic
 
+ROOT_HINT = as_root("schedlab status, and --dry-run with apply")
 HEADER = "# Written by schedlab apply; `schedlab undo` removes it.\n"
 # Attributes of a disk in sysfs that stay the same over reboots.
 IDENTITIES = ("device/wwid", "wwid", "device/serial", "serial")
@@ -180,7 +181,7 @@ def write_file(path: Path, text: str) -> None:
         _remove_halves(path)
         write_atomic(path, text)
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+        raise HostError(f"{path}: {error.strerror}", ROOT_HINT) from error
 
 
 def remove_file(path: Path) -> None:
@@ -189,7 +190,7 @@ def remove_file(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         message = f"cannot remove {path}: {error.strerror}"
-        raise HostError(message, "run it as root (sudo)") from error
+        raise HostError(message, ROOT_HINT) from error
 
 
 def remove_traces(record: Applied) -> None:
@@ -220,7 +221,7 @@ def store(record: Applied) -> None:
         _remove_halves(_path(record.device))
         write_atomic(_path(record.device), _text(record))
     except OSError as error:
-        raise HostError(f"{directory()}: {error.strerror}", "run it as root (sudo)") from error
+        raise HostError(f"{directory()}: {error.strerror}", ROOT_HINT) from error
 
 
 def _text(record: Applied) -> str:

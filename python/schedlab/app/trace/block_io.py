@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
 from schedlab.host import knobs
 from schedlab.host.devices import disks_below
 
 STEP_S = 1.0
 POLL_S = 0.05
-BTF_HINT = "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
+BTF_HINT = as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
 #: A larger share of lost requests ends a recording with exit code 1.
 LOST_SHARE_MAX = 0.001
 # What is shown of each kind of request, with the factor from nanoseconds.

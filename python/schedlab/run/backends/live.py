@@ -16,7 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlab.errors import GateError, HostError, SchedlabError, SpecError
+from schedlab.errors import (
+    SIMULATED_QUEUE,
+    GateError,
+    HostError,
+    SchedlabError,
+    SpecError,
+    as_root,
+)
 from schedlab.host import knobs
 from schedlab.host.control import Control
 from schedlab.host.control_groups import io_group
@@ -159,7 +166,7 @@ class Devices:
             captures = [_core.BlockCapture(json.dumps({"device": d, **common})) for d in devices]
         except (OSError, RuntimeError) as error:
             raise HostError(
-                str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
+                str(error), as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
             ) from error
         try:
             yield Captured(captures, self.control)

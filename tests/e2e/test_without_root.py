@@ -1,0 +1,59 @@
+"""Each refusal for lack of root names a next command that works without it."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("schedlab")
+# A user in a namespace of its own: not root, and without its abilities.
+PLAIN = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+
+
+def plain(words, where):
+    done = subprocess.run(
+        [*PLAIN, PROGRAM, *words], cwd=where, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin", "HOME": str(where)}, timeout=300,
+    )  # fmt: skip
+    return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _namespaces():
+    if subprocess.run([*PLAIN, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+
+
+REFUSED = [
+    "compare --quick", "compare --scratch 64M --dry-run", "compare --model sata-ssd",
+    "tune --scratch 64M", "device up disk7200", "lab run interference", "lab run ncq-depth",
+    "lab run iozone-schedulers", "lab run block-size", "cpu compare --policies fifo",
+    "lab run rr-quantum", "cpu run 2 1s --policy rr",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_refusal_names_what_works_without_root(command, tmp_path):
+    code, _, err = plain(command.split(), tmp_path)
+    assert code == 2, err
+    hint = re.search(r"; without root: (.*)$", err)[1]
+    if hint == "the same with --directory .":
+        hint = f"schedlab {command} --directory ."
+    words = shlex.split(hint)
+    assert words[0] == "schedlab"
+    dry = [] if words[1:3] == ["sim", "cpu"] else ["--dry-run"]
+    code, out, err = plain([*words[1:], *dry], tmp_path)
+    assert code == 0 and out, err
+
+
+def test_the_first_steps_of_the_readme(tmp_path):
+    """doctor, its next command, and the same question here."""
+    code, out, _ = plain(["doctor"], tmp_path)
+    assert code in (0, 1)
+    text = " ".join(out.split())
+    assert "Next sudo schedlab compare --quick; without root: schedlab lab run ncq-ssd" in text
+    code, out, err = plain(["lab", "run", "ncq-ssd", "--dry-run"], tmp_path)
+    assert code == 0 and out, err
