@@ -107,6 +107,29 @@ def test_objections_to_a_result(monkeypatch, tmp_path, changes, objection):
     assert choice_of_result(tmp_path, True).candidate.label == "bfq"
 
 
+def test_what_a_result_sets_beyond_the_device_needs_a_yes(monkeypatch, tmp_path):
+    """Each setting by its name, also the second; what is typed is allowed."""
+    result_of(monkeypatch)
+    experiment = Result.load(tmp_path).record.experiment
+    more = {"sysctl.kernel.core_pattern": "|/bin/sh", "read_ahead_kb": 4, "thp": "never"}
+    experiment.candidates = (Candidate("bfq", {"scheduler": "bfq", **more}),)
+    (tmp_path / "experiment.toml").touch()
+    names = ("sysctl.kernel.core_pattern", "thp")
+    for allowed in ((), names[:1], names[1:], ("sysctl",)):
+        with pytest.raises(SpecError, match="every program of this machine") as caught:
+            choice_of(str(tmp_path), [], True, (), allowed)
+        missing = [name for name in names if name not in allowed]
+        assert ",".join(missing) in caught.value.hint and missing[0] in str(caught.value)
+    assert choice_of(str(tmp_path), [], switch=names).candidate.settings["thp"] == "never"
+    with pytest.raises(SpecError, match="--switch boost would change nothing"):
+        choice_of(str(tmp_path), [], switch=(*names, "boost"))
+    experiment.candidates = (Candidate("bfq", {"scheduler": "bfq"}),)
+    assert choice_of(str(tmp_path), ["thp=never"]).candidate.settings["thp"] == "never"
+    assert choice_of("x=bfq thp=never", []).candidate.settings["thp"] == "never"
+    with pytest.raises(SpecError, match="--switch is for a RESULT"):
+        choice_of("bfq", [], switch=("thp",))
+
+
 def test_requests_that_cannot_be(tmp_path, say):
     bfq, cpu = choice_of("bfq", []), choice_of("sched_rr_timeslice_ms=20", [])
     say(apply.apply, bfq, Request(()), print)

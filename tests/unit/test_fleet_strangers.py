@@ -12,11 +12,13 @@ from test_fleet import Host, fleet_of
 from test_fleet_command import archive_of, event
 from test_merge import measured
 
+from schedlab import report
 from schedlab.app.fleet import fleet
 from schedlab.app.fleet.merge import merge
 from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.result import Result
 from schedlab.spec import Candidate, Target
 
 FAKE = '#!/bin/sh\nprintf "%s\\n" "$@" >"$0.words"\nprintf "\\033]0;owned\\007%s\\r\\n" x\n'
@@ -151,6 +153,23 @@ def test_a_label_that_sets_more_than_a_device_is_left_alone(tmp_path, settings):
     merge(paths, tmp_path / "all", hosts=True)
     chosen, left = fleet.settings(tmp_path / "all")
     assert not chosen and left["h0"] == "bfq is no setting of a device alone"
+
+
+@pytest.mark.parametrize("lang", ["en", "ko", "ru"])
+def test_every_screen_names_what_a_label_sets_beyond_the_device(tmp_path, lang):
+    more = {"scheduler": "bfq", "sysctl.kernel.core_pattern": "|/x", "slice_idle": 0, "run": "id"}
+    both = (*parse_candidates("none"), Candidate("bfq", more))
+    target = Target("device", path="/dev/sda")
+    folder = measured(tmp_path / "r", "s", source=Host(2.0), candidates=both, target=target)
+    result = Result.load(folder)
+    named = ("sysctl.kernel.core_pattern=|/x", "run=id")
+    result.write_html(tmp_path / "page.html", lang)
+    screens = [result.headline(lang), " ".join(result.text(lang=lang).split()),
+               report.markdown(result.record, result.answer, lang),
+               (tmp_path / "page.html").read_text()]  # fmt: skip
+    for screen in screens:
+        assert all(name in screen.replace("\\", "") for name in named), screen[:2000]
+    assert "slice_idle" not in result.headline(lang)
 
 
 def test_a_label_has_one_definition_or_both_hosts_are_named(tmp_path):

@@ -1,5 +1,7 @@
 """Names of settings: the files that they mean, and what is refused before anything is changed."""
 
+import re
+
 import pytest
 from calls import refusals, refused
 
@@ -15,9 +17,20 @@ from schedlab.kinds import typed
 from schedlab.run.backends.cpu_policy import parse_policy
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate, Target, Workload
+from schedlab.spec.names import is_beyond_target
 
 COMMAND = typed(Workload("c", "command", "elapsed_s", {"argv": ["true"]}))
 READS = typed(Workload("r", "random-reads", "reads_per_s"))
+
+
+def test_reports_know_which_settings_others_feel():
+    """They cannot ask `host.settings`, so both say the same of every form of a name."""
+    for family in settings.TABLE:
+        named = [family.example.partition("=")[0], *re.split(r",\s*", family.form)]
+        for name in (each for each in named if family.pattern.fullmatch(each) and each != "undo"):
+            own = name.startswith(settings.CPU_PREFIX) or family.find is settings._cpu_knob
+            assert is_beyond_target(name) == (family.scope in settings.BEYOND and not own), name
+    assert not is_beyond_target("scheduler") and not is_beyond_target("workload.mode")
 
 
 @pytest.fixture

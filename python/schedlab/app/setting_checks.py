@@ -5,7 +5,7 @@ What a run would refuse is refused here, before anything is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from schedlab.errors import SchedlabError, SpecError
@@ -41,20 +41,20 @@ def check_settings(
         except SchedlabError as error:
             raise type(error)(f"candidate {candidate.label!r}: {error}", error.hint) from error
     beyond = settings.beyond_target(name for each in named for name in host_settings(each))
-    check_allowed(beyond, target)
+    check_allowed(beyond, target.switch)
     return tuple(
         f"{name} is set for {settings.FEEL[settings.scope_of(name)]} while a candidate with it runs"
         for name in beyond
     )
 
 
-def check_allowed(beyond: Iterable[str], target: Target) -> None:
+def check_allowed(beyond: Iterable[str], allowed: Sequence[str]) -> None:
     """SpecError for a setting that others feel and that --switch does not name."""
-    if missing := [name for name in beyond if name not in target.switch]:
+    if missing := [name for name in beyond if name not in allowed]:
         feels = settings.FEEL[settings.scope_of(missing[0])]
         raise SpecError(
             f"{missing[0]} is set for {feels}, not only for the measured work",
-            f"allow it by its name: --switch {','.join((*target.switch, *missing))}",
+            f"allow it by its name: --switch {','.join((*allowed, *missing))}",
         )
 
 

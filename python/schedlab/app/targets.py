@@ -52,7 +52,7 @@ def resolve(
         _check_keys(target)
         named = [name for each in experiment.candidates for name in each.settings]
         beyond = settings.beyond_target(n for n in named if settings.is_beyond(n))
-        check_allowed(beyond if experiment.kind == "cpu" else (), target)
+        check_allowed(beyond if experiment.kind == "cpu" else (), target.switch)
         return Resolution()
     if target.kind == "none":
         raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')

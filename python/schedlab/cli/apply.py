@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from schedlab.cli.options import command, json_option
-from schedlab.cli.types import Duration
+from schedlab.cli.types import Duration, Words
 
 root_option = click.option(
     "--root", type=click.Path(path_type=Path), default=Path("/"), hidden=True
@@ -22,12 +22,19 @@ root_option = click.option(
 @click.option(
     "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (CPU: sysctl.d)."
 )
+@click.option(
+    "--switch",
+    type=Words(),
+    metavar="NAMES",
+    help="Settings of the machine that RESULT may set, too.",
+)
 @click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this place.")
 @click.option("--dry-run", is_flag=True, help="Print the changes; write nothing.")
 @root_option
 @json_option
-def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **typed: Any) -> None:
+def apply(what: str, changes: tuple[str, ...], anyway: bool, switch: tuple[str, ...] | None,
+          as_json: bool, **typed: Any) -> None:  # fmt: skip
     """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and keep it set.
 
     SETTING is one of the machine (no DEVICES): sysctl.NAME, governor, thp, base_slice_ns, …
@@ -39,7 +46,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     from schedlab.cli.show import print_message, print_result
     from schedlab.spec import to_json
 
-    choice = choice_of(what, changes, anyway, typed["devices"])
+    choice = choice_of(what, changes, anyway, typed["devices"], switch or ())
     records = apply_choice(
         choice, Request(**typed), click.echo if typed["dry_run"] else print_message
     )

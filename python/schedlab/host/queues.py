@@ -71,8 +71,8 @@ class QueueSet:
     """The queues below a path, and who else would feel a change.
 
     `queues` are kernel names with a choice of schedulers. `mounts` lists mounts of other file
-    systems on them. `reasons` says, per queue, why the user must name it: it carries `/`, swap or
-    another mount.
+    systems on them, and swap areas. `reasons` says, per queue, why the user must name it: it
+    carries `/`, swap or another mount.
     """
 
     path: str
@@ -101,7 +101,7 @@ def queues_below(path: str | Path, below: bool = False) -> QueueSet:
     if path.is_block_device():
         name = knobs.kernel_name(path)
         tree = _device(name, "", below)
-        own_number = devices.text_of(knobs.CLASS_BLOCK / name / "dev")
+        own_number = ""  # a device is not one of its mounts: all of them feel it
     else:
         mount = devices.mount_of(path)
         own_number = mount.number
@@ -263,7 +263,9 @@ def _others(
         for name in sorted(shared):
             reasons.setdefault(name, []).append(f"it carries {target}")
     for area, names in _swap_areas(below):
-        for name in sorted(names & queues):
+        if shared := sorted(names & queues):
+            mounts.append(f"the swap area {area} (on {', '.join(shared)})")
+        for name in shared:
             reasons.setdefault(name, []).append(f"it carries the swap area {area}")
     return tuple(mounts), {name: tuple(dict.fromkeys(why)) for name, why in reasons.items()}
 

@@ -56,7 +56,7 @@ def mark(jobs: JobFile, directory: Path, allowed: Sequence[str]) -> None:
 
 
 def _found(pattern: str, home: Path) -> list[Path]:
-    """What there is, also links that lead nowhere, which `Path.glob` leaves out."""
+    """All that there is, also links that lead nowhere, which `Path.glob` leaves out."""
     names = glob.glob(pattern, root_dir=home, include_hidden=True)  # noqa: PTH207
     return [home / name for name in names]
 

@@ -16,6 +16,7 @@ from schedlab.report.replays import doubts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX
 from schedlab.spec.answer import Doubt, Loss, Requirement, Row, Unfit
+from schedlab.spec.names import is_beyond_target
 
 LISTED_MAX = 4
 #: Workloads of which people say more than their name, and the phrases.
@@ -29,6 +30,7 @@ def headline(view: View) -> list[str]:
     lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
     lines += [_behind(view, of) for of in loser]
     lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
+    lines += _beyond(view)
     lines += fleet_lines(view)
     lines += [view.texts("fleet.kind", kind=kind, hosts=hosts, sentence=code(of))
               for kind, hosts, of in kind_lines(view)]  # fmt: skip
@@ -46,6 +48,20 @@ def _among(view: View, sentence: str) -> str:
     if len(first.candidates) < 2:
         return view.texts("answer.apart")
     return view.texts("answer.among", names=view.texts.listed(first.candidates), sentence=sentence)
+
+
+def _beyond(view: View) -> list[str]:
+    """Everything that what is recommended sets for other programs, too."""
+    answers = (view.answer, *(of.answer for of in view.answer.kinds))
+    taken = {each.take for each in answers}
+    lines = []
+    for each in view.experiment.candidates:
+        told = [f"{name}={value}" for name, value in each.settings.items()
+                if is_beyond_target(name)]  # fmt: skip
+        if each.label in taken and told:
+            settings = view.texts.listed(told)
+            lines.append(view.texts("answer.beyond", name=each.label, settings=settings))
+    return lines
 
 
 def _guarantees(view: View) -> list[str]:

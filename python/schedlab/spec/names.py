@@ -13,6 +13,11 @@ _FILE_NAME_BYTES_MAX = 100
 # They turn the direction of the text after them.
 _DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+_BEYOND = (
+    r"sysctl\..+|module\..+|cgroup\..+\.(?:io|cpu)\.(?:weight|max|latency)"
+    r"|thp|boost|governor|energy_performance_preference|run"
+)
+
 
 def check_name(text: str, where: str) -> str:
     """`text` if it can be a label or name; SpecError naming `where` otherwise.
@@ -39,6 +44,12 @@ def is_kernel_name(text: str) -> bool:
     """Whether the kernel could call a device, a scheduler or a setting so: never a path, an option
     or a template."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.!:+-]{0,63}", text) is not None
+
+
+def is_beyond_target(name: str) -> bool:
+    """Whether a candidate's setting of this name is felt by more than the measured work and its
+    device (the scopes `BEYOND` of `host.settings`, without those of the CPU scheduler)."""
+    return re.fullmatch(_BEYOND, name) is not None
 
 
 def safe_name(text: str) -> str:

@@ -17,7 +17,7 @@ from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied
-from schedlab.app.setting_checks import planned_writes
+from schedlab.app.setting_checks import check_allowed, planned_writes
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev, udev_service
@@ -52,14 +52,21 @@ NO_ANSWER = ("nothing", "one-run", "unbounded", "doubt")
 
 
 def choice_of(
-    what: str, changes: Sequence[str], anyway: bool = False, devices: Sequence[str] = ()
+    what: str,
+    changes: Sequence[str],
+    anyway: bool = False,
+    devices: Sequence[str] = (),
+    switch: Sequence[str] = (),
 ) -> ToApply:
     """`what` is a result folder whose verdict names a winner, or settings.
 
     SpecError saying what a result would need; `anyway` takes its best candidate all the same.
+    What that sets beyond the devices, `switch` must name; settings that are typed are allowed.
     """
     if (Path(what) / "experiment.toml").is_file():
-        return _with(choice_of_result(Path(what), anyway, devices), changes)
+        return _with(choice_of_result(Path(what), anyway, devices, switch), changes)
+    if switch:
+        raise SpecError("--switch is for a RESULT: what is typed is allowed", "omit it")
     if settings.is_machine(what.partition("=")[0]):
         return _with(ToApply(Candidate("machine", {})), [what, *changes])
     if is_one(what):
@@ -70,7 +77,9 @@ def choice_of(
     return _with(ToApply(candidates[0]), changes)
 
 
-def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) -> ToApply:
+def choice_of_result(
+    folder: Path, anyway: bool, devices: Sequence[str] = (), switch: Sequence[str] = ()
+) -> ToApply:
     """The winner of a result; SpecError where it names none or is of something else."""
     result = Result.load(folder)
     experiment, answer = result.record.experiment, result.answer
@@ -92,6 +101,10 @@ def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) ->
     candidate = next((c for c in experiment.candidates if c.label == answer.take), None)
     if candidate is None:
         raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
+    names = list(filter(settings.is_beyond, candidate.settings))
+    check_allowed(settings.beyond_target(names), switch)
+    if unused := [name for name in switch if name not in names]:
+        raise SpecError(f"--switch {unused[0]} would change nothing", "omit it")
     if experiment.kind == "cpu":
         candidate = apply_machine.of_result(candidate)
     headline = result.headline()

@@ -61,7 +61,7 @@ def question_of(
         margin=options.margin,
     )
     ranges = tuple(map(parse_range, options.ranges))
-    check_allowed(settings.beyond_target(each.name for each in ranges), target)
+    check_allowed(settings.beyond_target(each.name for each in ranges), target.switch)
     space = table_space(schedulers, ranges, options.tunables)
     seed = base.seed
     return base, TuningRequest(space, constraints, options.budget_s, seed, options.margin)
