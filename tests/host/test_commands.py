@@ -195,7 +195,7 @@ def test_a_command_that_switches_the_scheduler_itself_is_found_out(tmp_path):
         'q="/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; read -r s < "$q"; '
         'case "$s" in *"[bfq]"*) echo none > "$q";; esac'
     )
-    runs, _ = measured(tmp_path, line, blocks=1)
+    runs, _ = measured(tmp_path, line, blocks=1, confine="nothing")
     gates = [gate for run in runs if run.candidate == "bfq" for gate in run.gates]
     fatal = {gate.gate for gate in gates if gate.fatal}
     assert fatal == {"knob-changed"}

@@ -1,16 +1,17 @@
-"""Commands and their phases without a control group, where their sessions are how what they
+"""Commands and their phases without a control group, where their keepers are how what they
 started is found and ended."""
 
+import json
 import os
 import pwd
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from schedlab import _core
 from schedlab.errors import HostError
-from schedlab.host import cleanup
+from schedlab.host import cleanup, owned
 from schedlab.host.control import Control
 from schedlab.host.journal import is_alive
 from schedlab.kinds.command import Command
@@ -25,41 +26,17 @@ def group():
     made.end()
 
 
-@pytest.fixture
-def foreign():
-    """A process of somebody else: the leader of its session."""
-    with subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) as process:
-        yield process
-        process.kill()
-
-
 def run(line, group, directory, **options):
     """A shell line, run to its end."""
     argv, environment = ["/bin/sh", "-c", line], {"PATH": "/usr/bin:/bin"}
     return launch.run(launch.Launch(argv, directory, environment, **options), group)
 
 
-def gets_the_number_of(foreign, started, monkeypatch):
-    """Let the foreign process have the number of the session that was started last."""
-    session = launch._session
-    monkeypatch.setattr(
-        launch, "_session", lambda pid: started[-1] if pid == foreign.pid else session(pid)
-    )
-
-
-@pytest.mark.parametrize("ends_first", [True, False])
-def test_a_session_that_has_ended_is_forgotten_before_its_number_is_used_again(
-    ends_first, group, foreign, tmp_path, monkeypatch
-):
-    started = []
-    note = group.started
-    monkeypatch.setattr(group, "started", lambda pid: (started.append(pid), note(pid)))
-    run("sleep 60 &" if ends_first else "true", group, tmp_path)
-    if ends_first:
-        assert len(group.end()) == 1
-    gets_the_number_of(foreign, started, monkeypatch)
-    assert group.end() == []
-    assert foreign.poll() is None
+def test_what_went_to_another_session_is_found(group, tmp_path):
+    run("setsid setsid sleep 60 & (setsid sleep 60 &)", group, tmp_path)
+    assert owned.wait_until(lambda: [name for _, name in group.members()] == ["sleep"] * 2, 10)
+    assert group.end() == ["sleep"] * 2
+    assert group.members() == []
 
 
 def test_what_a_command_left_running_is_not_forgotten(group, tmp_path):
@@ -203,3 +180,17 @@ def test_a_cleanup_that_fails_does_not_hide_why_the_work_ended():
     with pytest.raises(HostError, match="the cleanup failed"), closing:
         pass
     assert len(reported) == 1
+
+
+def test_a_path_is_an_absolute_one_by_the_time_of_the_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory in (".", "x", "../x", ""):
+        order = {"program": "/bin/true", "argv": ["true"], "environment": [], "streams": [0, 1, 2]}
+        for key, value in (("directory", directory), ("program", directory)):
+            with pytest.raises(OSError, match="Invalid argument") as error:
+                _core.Launched(json.dumps({"directory": "/", **order, key: value}))
+            assert error.value.filename == key
+        for confinement in ({"files": True, "writable": [directory]}, {"detached": [directory]}):
+            words = {**order, "directory": "/", "confinement": confinement}
+            with pytest.raises(OSError, match="Invalid argument"):
+                _core.Launched(json.dumps(words))

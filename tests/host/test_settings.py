@@ -104,7 +104,7 @@ def test_a_command_finds_each_setting_as_its_candidate_has_it(tmp_path, group):
     lines = [f'echo "{kind} $( {read})"' for kind, read in zip(kinds, reads, strict=True)]
     work = OwnWork(
         argv=(f"{'; '.join(lines)}; true",), shell=True, metrics=("elapsed",),
-        parameters={"anyway": True, "user": "root",
+        parameters={"anyway": True, "user": "root", "confine": "nothing",
                     "setup": "sleep 600 & echo $! >@dir@/server"},
     )  # fmt: skip
     names = [word.partition("=")[0] for word in " ".join(second).split() if "=" in word]

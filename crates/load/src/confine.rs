@@ -1,12 +1,12 @@
 //! What a started program can reach: a mount namespace of its own, built between fork and exec.
 //!
 //! Every mount gets `nodev`, and `/dev` becomes a small one with the usual pseudo devices and, if
-//! there is one, the held device: no other block device can be opened, wherever its node is. With
-//! `files` every mount is read-only as well, except the `writable` places and a private tmpfs at
-//! `/dev/shm`. The capabilities that could undo this (mount, ptrace of other processes, raw
-//! commands to disks, kernel modules, device nodes) leave the bounding set. Without root a user
-//! namespace gives the right to do all this. Only system calls on memory that was prepared before
-//! the fork are made here.
+//! there is one, the held device: no other block device can be opened, wherever its node is. `/proc`
+//! is that of its process namespace (`keeper`); it, `/sys` and the control groups cannot be changed.
+//! With `files` every mount is read-only as well, except the `writable` places and a private tmpfs
+//! at `/dev/shm`. Of root's capabilities a few are kept, which cannot undo this. A program of
+//! another user, or of a caller without root, is in a user namespace and has none. Only system
+//! calls on memory that was prepared before the fork are made here.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
@@ -14,29 +14,57 @@ use std::os::fd::RawFd;
 use serde::Deserialize;
 
 use crate::child::errno;
+use crate::landlock::Ruleset;
 
 /// Read-only attributes of `mount_setattr` and of its relatives (include/uapi/linux/mount.h).
 const RDONLY: u64 = 1;
 const NODEV: u64 = 4;
 const RECURSIVE: libc::c_uint = 0x8000;
 const OPEN_TREE_CLONE: libc::c_uint = 1;
-const MOVE_EMPTY_PATH: libc::c_uint = 4;
+const MOVE_FROM_EMPTY: libc::c_uint = 4;
+const MOVE_TO_EMPTY: libc::c_uint = 0x40;
+const RESOLVE_NO_SYMLINKS: u64 = 4;
 
-/// Devices that every program may have, as names below `/dev`.
-const PSEUDO: [&CStr; 6] = [c"null", c"zero", c"full", c"random", c"urandom", c"tty"];
-/// Directories of `/dev` that hold files; with `files` the first is a private tmpfs.
-const SHARED: [&CStr; 3] = [c"shm", c"mqueue", c"hugepages"];
-const LINKS: [(&CStr, &CStr); 6] = [
-    (c"/proc/self/fd", c"fd"),
-    (c"/proc/self/fd/0", c"stdin"),
-    (c"/proc/self/fd/1", c"stdout"),
-    (c"/proc/self/fd/2", c"stderr"),
-    (c"pts/ptmx", c"ptmx"),
-    (c"/run/systemd/journal/dev-log", c"log"),
+/// Devices that every program may have.
+const PSEUDO: [&CStr; 6] = [
+    c"/dev/null",
+    c"/dev/zero",
+    c"/dev/full",
+    c"/dev/random",
+    c"/dev/urandom",
+    c"/dev/tty",
 ];
-/// CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_MKNOD.
-const DROPPED: [libc::c_ulong; 5] = [16, 17, 19, 21, 27];
+/// Directories of `/dev` that hold files; with `files` the first is a private tmpfs.
+const SHARED: [&CStr; 3] = [c"/dev/shm", c"/dev/mqueue", c"/dev/hugepages"];
+const LINKS: [(&CStr, &CStr); 6] = [
+    (c"/proc/self/fd", c"/dev/fd"),
+    (c"/proc/self/fd/0", c"/dev/stdin"),
+    (c"/proc/self/fd/1", c"/dev/stdout"),
+    (c"/proc/self/fd/2", c"/dev/stderr"),
+    (c"pts/ptmx", c"/dev/ptmx"),
+    (c"/run/systemd/journal/dev-log", c"/dev/log"),
+];
+/// The capabilities that a program of root keeps (include/uapi/linux/capability.h): CHOWN,
+/// DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE, IPC_LOCK, SYS_CHROOT,
+/// SYS_NICE, SYS_RESOURCE. docs/guides/host-safety.md lists them, too.
+const KEPT: [u32; 12] = [0, 1, 3, 4, 5, 6, 7, 10, 14, 18, 23, 24];
 const PLACES: usize = 32;
+
+/// The walls that a program may be in, by their bits.
+pub const WALLS: [&str; 6] = [
+    "process",
+    "mount",
+    "cgroup",
+    "user",
+    "capabilities",
+    "landlock",
+];
+pub(crate) const IN_PROCESSES: u32 = 1;
+const IN_MOUNTS: u32 = 2;
+const IN_CGROUPS: u32 = 4;
+pub(crate) const IN_USERS: u32 = 8;
+const BY_CAPABILITIES: u32 = 16;
+const BY_LANDLOCK: u32 = 32;
 
 /// What holds a program, as ordered.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,14 +107,19 @@ pub(crate) struct Wall {
     writable: Vec<CString>,
     device: Option<Node>,
     detached: Vec<CString>,
-    /// Maps of the user namespace, where one is needed: of users, of groups.
-    maps: Option<(CString, CString)>,
+}
+
+/// What is built, but for what the program may only lose last.
+pub(crate) struct Built {
+    /// The walls that stand.
+    walls: u32,
+    rules: Option<Ruleset>,
 }
 
 struct Node {
     path: CString,
     number: libc::dev_t,
-    /// Directories to make and, last, the node itself; all below `/dev`.
+    /// Directories to make below `/dev` and, last, the node itself.
     name: Vec<CString>,
     /// The same of the link.
     link: Vec<CString>,
@@ -102,9 +135,10 @@ fn texts(texts: &[String]) -> Result<Vec<CString>, i32> {
     texts.iter().map(|each| text(each)).collect()
 }
 
-/// `a/b/c` as `a`, `a/b` and `a/b/c`.
+/// `/dev/a/b/c` as `/dev/a`, `/dev/a/b` and `/dev/a/b/c`; nothing for other paths.
 fn with_directories(path: &str) -> Result<Vec<CString>, i32> {
-    let slashes = path.match_indices('/').map(|(at, _)| at);
+    let path = if path.starts_with("/dev/") { path } else { "" };
+    let slashes = path.match_indices('/').skip(2).map(|(at, _)| at);
     let ends = slashes.chain((!path.is_empty()).then_some(path.len()));
     ends.map(|end| text(&path[..end])).collect()
 }
@@ -115,111 +149,161 @@ impl Wall {
         if order.writable.len() > PLACES {
             return Err(libc::E2BIG);
         }
-        // SAFETY: system calls without arguments that cannot fail.
-        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-        let maps = match uid {
-            0 => None,
-            _ => Some((
-                text(&format!("{uid} {uid} 1"))?,
-                text(&format!("{gid} {gid} 1"))?,
-            )),
-        };
+        let places = order.writable.iter().chain(&order.detached);
+        if places
+            .chain(order.device.iter().map(|device| &device.path))
+            .any(|p| !p.starts_with('/'))
+        {
+            return Err(libc::EINVAL);
+        }
         Ok(Wall {
             files: order.files,
             writable: texts(&order.writable)?,
             detached: texts(&order.detached)?,
             device: order.device.as_ref().map(Node::of).transpose()?,
-            maps,
         })
     }
 
     /// Confines the calling process, which has one thread; the errno of the call that failed.
-    pub(crate) fn build(&self) -> Done {
-        self.new_namespaces()?;
+    pub(crate) fn build(&self) -> Result<Built, i32> {
+        let mut built = Built {
+            walls: IN_MOUNTS,
+            rules: Ruleset::new(self.files),
+        };
+        new_mounts()?;
+        // SAFETY: flags only; a kernel without them has no control groups to hide.
+        if unsafe { libc::unshare(libc::CLONE_NEWCGROUP) } == 0 {
+            built.walls |= IN_CGROUPS;
+        }
         for path in &self.detached {
             // SAFETY: a null-terminated path; what is gone by now, or locked, is as well left.
             unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
         }
-        let (pseudo, shared) = (cloned_below_dev(&PSEUDO), cloned_below_dev(&SHARED));
+        let pseudo = PSEUDO.map(|path| clone_tree(path).unwrap_or(-1));
+        let shared = SHARED.map(|path| clone_tree(path).unwrap_or(-1));
         let device = self.device.as_ref().map(Node::clone_tree).transpose()?;
-        let mut writable = [-1; PLACES];
-        for (fd, path) in writable.iter_mut().zip(&self.writable) {
-            *fd = clone_tree(path)?;
-            set_attributes(*fd, c"", NODEV)?;
+        let mut places = [(-1, -1); PLACES];
+        for (place, path) in places.iter_mut().zip(&self.writable) {
+            let fd = open_place(path)?;
+            *place = (fd, clone_tree_at(fd, c"")?);
+            set_attributes(place.1, c"", NODEV)?;
         }
         let held = if self.files { RDONLY | NODEV } else { NODEV };
         set_attributes(libc::AT_FDCWD, c"/", held)?;
+        self.new_devices(pseudo, shared, device)?;
+        for (fd, tree) in places.into_iter().take(self.writable.len()) {
+            move_tree_onto(tree, fd)?;
+        }
+        hide_the_kernel()?;
+        if let Some(rules) = &built.rules {
+            self.allow(rules, &places)?;
+        }
+        Ok(built)
+    }
+
+    fn new_devices(&self, pseudo: [RawFd; 6], shared: [RawFd; 3], device: Option<RawFd>) -> Done {
+        let private = libc::MS_NOSUID | libc::MS_NODEV;
         mount(
             c"tmpfs",
             c"/dev",
-            c"tmpfs",
             libc::MS_NOSUID,
             Some(c"mode=755,size=256k"),
         )?;
-        // SAFETY: a constant path.
-        check(unsafe { libc::chdir(c"/dev".as_ptr()) })?;
-        for (name, fd) in PSEUDO.iter().zip(pseudo).filter(|(_, fd)| *fd >= 0) {
-            make_file(name)?;
-            move_tree(fd, name)?;
+        for (path, fd) in PSEUDO.iter().zip(pseudo).filter(|(_, fd)| *fd >= 0) {
+            make_file(path)?;
+            move_tree(fd, path)?;
         }
-        for (name, fd) in SHARED.iter().zip(shared) {
-            make_directory(name)?;
-            if self.files && *name == c"shm" {
-                mount(
-                    c"tmpfs",
-                    name,
-                    c"tmpfs",
-                    libc::MS_NOSUID | libc::MS_NODEV,
-                    None,
-                )?;
+        for (path, fd) in SHARED.iter().zip(shared) {
+            make_directory(path)?;
+            if self.files && *path == SHARED[0] {
+                mount(c"tmpfs", path, private, None)?;
             } else if !self.files && fd >= 0 {
                 set_attributes(fd, c"", NODEV)?;
-                move_tree(fd, name)?;
+                move_tree(fd, path)?;
             }
         }
-        make_directory(c"pts")?;
-        let unsafe_here = libc::MS_NOSUID | libc::MS_NOEXEC;
+        make_directory(c"/dev/pts")?;
+        let terminals = libc::MS_NOSUID | libc::MS_NOEXEC;
         mount(
             c"devpts",
-            c"pts",
-            c"devpts",
-            unsafe_here,
+            c"/dev/pts",
+            terminals,
             Some(c"newinstance,ptmxmode=0666"),
         )?;
-        for (target, name) in LINKS {
-            make_link(target, name)?;
+        for (target, path) in LINKS {
+            make_link(target, path)?;
         }
         if let (Some(node), Some(fd)) = (&self.device, device) {
             node.place(fd)?;
         }
-        set_flat_attributes(c"/dev", RDONLY | NODEV)?;
-        for (fd, path) in writable.into_iter().zip(&self.writable) {
-            move_tree(fd, path)?;
-        }
-        drop_capabilities()
+        setattr(libc::AT_FDCWD, c"/dev", RDONLY | NODEV, 0)
     }
 
-    fn new_namespaces(&self) -> Done {
-        let user = if self.maps.is_some() {
-            libc::CLONE_NEWUSER
-        } else {
-            0
-        };
-        // SAFETY: flags only.
-        check(unsafe { libc::unshare(libc::CLONE_NEWNS | user) })?;
-        if let Some((users, groups)) = &self.maps {
-            write_file(c"/proc/self/setgroups", c"deny")?;
-            write_file(c"/proc/self/uid_map", users)?;
-            write_file(c"/proc/self/gid_map", groups)?;
+    fn allow(&self, rules: &Ruleset, places: &[(RawFd, RawFd); PLACES]) -> Done {
+        if !self.files {
+            return rules.allow_renames(open_place(c"/")?);
         }
-        mount(
-            c"none",
-            c"/",
-            c"none",
-            libc::MS_REC | libc::MS_PRIVATE,
-            None,
-        )
+        rules.allow_writing(open_place(c"/dev")?)?;
+        rules.allow(open_place(SHARED[0])?, true)?;
+        for (fd, _) in places.iter().take(self.writable.len()) {
+            rules.allow(*fd, status(*fd)?.st_mode & libc::S_IFMT == libc::S_IFDIR)?;
+        }
+        Ok(())
     }
+}
+
+impl Built {
+    /// The last steps, after which nothing more can be built: the capabilities that are kept, of
+    /// which a user namespace leaves none, and the rules. All walls that stand, by their bits.
+    pub(crate) fn finish(&self, in_users: bool) -> Result<u32, i32> {
+        keep_capabilities(if in_users { &[] } else { &KEPT })?;
+        // SAFETY: numbers only.
+        check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+        let users = if in_users { IN_USERS } else { 0 };
+        let mut walls = self.walls | users | BY_CAPABILITIES;
+        if let Some(rules) = &self.rules {
+            rules.restrict()?;
+            walls |= BY_LANDLOCK;
+        }
+        Ok(walls)
+    }
+}
+
+fn new_mounts() -> Done {
+    // SAFETY: flags only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let all = libc::MS_REC | libc::MS_PRIVATE;
+    mount(c"none", c"/", all, None)
+}
+
+/// Shows the processes of the own namespace alone, and lets nothing of the kernel be set. A
+/// container may not allow a new `/proc` (in a user namespace only): there the old one stays.
+fn hide_the_kernel() -> Done {
+    let nothing = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    match mount(c"proc", c"/proc", nothing, None) {
+        Err(libc::EPERM) => set_attributes(libc::AT_FDCWD, c"/proc", RDONLY)?,
+        other => other?,
+    }
+    let groups = mount(
+        c"tmpfs",
+        c"/sys/fs/cgroup",
+        nothing,
+        Some(c"mode=555,size=4k"),
+    );
+    let settings = set_attributes(libc::AT_FDCWD, c"/sys", RDONLY);
+    for done in [groups, settings] {
+        if done != Err(libc::ENOENT) {
+            done?;
+        }
+    }
+    Ok(())
+}
+
+/// The maps of the user namespace that the calling process is in: its own user and group alone.
+pub(crate) fn map_self(users: &CStr, groups: &CStr) -> Done {
+    write_file(c"/proc/self/setgroups", c"deny")?;
+    write_file(c"/proc/self/uid_map", users)?;
+    write_file(c"/proc/self/gid_map", groups)
 }
 
 impl Node {
@@ -227,20 +311,15 @@ impl Node {
         Ok(Node {
             path: text(&device.path)?,
             number: libc::makedev(device.major, device.minor),
-            name: with_directories(&device.name)?,
-            link: with_directories(device.link.strip_prefix("/dev/").unwrap_or(""))?,
+            name: with_directories(&format!("/dev/{}", device.name))?,
+            link: with_directories(&device.link)?,
         })
     }
 
     /// The node as a detached mount; ENODEV when it is another device by now.
     fn clone_tree(&self) -> Result<RawFd, i32> {
         let fd = clone_tree(&self.path)?;
-        // SAFETY: stat is plain numbers; the descriptor was opened just now.
-        let status = unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            check(libc::fstat(fd, &raw mut status))?;
-            status
-        };
+        let status = status(fd)?;
         let is_block = status.st_mode & libc::S_IFMT == libc::S_IFBLK;
         if is_block && status.st_rdev == self.number {
             Ok(fd)
@@ -249,7 +328,7 @@ impl Node {
         }
     }
 
-    /// Puts it into the private `/dev`, the working directory.
+    /// Puts it into the private `/dev`.
     fn place(&self, fd: RawFd) -> Done {
         let (name, directories) = self.name.split_last().ok_or(libc::EINVAL)?;
         directories
@@ -267,31 +346,72 @@ impl Node {
     }
 }
 
-/// Detached copies of what is in `/dev`, -1 for what is not there.
-fn cloned_below_dev<const N: usize>(names: &[&CStr; N]) -> [RawFd; N] {
-    // SAFETY: a constant path; a failure leaves the copies out, and the program without them.
-    unsafe { libc::chdir(c"/dev".as_ptr()) };
-    names.map(|name| clone_tree(name).unwrap_or(-1))
+/// A place by its path, no part of which may be a link: where it leads was resolved when it was
+/// typed.
+pub(crate) fn open_place(path: &CStr) -> Result<RawFd, i32> {
+    // SAFETY: the structure is plain numbers.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    let size = std::mem::size_of_val(&how);
+    // SAFETY: a null-terminated path, and a structure of the size that is given.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            &raw const how,
+            size,
+        )
+    };
+    check(fd as libc::c_int)?;
+    Ok(fd as RawFd)
+}
+
+fn status(fd: RawFd) -> Result<libc::stat, i32> {
+    // SAFETY: stat is plain numbers, which the kernel fills.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        check(libc::fstat(fd, &raw mut status))?;
+        Ok(status)
+    }
 }
 
 fn clone_tree(path: &CStr) -> Result<RawFd, i32> {
-    let flags = OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
+    clone_tree_at(libc::AT_FDCWD, path)
+}
+
+fn clone_tree_at(at: RawFd, path: &CStr) -> Result<RawFd, i32> {
+    let here = if path.is_empty() {
+        libc::AT_EMPTY_PATH
+    } else {
+        0
+    };
+    let flags = OPEN_TREE_CLONE | RECURSIVE | (libc::O_CLOEXEC | here) as libc::c_uint;
     // SAFETY: a null-terminated path.
-    let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let fd = unsafe { libc::syscall(libc::SYS_open_tree, at, path.as_ptr(), flags) };
     check(fd as libc::c_int)?;
     Ok(fd as RawFd)
 }
 
 fn move_tree(fd: RawFd, path: &CStr) -> Done {
+    move_mount(fd, libc::AT_FDCWD, path, MOVE_FROM_EMPTY)
+}
+
+fn move_tree_onto(fd: RawFd, place: RawFd) -> Done {
+    move_mount(fd, place, c"", MOVE_FROM_EMPTY | MOVE_TO_EMPTY)
+}
+
+fn move_mount(fd: RawFd, at: RawFd, path: &CStr, flags: libc::c_uint) -> Done {
     // SAFETY: null-terminated paths and a descriptor of a detached mount.
     let moved = unsafe {
         libc::syscall(
             libc::SYS_move_mount,
             fd,
             c"".as_ptr(),
-            libc::AT_FDCWD,
+            at,
             path.as_ptr(),
-            MOVE_EMPTY_PATH,
+            flags,
         )
     };
     check(moved as libc::c_int)
@@ -305,10 +425,6 @@ fn set_attributes(at: RawFd, path: &CStr, attributes: u64) -> Done {
         attributes,
         RECURSIVE | libc::AT_EMPTY_PATH as libc::c_uint,
     )
-}
-
-fn set_flat_attributes(path: &CStr, attributes: u64) -> Done {
-    setattr(libc::AT_FDCWD, path, attributes, 0)
 }
 
 fn setattr(at: RawFd, path: &CStr, attributes: u64, flags: libc::c_uint) -> Done {
@@ -329,24 +445,12 @@ fn setattr(at: RawFd, path: &CStr, attributes: u64, flags: libc::c_uint) -> Done
     check(set as libc::c_int)
 }
 
-fn mount(
-    source: &CStr,
-    path: &CStr,
-    kind: &CStr,
-    flags: libc::c_ulong,
-    data: Option<&CStr>,
-) -> Done {
+/// Mounts a file system of this kind.
+fn mount(kind: &CStr, path: &CStr, flags: libc::c_ulong, data: Option<&CStr>) -> Done {
     let data = data.map_or(std::ptr::null(), CStr::as_ptr);
+    let (name, path) = (kind.as_ptr(), path.as_ptr());
     // SAFETY: null-terminated strings.
-    check(unsafe {
-        libc::mount(
-            source.as_ptr(),
-            path.as_ptr(),
-            kind.as_ptr(),
-            flags,
-            data.cast(),
-        )
-    })
+    check(unsafe { libc::mount(name, path, name, flags, data.cast()) })
 }
 
 fn make_directory(path: &CStr) -> Done {
@@ -379,13 +483,31 @@ fn write_file(path: &CStr, text: &CStr) -> Done {
     }
 }
 
-/// What the program may get back from no exec, and no user that it becomes.
-fn drop_capabilities() -> Done {
-    for capability in DROPPED {
+/// Keeps these of the capabilities that there are, which no exec and no other user gives back.
+fn keep_capabilities(kept: &[u32]) -> Done {
+    for capability in 0..64 {
+        if kept.contains(&capability) {
+            continue;
+        }
         // SAFETY: numbers only.
-        check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) })?;
+        match check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }) {
+            Err(libc::EINVAL) => break, // the kernel has no more
+            other => other?,
+        }
     }
-    Ok(())
+    let mask = kept.iter().fold(0u64, |all, each| all | 1 << each);
+    // include/uapi/linux/capability.h, version 3: effective, permitted, inheritable; low, high
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: structures of the version that is given.
+    unsafe {
+        check(libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) as libc::c_int)?;
+        for (number, [effective, permitted, inheritable]) in sets.iter_mut().enumerate() {
+            *permitted &= (mask >> (32 * number)) as u32;
+            (*effective, *inheritable) = (*permitted, 0);
+        }
+        check(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) as libc::c_int)
+    }
 }
 
 fn check(result: libc::c_int) -> Done {
@@ -406,7 +528,12 @@ mod tests {
         // SAFETY: the child makes system calls alone, and never returns.
         unsafe {
             match libc::fork() {
-                0 => libc::_exit(wall.build().err().unwrap_or(0)),
+                0 => libc::_exit(
+                    wall.build()
+                        .and_then(|built| built.finish(false))
+                        .err()
+                        .unwrap_or(0),
+                ),
                 pid => {
                     let mut status = 0;
                     assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);

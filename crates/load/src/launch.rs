@@ -5,7 +5,9 @@
 //! directly before that: a fork takes the longer the more memory its parent has. The time and each
 //! refusal of the kernel come back through a pipe that a successful `exec` closes, so a start
 //! either happens as ordered or is an error that names the step. Between fork and exec only system
-//! calls are made on memory that was prepared before: the caller may have other threads.
+//! calls are made on memory that was prepared before: the caller may have other threads. One that
+//! is confined or `kept` is the child of a `keeper`, which awaits it and ends what it leaves.
+//! Every path is an absolute one: where it leads was decided where it was typed.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -17,12 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::{self, default_signals, enter_cgroups, errno, open_cgroups, reap, Refusal};
 use crate::clock::{self, Cpu};
-use crate::confine::{Confinement, Wall};
+use crate::confine::{self, Built, Confinement, Wall, IN_PROCESSES, IN_USERS, WALLS};
 use crate::cpu::account::Account;
 use crate::cpu::{pin, Attributes};
+use crate::keeper::{is_readable, End, Keeper, Plan};
 
-/// Steps of the child; what comes back through the pipe is an index of these, or
-/// `STARTS`.
+/// Steps of the child; what comes back through the pipe is an index of these, or one of the words
+/// behind them.
 const STEPS: [&str; 7] = [
     "cgroup",
     "policy",
@@ -33,9 +36,16 @@ const STEPS: [&str; 7] = [
     "confinement",
 ];
 
-const STARTS: u32 = STEPS.len() as u32;
+const CONFINEMENT: u32 = 6;
 
-/// The child's message: the step that failed and its errno, or `STARTS` and the time.
+/// It executes now: the walls that stand, and the time.
+const STARTS: u32 = STEPS.len() as u32;
+/// Its process id, as its starter sees it.
+const IS: u32 = STARTS + 1;
+/// It is in a new user namespace, and waits for maps of users and groups.
+const ASKS_MAPS: u32 = STARTS + 2;
+
+/// The child's message: the step that failed and its errno, or a word and what belongs to it.
 #[derive(Clone, Copy)]
 struct Word {
     step: u32,
@@ -91,6 +101,12 @@ pub struct Order {
     /// What it can reach; nothing: all that its user can.
     #[serde(default)]
     pub confinement: Option<Confinement>,
+    /// It has a keeper also if nothing confines it.
+    #[serde(default)]
+    pub kept: bool,
+    /// The room that a confined program works in, by its process id; nothing: in one of its own.
+    #[serde(default)]
+    pub room: Option<i32>,
 }
 
 /// How a program ended, and what it and the children that it awaited used.
@@ -122,15 +138,24 @@ pub struct Ending {
     pub dirtied_bytes: u64,
 }
 
-/// A started program. Dropping it kills and reaps it.
+/// A started program. Dropping it kills and reaps it, and with a process namespace of its own all
+/// that it left.
 pub struct Launched {
     pid: i32,
-    hold: OwnedFd,
+    child: Child,
     words: OwnedFd,
     gate: Option<OwnedFd>,
+    user: Option<User>,
+    walls: u32,
     before: Account,
     started_ns: u64,
     ending: Option<Ending>,
+}
+
+enum Child {
+    /// Our own: its process id, and a descriptor of it.
+    Ours(i32, OwnedFd),
+    Kept(Keeper),
 }
 
 /// All that the child needs, made before the fork.
@@ -140,7 +165,8 @@ struct Prepared {
     environment: Vec<CString>,
     directory: CString,
     streams: Vec<RawFd>,
-    /// Both ends of what is written to at the release.
+    held: bool,
+    /// Both ends of what is written to at the release, or when the maps are written.
     gate: Option<(OwnedFd, OwnedFd)>,
     cgroups: Vec<OwnedFd>,
     user: Option<User>,
@@ -150,6 +176,14 @@ struct Prepared {
     wall: Option<Wall>,
 }
 
+/// What the child writes to, and which walls its keeper is in.
+#[derive(Clone, Copy)]
+struct Reports {
+    pipe: RawFd,
+    is_kept: bool,
+    walls: u32,
+}
+
 impl Launched {
     /// Starts the program, in its own session unless the order requests otherwise.
     pub fn start(order: &Order) -> Result<Self, Refusal> {
@@ -157,31 +191,42 @@ impl Launched {
         let argv = pointers(&prepared.argv);
         let environment = pointers(&prepared.environment);
         let (words, writing) = pipe()?;
-        // SAFETY: see the module's description; the child never returns.
-        let pid = match unsafe { libc::fork() } {
-            -1 => return Err(Refusal::last("fork")),
-            0 => become_program(&prepared, &argv, &environment, writing.as_raw_fd()),
-            pid => pid,
+        let mut reports = Reports {
+            pipe: writing.as_raw_fd(),
+            is_kept: order.kept || prepared.wall.is_some(),
+            walls: 0,
+        };
+        let child = if reports.is_kept {
+            let plan = Plan::new(prepared.wall.is_some(), order.room)?;
+            reports.walls |= if plan.is_confined() { IN_PROCESSES } else { 0 };
+            reports.walls |= if plan.has_users() { IN_USERS } else { 0 };
+            Child::Kept(plan.fork(|plan| match prepared.enter_with(plan) {
+                Ok(()) => plan.start_and_keep(reports.pipe, || {
+                    become_program(&prepared, &argv, &environment, reports)
+                }),
+                Err(errno) => Word::failed((CONFINEMENT, errno)).write(reports.pipe),
+            })?)
+        } else {
+            // SAFETY: see the module's description; the child never returns.
+            match unsafe { libc::fork() } {
+                -1 => return Err(Refusal::last("fork")),
+                0 => become_program(&prepared, &argv, &environment, reports),
+                pid => Child::Ours(pid, hold(pid)?),
+            }
         };
         drop(writing);
-        let hold = Pid::from_raw(pid)
-            .ok_or(libc::ESRCH)
-            .and_then(|p| pidfd_open(p, PidfdFlags::empty()).map_err(|e| e.raw_os_error()))
-            .map_err(|errno| {
-                child::kill(pid);
-                reap(pid, 0);
-                Refusal::new("fork", errno)
-            })?;
         let mut launched = Launched {
-            pid,
-            hold,
+            pid: child.pid(),
+            child,
             words,
             gate: prepared.gate.map(|(_, writing)| writing),
+            user: prepared.user,
+            walls: 0,
             before: Account::default(),
             started_ns: 0,
             ending: None,
         };
-        if launched.gate.is_none() {
+        if !order.held {
             launched.hear()?;
         }
         Ok(launched)
@@ -200,12 +245,37 @@ impl Launched {
     /// Listens until the program has begun.
     fn hear(&mut self) -> Result<(), Refusal> {
         while let Some(word) = Word::read(&self.words) {
-            if word.step == STARTS {
-                self.started_ns = word.at_ns;
-                continue;
+            match word.step {
+                STARTS => (self.started_ns, self.walls) = (word.at_ns, word.errno as u32),
+                IS => self.pid = word.at_ns as i32,
+                ASKS_MAPS => self.write_maps()?,
+                step => {
+                    self.wait(Duration::from_secs(10));
+                    return Err(Refusal::new(STEPS[step as usize], word.errno));
+                }
             }
-            self.wait(Duration::from_secs(10));
-            return Err(Refusal::new(STEPS[word.step as usize], word.errno));
+        }
+        if self.started_ns == 0 {
+            return Err(Refusal::new("fork", libc::ECHILD)); // it was killed before
+        }
+        Ok(())
+    }
+
+    /// Maps the program's user and groups into its user namespace, as themselves, and no other.
+    fn write_maps(&mut self) -> Result<(), Refusal> {
+        let Some(user) = &self.user else {
+            return Err(Refusal::new("user", libc::EINVAL));
+        };
+        let groups: std::collections::BTreeSet<_> = user.groups.iter().chain([&user.gid]).collect();
+        let groups: String = groups.iter().map(|id| format!("{id} {id} 1\n")).collect();
+        let users = format!("{0} {0} 1", user.uid);
+        for (file, map) in [("uid_map", users), ("gid_map", groups)] {
+            std::fs::write(format!("/proc/{}/{file}", self.pid), map)
+                .map_err(|e| Refusal::new("user", e.raw_os_error().unwrap_or(libc::EIO)))?;
+        }
+        if let Some(gate) = &self.gate {
+            // One that has ended has left its reason.
+            let _ = rustix::io::write(gate, b"m");
         }
         Ok(())
     }
@@ -215,38 +285,88 @@ impl Launched {
         self.pid
     }
 
+    /// The process whose descendants are what it started, itself among them; nothing: itself is.
+    pub fn keeper(&self) -> Option<i32> {
+        match &self.child {
+            Child::Kept(keeper) => Some(keeper.pid()),
+            Child::Ours(..) => None,
+        }
+    }
+
+    /// The walls that it is in.
+    pub fn walls(&self) -> Vec<&'static str> {
+        let stands = |(bit, _): &(usize, _)| self.walls >> bit & 1 == 1;
+        WALLS
+            .into_iter()
+            .enumerate()
+            .filter(stands)
+            .map(|(_, name)| name)
+            .collect()
+    }
+
     /// Waits at most `timeout`; how it ended, or nothing while it runs.
     pub fn wait(&mut self, timeout: Duration) -> Option<Ending> {
         if self.ending.is_none() {
-            let mut polled = libc::pollfd {
-                fd: self.hold.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
+            let end = match &self.child {
+                Child::Ours(pid, hold) => is_readable(hold.as_raw_fd(), timeout).then(|| {
+                    let at_ns = clock::now();
+                    reap(*pid, 0).map(|(status, usage)| End {
+                        at_ns,
+                        status: i64::from(status),
+                        usage,
+                    })
+                })?,
+                Child::Kept(keeper) => keeper.wait(timeout)?,
             };
-            // SAFETY: one valid pollfd; the caller repeats an interrupted call.
-            let ready = unsafe { libc::poll(&raw mut polled, 1, timeout.as_millis() as i32) };
-            if ready > 0 {
-                self.ending = self.ended();
-            }
+            self.ending = Some(self.ending_of(end));
         }
         self.ending
     }
 
-    /// Sends it a signal, if it still runs.
-    pub fn kill(&self, signal: Signal) {
+    /// Ends it, and with a process namespace of its own all that it left.
+    pub fn end(&mut self) {
+        let end = match &mut self.child {
+            Child::Kept(keeper) => keeper.end(),
+            Child::Ours(..) => {
+                self.kill(Signal::KILL);
+                self.wait(Duration::from_secs(5));
+                return;
+            }
+        };
         if self.ending.is_none() {
-            // One that ended meanwhile needs none.
-            let _ = pidfd_send_signal(&self.hold, signal);
+            self.ending = Some(self.ending_of(end));
         }
     }
 
-    fn ended(&self) -> Option<Ending> {
-        let elapsed_ns = clock::now() - self.started_ns;
-        let (status, usage) = reap(self.pid, 0)?;
+    /// Sends it a signal, if it still runs.
+    pub fn kill(&self, signal: Signal) {
+        match (&self.child, self.ending) {
+            // One that ended meanwhile needs none.
+            (Child::Ours(_, hold), None) => {
+                let _ = pidfd_send_signal(hold, signal);
+            }
+            (Child::Kept(_), None) => {
+                if let Some(pid) = Pid::from_raw(self.pid) {
+                    let _ = rustix::process::kill_process(pid, signal);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How it ended; by SIGKILL, at an unknown price, when its keeper was killed, too.
+    fn ending_of(&self, end: Option<End>) -> Ending {
+        let end = end.unwrap_or_else(|| End {
+            at_ns: clock::now(),
+            status: i64::from(libc::SIGKILL),
+            // SAFETY: plain numbers, for which zeros are a value.
+            usage: unsafe { std::mem::zeroed() },
+        });
+        let (status, usage) = (end.status as i32, end.usage);
         let (cpu, used) = (Cpu::of(&usage), Account::in_all(&usage).since(self.before));
         let signalled = libc::WIFSIGNALED(status);
-        Some(Ending {
-            elapsed_ns,
+        Ending {
+            elapsed_ns: end.at_ns.saturating_sub(self.started_ns),
             status: (!signalled).then(|| libc::WEXITSTATUS(status)),
             signal: signalled.then(|| libc::WTERMSIG(status)),
             user_ns: cpu.user,
@@ -258,7 +378,16 @@ impl Launched {
             involuntary_switches: used.involuntary,
             read_bytes: usage.ru_inblock as u64 * 512,
             dirtied_bytes: usage.ru_oublock as u64 * 512,
-        })
+        }
+    }
+}
+
+impl Child {
+    fn pid(&self) -> i32 {
+        match self {
+            Child::Ours(pid, _) => *pid,
+            Child::Kept(keeper) => keeper.pid(),
+        }
     }
 }
 
@@ -279,6 +408,14 @@ impl Word {
         })
     }
 
+    fn failed((step, errno): (u32, i32)) -> Self {
+        Word {
+            step,
+            errno,
+            at_ns: 0,
+        }
+    }
+
     /// Writes it in one piece, as less than a page goes through a pipe.
     fn write(self, pipe: RawFd) {
         let all = u128::from(self.step)
@@ -292,8 +429,7 @@ impl Word {
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        self.kill(Signal::KILL);
-        self.wait(Duration::from_secs(5));
+        self.end();
     }
 }
 
@@ -301,23 +437,46 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Refusal> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))
 }
 
+/// A child's descriptor; without one the child is ended.
+fn hold(pid: i32) -> Result<OwnedFd, Refusal> {
+    Pid::from_raw(pid)
+        .ok_or(libc::ESRCH)
+        .and_then(|p| pidfd_open(p, PidfdFlags::empty()).map_err(|e| e.raw_os_error()))
+        .map_err(|errno| {
+            child::kill(pid);
+            reap(pid, 0);
+            Refusal::new("fork", errno)
+        })
+}
+
 fn prepare(order: &Order) -> Result<Prepared, Refusal> {
     let text = |s: &String| CString::new(s.as_str()).map_err(|_| Refusal::new("program", 22));
     let all = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();
+    for (step, path) in [("program", &order.program), ("directory", &order.directory)] {
+        if !path.starts_with('/') {
+            return Err(Refusal::new(step, libc::EINVAL));
+        }
+    }
+    let wall = order.confinement.as_ref().map(Wall::of).transpose();
+    let wall = wall.map_err(|errno| Refusal::new("confinement", errno))?;
+    if order.held && (wall.is_some() || order.kept) {
+        return Err(Refusal::new("confinement", libc::EINVAL));
+    }
+    let has_gate = order.held || (wall.is_some() && order.user.is_some());
     Ok(Prepared {
         program: text(&order.program)?,
         argv: all(&order.argv)?,
         environment: all(&order.environment)?,
         directory: text(&order.directory)?,
         streams: order.streams.clone(),
-        gate: order.held.then(pipe).transpose()?,
+        held: order.held,
+        gate: has_gate.then(pipe).transpose()?,
         cgroups: open_cgroups(&order.cgroups)?,
         user: order.user.clone(),
         scheduling: order.scheduling,
         cpus: order.cpus.clone(),
         same_session: order.same_session,
-        wall: (order.confinement.as_ref().map(Wall::of).transpose())
-            .map_err(|errno| Refusal::new("confinement", errno))?,
+        wall,
     })
 }
 
@@ -331,17 +490,17 @@ fn become_program(
     prepared: &Prepared,
     argv: &[*const libc::c_char],
     environment: &[*const libc::c_char],
-    pipe: RawFd,
+    reports: Reports,
 ) -> ! {
-    let (step, errno) = match settle(prepared) {
+    let failed = match prepared.settle(reports) {
         Err(failed) => failed,
-        Ok(()) => {
+        Ok(walls) => {
             let starts = Word {
                 step: STARTS,
-                errno: 0,
+                errno: walls as i32,
                 at_ns: clock::now(),
             };
-            starts.write(pipe);
+            starts.write(reports.pipe);
             // SAFETY: null-terminated arrays made before the fork.
             unsafe {
                 libc::execve(
@@ -353,41 +512,83 @@ fn become_program(
             (5, errno())
         }
     };
-    let failed = Word {
-        step,
-        errno,
-        at_ns: 0,
-    };
-    failed.write(pipe);
+    Word::failed(failed).write(reports.pipe);
     // SAFETY: ends the process.
     unsafe { libc::_exit(127) }
 }
 
-/// All steps before exec; the index of the one that failed, and its errno.
-fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
-    let failed = |step: u32| (step, errno());
-    enter_cgroups(&prepared.cgroups).map_err(|errno| (0, errno))?;
-    // SAFETY: system calls on the child's own state.
-    unsafe {
-        if !prepared.same_session {
-            libc::setsid();
+/// A step that failed, as an index of `STEPS`, and its errno.
+type Failed = (u32, i32);
+
+impl Prepared {
+    /// The keeper's steps before it starts the program.
+    fn enter_with(&self, plan: &Plan) -> Result<(), i32> {
+        if let Some((_, writing)) = &self.gate {
+            // SAFETY: the starter's end alone keeps it open.
+            unsafe { libc::close(writing.as_raw_fd()) };
         }
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        plan.enter()
     }
-    if prepared.gate.is_none() {
-        // One that is held is the user's own: what the user ignores (`nohup`) it ignores.
-        default_signals();
+
+    /// All steps before exec; the walls that stand, by their bits.
+    fn settle(&self, reports: Reports) -> Result<u32, Failed> {
+        if reports.is_kept {
+            Word {
+                step: IS,
+                errno: 0,
+                at_ns: own_number().ok_or((CONFINEMENT, libc::ENOENT))?,
+            }
+            .write(reports.pipe);
+        }
+        enter_cgroups(&self.cgroups).map_err(|errno| (0, errno))?;
+        // SAFETY: system calls on the child's own state.
+        unsafe {
+            if !self.same_session {
+                libc::setsid();
+            }
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        }
+        if !self.held {
+            // One that is held is the user's own: what the user ignores (`nohup`) it ignores.
+            default_signals();
+        }
+        if let Some(attributes) = &self.scheduling {
+            attributes.apply(0).map_err(|errno| (1, errno))?;
+        }
+        if !self.cpus.is_empty() {
+            pin(None, &self.cpus).map_err(|refusal| (2, refusal.errno()))?;
+        }
+        let built = self.wall.as_ref().map(Wall::build).transpose();
+        let built = built.map_err(|errno| (CONFINEMENT, errno))?;
+        self.take_user(&built, reports)?;
+        self.take_place()?;
+        let Some(built) = built else {
+            return Ok(reports.walls);
+        };
+        let in_users = self.user.is_some() || reports.walls & IN_USERS != 0;
+        let walls = built.finish(in_users);
+        Ok(reports.walls | walls.map_err(|errno| (CONFINEMENT, errno))?)
     }
-    if let Some(attributes) = &prepared.scheduling {
-        attributes.apply(0).map_err(|errno| (1, errno))?;
-    }
-    if !prepared.cpus.is_empty() {
-        pin(None, &prepared.cpus).map_err(|refusal| (2, refusal.errno()))?;
-    }
-    if let Some(wall) = &prepared.wall {
-        wall.build().map_err(|errno| (6, errno))?;
-    }
-    if let Some(user) = &prepared.user {
+
+    /// Becomes the user, with a wall in a user namespace that has no other.
+    fn take_user(&self, built: &Option<Built>, reports: Reports) -> Result<(), Failed> {
+        const USER: u32 = 3;
+        let Some(user) = &self.user else {
+            return Ok(());
+        };
+        if built.is_some() {
+            // SAFETY: flags only.
+            if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
+                return Err((USER, errno()));
+            }
+            Word {
+                step: ASKS_MAPS,
+                errno: 0,
+                at_ns: 0,
+            }
+            .write(reports.pipe);
+            self.wait_at_gate();
+        }
         // SAFETY: system calls on the child's own credentials, groups first.
         let refused = unsafe {
             libc::setgroups(user.groups.len(), user.groups.as_ptr()) != 0
@@ -395,33 +596,67 @@ fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
                 || libc::setresuid(user.uid, user.uid, user.uid) != 0
         };
         if refused {
-            return Err(failed(3));
+            return Err((USER, errno()));
         }
+        Ok(())
     }
-    // SAFETY: a null-terminated path; descriptors of the parent that are open here as well.
-    unsafe {
-        if libc::chdir(prepared.directory.as_ptr()) != 0 {
-            return Err(failed(4));
-        }
-        for (number, fd) in prepared.streams.iter().enumerate() {
-            if libc::dup2(*fd, number as i32) < 0 {
-                return Err(failed(5));
+
+    /// Takes its directory and its standard streams, and waits for its release.
+    fn take_place(&self) -> Result<(), Failed> {
+        let directory = confine::open_place(&self.directory).map_err(|errno| (4, errno))?;
+        // SAFETY: descriptors of the parent that are open here as well.
+        unsafe {
+            if libc::fchdir(directory) != 0 {
+                return Err((4, errno()));
+            }
+            libc::close(directory);
+            for (number, fd) in self.streams.iter().enumerate() {
+                if libc::dup2(*fd, number as i32) < 0 {
+                    return Err((5, errno()));
+                }
+            }
+            const CLOEXEC: libc::c_uint = 4;
+            if !self.streams.is_empty() {
+                libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
             }
         }
-        const CLOEXEC: libc::c_uint = 4;
-        if !prepared.streams.is_empty() {
-            libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
+        if self.held {
+            self.wait_at_gate();
         }
-        if let Some((reading, writing)) = &prepared.gate {
-            // The parent's end alone keeps it open: one whose parent is gone does not run.
-            libc::close(writing.as_raw_fd());
+        Ok(())
+    }
+
+    /// Waits for the starter's word; without a starter it ends.
+    fn wait_at_gate(&self) {
+        let Some((reading, writing)) = &self.gate else {
+            return;
+        };
+        // SAFETY: the starter's end alone keeps it open: one whose starter is gone does not run.
+        unsafe {
+            if self.held {
+                libc::close(writing.as_raw_fd());
+            }
             let mut byte = 0u8;
             if libc::read(reading.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }
         }
     }
-    Ok(())
+}
+
+/// The process's number where `/proc` is the starter's.
+fn own_number() -> Option<u64> {
+    let mut digits = [0u8; 16];
+    // SAFETY: a constant path and a buffer of the size that is given.
+    let length = unsafe {
+        libc::readlink(
+            c"/proc/self".as_ptr(),
+            digits.as_mut_ptr().cast(),
+            digits.len(),
+        )
+    };
+    let text = digits.get(..usize::try_from(length).ok()?)?;
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -442,6 +677,8 @@ mod tests {
             cpus: vec![],
             same_session: false,
             confinement: None,
+            kept: false,
+            room: None,
         }
     }
 

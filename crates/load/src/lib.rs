@@ -8,4 +8,6 @@ mod clock;
 pub mod confine;
 pub mod cpu;
 pub mod io;
+pub mod keeper;
+mod landlock;
 pub mod launch;

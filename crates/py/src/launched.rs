@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use schedlab_load::cpu::attributes_of;
+use schedlab_load::keeper::{self, RoomOrder};
 use schedlab_load::launch::{self, Order};
 
 use crate::cpu_crew::refused;
@@ -27,6 +28,21 @@ impl Launched {
         self.0.pid()
     }
 
+    /// The process that keeps it: what it started are descendants of this one.
+    fn keeper(&self) -> Option<i32> {
+        self.0.keeper()
+    }
+
+    /// The names of the walls that it is in.
+    fn walls(&self) -> Vec<&'static str> {
+        self.0.walls()
+    }
+
+    /// Ends it, and what it left in a process namespace of its own.
+    fn end(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.end());
+    }
+
     /// Lets one that is held begin.
     fn release(&mut self) -> PyResult<()> {
         self.0.release().map_err(refused)
@@ -37,6 +53,27 @@ impl Launched {
         let ending = py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s)));
         let text = ending.map(|e| serde_json::to_string(&e));
         text.transpose().map_err(wrong)
+    }
+}
+
+/// See `schedlab_load::keeper::Room`.
+#[pyclass]
+pub(crate) struct Room(keeper::Room);
+
+#[pymethods]
+impl Room {
+    #[new]
+    fn open(order_json: &str) -> PyResult<Self> {
+        let order: RoomOrder = serde_json::from_str(order_json).map_err(wrong)?;
+        keeper::Room::open(&order).map(Room).map_err(refused)
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.pid()
+    }
+
+    fn end(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.end());
     }
 }
 

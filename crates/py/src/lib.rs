@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_class::<runqueue_capture::RunQueueCapture>()?;
     module.add_class::<launched::Launched>()?;
+    module.add_class::<launched::Room>()?;
     module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;
     module.add_function(wrap_pyfunction!(launched::match_output, module)?)?;
     module.add_function(wrap_pyfunction!(launched::pattern_groups, module)?)?;

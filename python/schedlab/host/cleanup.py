@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from schedlab.host import owned
+from schedlab.host import owned, processes
 from schedlab.host.journal import Entry
 
 PATIENCE_S = 30.0
@@ -46,6 +46,12 @@ def _groups(order: dict[str, Any]) -> list[str]:
     return [str(file) for file in groups] if isinstance(groups, list) else []
 
 
+def _room(order: dict[str, Any], groups: list[str]) -> int | None:
+    """The room of the servers, if it is still there: its keeper is in their control group."""
+    room = order.get("room")
+    return room if any(room in processes.below(Path(file).parent) for file in groups) else None
+
+
 def _run(order: dict[str, Any]) -> str:
     """Run one; why it failed, in words."""
     from schedlab import _core
@@ -54,7 +60,8 @@ def _run(order: dict[str, Any]) -> str:
     with tempfile.TemporaryFile() as output, Path(os.devnull).open("rb") as nothing:
         streams = [nothing.fileno(), output.fileno(), output.fileno()]
         try:
-            child = _core.Launched(json.dumps({**order, "cgroups": there, "streams": streams}))
+            now = {"cgroups": there, "streams": streams, "room": _room(order, there)}
+            child = _core.Launched(json.dumps({**order, **now}))
             ending = child.wait(PATIENCE_S)
         except (OSError, ValueError) as error:
             return f"could not be started ({error})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from schedlab.host import knobs
@@ -55,3 +56,16 @@ def below(group: Path) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, file.read_text(encoding="ascii").split())
     return found
+
+
+def descendants(ancestors: Iterable[int]) -> list[int]:
+    """The running processes that these started, directly or through others."""
+    found: list[int] = []
+    unseen = list(ancestors)
+    while unseen:
+        with contextlib.suppress(OSError):  # it has just ended
+            for task in (PROC / str(unseen.pop()) / "task").iterdir():
+                children = [int(each) for each in (knobs.text(task / "children") or "").split()]
+                unseen += children
+                found += children
+    return [each for each in found if stat_fields(each)[:1] not in ([], ["Z"])]

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds.launching import program_path
 from schedlab.spec.printable import is_printable
 from schedlab.spec.reading import read_bytes
 
@@ -362,7 +363,7 @@ def _fio(path: Path, environment: Mapping[str, str]) -> tuple[int, str, str]:
     streams = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
     streams += [os.memfd_create(name) for name in ("schedlab-stdout", "schedlab-stderr")]
     argv = ["fio", "--parse-only", "--debug=parse", str(path)]
-    order = {"program": shutil.which("fio"), "argv": argv, "directory": "/",
+    order = {"program": program_path("fio"), "argv": argv, "directory": "/",
              "environment": [f"{key}={value}" for key, value in environment.items()],
              "streams": streams, "confinement": {"files": True}}  # fmt: skip
     try:

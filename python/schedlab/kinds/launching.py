@@ -215,10 +215,12 @@ class Launching(WorkloadKind, frozen=True):
 
 
 def program_path(program: str, path: str | None = None) -> str | None:
-    """The file that a program's name means; None when there is none. Tokens are left alone."""
+    """The file that a program's name means, from the root on, as it is started elsewhere; None when
+    there is none. Tokens are left alone."""
     if "@dir@" in program:
         return program
-    return shutil.which(program, path=path or os.environ.get("PATH", _PATH))
+    found = shutil.which(program, path=path or os.environ.get("PATH", _PATH))
+    return str(Path(found).absolute()) if found else None
 
 
 def sha256_of_program(argv: Sequence[str]) -> str:

@@ -40,8 +40,8 @@ class CommandRuns:
 
     def __init__(self, control: Control, wall: Wall) -> None:
         self.control, self.wall = control, wall
-        self.work = WorkGroup(control, "command", wall)
         self.standing = WorkGroup(control, "setup", wall)
+        self.work = WorkGroup(control, "command", wall, beside=self.standing)
         self.limits_s: dict[str, float] = {}
         self._readers: dict[str, Reader] = {}
         self.failures = Failures()

@@ -1,13 +1,15 @@
 """Confinement of a started program: no other block devices, or no files but the target's.
 
-Built between fork and exec by crates/load/src/confine.rs. By default (`devices`) a program can open
-no block device but the held one; its files are its own affair. `files` holds these as well: only
+Built between fork and exec by crates/load/src/confine.rs, in a process namespace of its own
+(crates/load/src/keeper.rs). By default (`devices`) a program can open no block device but the held
+one, and set nothing of the kernel; its files are its own affair. `files` holds these as well: only
 the target, `/dev/shm` (its TMPDIR) and the places that the user named can be written to.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,17 +63,21 @@ class Wall:
 
     def __init__(self, device: HeldDevice | None = None) -> None:
         self.device = device
-        self.missing = _probe()
+        self.missing, self.walls = _probe()
+        self._places: dict[str, str] = {}
 
     def order(self, kind: Launching, directory: Path) -> dict[str, Any] | None:
         """The confinement of one program that works in `directory`; None: nothing holds it."""
         if not self._holds(kind):
             return None
-        order: dict[str, Any] = {"detached": _of_other_sessions(directory)}
+        order: dict[str, Any] = {"detached": _left_out(directory)}
         if self.device:
             order["device"] = self.device.order()
         if kind.confine == "files":
-            writable = list(dict.fromkeys([str(directory), *kind.writable]))
+            # Resolved once: a program could put a link there.
+            places = [self._places.setdefault(path, str(Path(path).resolve()))
+                      for path in kind.writable]  # fmt: skip
+            writable = list(dict.fromkeys([str(directory), *places]))
             order |= {"files": True, "writable": writable}
         return order
 
@@ -83,35 +89,34 @@ class Wall:
         return str(knobs.device_file(self.device.name)) if is_held else self.device.path
 
     def _holds(self, kind: Launching) -> bool:
-        is_wanted = kind.confine == "files" or (kind.confine == "devices" and _needed())
-        return is_wanted and not self.missing
+        return kind.confine != "nothing" and not self.missing
 
-    def facts(self, kind: Launching) -> Mapping[str, str]:
+    def facts(self, kind: Launching) -> Mapping[str, Any]:
         """The confinement that a program had, and why not more."""
         if kind.confine == "nothing":
-            return {"held": "nothing", "reason": "--unconfined"}
+            return {"held": "nothing", "reason": "--unconfined", "walls": []}
         if self.missing:
-            return {"held": "nothing", "reason": self.missing}
-        return {"held": kind.confine, "reason": ""}
+            return {"held": "nothing", "reason": self.missing, "walls": []}
+        users = {"user"} if kind.user not in ("", pwd.getpwuid(os.geteuid()).pw_name) else set()
+        return {"held": kind.confine, "reason": "", "walls": sorted({*self.walls, *users})}
 
 
-def _of_other_sessions(directory: Path) -> list[str]:
-    """File systems that other sessions mounted and want to unmount while this program runs."""
+def _left_out(directory: Path) -> list[str]:
+    """File systems that other sessions mounted and want to unmount while this program runs, and
+    those that show the processes and control groups of others."""
     inside = {directory, *directory.parents}
-    mounted = (Path(mount.target) for mount in kernel_paths.mounts())
-    return [str(at) for at in mounted if owned.holds_files(at) and at not in inside]
+
+    def is_left_out(mount: kernel_paths.Mount) -> bool:
+        at = Path(mount.target)
+        if mount.kind in ("proc", "cgroup", "cgroup2"):
+            return not at.is_relative_to("/proc") and not at.is_relative_to("/sys")
+        return owned.holds_files(at) and at not in inside
+
+    return [mount.target for mount in kernel_paths.mounts() if is_left_out(mount)]
 
 
-def _needed() -> bool:
-    """Whether this user may open a block device for writing at all."""
-    if os.geteuid() == 0:
-        return True
-    names = (entry.name for entry in knobs.CLASS_BLOCK.iterdir())
-    return any(os.access(knobs.device_file(name), os.W_OK) for name in names)
-
-
-def _probe() -> str:
-    """Why this kernel cannot confine a program of ours; empty when it can."""
+def _probe() -> tuple[str, list[str]]:
+    """Why this kernel cannot confine a program of ours, empty when it can; its walls."""
     import json
 
     from schedlab import _core
@@ -119,7 +124,8 @@ def _probe() -> str:
     order = {"program": "/bin/true", "argv": ["true"], "environment": [], "directory": "/",
              "streams": [0, 1, 2], "confinement": {"files": True}}  # fmt: skip
     try:
-        _core.Launched(json.dumps(order)).wait(10.0)
+        child = _core.Launched(json.dumps(order))
     except OSError as error:
-        return f"the kernel allows no mount namespace here ({error.strerror})"
-    return ""
+        return f"the kernel allows no namespaces here ({error.strerror})", []
+    child.wait(10.0)
+    return "", child.walls()

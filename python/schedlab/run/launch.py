@@ -38,6 +38,7 @@ POLL_S = 0.1
 TERM_PATIENCE_S = 2.0
 LAUNCH_TRIES = 7
 MIB = 1 << 20
+CONFINE_HINT = "is there every --writable path? --unconfined starts it without"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Launch:
     output_limit_bytes: int = 64 * MIB
     same_session: bool = False
     confinement: Mapping[str, Any] | None = None
+    room: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,21 @@ class Ended:
 
 
 class WorkGroup:
-    """The processes that a command starts: a cgroup of ours, or without one their sessions.
+    """The processes that commands start: those in a cgroup of ours, and all that descend from the
+    keepers of the commands (crates/load/src/keeper.rs), wherever they went.
 
-    `wall` is what holds those that a user brings.
+    `wall` is what holds those that a user brings. In a `rooms` of the group (or of `beside`, those
+    of servers that a command shall live with) programs under the same wall see each other.
     """
 
-    def __init__(self, control: Control | None, name: str, wall: Wall | None = None) -> None:
+    def __init__(
+        self, control: Control | None, name: str, wall: Wall | None = None,
+        beside: WorkGroup | None = None,
+    ) -> None:  # fmt: skip
         self.wall = wall
-        self._sessions: set[int] = set()
+        self.beside = beside
+        self._kept: list[Any] = []
+        self._rooms: dict[tuple[object, ...], Any] = {}
         self._joined: tuple[str, ...] = ()
         self.path: Path | None = None
         if control is not None and os.geteuid() == 0:
@@ -104,7 +113,7 @@ class WorkGroup:
     @classmethod
     def joining(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
         """The same processes, which join further cgroups by these files."""
-        work_group = copy.copy(group)  # with the same sessions and paths
+        work_group = copy.copy(group)  # with the same keepers and paths
         for file in joined:
             work_group.join(Path(file).parent)
         return work_group
@@ -128,34 +137,64 @@ class WorkGroup:
         own = (str(self.path / "cgroup.procs"),) if self.path else ()
         return (*own, *self._joined)
 
-    def started(self, pid: int) -> None:
-        """Note that a command was started in its own session."""
-        self._sessions.add(pid)
+    def room(self, kind: Launching) -> int | None:
+        """The room of programs that live beside each other; None: each has one of its own."""
+        servers = self.beside if self.beside and kind.keep_daemons else self
+        if servers.beside:
+            return None
+        return servers._room(kind.confine, kind.writable, kind.user)
+
+    def _room(self, *key: object) -> int:
+        from schedlab import _core
+
+        if key not in self._rooms:
+            order = json.dumps({"cgroups": self.files[:1]})
+            try:
+                self._rooms[key] = _core.Room(order)
+            except OSError as error:
+                raise HostError(f"cannot confine programs: {error}", CONFINE_HINT) from error
+        pid: int = self._rooms[key].pid()
+        return pid
+
+    def started(self, child: Any) -> None:
+        """Note that a command was started."""
+        self._kept.append(child)
 
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
-        if self.path:
-            mine = [pid for path in self.paths for pid in processes.below(path) if pid]
-        else:
-            mine = [pid for pid in processes.every() if _session(pid) in self._sessions]
-        return [(pid, processes.name_of(pid) or "?") for pid in mine]
+        rooms = {room.pid() for room in self._rooms.values()}
+        keepers = {child.keeper() for child in self._kept}
+        mine = {pid for path in self.paths for pid in processes.below(path) if pid}
+        mine.update(processes.descendants(rooms | keepers))
+        return [(pid, processes.name_of(pid) or "?") for pid in sorted(mine - rooms - keepers)]
 
     def end(self) -> list[str]:
         """End the remaining processes: TERM, then KILL; returns their names."""
         left = self.members()
-        for number, patience_s in ((signal.SIGTERM, TERM_PATIENCE_S), (signal.SIGKILL, 10.0)):
-            for pid, _ in self.members():
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
-            if owned.wait_until(lambda: not self.members(), patience_s):
-                break
-        self._sessions.clear()
+        self._signal(signal.SIGTERM)
+        owned.wait_until(lambda: not self.members(), TERM_PATIENCE_S if left else 0.0)
+        self._signal(signal.SIGKILL)
+        for each in (*self._kept, *self._rooms.values()):
+            each.end()
+        owned.wait_until(lambda: not self._signal(signal.SIGKILL), 10.0)
+        self._kept.clear()
+        self._rooms.clear()
         return [name for _, name in left]
 
+    def _signal(self, number: int) -> bool:
+        """Send it to all; whether there were any."""
+        members = self.members()
+        for pid, _ in members:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return bool(members)
+
     def forget_ended(self) -> None:
-        """Forget sessions without processes: the kernel gives their numbers to others."""
-        if not self.path:
-            self._sessions.intersection_update(map(_session, processes.every()))
+        """Let go of commands that have ended and left nothing."""
+        for child in tuple(self._kept):
+            if child.wait(0.0) and not processes.descendants([child.keeper()]):
+                child.end()
+                self._kept.remove(child)
 
 
 def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
@@ -240,7 +279,7 @@ def _started(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> Any:
         child = _core.Launched(json.dumps(order))
     except OSError as error:
         raise _refused(error, launch) from error
-    group.started(child.pid())
+    group.started(child)
     return child
 
 
@@ -286,6 +325,7 @@ def launch_of(
         cgroups=group.files,
         output_limit_bytes=kind.output_limit_bytes,
         confinement=confinement,
+        room=None if confinement is None else group.room(kind),
         **options,
     )
 
@@ -329,6 +369,8 @@ def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> d
         "cpus": list(launch.cpus),
         "same_session": launch.same_session,
         "confinement": launch.confinement,
+        "kept": True,
+        "room": launch.room,
     }
     if launch.user:
         order["user"] = _ids(launch.user)
@@ -413,7 +455,7 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
         "user": (f"cannot become {launch.user}", "run it with sudo"),
         "confinement": (
             f"cannot confine {launch.argv[0]}",
-            "is there every --writable path? --unconfined starts it without",
+            CONFINE_HINT,
         ),
         "cgroup": ("cannot join the cgroup", "run it as root, outside of a container"),
         "policy": (f"the kernel refuses the policy {launch.scheduling}", "see `schedlab doctor`"),
@@ -421,8 +463,3 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
     }
     text, hint = what.get(step, (f"cannot start {launch.argv[0]}{who}", "see ulimit -u"))
     return HostError(f"{text}: {error.strerror}", hint)
-
-
-def _session(pid: int) -> int:
-    fields = processes.stat_fields(pid)
-    return int(fields[3]) if fields and fields[0] != "Z" else -1

@@ -36,7 +36,8 @@ class WorkPlace:
         self.is_ours = wanted.kind in ("scratch", "emulated")
         self.is_bare = target.directory is None
         self.filesystem = wanted.filesystem or "ext4"
-        self.directory = target.directory or control.directory(tempfile.gettempdir())
+        directory = target.directory or control.directory(tempfile.gettempdir())
+        self.directory = Path(directory).resolve()  # once: what it leads to later is not opened
         self._fresh_in: dict[str, int] = {}
         self._kept_open: BinaryIO | None = None
 

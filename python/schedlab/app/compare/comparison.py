@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from schedlab.app import targets
@@ -83,7 +84,7 @@ def target_of(place: Place) -> Target:
         return Target("device", place.device, size, agreed, place.switch, **facts)  # type: ignore[arg-type]
     if place.directory:
         size = place.size_bytes or FILE_BYTES
-        return Target("directory", place.directory, size, switch=place.switch)
+        return Target("directory", str(Path(place.directory).resolve()), size, switch=place.switch)
     common = {**facts, "filesystem": place.filesystem, "switch": place.switch}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:

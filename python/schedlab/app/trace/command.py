@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from schedlab._core import Launched
 from schedlab.cpu.bursts import Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds.launching import program_path
 from schedlab.sim.cpu_bursts import as_csv
 from schedlab.store.files import write_atomic
 
@@ -32,13 +32,13 @@ class Traced:
 def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:
     """Run a command to its end under capture; SpecError when there is no such program, HostError
     when the kernel does not execute it."""
-    program = shutil.which(command[0])
+    program = program_path(command[0])
     if program is None:
         raise SpecError(f"{command[0]}: no such command", "name a program in PATH, or its path")
     if ring_bytes < RING_BYTES_MIN:
         raise SpecError(f"a ring of {ring_bytes} bytes", f"choose at least {RING_BYTES_MIN}")
     order = {
-        "program": program, "argv": list(command), "directory": ".", "held": True,
+        "program": program, "argv": list(command), "directory": str(Path.cwd()), "held": True,
         "environment": [f"{name}={value}" for name, value in os.environ.items()],
         "same_session": True,
     }  # fmt: skip

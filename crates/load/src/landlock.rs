@@ -1,0 +1,130 @@
+//! Rules of Landlock over the places that a program may write to. They hold for files, not for
+//! mounts, so that they also stand where a mount is passed by. Their system calls alone, because
+//! they are made between fork and exec.
+
+use std::os::fd::RawFd;
+
+use crate::child::errno;
+
+/// The version whose renames across directories can be allowed.
+const ABI_LEAST: libc::c_long = 2;
+// include/uapi/linux/landlock.h
+const WRITE_FILE: u64 = 1 << 1;
+const MAKE_CHAR: u64 = 1 << 6;
+const MAKE_BLOCK: u64 = 1 << 11;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+/// Removals, and all that can be made, of ABI 1.
+const CHANGES: u64 = 0x1ff0;
+const DEVICES: u64 = MAKE_CHAR | MAKE_BLOCK;
+/// No abstract socket and no process outside: ABI 6.
+const SCOPES: u64 = 3;
+const RULE_PATH_BENEATH: libc::c_int = 1;
+
+/// A set of rules that is being made; nothing of it holds before [`Ruleset::restrict`].
+pub(crate) struct Ruleset {
+    fd: RawFd,
+    handled: u64,
+}
+
+#[repr(C)]
+struct Attributes {
+    files: u64,
+    network: u64,
+    scoped: u64,
+}
+
+#[repr(C, packed)]
+struct Beneath {
+    allowed: u64,
+    parent: i32,
+}
+
+impl Ruleset {
+    /// No device nodes can be made; with `files` nothing can be changed until it is allowed.
+    /// Nothing where the kernel has no Landlock, or an old one.
+    pub(crate) fn new(files: bool) -> Option<Self> {
+        let version: libc::c_int = 1;
+        let none = std::ptr::null::<Attributes>();
+        // SAFETY: asks for the version, with the arguments that this takes.
+        let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, version) };
+        if abi < ABI_LEAST {
+            return None;
+        }
+        let mut handled = DEVICES | REFER;
+        if files {
+            handled |= WRITE_FILE | CHANGES | if abi >= 3 { TRUNCATE } else { 0 };
+        }
+        let attributes = Attributes {
+            files: handled,
+            network: 0,
+            scoped: if files && abi >= 6 { SCOPES } else { 0 },
+        };
+        let size = std::mem::size_of::<Attributes>();
+        // SAFETY: a structure of the size that is given; what the kernel does not know is zero.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_create_ruleset,
+                &raw const attributes,
+                size,
+                0,
+            )
+        };
+        (fd >= 0).then_some(Ruleset {
+            fd: fd as RawFd,
+            handled,
+        })
+    }
+
+    /// Allows all changes but new device nodes, below a directory or of a file.
+    pub(crate) fn allow(&self, place: RawFd, is_directory: bool) -> Result<(), i32> {
+        let allowed = if is_directory {
+            self.handled & !DEVICES
+        } else {
+            self.handled & (WRITE_FILE | TRUNCATE)
+        };
+        self.add(place, allowed)
+    }
+
+    /// Allows renames and links between directories, which any set of rules forbids.
+    pub(crate) fn allow_renames(&self, root: RawFd) -> Result<(), i32> {
+        self.add(root, REFER)
+    }
+
+    /// Allows writing to what is in a directory.
+    pub(crate) fn allow_writing(&self, directory: RawFd) -> Result<(), i32> {
+        self.add(directory, self.handled & (WRITE_FILE | TRUNCATE))
+    }
+
+    fn add(&self, parent: RawFd, allowed: u64) -> Result<(), i32> {
+        let rule = Beneath { allowed, parent };
+        if allowed == 0 {
+            return Ok(());
+        }
+        // SAFETY: the structure of this kind of rule.
+        let added = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                self.fd,
+                RULE_PATH_BENEATH,
+                &raw const rule,
+                0,
+            )
+        };
+        if added == 0 {
+            Ok(())
+        } else {
+            Err(errno())
+        }
+    }
+
+    /// Holds the calling process by these rules, and all that it starts. It can gain no privileges
+    /// by then.
+    pub(crate) fn restrict(&self) -> Result<(), i32> {
+        // SAFETY: a descriptor and flags.
+        match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.fd, 0) } {
+            0 => Ok(()),
+            _ => Err(errno()),
+        }
+    }
+}

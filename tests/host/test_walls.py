@@ -1,0 +1,200 @@
+"""Attacks of a started program on what it was not given (tests/support/attacks.py), through the
+launcher and through the command line: with its files held and without, as root and as a user.
+
+Truth is counted by the kernel: sectors written to a device that nobody named, files beside the
+target, processes that are left.
+"""
+
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import attacks
+import pytest
+from device_states import written
+from processes import ended, with_words
+
+from schedlab.host import owned
+from schedlab.kinds.command import Command
+from schedlab.run import launch
+from schedlab.run.confinement import Wall
+from schedlab.run.launch import WorkGroup
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+PYTHON = shutil.which("python3", path="/usr/bin:/bin")
+USER = "nobody"
+SURVIVE = {"double_fork", "itself_in_another_group", "many_children"}
+# Without --confine a command's files are its own affair.
+OF_FILES = {"new_file_outside", "link_in_place_of_the_file", "hard_link",
+            "file_by_roots_of_processes"}  # fmt: skip
+MODES = [(confine, user) for confine in ("devices", "files") for user in ("", USER)]
+BOTH = pytest.mark.parametrize(("confine", "user"), MODES)
+
+
+class Scene:
+    """A target on a file system of its own, a file beside it, a device that nobody named, and a
+    process outside."""
+
+    def __init__(self, mounted, victim, user):
+        self.device, self.victim = victim, Path(victim)
+        self.queue, where = mounted
+        self.target, self.outside = where / "target", where / "outside" / "precious"
+        for directory in (self.target, self.outside.parent):
+            directory.mkdir()
+            directory.chmod(0o777)
+        self.outside.write_text("precious")
+        self.outside.chmod(0o666)
+        self.victim.chmod(0o666)
+        self.user, self.marker = user, f"86397.{os.getpid()}{time.monotonic_ns() % 10**6}"
+        self.uid = pwd.getpwnam(user).pw_uid if user else 0
+        self.process = subprocess.Popen(["/bin/sleep", "600"], user=self.uid)
+        shutil.copy(attacks.__file__, self.target / "attacks.py")
+        self.before = written(victim), self.tree()
+
+    def facts(self, only=()):
+        number = self.victim.stat().st_rdev
+        words = {"device": str(self.victim), "number": [os.major(number), os.minor(number)],
+                 "outside": str(self.outside), "process": self.process.pid, "uid": self.uid,
+                 "marker": self.marker, "only": list(only)}  # fmt: skip
+        (self.target / "facts.json").write_text(json.dumps(words))
+        return f"exec {PYTHON} attacks.py facts.json"
+
+    def tree(self):
+        files = [path for path in self.outside.parent.rglob("*") if path.is_file()]
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def survivors(self):
+        return with_words(f"sleep\0{self.marker}\0")
+
+    def assert_unharmed(self, text, confine):
+        shown = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+        assert set(shown) == set(attacks.ATTACKS), text
+        done = {name for name, how in shown.items() if how == "done"} - SURVIVE
+        if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
+            done.discard("events_of_all")
+        assert done <= (OF_FILES if confine == "devices" else set())
+        assert written(self.device) == self.before[0]
+        assert confine == "devices" or self.tree() == self.before[1]
+        assert self.process.poll() is None, "a process outside was killed"
+        assert self.survivors() == []
+
+
+@pytest.fixture
+def scene(new_loop, request):
+    """Its user is the test's parameter, if it has one, who may enter the directory."""
+    user = request.node.callspec.params.get("user", "") if hasattr(request.node, "callspec") else ""
+    device = new_loop(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        where = Path(name) / "it's mounted"
+        where.mkdir()
+        where.parent.chmod(0o755)
+        subprocess.run(["mount", device, where], check=True)
+        made = Scene((device, where), new_loop(), user)
+        yield made
+        made.process.kill()
+        made.process.wait()
+        subprocess.run(["umount", where], check=True)
+
+
+def started(scene, line, group, **parameters):
+    """A shell line as a user's command."""
+    kind = Command(shell=line, user=scene.user, **parameters)
+    tokens = {"dir": scene.target, "device": "", "run": "1", "seed": "1"}
+    return launch.run(launch.launch_of(kind, "", tokens, group, timeout_s=120), group)
+
+
+@BOTH
+def test_no_attack_leaves_the_wall(scene, confine, user):
+    group = WorkGroup(None, "test", Wall())
+    result = started(scene, scene.facts(), group, confine=confine)
+    assert result.status == 0, result.stderr
+    assert "sleep" in group.end()
+    scene.assert_unharmed(result.stdout.decode(), confine)
+
+
+@BOTH
+def test_no_attack_leaves_the_wall_through_the_command_line(scene, confine, user, tmp_path):
+    out = tmp_path / "out"
+    words = ["--directory", scene.target, "--switch", Path(scene.queue).name, "--schedulers",
+             "none", "--blocks", 1, "--no-aa", "--anyway", "--out", out, "--user", user or "root",
+             *(["--confine"] if confine == "files" else []), "--shell", "--"]  # fmt: skip
+    code, _, err = ended("compare", *words, scene.facts())
+    assert code in (0, 1), err
+    (run,) = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()][-1:]
+    assert "sleep" in json.dumps(run["properties"]["left_behind"])
+    walls = {"process", "mount", "cgroup", "capabilities", *(["user"] if user else [])}
+    assert walls <= set(run["properties"]["confinement"]["walls"])
+    text = sorted((out / "raw/output").glob("*.out"))[-1].read_text()
+    scene.assert_unharmed(text, confine)
+
+
+def test_the_same_attacks_do_harm_where_nothing_holds_them(scene):
+    """The tests above can fail."""
+    only = ["device_by_its_path", "file_by_roots_of_processes", "handle_of_a_file",
+            "settings", "memory", "clock", "process_by_its_number", "double_fork"]  # fmt: skip
+    group = WorkGroup(None, "test", Wall())
+    line = scene.facts([name for name in only if name != "process_by_its_number"])
+    result = started(scene, line, group, confine="nothing")
+    text = result.stdout.decode()
+    for name in only[:4]:
+        assert f"{name}: done" in text, text
+    assert written(scene.device) > scene.before[0]
+    assert scene.tree() != scene.before[1]
+    assert owned.wait_until(lambda: len(scene.survivors()) == 1, 10)
+    group.end()
+    assert scene.survivors() == []
+
+
+@pytest.mark.parametrize("user", ["", USER])
+def test_servers_and_what_asks_them_share_a_room_that_ends_with_their_group(scene, user):
+    servers = WorkGroup(None, "test", Wall())
+    work = WorkGroup(None, "test", servers.wall, beside=servers)
+    started(scene, f"sleep {scene.marker} & echo $! > pid", servers)
+    assert owned.wait_until(lambda: len(scene.survivors()) == 1, 10)
+    assert started(scene, "kill -0 $(cat pid) && ls -d /proc/$(cat pid)", servers).status == 0
+    # Under another wall there is another room.
+    assert started(scene, "kill -0 $(cat pid)", servers, confine="files").status != 0
+    assert started(scene, "kill -0 $(cat pid)", work).status != 0
+    line = f"sleep {scene.marker} & kill -0 $(cat pid)"
+    assert started(scene, line, work, keep_daemons=True).status == 0
+    assert len(scene.survivors()) == 2
+    work.end()
+    assert servers.end().count("sleep") >= 1
+    assert scene.survivors() == []
+
+
+@BOTH
+def test_what_ends_at_its_limit_tells_what_it_used(scene, confine, user):
+    kind = Command(shell="trap '' TERM; while :; do :; done", user=user, confine=confine)
+    tokens = {"dir": scene.target, "device": "", "run": "1", "seed": "1"}
+    group = WorkGroup(None, "test", Wall())
+    result = launch.run(launch.launch_of(kind, "", tokens, group, timeout_s=1.0), group)
+    assert result.timed_out
+    assert result.usage["cpu_s"] > 0.05
+    assert group.members() == []
+
+
+@pytest.mark.parametrize("confine", ["devices", "files", "nothing"])
+def test_a_status_and_a_signal_are_the_programs_own(scene, confine):
+    group = WorkGroup(None, "test", Wall())
+    assert started(scene, "exit 3", group, confine=confine).status == 3
+    assert started(scene, "kill -9 $$", group, confine=confine).signal == 9
+    assert group._kept == []
+
+
+def test_a_link_that_takes_the_place_of_the_target_is_not_followed(scene):
+    group = WorkGroup(None, "test", Wall())
+    gone = scene.target.with_name("gone")
+    scene.target.rename(gone)
+    scene.target.symlink_to(scene.outside.parent)
+    for confine in ("files", "devices", "nothing"):
+        with pytest.raises(launch.HostError):
+            started(scene, "echo x > precious", group, confine=confine)
+    assert scene.tree() == scene.before[1]
