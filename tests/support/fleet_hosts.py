@@ -19,6 +19,8 @@ OPTIONS = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o Connec
 @contextmanager
 def fleet_hosts(place: Path, program: Path) -> Iterator[dict[str, str]]:
     """`inventory`: the text of one that names the hosts, whose schedlab is below `program`."""
+    packages = ["iproute2", "libwrap0", "openssh-client", "util-linux"]
+    subprocess.run([ROOT / "tests" / "install-packages", *packages], check=True)
     unpacking = [ROOT / "tests" / "unpack", "openssh-server", "sshd", "target/openssh"]
     subprocess.run(unpacking, cwd=ROOT, check=True)
     lines = ["[all:vars]", "ansible_user=root", f"ansible_ssh_private_key_file={keys(place)}",
