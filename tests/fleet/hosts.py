@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from loops import loop_device
-from ssh_hosts import SSHD, keys, ssh_host
+from ssh_hosts import keys, ssh_host, sshd
 
 ZRAM = Path("/sys/class/zram-control")
-MISSING = [tool for tool in (SSHD, "ssh", "ip", "nsenter") if not shutil.which(tool)]
+MISSING = [tool for tool in (sshd(), "ssh", "ip", "nsenter") if not shutil.which(tool)]
 MISSING += [] if ZRAM.exists() else ["zram"]
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING) or 'nothing'}"

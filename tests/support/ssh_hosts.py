@@ -15,7 +15,6 @@ from pathlib import Path
 
 READY_S = 20.0
 UNPACKED = Path(__file__).parents[2] / "target" / "openssh" / "usr" / "sbin"
-SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:{UNPACKED}") or "sshd"
 
 START = """
 mount -t tmpfs run /run && mount -t tmpfs lib /var/lib && mkdir /run/sshd /run/home
@@ -23,6 +22,11 @@ mount --bind "$1/passwd" /etc/passwd
 echo "$3" >/var/lib/work && mount "$2" /mnt && mount --bind /mnt /srv
 ip link set lo up && exec {sshd} -D -e -f "$1/sshd_config"
 """
+
+
+def sshd() -> str:
+    """The program, also where `make test-fleet` has unpacked it."""
+    return shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:{UNPACKED}") or "sshd"
 
 
 @dataclass
@@ -79,7 +83,7 @@ def ssh_host(place: Path, number: int, device: str, work: str) -> Iterator[Host]
     link, address = f"schedlab{number}", f"10.213.{number}.2"
     log = (place / f"sshd{number}.log").open("wb")
     process = subprocess.Popen(
-        ["unshare", "--mount", "--net", "sh", "-ec", START.format(sshd=SSHD), "sh",
+        ["unshare", "--mount", "--net", "sh", "-ec", START.format(sshd=sshd()), "sh",
          place, device, work],
         stderr=log, start_new_session=True,
     )  # fmt: skip

@@ -40,7 +40,7 @@ def walk(
     typed = shell()
     mounting = f"mkdir -p {scene.mount} && mkfs.ext4 -q {{loop}} && mount {{loop}} {scene.mount}"
     for line in [*([mounting] if scene.mount else []), *scene.first]:
-        ran = typed.run(filled(line, names), 60)
+        ran = typed.run(filled(line, names), 240)
         assert ran.status == 0, f"{line}\n{ran.output}"
     wrong = []
     for stop in scene.stops:

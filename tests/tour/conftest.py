@@ -76,6 +76,7 @@ def _install(path, place):
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
     subprocess.run([*pip, "install", *options, path], check=True)
     (site,) = (place / "venv").glob("lib/python3*/site-packages")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", site], check=True)
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     for pattern in PROGRAMS:
         for program in Path(sys.executable).parent.glob(pattern):

@@ -13,10 +13,10 @@ from schedlab.cli import cli
 
 PACKAGE = ROOT / "python" / "schedlab"
 # What follows the name of the program in sentences about it.
-PROSE = frozenset(
-    "applied can cannot changes checks command decided did for is keeps never on reads refuses "
-    "result that were writes".split()
-)
+PROSE = (
+    "applied", "can", "cannot", "changes", "checks", "command", "decided", "did", "for", "is",
+    "keeps", "never", "on", "reads", "refuses", "result", "that", "were", "writes",
+)  # fmt: skip
 FORM = re.compile(r"\bschedlab ((?:[a-z]|\x01)[^`\n;]*)")
 NUMBERS = ("blocks", "boots")
 RESUMED_BY = ("compare", "live", "run")

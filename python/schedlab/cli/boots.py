@@ -143,8 +143,11 @@ def end(folder: Path | None, as_json: bool) -> None:
     An entry that another program has chosen for the next boot stays.
     """
     from schedlab.app.fleet.boots import Boots
-    from schedlab.cli.show import measuring, present
+    from schedlab.cli.show import measuring, present, print_result
 
     with measuring() as observer:
         result = Boots(folder).end(observer)
-    present(result, as_json)
+    if result is None:
+        print_result(as_json, {"result": None}, ["No round of boots is whole: no result yet."])
+    else:
+        present(result, as_json)

@@ -158,11 +158,11 @@ class Boots:
             self._choose(self.due)
             return None
 
-    def end(self, observer: Observer = SILENT) -> Result:
-        """Restore the boot loader, and join the whole rounds. SpecError where there is none."""
+    def end(self, observer: Observer = SILENT) -> Result | None:
+        """Restore the boot loader, and join the whole rounds; None where there is none yet."""
         if (of := held()) and Path(of.directory) == self.path:
             observer.report(give_back()[0])
-        return Result(joined(self))
+        return Result(joined(self)) if self.rounds else None
 
     def hold(self, *files: Path, entry: str | None = None) -> None:
         """Note what outlives a reboot before it is done: files, the entry of the next boot."""
