@@ -99,7 +99,7 @@ class Result:
         return report.headline(self.record, self.answer, lang)
 
     def first_sentence(self, lang: str | None = None) -> str:
-        """What to take, with what it gains and what it may cost."""
+        """The candidate to take, with its gain and its risk: the first sentence of every report."""
         from schedlab import report
 
         return report.first_sentence(self.record, self.answer, lang)

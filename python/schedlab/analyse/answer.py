@@ -424,17 +424,29 @@ class RowArrays:
         ahead = max(range(len(choice.rows)), key=lambda i: choice.rows[i].up[choice.take])
         pairs = self.pairs[self.counted[ahead]]
         k, count = len(question.labels), len(self.counted)
+        behind = float(choice.worst[choice.take])
         announced = sum(end <= len(self.blocks) for end in question.ends or ())
         return advise(
             pairs.top,
             units=choice.units,
-            worst=float(choice.worst[choice.take]),
+            worst=behind,
             bound=choice.bound,
             now=upper(self.look, k, count).pooled,
             then=upper(_next_look(announced, question), k, count).pooled,
             delta=question.margin,
             seconds=self._seconds_per_unit(choice.units),
+            rounding=min(self._rounding(pairs, choice.take), choice.bound - behind),
         )
+
+    def _rounding(self, pairs: RowPairs, take: int) -> float:
+        """The part of rounding in the bound of a candidate: its own, and that of the one that may
+        be furthest ahead.
+        """
+        k, count = len(self.question.labels), len(self.counted)
+        ahead = pairs.top.mean[take] + pairs.half_width(upper(self.look, k, count))[take]
+        ahead = np.where(pairs.fit & (np.arange(k) != take), ahead, -np.inf)
+        own = pairs.row.rounding
+        return float(own[take] + own[int(np.nanargmax(ahead))])
 
     def _seconds_per_unit(self, units: int) -> float | None:
         seconds = self.question.seconds
