@@ -286,6 +286,7 @@ def _with_limits(
     flags = (
         *_baseline_flags(record, result.base),
         *_few_requests(record, result),
+        *_lacking_rows(record, result),
         *result.flags,
         *check_means(primary, experiment.published),
         *call_costs(*sizes),
@@ -364,6 +365,20 @@ def _few_requests(record: Record, result: Answer) -> list[Flag]:
         if row.role != "secondary" and row.metric and (own := wanted[row.workload])
         and QUANTILE.fullmatch(own) and row.metric.name == QUANTILE.sub(r"\1_mean", own)
     ]  # fmt: skip
+
+
+def _lacking_rows(record: Record, result: Answer) -> list[Flag]:
+    """The further metrics that only some runs of a workload gave: they are no rows."""
+    shown = {(row.workload, row.metric.name) for row in result.rows if row.metric}
+    flags = []
+    for work in record.experiment.workloads:
+        runs = [run for run in record.analysed_runs if run.workload == work.label]
+        for name in work.secondary:
+            known = sum(math.isfinite(run.metrics.get(name, math.nan)) for run in runs)
+            if 0 < known < len(runs) and (work.label, name) not in shown:
+                values = {"metric": name, "runs": known, "of": len(runs)}
+                flags.append(Flag("lacks-runs", work.label, values=values))
+    return flags
 
 
 def _run_flags(record: Record) -> list[Flag]:

@@ -168,7 +168,7 @@ def fill(y: Floats, *, fitted: bool = False, tied: int | None = None) -> Floats:
     arm is the same as the one that it is `tied` to.
     """
     there = np.isfinite(y)
-    if not there.any():
+    if not there.any() or (there.all() and not fitted):
         return y
     runs, known, arms = there.sum(axis=1), np.where(there, y, 0.0), np.eye(y.shape[1])
     if tied is not None:

@@ -32,6 +32,7 @@ PROPERTIES: Mapping[str, Any] = {
     "switch_s": float | None,
     "workers": tuple[Mapping[str, Any], ...],
     "emulated": Mapping[str, Any],
+    "steps": Mapping[str, float],
 }
 
 
