@@ -14,7 +14,7 @@ import schedlab
 from schedlab.cli.diff import diff
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import Stopping, Workload
+from schedlab.spec import AA_SUFFIX, Stopping, Workload
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
@@ -26,7 +26,11 @@ def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=()):
     folder = Folder.create(path, asked, make_plan(asked), host)
     rng = random.Random(seed)
     for cell in folder.plan.cells:
-        value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)
+        value = (
+            1000
+            * speed.get(cell.candidate.removesuffix(AA_SUFFIX), 1.0)
+            * rng.lognormvariate(0, 0.01)
+        )
         is_bound = (cell.candidate, cell.block) in starved
         bounds = {"iops": "at-most"} if is_bound else {}
         folder.append(run_of(cell, {"iops": value}, bounds=bounds))

@@ -36,6 +36,7 @@ from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Experiment,
+    GateFinding,
     Require,
     Stopping,
     Target,
@@ -293,6 +294,7 @@ def assert_json_is_the_answer(result):
 @pytest.mark.parametrize("way", ["measured", "cut", "unblocked"])
 def test_a_candidate_has_one_figure_on_a_row_in_every_form(way, tmp_path):
     """Screen, page, tables, workbook, JSON and diff: the baseline was with its A/A arm in some."""
+    shown = set()
     for seed in range(4):
         rng = random.Random(f"figure{way}{seed}")
         result = made(way, tmp_path / str(seed), rng)
@@ -308,9 +310,11 @@ def test_a_candidate_has_one_figure_on_a_row_in_every_form(way, tmp_path):
             if min(logs[key]) > 0:
                 assert value == pytest.approx(statistics.geometric_mean(logs[key]), rel=1e-9)
         for form, figures in forms_of(result, tmp_path / f"{seed}-again").items():
+            shown.add(form)
             assert figures.keys() <= cells.keys() and figures, form
             for key, figure in figures.items():
                 assert figure == pytest.approx(cells[key], rel=1e-9), (form, key)
+    assert shown == {"screen", "json", "tables", "workbook", "diff"}
 
 
 def forms_of(result, copy):
@@ -344,8 +348,9 @@ def forms_of(result, copy):
                 continue
             for i in table.drawn if row.cells[0].text in rows else ():
                 own[row.cells[0].text, heads[i]] = row.cells[i].number
-    own = {key: figure for key, figure in forms.get("tables", {}).items() if figure is not None}
-    forms = {**forms, "tables": own} if own else forms
+    own = forms.pop("tables", {})  # none of workloads that differ by their size only
+    if own := {key: figure for key, figure in own.items() if figure is not None}:
+        forms["tables"] = own
     book = openpyxl.load_workbook(io.BytesIO(report.xlsx(result.record, result.answer)))
     lines = [*book["Losses"].iter_rows(values_only=True)][1:]
     primary = {(row.workload, view.texts.metric(row.metric)) for row in view.primary}
@@ -358,3 +363,38 @@ def forms_of(result, copy):
             for cell in answer.cells[row.name].values():
                 forms.setdefault("diff", {})[row.workload, label] = cell.value
     return forms
+
+
+def test_a_candidate_whose_runs_were_all_discarded_stays_with_the_reason(tmp_path):
+    """It vanished: there was nothing to compare."""
+    for names in (NAMES[:2], NAMES[:3]):
+        rng = random.Random(1)
+        works = (Workload("w", "file-test", "iops", READ, secondary=("cpu_s",)),)
+        asked = replace(
+            experiment(rng, workloads=works, requires=(), shares="", stopping=Stopping(blocks=4)),
+            candidates=tuple(Candidate(name, {"scheduler": name}) for name in names),
+        )
+        folder = Folder.create(tmp_path / str(len(names)), asked, make_plan(asked), HOST)
+        for cell in folder.plan.cells:
+            gone = cell.candidate == "bfq"
+            metrics = {"iops": 100 + rng.random(), "cpu_s": 1.0}
+            if cell.block == 0:
+                del metrics["cpu_s"]
+            gates = (GateFinding("ext-ejected", "it was ejected"),) if gone else ()
+            status = "discarded" if gone else "ok"
+            folder.append(run_of(cell, metrics, status=status, gates=gates))
+        result = Result(Folder.open(folder.path))
+        view = View(result.record, result.answer, Texts("en"), folder.path)
+        assert "bfq" in result.answer.candidates and check(result.answer) == []
+        (unfit,) = result.answer.unfit
+        assert (unfit.candidate, unfit.runs, unfit.tried) == ("bfq", 0, 4)
+        told = "bfq: 4 of 4 runs discarded: scheduler ejected"
+        assert told in " ".join(sentences.headline(view))
+        assert told.partition(": ")[2] in [c.note for r in first_table(view).rows for c in r.cells]
+        assert (result.answer.code == "nothing") == (len(names) == 2)
+        lacking = [flag for flag in result.answer.flags if flag.kind == "lacks-runs"]
+        assert [flag.values["metric"] for flag in lacking] == ["cpu_s"]
+        for language in LANGUAGES:
+            assert report.text(result.record, result.answer, lang=language, folder=folder.path)
+            report.html(result.record, result.answer, language)
+            report.xlsx(result.record, result.answer, language)
