@@ -255,11 +255,19 @@ def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:
             kind = " ".join(filter(None, (device["model"], device.get("firmware"))))
             kinds.setdefault(kind, []).append(name)
     return tuple(
-        OfKind(kind, tuple(names), answer_of(replace(record, runs=runs), goal, flags=False))
+        OfKind(kind, tuple(names), answer_of(_part(record, runs), goal, flags=False))
         for kind, names in kinds.items()
         if KIND_HOSTS_MIN <= len(names) < len(hosts)
         and (runs := tuple(run for run in record.runs if run.host in names))
     )
+
+
+def _part(record: Record, runs: tuple[Run, ...]) -> Record:
+    """The record with these runs only; at a planned end they are at theirs."""
+    here, own = ({run.block for run in of if run.status == "ok"} for of in (record.runs, runs))
+    at_end = (record.plan.ends or ())[-1:] == (len(here),)
+    plan = replace(record.plan, ends=(len(own),)) if at_end else record.plan
+    return replace(record, plan=plan, runs=runs)
 
 
 def _guarantees(experiment: Experiment) -> dict[str, str]:

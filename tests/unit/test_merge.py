@@ -55,6 +55,29 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
         assert own == {run.metrics["iops"] for run in Folder.open(paths[n]).runs()}
 
 
+@pytest.mark.parametrize(("planned", "level"), [(0, 1 / 8), (4, 0.7), (5, 0.3 / 8)])
+def test_all_folders_of_a_plan_are_its_end(tmp_path, planned, level):
+    """Without a plan any number may have been looked at; before its end the plan has a reserve."""
+    paths = [measured(tmp_path / str(n), f"s{n}", seed=n) for n in range(4)]
+    assert Result(merge(paths, tmp_path / "all", of=planned)).answer.level == level
+    with pytest.raises(SpecError, match="4 folders are named"):
+        merge(paths, tmp_path / "more", of=3)
+
+
+def test_a_folder_that_was_interrupted_is_not_at_its_end(tmp_path):
+    class Interrupting(Steady):
+        def measure(self, cell, workload, candidate):
+            if cell.block == 2:
+                raise KeyboardInterrupt
+            return super().measure(cell, workload, candidate)
+
+    first = measured(tmp_path / "0", "s0")
+    with pytest.raises(KeyboardInterrupt):
+        measured(tmp_path / "1", "s1", source=Interrupting())
+    answer = Result(merge([first, tmp_path / "1"], tmp_path / "all", of=2)).answer
+    assert (answer.blocks, answer.level) == (5, 0.3 / 8)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -68,7 +68,7 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
         raise HostError(f"{came}: an answer needs two", hint)
     if measured.missing:
         print_message(f"hint: {hint}")
-    present(joined(place, measured.folders), as_json)
+    present(joined(place, measured.folders, len(measured.missing)), as_json)
     if measured.missing:
         raise SystemExit(1)
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,11 +186,15 @@ def unpacked(archive: Path, home: Path) -> Path:
     return home
 
 
-def joined(out: Path, folders: Iterable[Path]) -> Result:
-    """The answer of the folders that came home, in `answer/`, which is always made anew."""
+def joined(out: Path, folders: Collection[Path], missing: int = 0) -> Result:
+    """The answer of the folders that came home, in `answer/`, which is always made anew.
+
+    The inventory is the plan: without `missing` hosts they are its end.
+    """
     answer = out / "answer"
     shutil.rmtree(answer, ignore_errors=True)
-    return Result(merge(sorted(folders), answer, hosts=True))
+    planned = len(folders) + missing
+    return Result(merge(sorted(folders), answer, hosts=True, of=planned))
 
 
 def settings(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, str]]:

@@ -5,7 +5,8 @@ one machine under one kernel. The runs keep the session that they were measured 
 treats every folder as what it is: one boot and one set of files.
 
 With `--hosts` each folder is a machine by the name of the folder: kernel, hardware, device and
-the candidates that there are may differ, and the machines are the units of the answer.
+the candidates that there are may differ, and the machines are the units of the answer. `--of N`
+says how many folders were planned before the first was measured: all of them are a planned end.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ FREE = ("seed", "notes")
 FREE_OF_HOSTS = (*FREE, "target", "candidates", "stopping")
 
 
-def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False) -> Folder:
-    """A new folder with the sessions of all; SpecError naming what does not agree."""
+def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False, of: int = 0) -> Folder:
+    """A new folder with the sessions of all; SpecError naming what does not agree.
+
+    `of` is the number of folders that were planned (0: nobody planned one).
+    """
     if len(paths) < 2:
         raise SpecError("there is nothing to merge", "name two or more result folders")
+    if 0 < of < len(paths):
+        raise SpecError(f"--of {of}: {len(paths)} folders are named", f"--of {len(paths)}")
     folders = [Folder.open(path) for path in paths]
     records = [folder.record() for folder in folders]
     for path, record in zip(paths, records, strict=True):
@@ -39,7 +45,7 @@ def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False) -> Folder:
     names = _host_names(paths) if hosts else [""] * len(paths)
     experiment, cells, moved = _joined(records)
     facts = _facts(names, records) if hosts else records[0].host
-    merged = Folder.create(out, experiment, Plan(cells, ()), facts)
+    merged = Folder.create(out, experiment, Plan(cells, _ends(records, of)), facts)
     kept = {work.label for work in experiment.workloads}
     for folder, path, host, offset in zip(folders, paths, names, moved, strict=True):
         for run in (each for each in folder.runs() if each.workload in kept):
@@ -48,6 +54,16 @@ def merge(paths: Sequence[Path], out: Path, *, hosts: bool = False) -> Folder:
             joined = replace(run, block=run.block + offset, session=session, host=host, raw={})
             merged.append(joined, raw)
     return merged
+
+
+def _ends(records: Sequence[Record], of: int) -> tuple[int, ...]:
+    """The announced number of blocks, where these folders are some `of` a plan.
+
+    While folders are missing, or one is not finished, that number is not reached.
+    """
+    blocks = [max(record.plan.ends or (record.plan.blocks,)) for record in records]
+    missing = of - len(blocks)
+    return (sum(blocks) + missing * max(blocks),) if of else ()
 
 
 def _host_names(paths: Sequence[Path]) -> list[str]:
