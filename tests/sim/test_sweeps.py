@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,19 @@ from click.testing import CliRunner
 from schedlab.app.admit import admit
 from schedlab.app.measure import measure
 from schedlab.app.measure.files import experiment_of, read_experiment
+from schedlab.app.measure.labs import lab_experiment, lab_named
 from schedlab.app.measure.measure import Observer
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
+from schedlab.report import screen
+from schedlab.report.handin import study_tables
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.sim import outcome_of
 from schedlab.run.executor import Progress
 from schedlab.sim import Simulation
+from schedlab.spec import Stopping
 
 SWEEP = """
 title = "Buffers"
@@ -133,6 +140,10 @@ def sweep(**changes: Any) -> dict[str, Any]:
          "ssd has no parameter 'colour'"),
         ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"requests.x": 3}}]},
          "requests: expected"),
+        ({"workloads": [{"label": "w", "kind": "ssd", "parameters": {"requests": 9},
+                         "chosen": {"request": 9}}]}, "chosen request = 9: it has no such"),
+        ({"workloads": [{"label": "w {requests}", "kind": "ssd", "chosen": {"requests": 9},
+                         "grid": {"requests": [7, 8]}}]}, "measured at the chosen requests = 9"),
         ({"candidates": [{"grid": {"policy": "fcfs"}}]}, "grid.policy = 'fcfs'"),
         ({"candidates": [{"grid": ["fcfs"]}]}, r"candidates\[0\].grid = "),
         ({"fixed": {}, "parameters": {}}, "'fixed' is a key of the sweeps of earlier versions"),
@@ -187,3 +198,22 @@ def test_a_process_may_be_written_into_the_workload(tmp_path: Path) -> None:
         experiment = experiment_of(sweep(workloads=[work], candidates=[{"label": "none"}]), "e")
         found.append(outcome_of((experiment.workloads[0], experiment.candidates[0]), 1))
     assert found[0] == found[1] and found[0].metrics["iops"] > 0
+
+
+def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(tmp_path: Path) -> None:
+    """A buffer, alpha and parallel dies are parameters: a curve, and no part of a worst case."""
+    small = lab_experiment(lab_named("ncq-ssd"), "small")
+    asked = replace(small, stopping=Stopping(blocks=4))
+    result = measure.run(asked, tmp_path / "out", permission=Permission())
+    answer = result.answer
+    assert (answer.take, answer.counted) == (
+        "tsb",
+        ("A 64 MiB", "B 64 MiB", "C 64 MiB", "D 64 MiB"),
+    )
+    assert sum(row.why == "parameter" and row.role == "primary" for row in answer.rows) == 27
+    assert {answer.row(loss.row).workload for loss in answer.prices} <= set(answer.counted)
+    view = View(result.record, answer, Texts("en"))
+    assert {row.workload for row in screen.rows_of(view)} == set(answer.counted)
+    (curve,) = (t for t in study_tables(view) if t.name == "means-max_write_ms-A 32 MiB, alpha")
+    assert [row.cells[0].number for row in curve.rows][::7] == [0.1, 1.0]
+    assert (curve.columns[0].title, curve.chart) == ("alpha", "lines")

@@ -52,6 +52,19 @@ def test_a_lab_does_what_its_study_and_its_labels_say(name, golden):
     golden(f"labs/{name}.txt", text)
 
 
+#: Keys of the work itself: a lab says of every other one that it is a parameter (`chosen`).
+OF_WORK = {"test", "workload", "record_bytes", "decompressor", "setup", "size"}
+
+
+@pytest.mark.parametrize("name", [name for name, lab in labs().items() if "sweep" not in lab.data])
+def test_what_a_lab_varies_is_its_work_or_declared_as_a_parameter(name):
+    works = labs()[name].data["workloads"]
+    assert not {key for work in works for key in work.get("grid", {})
+                if key not in work.get("chosen", {})} - OF_WORK  # fmt: skip
+    counted = [work for work in experiment(name).workloads if work.is_chosen]
+    assert counted and all(work.parameter(k) for work in counted for k in work.chosen)
+
+
 def test_no_lab_says_what_comes_out():
     """An outcome is computed from the runs; a study's own figures may be printed."""
     words = re.compile(r"\b(faster|slower|best|worse|wins?|better|cannot|reduces|cut)\b", re.I)

@@ -190,7 +190,8 @@ class RowArrays:
             data = row_data(
                 sample, question.labels, question.aa, blocked=question.blocked, name=name
             )
-            why = _why(sample, data, apart) if primary else ""
+            beside = "parameter" if sample.of_parameter else ""
+            why = _why(sample, data, apart) if primary else beside
             rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
             pairs.append(pairs_of(data))
         study = cls(question, tuple(rows), tuple(pairs), tuple(samples), frozenset(apart))
@@ -410,7 +411,7 @@ class RowArrays:
 
     def _prices(self, cells: Mapping[str, Mapping[str, CellAnswer]], take: str) -> tuple[Loss, ...]:
         """The secondary rows on which what is taken is proven behind by more than the margin."""
-        rows = [row for row in self.rows if row.role == "secondary"]
+        rows = [row for row in self.rows if row.role == "secondary" and not row.why]
         prices = [
             loss for row in rows for loss in _behind(cells, take, [row.name])
             if loss.loss > row.margin
@@ -496,6 +497,8 @@ def _why(sample: Samples, row: RowData, apart: set[str]) -> Why:
         return "not-positive"
     if not _is_comparable(row):
         return "one-candidate"
+    if sample.of_parameter:
+        return "parameter"
     if sample.workload in apart:
         return "other-goal"
     if sample.negative_control:

@@ -212,10 +212,30 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
             raise SpecError(f"{where}: weight = {workload.weight}", "weights are 0 or more")
     if experiment.kind == "cpu":
         check_candidates(experiment, kinds)
+    _check_chosen(experiment)
     weights = [work.weight for work in experiment.workloads if not work.negative_control]
     if weights and not any(weights):
         raise SpecError("all workloads have the weight 0", "omit weight, or set one above 0")
     return kinds
+
+
+def _check_chosen(experiment: Experiment) -> None:
+    """Parameters of candidates are parameters, and some workload has the chosen values."""
+    for work in experiment.workloads:
+        for key, value in work.chosen.items():
+            if work.parameter(key) is None:
+                known = [*work.parameters]
+                raise SpecError(
+                    f"workload {work.label!r}: chosen {key} = {value}: it has no such parameter",
+                    nearest(key, known) if known else f"parameters = {{ {key} = … }}",
+                )
+    if not any(work.is_chosen for work in experiment.workloads):
+        work = experiment.workloads[0]
+        key = next(key for key, value in work.chosen.items() if work.parameter(key) != value)
+        raise SpecError(
+            f"no workload is measured at the chosen {key} = {work.chosen[key]}",
+            f"chosen = {{ {key} = {work.parameter(key)} }}",
+        )
 
 
 def _check_settings(candidate: Candidate, experiment: Experiment) -> None:

@@ -29,14 +29,20 @@ SIMULATED_SIZES = ("processes.record", "buffer_bytes")
 
 @dataclass(frozen=True)
 class Series:
+<<<<<<< HEAD
     """A workload: its test, its record size where it has one, its values by candidate and block.
 
     The A/A arm has values of its own. `figures` are those of the answer, by candidate.
+=======
+    """A workload: its test, its values by candidate and block, and where it is a point of a curve,
+    the parameter `over` which that goes (a record size, alpha) with its value `at` this point.
+>>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
     """
 
     workload: str
     test: str
-    record_bytes: int | None
+    over: str
+    at: float
     metric: Metric
     values: Mapping[str, Mapping[int, float]]
     figures: Mapping[str, float | None]
@@ -108,8 +114,10 @@ def parts(view: View) -> list[list[Series]]:
 
 def every_series(view: View) -> Iterator[Series]:
     """The primary metric of every workload that has a value."""
-    tests = Counter((_sized(work)[0], work.metric) for work in view.experiment.workloads)
-    for work in view.experiment.workloads:
+    works = view.experiment.workloads
+    points = {work.label: _point(work) for work in works}
+    tests = Counter((points[work.label][0], work.metric) for work in works)
+    for work in works:
         metric = view.experiment.metric(work)
         values: dict[str, dict[int, float]] = {name: {} for name in (*view.names, *view.arms)}
         for run in view.runs_by_workload.get(work.label, ()):
@@ -117,6 +125,7 @@ def every_series(view: View) -> Iterator[Series]:
             if run.candidate in values and math.isfinite(value):
                 values[run.candidate][run.block] = value
         if any(values.values()):
+<<<<<<< HEAD
             test, size = _sized(work)
             if size and not record_bytes(work.parameters) and tests[test, work.metric] < 2:
                 test, size = work.label, None
@@ -130,38 +139,53 @@ def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | 
         if row.workload == workload and row.metric and row.metric.name == metric.name:
             return {name: cell.value for name, cell in view.answer.cells[row.name].items()}
     return {}
+=======
+            test, over, at = points[work.label]
+            if over and over != "record_bytes" and tests[test, work.metric] < 2:
+                test, over, at = work.label, "", 0.0
+            yield Series(work.label, name_of(view.texts, test), over, at, metric, values)
+>>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
 
 
-def _sized(work: Workload) -> tuple[str, int | None]:
-    """The test of a workload and its record size, or what its label says beside the size of its
-    simulated records or buffer, and that size.
+def _point(work: Workload) -> tuple[str, str, float]:
+    """The test of a workload, the parameter over which a curve goes, and its value there: the
+    record size, what its label says beside a parameter of the candidates, or beside the size of
+    its simulated records or buffer.
     """
     if size := record_bytes(work.parameters):
-        return str(work.parameters.get("test", work.label)), size
-    sizes = (record_bytes(work.parameters, name) for name in SIMULATED_SIZES)
-    if size := next(filter(None, sizes), None):
-        return " ".join(work.label.replace(size_text(size), "").split()).replace(" ,", ","), size
-    return work.label, None
+        return str(work.parameters.get("test", work.label)), "record_bytes", size
+    for key in (*work.chosen, *SIMULATED_SIZES):
+        value = work.parameter(key)
+        if isinstance(value, int | float) and value > 0:
+            label = work.label.replace(_value(key, value), "")
+            return " ".join(label.split()).replace(" ,", ",").rstrip(","), key, value
+    return work.label, "", 0.0
 
 
-def _size_column(view: View) -> str:
-    """The title of a column of sizes."""
-    return view.texts("column.record_size" if _has_records(view) else "column.buffer_size")
+def _value(over: str, at: float, digits: int = 0) -> str:
+    """The value of a parameter as text: sizes with their unit."""
+    is_size = over.endswith("_bytes") or over in SIMULATED_SIZES
+    return size_text(int(at), digits) if is_size else str(at)
 
 
-def _has_records(view: View) -> bool:
-    of_records = ("record_bytes", SIMULATED_SIZES[0])
-    works = view.experiment.workloads
-    return any(record_bytes(work.parameters, name) for work in works for name in of_records)
+def _title(view: View, part: Sequence[Series]) -> str:
+    """The title of a column of sizes, or of another parameter."""
+    over = next((series.over for series in part if series.over), "")
+    name = over.rpartition(".")[2].removesuffix("_bytes")
+    return view.texts.maybe(f"column.{name}_size", name)
+
+
+def _has_records(part: Sequence[Series]) -> bool:
+    return any(series.over in ("record_bytes", SIMULATED_SIZES[0]) for series in part)
 
 
 def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:
     """The columns that name a workload, and their values: its test and record size, or itself."""
     texts = view.texts
-    if not any(series.record_bytes for series in part):
+    if not any(series.over for series in part):
         return [Column(texts("column.workload"), text=True)], [[s.workload] for s in part]
-    head = [Column(texts("column.test"), text=True), Column(_size_column(view), text=True)]
-    return head, [[s.test, size_text(s.record_bytes, 6) if s.record_bytes else ""] for s in part]
+    head = [Column(texts("column.test"), text=True), Column(_title(view, part), text=True)]
+    return head, [[s.test, _value(s.over, s.at, 6) if s.over else ""] for s in part]
 
 
 def _named(view: View, part: Sequence[Series], key: str) -> str:
@@ -185,9 +209,10 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         return [_of_candidates(view, part[0], f"{name}-{part[0].workload}", title)]
     by_test: dict[str, list[Series]] = {}
     for series in part:
-        by_test.setdefault(series.test if series.record_bytes else "", []).append(series)
+        by_test.setdefault(series.test if series.over else "", []).append(series)
     tables = []
     for test, rows in by_test.items():
+<<<<<<< HEAD
         head = _size_column(view) if test else texts("column.workload")
         columns = [Column(head, text=True), *_with_mean(view, unit)]
         body: list[list[Any]] = []
@@ -195,6 +220,18 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
             size = series.record_bytes
             first: Any = TableCell(size_text(size, 6), float(size)) if size else series.workload
             body.append([first, *_with_figures(view, series)])
+=======
+        head = _title(view, rows) if test else texts("column.workload")
+        columns = [Column(head, text=True), *_paired(view, unit)]
+        body: list[list[Any]] = []
+        for series in sorted(rows, key=lambda s: s.at):
+            first: Any = (
+                TableCell(_value(series.over, series.at, 6), float(series.at))
+                if series.over
+                else series.workload
+            )
+            body.append([first, *_with_halves(view, [series])])
+>>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
         about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
         tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))
@@ -281,15 +318,15 @@ def _index(view: View, part: Sequence[Series]) -> list[Table]:
 
 def _totals(view: View, part: Sequence[Series]) -> list[Table]:
     """Grand means per test over its record sizes, and per record size over its tests."""
-    texts, sizes = view.texts, sorted({s.record_bytes for s in part if s.record_bytes})
-    if len(sizes) < 2 or not _has_records(view):
+    texts, sizes = view.texts, sorted({s.at for s in part if s.over})
+    if len(sizes) < 2 or not _has_records(part):
         return []
     tests = dict.fromkeys(s.test for s in part)
     by_test = [(test, [s for s in part if s.test == test]) for test in tests]
-    by_size = [(size_text(size, 6), [s for s in part if s.record_bytes == size]) for size in sizes]
+    by_size = [(size_text(int(at), 6), [s for s in part if s.at == at]) for at in sizes]
     return [
         _grand_table(view, part, "by_test", texts("column.test"), by_test),
-        _grand_table(view, part, "by_size", _size_column(view), by_size),
+        _grand_table(view, part, "by_size", _title(view, part), by_size),
     ]
 
 

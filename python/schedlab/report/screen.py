@@ -47,7 +47,7 @@ def first_table(view: View) -> Table:
 def rows_of(view: View) -> list[spec.Row]:
     """The rows of the first table: the mix, and every workload with its further rows behind it."""
     mix = [view.mix] if view.mix else []
-    return [*mix, *(row for of in view.primary for row in (of, *view.secondary(of.workload)))]
+    return [*mix, *(row for of in view.chosen for row in (of, *view.secondary(of.workload)))]
 
 
 def losses_table(view: View) -> Table:
@@ -141,7 +141,7 @@ def measured(view: View) -> str:
     """The work, machine and number of blocks; and what the answer does not hold for."""
     texts, answer, of = view.texts, view.answer, view.answer.population
     kind = view.experiment.kind
-    workloads = texts.counted("scope.workloads", len(view.primary))
+    workloads = texts.counted("scope.workloads", len(view.chosen))
     device = device_text(view)
     parts = [texts("measured.on", workloads=workloads, device=device) if device else workloads]
     if view.record.is_of_boots:

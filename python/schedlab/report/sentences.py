@@ -399,7 +399,7 @@ def not_counted(view: View) -> list[str]:
     """The rows that the answer does not speak of, and why."""
     texts = view.texts
     reasons: dict[str, list[str]] = {}
-    for row in view.answer.rows:
+    for row in view.primary:
         if row.why and not (row.why == "one-candidate" and view.answer.guarantees):
             reasons.setdefault(row.why, []).append(view.title_of(row))
     return [

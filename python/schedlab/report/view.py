@@ -35,6 +35,11 @@ class View:
         return tuple(r for r in self.answer.rows if r.role in ("primary", "part") and r.metric)
 
     @property
+    def chosen(self) -> tuple[Row, ...]:
+        """The primary rows without the points of a curve over a parameter of the candidates."""
+        return tuple(row for row in self.primary if row.why != "parameter")
+
+    @property
     def mix(self) -> Row | None:
         """The mean of all rows, where the shares of the workloads were given."""
         return next((row for row in self.answer.rows if row.role == "mix"), None)

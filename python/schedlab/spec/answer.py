@@ -37,7 +37,7 @@ AnswerCode = Literal[
     "for-now",  # anything else: take it for now
 ]
 Role = Literal["primary", "secondary", "mix", "part"]
-Why = Literal["", "one-candidate", "not-positive", "control", "other-goal"]
+Why = Literal["", "one-candidate", "not-positive", "control", "other-goal", "parameter"]
 #: What was repeated, so that an interval can be given: the highest level that was.
 Unit = Literal["blocks", "sessions", "hosts", "runs", "seeds"]
 Scope = Literal["this-boot", "boots", "hosts", "runs", "simulated"]

@@ -38,6 +38,9 @@ class Workload:
 
     `parameters` belong to that kind (sizes in bytes, times with their unit in the name);
     `metric` is the primary one, frozen before the first run; `secondary` are reported as well.
+    `chosen` names the parameters that belong to the candidates, not to the work, and the value of
+    each at which the answer speaks of the workload (`policy_set.alpha`, `buffer_bytes`). At other
+    values it is a point of a table and a curve.
     """
 
     label: str
@@ -47,6 +50,20 @@ class Workload:
     secondary: tuple[str, ...] = ()
     weight: float = 1.0
     negative_control: bool = False
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether every parameter of the candidates has the chosen value."""
+        return all(self.parameter(key) == value for key, value in self.chosen.items())
+
+    def parameter(self, key: str) -> Any:
+        """The value of a parameter, also of one inside a table (`policy_set.alpha`), or `None`."""
+        if key in self.parameters:
+            return self.parameters[key]
+        table, _, inner = key.partition(".")
+        inside = self.parameters.get(table)
+        return inside.get(inner) if isinstance(inside, Mapping) else None
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,7 @@ class Experiment:
 
     @property
     def _counted(self) -> tuple[Workload, ...]:
-        return tuple(work for work in self.workloads if not work.negative_control)
+        return tuple(w for w in self.workloads if w.is_chosen and not w.negative_control)
 
     def metric(self, workload: Workload) -> Metric:
         """The primary metric of a workload; SpecError when it is unknown."""

@@ -103,7 +103,8 @@ class Samples:
     `step` is the resolution of a value (clock tick, one operation over the time, last printed
     digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
-    `actor` is whose figure it is where a run has several at work ("writers", "readers"). Empty
+    `actor` is whose figure it is where a run has several at work ("writers", "readers").
+    `of_parameter`: a parameter of the candidates has another value than the chosen one. Empty
     columns: not known, or none.
     """
 
@@ -121,6 +122,7 @@ class Samples:
     step: float = 0.0
     actor: str = ""
     nothing_to_order: bool = False
+    of_parameter: bool = False
     repeated: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
 

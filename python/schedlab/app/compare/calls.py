@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from schedlab.app.compare.comparison import Place, experiment_of, target_of
@@ -14,6 +15,8 @@ from schedlab.spec import Candidate, Experiment, Stopping, Workload
 from schedlab.spec.quantities import size_text
 
 SAME_BYTES = 5 << 20
+#: The answer speaks of the block size that is nearest to this; all others are a curve.
+USUAL_BYTES = 4096
 
 
 def sweep_experiment(
@@ -35,11 +38,12 @@ def sweep_experiment(
         same_bytes = SAME_BYTES
     target = target_of(place)
     works = []
+    chosen = min(block_sizes, key=lambda size: abs(math.log2(size / USUAL_BYTES)))
     for block in block_sizes:
         if same_bytes:
-            works.append(_work(block, direction, {"total_bytes": same_bytes}, "same bytes"))
+            works.append(_work(block, chosen, direction, {"total_bytes": same_bytes}, "same bytes"))
         if calls:
-            works.append(_work(block, direction, {"calls": calls}, "same calls"))
+            works.append(_work(block, chosen, direction, {"calls": calls}, "same calls"))
     candidates = tuple(
         Candidate(mode, {"scheduler": AS_IS, f"{OVERRIDE}mode": mode}) for mode in modes
     )
@@ -47,7 +51,9 @@ def sweep_experiment(
     return experiment_of("io", title, target, candidates, works, stopping=stopping, seed=seed)
 
 
-def _work(block_bytes: int, direction: str, amount: dict[str, int], which: str) -> Workload:
+def _work(
+    block_bytes: int, chosen: int, direction: str, amount: dict[str, int], which: str
+) -> Workload:
     """One block size; `which` half of the study it belongs to.
 
     The same bytes take a time that a line through the number of calls explains or not.
@@ -59,4 +65,5 @@ def _work(block_bytes: int, direction: str, amount: dict[str, int], which: str) 
         metric=metric,
         parameters={"block_bytes": block_bytes, "direction": direction, **amount},
         secondary=tuple(m for m in ("elapsed_s", "seconds_per_call", "cpu_s") if m != metric),
+        chosen={"block_bytes": chosen},
     )

@@ -166,9 +166,10 @@ def _workload(data: Any, where: str) -> Any:
                 f"{where}.workloads ({filled['label']}): {key!r} is a parameter of {kind.kind}",
                 f"parameters = {{ {key} = … }}",
             )
-    if isinstance(filled.get("parameters"), Mapping):
-        place = f"{where}.workloads ({filled['label']})"
-        filled["parameters"] = _quantities(filled["parameters"], place)
+    for table in ("parameters", "chosen"):
+        if isinstance(filled.get(table), Mapping):
+            place = f"{where}.workloads ({filled['label']})"
+            filled[table] = _quantities(filled[table], place)
     return filled
 
 
