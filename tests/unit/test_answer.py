@@ -2,6 +2,8 @@
 
 import csv
 import math
+import random
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from schedlab.analyse.answer import answer
 from schedlab.analyse.choice import look_of
 from schedlab.analyse.losses import pairs_of
 from schedlab.analyse.rows import row_data
+from schedlab.design.orders import Orders
 from schedlab.errors import SpecError
 from schedlab.spec import Flag, Metric, Require, Samples
 from schedlab.spec.answer import MIX
@@ -461,8 +464,28 @@ def test_a_debt_that_others_pay_is_no_gain(debt):
         if at < 3:
             y[block, order[block][at + 1]] += debt
     result = of(blocks_of(np.exp(y), order), aa=AA)
-    assert result.cells["w0"]["b"].best
-    assert (result.code, doubts(result)) == (("doubt", ["carry-over"]) if debt else ("best", []))
+    assert result.row("w0").adjusted == bool(debt)
+    assert result.cells["w0"]["b"].best == (not debt)
+    if debt:  # As such b is neither better nor worse; for ever following itself it is worse.
+        assert result.take == "a" or doubts(result) == ["carry-over"]
+        assert result.cells["w0"]["b"].up < 0.01
+    else:
+        assert (result.code, doubts(result)) == ("best", [])
+
+
+def test_what_is_ahead_only_while_others_pay_its_debt_is_in_doubt():
+    """b does its work 5 % faster and leaves 10 % to whatever follows, which is itself for ever."""
+    orders, rng = Orders(4, random.Random(3), chained=True), np.random.default_rng(5)
+    order = np.array([orders.of_block(block) for block in range(24)])
+    y = rng.normal(0, 0.005, (24, 4)) - 0.05 * (np.arange(4) == 1)
+    before = np.append(-1, order.ravel()[:-1]).reshape(order.shape)
+    for block in range(24):
+        y[block, order[block]] += 0.1 * (before[block] == 1)
+    row = blocks_of(np.exp(y), order)
+    known = tuple("" if i < 0 else ("a", "b", "c", "a (A/A)")[i] for i in before.ravel())
+    result = of(replace(row, before=known), aa=AA)
+    assert result.cells["w0"]["b"].best and result.row("w0").adjusted
+    assert (result.code, doubts(result)) == ("doubt", ["carry-over"])
 
 
 def test_blocks_whose_halves_decide_differently():

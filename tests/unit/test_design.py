@@ -32,6 +32,30 @@ def test_a_williams_square_balances_positions_and_neighbours(n):
     assert len(set(follows.values())) <= 1
 
 
+@pytest.mark.parametrize("n", range(2, 9))
+def test_chained_orders_let_each_follow_each_and_itself_equally_often(n):
+    for seed in range(5):
+        orders = Orders(n, random.Random(seed), chained=True)
+        rows = [orders.of_block(block) for block in range(6 * n)]
+        assert all(sorted(row) == list(range(n)) for row in rows)
+        assert all(last[-1] == following[0] for last, following in itertools.pairwise(rows))
+        for start in (0, 2 * n, 4 * n):  # From the first run on, and from any whole design on.
+            part = rows[start : start + 2 * n]
+            positions = Counter(place for row in part for place in enumerate(row))
+            assert len(positions) == n * n and set(positions.values()) == {2}
+        runs = [item for row in (*rows, orders.of_block(6 * n)) for item in row][: 6 * n * n + 1]
+        follows = Counter(itertools.pairwise(runs))
+        assert len(follows) == n * n and set(follows.values()) == {6}
+
+
+def test_the_blocks_of_a_single_workload_are_chained():
+    for workloads, chained in ((1, True), (2, False)):
+        plan = make_plan(experiment(workloads=workloads, blocks=9))
+        own = [[c.candidate for c in cells if c.workload == "w0"] for cells in blocks_of(plan)]
+        joined = all(last[-1] == following[0] for last, following in itertools.pairwise(own))
+        assert joined == chained
+
+
 def test_orders_are_permutations_and_seeded():
     def orders(seed):
         design = Orders(5, random.Random(seed))

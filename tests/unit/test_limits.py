@@ -9,10 +9,11 @@ from scipy import stats
 
 from schedlab.analyse import common_ramp, find_knee, losses, rule, steadiness
 from schedlab.analyse.answer import answer
+from schedlab.analyse.carry_over import carry_over
 from schedlab.analyse.change_points import change_points, trend
 from schedlab.analyse.flags import gates_p
 from schedlab.analyse.limits import limits
-from schedlab.analyse.residuals import aging, carry_over, two_modes
+from schedlab.analyse.residuals import aging, two_modes
 from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Samples
 
@@ -191,12 +192,12 @@ def test_a_candidate_that_slows_its_follower_is_found():
     rng = np.random.default_rng(1)
     n, effect = 12, math.log(0.9)
     position = np.array([rng.permutation(4) for _ in range(n)])
-    y = rng.normal(0, 0.01, (n, 4))
+    y, before = rng.normal(0, 0.01, (n, 4)), np.full((n, 4), -1)
     for row, places in enumerate(position):
-        order = np.argsort(places)
-        for before, after in itertools.pairwise(order):
-            y[row, after] += effect * (before == 1)
-    estimate = carry_over(y, np.ones(y.shape, bool), position, None)
+        for first, second in itertools.pairwise(np.argsort(places)):
+            before[row, second] = first
+    y += effect * (before == 1)
+    estimate = carry_over(y, np.ones(y.shape, bool), before, None)
     assert estimate.p < 1e-6
     assert estimate.effects[1] - estimate.effects[0] == pytest.approx(effect, abs=0.02)
     assert abs(estimate.difference(0, 2)) < 0.02

@@ -194,6 +194,7 @@ class RowArrays:
             why = _why(sample, data, apart) if primary else beside
             rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
             pairs.append(pairs_of(data))
+            rows[-1] = replace(rows[-1], adjusted=pairs[-1].carried is not None)
         study = cls(question, tuple(rows), tuple(pairs), tuple(samples), frozenset(apart))
         return study._mixed() if question.shares else study
 
@@ -213,7 +214,8 @@ class RowArrays:
             rows[i] = replace(rows[i], role="part", counted=False, share=share)
         joint = mix([self.pairs[i].row for i in parts], shares)
         whole = Row(
-            MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
+            MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks),
+            adjusted=joint.carried is not None,
         )  # fmt: skip
         return replace(self, rows=(whole, *rows), pairs=(joint, *self.pairs))
 

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedlab.analyse.doubts import Findings, examine
-from schedlab.analyse.losses import Levels, RowPairs, lower
+from schedlab.analyse.losses import RowPairs
 from schedlab.analyse.matrix import RunMatrix, arrange
-from schedlab.analyse.quantiles import t_quantile
-from schedlab.analyse.residuals import LEVEL, CarryOver
 from schedlab.analyse.rule import Fit, fit_of
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer, Doubt
@@ -49,18 +47,6 @@ class _Part:
     table: RunMatrix
     fit: Fit
     findings: Findings
-
-    def gap(self, of: CarryOver, ahead: str, behind: str) -> tuple[float, float]:
-        """(by how much a difference changes without carry-over, the error of that)."""
-        known = self.table.candidates
-        if not {ahead, behind} <= {*known}:
-            return 0.0, 0.0
-        a, b = known.index(ahead), known.index(behind)
-        first, second = self.fit.pairs
-        pair = int(np.flatnonzero((first == min(a, b)) & (second == max(a, b)))[0])
-        plain = float(self.fit.mean[pair]) * (1 if a < b else -1)
-        change = self.share * self.table.sign * (of.difference(a, b) - plain)
-        return change, self.share * float(np.hypot(of.errors[a], of.errors[b]))
 
 
 @dataclass(frozen=True)
@@ -121,10 +107,9 @@ def contradictions(
 ) -> tuple[Doubt, ...]:
     """The doubts of an answer, the gravest first; `conditions` are flags from inside the runs."""
     places = _places(study, answer, conditions)
-    levels = lower(study.look, len(study.question.labels), len(study.counted))
     found = [
         [doubt for place in places for doubt in _aa(place)],
-        [doubt for place in places for doubt in _carried(place, levels)],
+        [doubt for place in places for doubt in _carried(place)],
         *([doubt for place in places for doubt in check(place)]
           for check in (_inside, _changing, _wandering)),
     ]  # fmt: skip
@@ -186,28 +171,24 @@ def _aa(place: _Place) -> Iterator[Doubt]:
         yield Doubt("aa", place.name, (row.labels[row.aa],), size, least)
 
 
-def _carried(place: _Place, levels: Levels) -> Iterator[Doubt]:
-    """Less the effect of the previous run, what is claimed is not proven, or another than what is
-    taken is further ahead of it than its bound.
+def _carried(place: _Place) -> Iterator[Doubt]:
+    """Candidates act on the runs that follow, and as they were measured, or each following itself
+    for ever, a claim is not true, or another is further ahead of what is taken than its bound.
     """
-    found = [(part, of) for part in place.parts
-             if (of := part.findings.carry_over) and of.p < LEVEL]  # fmt: skip
-    if not found:
+    carried, row = place.pairs.carried, place.pairs.row
+    if carried is None:
         return
-    half, row = place.pairs.half_width(levels), place.pairs.row
-    quantile = float(t_quantile(levels.pooled, np.min(place.pairs.top.pooled_freedom)))
+    values, mean = row.values(), place.pairs.top.mean
     claims = {(claim.ahead, claim.behind): claim.effect for claim in place.claims}
     there = [label for label, known in zip(row.labels, row.there, strict=True) if known]
     others = [(label, place.take) for label in there if label != place.take]
     for ahead, behind in dict.fromkeys([*claims, *others]):
         a, b = row.labels.index(ahead), row.labels.index(behind)
-        gaps = [part.gap(of, ahead, behind) for part, of in found]
-        left = float(place.pairs.top.mean[b, a]) + sum(change for change, _ in gaps)
-        error = max(float(half[b, a]), quantile * math.hypot(*(error for _, error in gaps)))
+        lasting = float(mean[b, a] + carried.effects[a] - carried.effects[b])
+        measured = float(np.nanmean(values[:, a] - values[:, b]))
         claimed = claims.get((ahead, behind))
-        fails = left + place.may_hide * error > place.bound if claimed is None else left <= error
-        if fails:
-            yield Doubt("carry-over", place.name, (ahead, behind), left, claimed)
+        if lasting > place.bound if claimed is None else min(lasting, measured) <= 0:
+            yield Doubt("carry-over", place.name, (ahead, behind), lasting, claimed)
             return
 
 

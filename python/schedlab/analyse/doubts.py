@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from schedlab.analyse.carry_over import CarryOver, carry_over
 from schedlab.analyse.losses import UNITS_TO_WANDER, centred, inflation_of
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.residuals import (
     Aging,
-    CarryOver,
     Outlier,
     TwoModes,
     UnevenNoise,
     aging,
-    carry_over,
     outliers,
     told_apart,
     two_modes,
@@ -77,7 +76,7 @@ def examine(fit: Fit, table: RunMatrix) -> Findings:
     wild = tuple(each for each in wild if not table.bounds[each.row, each.column])
     carried = None
     if len(table.arms) == fit.units:
-        carried = carry_over(table.arms, table.observed, table.position, baseline)
+        carried = carry_over(table.arms, table.observed, table.before, baseline)
     widening = math.sqrt(inflation_of(centred(fit.arms), k))
     is_wandering = not steady and bool(is_unsteady(fit.residuals, k, segments))
     return Findings(

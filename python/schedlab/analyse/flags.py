@@ -281,7 +281,7 @@ def _time(
                 table.candidates[a],
                 table.candidates[b],
                 carried.difference(int(a), int(b)),
-                float(np.hypot(carried.errors[a], carried.errors[b])),
+                float(carried.errors[a, b]),
             ]
             for a, b in zip(first, second, strict=True)
         ]

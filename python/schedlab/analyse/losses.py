@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from schedlab.analyse.carry_over import Adjusted, adjusted
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.rows import Booleans, RowData
 
@@ -93,7 +94,7 @@ def of_blocks(row: RowData) -> Pairs:
     there = np.isfinite(y)
     gaps = int((~there).sum())
     if gaps and may_fill(there):
-        y, share, filled = fill(y), gaps / y.size, float(gaps)
+        y, share, filled = fill(y), gaps / y.size, filled + gaps
     complete = bool(n and np.isfinite(y).all())
     mean, number, own = _differences(replace(row, y=y).values())
     if complete:
@@ -274,10 +275,15 @@ def by_unit(row: RowData, unit: np.ndarray) -> RowData:
 
 @dataclass(frozen=True)
 class RowPairs:
-    """A row with its pairs on each kind of unit, the highest first, and factors of these."""
+    """A row with its pairs on each kind of unit, the highest first, and factors of these.
+
+    `carried`: where candidates act on the runs that follow, the pairs are those of the row without
+    these effects.
+    """
 
     row: RowData
-    layers: tuple[tuple[Pairs, float], ...]
+    layers: tuple[tuple[Pairs, float | Floats], ...]
+    carried: Adjusted | None = None
 
     @property
     def top(self) -> Pairs:
@@ -314,16 +320,23 @@ class RowPairs:
 
 def pairs_of(row: RowData) -> RowPairs:
     """The pairs of a row on blocks, and from two sessions or hosts on on these as well."""
+    carried = adjusted(row) if row.blocked else None
+    if carried is None:
+        return RowPairs(row, layers(row))
+    return RowPairs(row, layers(carried.row, carried.factors), carried)
+
+
+def layers(row: RowData, factor: float | Floats = 1.0) -> tuple[tuple[Pairs, float | Floats], ...]:
+    """The pairs on each kind of unit, with the factors of their half-widths."""
     if not row.blocked:
-        return RowPairs(row, ((of_runs(row), 1.0),))
-    blocks = (of_blocks(row), 1.0)
+        return ((of_runs(row), factor),)
+    blocks = (of_blocks(row), factor)
     hosts, sessions = len(np.unique(row.host)), len(np.unique(row.session))
     if hosts > 1:  # The next host is not among these.
-        units = of_blocks(by_unit(row, row.host))
-        return RowPairs(row, ((units, float(np.sqrt(hosts + 1))), blocks))
+        return ((of_blocks(by_unit(row, row.host)), factor * np.sqrt(hosts + 1)), blocks)
     if sessions > 1:
-        return RowPairs(row, ((of_blocks(by_unit(row, row.session)), 1.0), blocks))
-    return RowPairs(row, (blocks,))
+        return ((of_blocks(by_unit(row, row.session)), factor), blocks)
+    return (blocks,)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ class RunMatrix:
     running. For blocked data `arms` (n × a) holds the candidates in columns, then the A/A arm
     where there is one (`has_aa`); missing cells are filled, `observed` (n × a) says which are not.
     `bounds` (n × a) are runs that starved. `position` (n × a) is the place of a run in its block
-    (−1: missing), `session` (n) numbers the sessions, `blocks` (n) names the rows.
+    (−1: missing), `before` (n × a) the candidate that ran before it (−1: none), `session` (n)
+    numbers the sessions, `blocks` (n) names the rows.
     For unblocked data `arms` is empty.
     `left_out` are candidates with too few runs to compare; `zero` those with a value that has no
     logarithm.
@@ -37,6 +38,7 @@ class RunMatrix:
     observed: Booleans
     bounds: Booleans
     position: NDArray[np.intp]
+    before: NDArray[np.intp]
     session: NDArray[np.intp]
     blocks: tuple[int, ...]
     baseline: int | None
@@ -121,6 +123,7 @@ def arrange(
         observed=np.isfinite(arms),
         bounds=row.bounds[:, columns],
         position=_positions(samples, positive, labels, row.blocks)[:, kept],
+        before=_among(row.before[:, columns], [row.labels.index(c) for c in candidates]),
         session=row.session,
         blocks=row.blocks if is_table else (),
         baseline=baseline,
@@ -149,6 +152,13 @@ def _positions(
             position[line_of[block], labels.index(label)] = seen[block]
             seen[block] += 1
     return position
+
+
+def _among(before: NDArray[np.intp], kept: Sequence[int]) -> NDArray[np.intp]:
+    """Columns of a row as places among those that are kept; −1 for all others."""
+    place = np.full(max([*kept, int(before.max(initial=-1))]) + 2, -1, np.intp)
+    place[list(kept)] = np.arange(len(kept))
+    return place[before]
 
 
 def _too_few(logs: Floats, labels: Sequence[str], aa_label: str) -> tuple[str, ...]:

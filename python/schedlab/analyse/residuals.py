@@ -1,12 +1,10 @@
-"""Findings from the residuals of a fit: outliers, two modes, uneven noise, aging, carry-over."""
+"""Findings from the residuals of a fit: outliers, two modes, uneven noise, aging."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from schedlab.analyse.losses import ALPHA, FEW_UNITS
@@ -19,10 +17,8 @@ UNEVEN_RATIO = 4.0
 TWO_MODES_GAP = 5.0
 TWO_MODES_SHARE = 0.15
 TWO_MODES_LEAST = 20
-#: Blocks from which a slope and a carry-over can be separated from noise.
+#: Blocks from which a slope can be separated from noise.
 FEWEST_TO_AGE = 6
-#: Of more candidates few blocks show each pair of neighbours too seldom, and the fit is slow.
-MOST_TO_FOLLOW = 30
 
 
 @dataclass(frozen=True)
@@ -153,77 +149,6 @@ def _changing_pairs(own: Floats, slopes: Floats, x: Floats) -> tuple[int, ...]:
     p = t_tail(np.abs(slope) / np.maximum(error, ROUNDING), len(x) - 2)
     found = np.flatnonzero(p < min(LEVEL, ALPHA / len(first)))
     return tuple(sorted(found.tolist(), key=lambda pair: -abs(float(slope[pair]))))
-
-
-@dataclass(frozen=True)
-class CarryOver:
-    """Effects of each candidate on its follower (k, logs), the F-test, the adjusted means (k)."""
-
-    effects: Floats
-    p: float
-    means: Floats
-    errors: Floats
-
-    def difference(self, first: int, second: int) -> float:
-        """The adjusted difference of two candidates."""
-        return float(self.means[first] - self.means[second])
-
-
-def carry_over(
-    arms: Floats, observed: NDArray[np.bool_], position: NDArray[np.intp], baseline: int | None
-) -> CarryOver | None:
-    """Least squares with block, candidate and previous candidate (none for the first run)."""
-    n, a = arms.shape
-    k = a if baseline is None else a - 1
-    if n < FEWEST_TO_AGE or not 2 <= k <= MOST_TO_FOLLOW:
-        return None
-    name = np.arange(a)
-    if baseline is not None:
-        name[-1] = baseline
-    before = _previous(position, name)
-    rows, columns = np.nonzero(observed & (position >= 0))
-    candidates = np.eye(k)[name[columns]][:, 1:]
-    follows = np.eye(k + 1)[before[rows, columns]][:, :k]
-    # Less the means of the blocks: as with a column for every block, and far quicker.
-    table = _within(np.column_stack([arms[rows, columns], candidates, follows]), rows)
-    y, plain, full = table[:, 0], table[:, 1:k], table[:, 1:]
-    rank, rest = _rest(plain, y)
-    more, less = _rest(full, y)
-    extra, freedom = more - rank, len(y) - len(np.unique(rows)) - more
-    if extra < 1 or freedom < 3 or rest <= ROUNDING**2:
-        return None
-    p = float(fdtrc(extra, freedom, (rest - less) / extra / (max(less, 1e-300) / freedom)))
-    inverse = np.linalg.pinv(full.T @ full)
-    beta = inverse @ full.T @ y
-    means = np.concatenate([[0.0], beta[: k - 1]])
-    own = np.diag(inverse)[: k - 1].clip(0.0)
-    errors = np.sqrt(np.concatenate([[0.0], own]) * less / freedom)
-    return CarryOver(beta[k - 1 :], p, means, errors)
-
-
-def _within(columns: Floats, rows: NDArray[np.intp]) -> Floats:
-    """The columns less their mean in each row of the table that they come from."""
-    sums = np.zeros((int(rows.max(initial=0)) + 1, columns.shape[1]))
-    np.add.at(sums, rows, columns)
-    counts = np.maximum(np.bincount(rows, minlength=len(sums)), 1)
-    return np.asarray(columns - (sums / counts[:, None])[rows])
-
-
-def _previous(position: NDArray[np.intp], name: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The candidate that ran just before each run of a block; k means none."""
-    none = int(name.max()) + 1
-    result = np.full(position.shape, none)
-    for row, places in enumerate(position):
-        order = [c for c in np.argsort(places, kind="stable").tolist() if places[c] >= 0]
-        for earlier, later in pairwise(order):
-            result[row, later] = name[earlier]
-    return result
-
-
-def _rest(design: Floats, y: Floats) -> tuple[int, float]:
-    """(rank, residual sum of squares) of a least-squares fit."""
-    beta, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-10)
-    return int(rank), float(((y - design @ beta) ** 2).sum())
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,10 @@ class RowData:
     its value is the best that it can have been. `session` and `host` (n) number the units above a
     block. `rounding` (k) is what rounded values add to a half-width; the value of a candidate that
     is `below_step` (k) is itself a bound. `exact`: no candidate scatters. `sign` is −1 where a
-    lower value is better. Of a mix a `share` of the cells was filled, `filled` of them. `boots` are
-    the names of all. `with_zeros` are the arithmetic means of the candidates (by column) of which
-    a value is 0, in the unit of the metric.
+    lower value is better. Of a mix a `share` of the cells was filled, `filled` of them (and of
+    effects fitted). `boots` are the names of all. `before` (n × arms) is the column of the
+    candidate that ran just before each run (−1: none, or not known). `with_zeros` are the
+    arithmetic means of the candidates (by column) of which a value is 0, in the unit of the metric.
     """
 
     name: str
@@ -52,6 +53,7 @@ class RowData:
     share: float = 0.0
     filled: float = 0.0
     boots: tuple[str, ...] = ()
+    before: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 0), np.intp))
     with_zeros: Mapping[int, float] = field(default_factory=dict)
 
     @property
@@ -99,6 +101,7 @@ class RowData:
             self,
             y=self.y[lines],
             bounds=self.bounds[lines],
+            before=self.before[lines],
             blocks=blocks,
             session=self.session[lines],
             host=self.host[lines],
@@ -180,6 +183,7 @@ def row_data(
         step=step,
         exact=exact,
         boots=tuple(dict.fromkeys(boot_of(name) for name in samples.sessions)),
+        before=_before(samples, labels, aa, columns, kept, names, len(arms)),
         with_zeros=_with_zeros(np.where(nothing, 0.0, values)[kept], of[kept]),
     )
 
@@ -223,6 +227,33 @@ def _arranged(
             first[line] = i
     with np.errstate(invalid="ignore"):
         return np.where(count > 0, total / count, np.nan), bounds, names, first
+
+
+def _before(
+    samples: Samples,
+    labels: Sequence[str],
+    aa: tuple[str, str] | None,
+    columns: Sequence[int],
+    kept: Sequence[int],
+    names: Sequence[int],
+    arms: int,
+) -> NDArray[np.intp]:
+    """The column of the candidate of the run before each; without `samples.before` the run before
+    is that of the same block.
+    """
+    result = np.full((len(names), arms), -1, np.intp)
+    line_of = {block: line for line, block in enumerate(names)}
+    own = {label: i for i, label in enumerate(labels)}
+    if aa and aa[0] in own:
+        own[aa[1]] = own[aa[0]]
+    last: dict[int, str] = {}
+    for i in kept:
+        block, label = samples.blocks[i], samples.candidates[i]
+        if block in line_of:
+            known = samples.before[i] if samples.before else last.get(block, "")
+            result[line_of[block], columns[i]] = own.get(known, -1)
+            last[block] = label
+    return result
 
 
 def _numbers(names: Sequence[str], first: Sequence[int]) -> NDArray[np.intp]:

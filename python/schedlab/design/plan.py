@@ -24,13 +24,18 @@ def make_plan(experiment: Experiment, blocks: int | None = None) -> Plan:
 
     `blocks` plans only the first ones; they are the same as in the whole plan.
 
-    Each workload walks through its own sequence of balanced orders. All candidates of a block and
-    workload get the same seed, so they access the same records in the same order.
+    Each workload walks through its own sequence of balanced orders; of a single one the blocks
+    follow each other without other work between them, and are chained. All candidates of a block
+    and workload get the same seed, so they access the same records in the same order.
     """
     rng = random.Random(experiment.seed)
     names = [arm.label for arm in arms(experiment)]
     orders = {
-        w.label: Orders(len(names), random.Random(f"{experiment.seed}/{w.label}"))
+        w.label: Orders(
+            len(names),
+            random.Random(f"{experiment.seed}/{w.label}"),
+            chained=len(experiment.workloads) == 1,
+        )
         for w in experiment.workloads
     }
     cells: list[Cell] = []

@@ -58,6 +58,7 @@ class Row:
     metric.
     `step` is the resolution of a value in the unit of the metric (0: not known). `exact`: no
     candidate's value differs from run to run, so that its figures are those of every run.
+    `adjusted`: its losses are without the effects of each run on the next one.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Row:
     exact: bool = False
     control: bool = False
     nothing_to_order: bool = False
+    adjusted: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 from schedlab.spec.experiment import (
@@ -104,6 +105,7 @@ class Samples:
     digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
     `actor` is whose figure it is where a run has several at work ("writers", "readers").
+    `before` names the candidate of the run just before each ("": none, or of other work).
     `of_parameter`: a parameter of the candidates has another value than the chosen one. Empty
     columns: not known, or none.
     """
@@ -123,6 +125,7 @@ class Samples:
     actor: str = ""
     nothing_to_order: bool = False
     of_parameter: bool = False
+    before: tuple[str, ...] = ()
     repeated: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
 
@@ -136,7 +139,9 @@ class Samples:
 
     def of_lines(self, lines: Sequence[int]) -> Samples:
         """Some of the rows, by their numbers."""
-        columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "hosts")
+        columns = (
+            "candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "hosts", "before",
+        )  # fmt: skip
         some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
                 if (column := getattr(self, name))}  # fmt: skip
         return replace(self, **some)
@@ -259,6 +264,19 @@ class Record:
         passed = {run.key for run in self.runs if run.status == "ok"}
         failed = Counter(run.key for run in self.runs if run.status == "discarded")
         return tuple(sorted(k for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed))
+
+    @cached_property
+    def before(self) -> Mapping[tuple[int, str, str], str]:
+        """For each cell that has a result: the candidate of the attempt just before it, in the same
+        session and on the same workload; "" elsewhere, and where nothing lasts (a simulation).
+        """
+        found = {run.key: "" for run in self.analysed_runs}
+        lasts = self.experiment.kind in ("io", "cpu")
+        for last, run in pairwise(self.runs if lasts else ()):
+            same = (last.workload, last.session) == (run.workload, run.session)
+            if same and run.status == "ok":
+                found[run.key] = last.candidate
+        return found
 
     @cached_property
     def analysed_runs(self) -> tuple[Run, ...]:

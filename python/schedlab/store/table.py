@@ -71,6 +71,7 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         weight=workload.weight,
         negative_control=workload.negative_control,
         of_parameter=not workload.is_chosen,
+        before=tuple(record.before[run.key] for run in mine),
         bounds=tuple(_bound(run, metric) for run in mine),
         sessions=tuple(run.session for run in mine),
         hosts=tuple(run.host for run in mine) if any(run.host for run in mine) else (),
