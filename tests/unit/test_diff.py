@@ -6,17 +6,21 @@ import random
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from experiments import experiment, run_of
 
 import schedlab
+from schedlab.analyse.answer import answer
+from schedlab.app.compare.difference import boots_needed
 from schedlab.cli.diff import diff
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, Stopping, Workload
+from schedlab.spec import AA_SUFFIX, METRICS, Samples, Stopping, Workload
 from schedlab.store.folder import Folder
 
+TIME = METRICS["elapsed_s"]
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
 
 
@@ -50,8 +54,9 @@ def test_one_session_a_side_holds_for_these_two_boots(tmp_path):
     assert bfq["cells"]["w"]["b"]["loss"] == pytest.approx(math.log(1.25), abs=0.02)
     assert data["candidates"]["bfq / none"]["cells"]["w"]["b"]["low"] > 0
     text = run(first, second).stdout
-    scope = "This holds for these boots only (a (1 session) and b (1 session))"
-    assert "bfq: b is " in text and scope in text.replace("\u00a0", " ")
+    scope = "This holds for these boots only (a (1 boot) and b (1 boot))"
+    assert scope in (flat := " ".join(text.replace("\u00a0", " ").split()))
+    assert data["one_boot"] and f"{data['boots_needed']} boots of each would decide it" in flat
     page = (second / "diff.html").read_text()
     assert "This holds for these boots only" in page and "What changed from a to b" in page
     assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page
@@ -61,24 +66,25 @@ ALL_SAME, ALL_SLOWER = {}, {"none": 0.7, "bfq": 0.7}
 
 
 @pytest.mark.parametrize(
-    ("speed", "code", "changed", "worse", "beside"),
+    ("speed", "code", "worse", "beside"),
     [
-        (ALL_SAME, 0, 0, [], False),
-        (ALL_SLOWER, 1, 1, ["bfq", "none"], False),
-        ({"none": 0.7}, 1, 1, ["none"], True),
-        ({"bfq": 0.7}, 1, 1, ["bfq"], True),
-        ({"none": 1.4, "bfq": 0.7}, 1, 1, ["bfq"], True),
-        ({"none": 1.4, "bfq": 1.4}, 0, 1, [], False),
+        (ALL_SAME, 0, [], False),
+        (ALL_SLOWER, 1, ["bfq", "none"], False),
+        ({"none": 0.7}, 1, ["none"], True),
+        ({"bfq": 0.7}, 1, ["bfq"], True),
+        ({"none": 1.4, "bfq": 0.7}, 1, ["bfq"], True),
+        ({"none": 1.4, "bfq": 1.4}, 0, [], False),
     ],
 )
 def test_the_change_itself_decides_and_that_beside_the_baseline_is_told(
-    tmp_path, speed, code, changed, worse, beside
+    tmp_path, speed, code, worse, beside
 ):
     first, second = result(tmp_path / "a", {}), result(tmp_path / "b", speed, seed=2)
     junit = tmp_path / "junit.xml"
-    ended = run(first, second, "--junit", junit)
+    assert run(first, second).exit_code == 0  # Two boots differ by this much without any change.
+    assert run(first, second, "--fail-on", "changed").exit_code == 0
+    ended = run(first, second, "--junit", junit, "--fail-on", "this-boot")
     assert ended.exit_code == code
-    assert run(first, second, "--fail-on", "changed").exit_code == changed
     assert run(first, second, "--fail-on", "never").exit_code == 0
     said = dict(line.split(": ", 1) for line in ended.stdout.splitlines() if ": " in line)
     for label in ("none", "bfq"):
@@ -142,6 +148,35 @@ def first_block(path, seed):
     for run in runs:
         Folder.open(path).append(run)
     return path
+
+
+@pytest.mark.parametrize("spread", [0.03, 0.05])
+def test_boots_that_differ_are_no_change(tmp_path, spread):
+    """Nothing changed but the boot: 20 pairs of them, none of which fails."""
+    rng = random.Random(4)
+    for pair in range(20):
+        speeds = [{c: rng.lognormvariate(0, spread) for c in ("none", "bfq")} for _ in "ab"]
+        folders = [result(tmp_path / f"{pair}{side}", speed, seed=pair)
+                   for side, speed in zip("ab", speeds, strict=True)]  # fmt: skip
+        assert run(*folders).exit_code == 0
+
+
+def test_the_boots_that_would_decide_are_enough():
+    """As many of each, which differ by 5 %, find a difference of 20 % nearly always."""
+    needed = boots_needed({"a": answer([difference_of(0.2)], baseline="x", blocked=False)})
+    assert 2 < needed < 10
+    rng, found = np.random.default_rng(2), 0
+    for _ in range(200):
+        logs = math.log1p(0.05) * rng.standard_normal((2, needed)) + [[0.0], [0.2]]
+        names = tuple("x" * needed + "y" * needed)
+        sample = Samples("w", TIME, names, tuple([*range(needed)] * 2), tuple(np.exp(logs).ravel()))
+        found += answer([sample], baseline="x", blocked=False, ends=None).cells["w"]["y"].low > 0
+    assert 0.4 < found / 200 < 0.95
+
+
+def difference_of(log):
+    values = (1.0, 1.0001, math.exp(log), 1.0001 * math.exp(log))
+    return Samples("w", TIME, ("x", "x", "y", "y"), (0, 1, 0, 1), values)
 
 
 def test_only_what_was_measured_once_on_both_sides_is_said_to_be(tmp_path):

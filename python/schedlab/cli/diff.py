@@ -18,8 +18,9 @@ from schedlab.cli.options import PATH, json_option
 @click.option("--junit", type=PATH, help="JUnit's XML: what became worse has failed.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option(
-    "--fail-on", type=click.Choice(["worse", "changed", "never"]), default="worse",
-    show_default=True, help="Exit with 1 if a candidate is proven so, or a replay disagrees.",
+    "--fail-on", type=click.Choice(["worse", "changed", "this-boot", "never"]), default="worse",
+    show_default=True, help="Exit with 1 if a candidate is proven so, or a replay disagrees; "
+    "with a single boot on a side only this-boot does.",
 )  # fmt: skip
 @json_option
 def diff(
@@ -29,8 +30,8 @@ def diff(
     """Show what changed from FIRST to SECOND: for each candidate, is it faster now, or slower?
 
     The change itself is told, and the change beside the baseline. Sessions (boots) of the same
-    setup differ: with several on both sides they are the units, and with one the answer holds for
-    these two. Measure in more boots and merge.
+    setup differ: with several on both sides they are the units. With one the answer holds for these
+    two, exits with 0, and says how many boots would decide.
 
     Of a live load and the replay of its recording: whether both recommend the same candidate.
     """
@@ -42,7 +43,7 @@ def diff(
         raise click.UsageError("--markdown and --json cannot be used together")
     found = difference(first, second, despite, html, print_message)
     if junit:
-        write_atomic(junit, found.junit())
+        write_atomic(junit, found.junit(fail_on))
     if as_json:
         click.echo(json.dumps(found.as_json()))
     elif markdown:

@@ -65,6 +65,17 @@ class Beside:
 
 
 @dataclass(frozen=True)
+class Boots:
+    """The boots of each of two results, of which one has a single one; `needed` of each would
+    decide (`None`: not known) where boots differ by the share `differ`.
+    """
+
+    of: tuple[int, int]
+    needed: int | None
+    differ: float
+
+
+@dataclass(frozen=True)
 class Recommended:
     """A result by its name, with its answer on one metric, and what it recommends; where nothing
     is decided, what may yet be the best.
@@ -125,13 +136,14 @@ def changed(
     answers: Answers,
     names: Names,
     machines: Machines,
-    sessions: tuple[int, int] | None = None,
+    units: str = "sessions",
+    boots: Boots | None = None,
     lang: str = "en",
 ) -> Beside:
     """Changes from the first to the second; `answers` by candidate on the two results.
 
-    `machines` are the facts of the hosts that differ, each as it was and as it is. `sessions` of
-    each, where one has so few that they are not the units.
+    `machines` are the facts of the hosts that differ, each as it was and as it is. `boots` where
+    one of the two has a single one.
     """
     texts = Texts(lang)
     views = _views(record, answers, texts)
@@ -139,7 +151,7 @@ def changed(
         texts,
         texts("text.diff", first=names[0], second=names[1]),
         [f"{label}: {change(view)}" for label, view in views.items()],
-        [_scope(texts, record, names, sessions)],
+        [_scope(texts, names, units, boots)],
         [
             texts("text.diff_relative", baseline=record.experiment.baseline),
             *_machines(texts, machines),
@@ -186,15 +198,17 @@ def _machines(texts: Texts, machines: Machines) -> list[str]:
     return [texts("text.diff_machines", facts="; ".join(facts))] if facts else []
 
 
-def _scope(texts: Texts, record: Record, names: Names, sessions: tuple[int, int] | None) -> str:
-    """For which sessions this holds."""
-    if sessions is None:
-        return texts("text.diff_boots")
-    if record.experiment.kind not in ("io", "cpu"):
-        return texts("text.diff_runs")
-    counts = [texts.counted("measured.sessions", count) for count in sessions]
+def _scope(texts: Texts, names: Names, units: str, boots: Boots | None) -> str:
+    """For which sessions this holds, and how many boots would decide."""
+    if boots is None:
+        return texts("text.diff_boots" if units == "sessions" else "text.diff_runs")
+    counts = [texts.counted("measured.boots", count) for count in boots.of]
     parts = [texts("format.bracket", text=n, inside=c) for n, c in zip(names, counts, strict=True)]
-    return texts("text.diff_one_boot", results=texts.listed(parts))
+    told = texts("text.diff_one_boot", results=texts.listed(parts))
+    if boots.needed is None:
+        return told
+    needed, differ = texts.counted("measured.boots", boots.needed), texts.margin(boots.differ)
+    return f"{told} {texts('text.diff_needed', boots=needed, count=boots.needed, differ=differ)}"
 
 
 def _views(record: Record, answers: Answers, texts: Texts) -> dict[str, View]:

@@ -29,14 +29,10 @@ SIMULATED_SIZES = ("processes.record", "buffer_bytes")
 
 @dataclass(frozen=True)
 class Series:
-<<<<<<< HEAD
-    """A workload: its test, its record size where it has one, its values by candidate and block.
-
-    The A/A arm has values of its own. `figures` are those of the answer, by candidate.
-=======
     """A workload: its test, its values by candidate and block, and where it is a point of a curve,
     the parameter `over` which that goes (a record size, alpha) with its value `at` this point.
->>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
+
+    The A/A arm has values of its own. `figures` are those of the answer, by candidate.
     """
 
     workload: str
@@ -125,12 +121,12 @@ def every_series(view: View) -> Iterator[Series]:
             if run.candidate in values and math.isfinite(value):
                 values[run.candidate][run.block] = value
         if any(values.values()):
-<<<<<<< HEAD
-            test, size = _sized(work)
-            if size and not record_bytes(work.parameters) and tests[test, work.metric] < 2:
-                test, size = work.label, None
+            test, over, at = points[work.label]
+            if over and over != "record_bytes" and tests[test, work.metric] < 2:
+                test, over, at = work.label, "", 0.0
             figures = _figures_of(view, work.label, metric)
-            yield Series(work.label, name_of(view.texts, test), size, metric, values, figures)
+            name = name_of(view.texts, test)
+            yield Series(work.label, name, over, at, metric, values, figures)
 
 
 def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | None]:
@@ -139,12 +135,6 @@ def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | 
         if row.workload == workload and row.metric and row.metric.name == metric.name:
             return {name: cell.value for name, cell in view.answer.cells[row.name].items()}
     return {}
-=======
-            test, over, at = points[work.label]
-            if over and over != "record_bytes" and tests[test, work.metric] < 2:
-                test, over, at = work.label, "", 0.0
-            yield Series(work.label, name_of(view.texts, test), over, at, metric, values)
->>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
 
 
 def _point(work: Workload) -> tuple[str, str, float]:
@@ -212,17 +202,8 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         by_test.setdefault(series.test if series.over else "", []).append(series)
     tables = []
     for test, rows in by_test.items():
-<<<<<<< HEAD
-        head = _size_column(view) if test else texts("column.workload")
-        columns = [Column(head, text=True), *_with_mean(view, unit)]
-        body: list[list[Any]] = []
-        for series in sorted(rows, key=lambda s: s.record_bytes or 0):
-            size = series.record_bytes
-            first: Any = TableCell(size_text(size, 6), float(size)) if size else series.workload
-            body.append([first, *_with_figures(view, series)])
-=======
         head = _title(view, rows) if test else texts("column.workload")
-        columns = [Column(head, text=True), *_paired(view, unit)]
+        columns = [Column(head, text=True), *_with_mean(view, unit)]
         body: list[list[Any]] = []
         for series in sorted(rows, key=lambda s: s.at):
             first: Any = (
@@ -230,8 +211,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
                 if series.over
                 else series.workload
             )
-            body.append([first, *_with_halves(view, [series])])
->>>>>>> 63168e88 (Tell parameters of candidates from workloads; alpha 1.0 and 27 buffers decided against the policy that the study takes)
+            body.append([first, *_with_figures(view, series)])
         about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
         tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))

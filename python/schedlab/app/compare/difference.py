@@ -6,18 +6,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from schedlab.app.compare.agreement import ReplayAgreement, of_replay
 from schedlab.errors import SpecError
 from schedlab.report import difference_page
 from schedlab.spec import AA_SUFFIX, Metric, Record, Samples, to_json
 from schedlab.spec.answer import Answer, CellAnswer, Loss, Row
-from schedlab.spec.results import Bound
+from schedlab.spec.results import Bound, boot_of
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")
 MUST_AGREE = ("cpu.model", "cpu.usable", "virtualisation.virtual_machine", "clock.source")
+#: Two sessions, or boots, are the fewest whose scatter is known.
+FEWEST_SESSIONS = 2
+#: What boots of one setup are taken to differ by, where nothing else is known (3 to 5 % were seen).
+BOOTS_DIFFER = 0.05
+BOOTS_MOST = 40
 
 
 def environment_differences(
@@ -67,14 +72,18 @@ class Difference:
     """Two folders compared: the answers by candidate, what differs in the machines, the page, and
     it in words (`shown`).
 
-    `is_one_boot`: one of the two has a single session, so runs are the units, not sessions.
+    `units` are blocks where one of the two has a single session. `boots_needed` of each would
+    decide where one of the two has a single boot (`None`: nothing of boots is to be decided, or
+    too many): a difference between two boots is no change yet.
     """
 
     record: Record
     answers: Mapping[str, Answer]
     names: tuple[str, str]
     machines: Mapping[str, tuple[Any, Any]]
+    units: Literal["blocks", "sessions"]
     is_one_boot: bool
+    boots_needed: int | None
     page: Path
     shown: difference_page.Beside
 
@@ -99,9 +108,13 @@ class Difference:
         return found
 
     def fails(self, on: str) -> bool:
-        """Whether something is proven `worse`, or `changed`; nothing of it for `never`."""
-        is_worse = on != "never" and bool(self.decided())
-        return is_worse or (on == "changed" and bool(self.decided(better=True)))
+        """Whether something is proven `worse`, or `changed`; nothing of it for `never`.
+
+        Between two boots nothing is, except for `this-boot`: worse in the one than in the other.
+        """
+        if on == "never" or (self.is_one_boot and on != "this-boot"):
+            return False
+        return bool(self.decided()) or (on == "changed" and bool(self.decided(better=True)))
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -110,13 +123,16 @@ class Difference:
             [{"candidate": c, "row": r, "loss": of.loss} for c, r, of in self.decided(better=b)]
             for b in (False, True)
         )
-        units = "blocks" if self.is_one_boot else "sessions"
-        document = {"schema": 2, "differences": self.machines, "units": units, "candidates": data}
+        document = {"schema": 2, "differences": self.machines, "units": self.units,
+                    "one_boot": self.is_one_boot, "boots_needed": self.boots_needed,
+                    "candidates": data}  # fmt: skip
         return {**document, "worse": worse, "better": better, "html": str(self.page)}
 
-    def junit(self) -> bytes:
-        """A test case for every candidate on every workload; what became worse has failed."""
-        worse = {(label, row) for label, row, _ in self.decided()}
+    def junit(self, on: str = "worse") -> bytes:
+        """A test case for every candidate on every workload; what became worse has failed, where
+        something `fails`.
+        """
+        worse = {(label, row) for label, row, _ in self.decided() if self.fails(on)}
         return difference_page.junit(
             self.names, difference_page.cases(self.record, self.answers, worse)
         )
@@ -160,13 +176,36 @@ def _changed(
     before: Record, after: Record, names: tuple[str, str],
     machines: Mapping[str, tuple[Any, Any]], page: Path,
 ) -> Difference:  # fmt: skip
-    answers, is_one_boot = changes(before, after, names)
+    answers, units = changes(before, after, names)
     answers = _with_figures(answers, dict(zip(names, (before, after), strict=True)))
-    sessions = [len({run.session for run in of.analysed_runs}) for of in (before, after)]
+    one, other = (len({boot_of(r.session) for r in of.analysed_runs}) for of in (before, after))
+    is_one_boot = before.experiment.kind in ("io", "cpu") and min(one, other) < FEWEST_SESSIONS
+    needed = boots_needed(answers) if is_one_boot else None
     shown = difference_page.changed(
-        before, answers, names, machines, (sessions[0], sessions[1]) if is_one_boot else None
-    )
-    return Difference(before, answers, names, machines, is_one_boot, page, shown)
+        before, answers, names, machines,
+        units, difference_page.Boots((one, other), needed, BOOTS_DIFFER) if is_one_boot else None,
+    )  # fmt: skip
+    return Difference(before, answers, names, machines, units, is_one_boot, needed, page, shown)
+
+
+def boots_needed(answers: Mapping[str, Answer]) -> int | None:
+    """How many boots a side would decide the largest change, or that there is none beyond the
+    margin, where boots differ by `BOOTS_DIFFER`; `None` beyond `BOOTS_MOST`.
+    """
+    from schedlab.analyse.losses import lower
+    from schedlab.analyse.quantiles import t_quantile
+
+    own = [of for label, of in answers.items() if " / " not in label]
+    cells = [cell for of in own for row in of.counted for cell in of.cells[row].values()]
+    if not cells:
+        return None
+    target = max(own[0].margin, *(cell.loss for cell in cells))
+    level = lower(1 / len(own), 2, max(len(of.counted) for of in own)).pooled
+    for boots in range(FEWEST_SESSIONS, BOOTS_MOST + 1):
+        error = math.log1p(BOOTS_DIFFER) * math.sqrt(2 / boots)
+        if float(t_quantile(level, 2 * (boots - 1))) * error <= target:
+            return boots
+    return None
 
 
 def _with_figures(
@@ -202,18 +241,18 @@ def _common(first: Record, second: Record) -> list[str]:
 
 def changes(
     first: Record, second: Record, names: tuple[str, str] = ("first", "second")
-) -> tuple[dict[str, Answer], bool]:
-    """For each candidate with values in both, the first folder against the second; of one boot?
+) -> tuple[dict[str, Answer], Literal["blocks", "sessions"]]:
+    """For each candidate with values in both, the first folder against the second; the units.
 
     The two are different sessions, so the units are sessions. With a single session on a side the
-    units are blocks, and the answers hold for these two boots only. Where both have the same
+    units are blocks, and the answers hold for these two sessions only. Where both have the same
     baseline, the change beside the baseline is an answer of its own, `CANDIDATE / BASELINE`: what
     moved all candidates drops out of it. Errors count over all candidates together.
     """
     common = _common(first, second)
     if not common:
         raise SpecError("the two have no candidate in common", "name results that share one")
-    works, is_one_boot = _units(first, second)
+    works, units = _units(first, second)
     common = [
         label
         for label in common
@@ -234,7 +273,7 @@ def changes(
         beside = [_samples(names, w, m, label, baseline, sides) for w, (m, *sides) in works.items()]
         if any(beside):
             answers[f"{label} / {baseline}"] = _answer(names, beside, margin, len(common) - 1)
-    return answers, is_one_boot
+    return answers, units
 
 
 def _answer(
@@ -253,20 +292,23 @@ def _answer(
 Units = dict[str, dict[str, tuple[float, Bound]]]
 
 
-def _units(first: Record, second: Record) -> tuple[dict[str, tuple[Metric, Units, Units]], bool]:
+def _units(
+    first: Record, second: Record
+) -> tuple[dict[str, tuple[Metric, Units, Units]], Literal["blocks", "sessions"]]:
     """Per workload of both: its metric, and the means of every candidate, by folder.
 
-    They are of sessions; of blocks, and True, where a folder has one session only.
+    They are of sessions; of blocks where a folder has one session only.
     """
     from schedlab.store.table import samples
 
     ours, theirs = samples(first)[0], {s.workload: s for s in samples(second)[0]}
     pairs = [(s, theirs[s.workload]) for s in ours if s.workload in theirs]
-    is_one_boot = any(len(set(side.sessions)) < 2 for pair in pairs for side in pair)
+    fewest = min((len(set(side.sessions)) for pair in pairs for side in pair), default=0)
+    by_block = fewest < FEWEST_SESSIONS
     return {
-        one.workload: (one.metric, _means(one, is_one_boot), _means(other, is_one_boot))
+        one.workload: (one.metric, _means(one, by_block), _means(other, by_block))
         for one, other in pairs
-    }, is_one_boot
+    }, "blocks" if by_block else "sessions"
 
 
 def _means(sample: Samples, by_block: bool) -> Units:
