@@ -28,6 +28,7 @@ from schedlab.spec.answer import Answer, OfKind, Unfit
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
+from schedlab.store.history import History, history
 from schedlab.store.table import QUANTILE, Actors, samples
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Result:
     @cached_property
     def answer(self) -> Answer:
         """The recommended candidate, and at most how far behind the best it can be."""
-        return answer_of(self.record, self.asked_goal)
+        stored = history(self.folder, self.record)
+        return answer_of(self.record, self.asked_goal, stored=stored)
 
     def decision(self) -> Decision:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
@@ -180,10 +182,17 @@ class Result:
         return pd.DataFrame(rows)
 
 
-def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = True) -> Answer:
+def answer_of(
+    record: Record,
+    goal: Objective | None = None,
+    *,
+    flags: bool = True,
+    stored: History | None = None,
+) -> Answer:
     """The answer of a record; a `goal` chooses other metrics than the frozen ones.
 
-    Without `flags` it is what the next block depends on, and nothing else.
+    Without `flags` it is what the next block depends on, and nothing else. `stored` are the
+    sessions of the results of this machine.
     """
     from schedlab.analyse import answer, by_guarantee
     from schedlab.analyse.sessions import FEWEST_SESSIONS, one_each
@@ -207,6 +216,7 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
         simulated=experiment.kind == "sim",
+        history=stored,
         conditions=_inside(record),
         **{name: asked[name] for name in ("margin", "seconds_per_block")},
     )

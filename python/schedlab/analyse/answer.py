@@ -26,9 +26,18 @@ from schedlab.analyse.objectives import choose as choose_metrics
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.requirements import judged
 from schedlab.analyse.rows import Booleans, RowData, row_data
+from schedlab.analyse.rungs import rungs
 from schedlab.analyse.wild import wild_run
 from schedlab.errors import SpecError
-from schedlab.spec import Flag, Objective, Population, Require, Samples, boot_of
+from schedlab.spec import (
+    Flag,
+    Objective,
+    Population,
+    Require,
+    Samples,
+    StoredSession,
+    boot_of,
+)
 from schedlab.spec.answer import (
     MIX,
     Advice,
@@ -87,6 +96,7 @@ def answer(
     by_boot: bool = False,
     among: int = 1,
     conditions: Sequence[Flag] = (),
+    history: Mapping[str, Sequence[StoredSession]] | None = None,
 ) -> Answer:
     """The answer from the primary metric of every workload.
 
@@ -98,7 +108,8 @@ def answer(
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
     it. `simulated`: the blocks are seeds of a model. `by_boot`: sessions of one boot (an
     extension) are no units. `among`: the number of such answers whose errors count together.
-    `conditions` are flags from inside the runs, which may contradict the answer.
+    `conditions` are flags from inside the runs, which may contradict the answer. `history` has the
+    stored sessions of each workload, its own among them.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -126,8 +137,10 @@ def answer(
         question,
         apart_from_goal(flags),
     )
+    found = _with_doubts(study.answer(), study, conditions)
     return replace(
-        _with_doubts(study.answer(), study, conditions),
+        found,
+        rungs=rungs(study, found, history or {}),
         goal=goal,
         flags=tuple(flags),
         population=_population(samples, study, question, device),

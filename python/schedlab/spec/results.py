@@ -148,6 +148,17 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class StoredSession:
+    """The session `name` of a stored `result` ("": the one that is asked about): on one workload
+    the mean logarithm of each candidate.
+    """
+
+    name: str
+    result: str
+    means: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class RateSeries:
     """How fast one group of a run worked, in bins of equal length from the start of the run.
 
