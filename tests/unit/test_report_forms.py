@@ -205,7 +205,7 @@ def test_a_lost_run_does_not_move_a_mean_by_the_level_of_its_workload():
         for work, blocks in lost.items():
             values[work] = {b: v for b, v in values[work].items() if b not in blocks}
         return [
-            handin.Series(work, work, None, METRICS["iops"], {"bfq": each}, {})
+            handin.Series(work, work, "", 0.0, METRICS["iops"], {"bfq": each}, {})
             for work, each in values.items()
         ]
 
