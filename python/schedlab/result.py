@@ -28,6 +28,7 @@ from schedlab.spec.answer import Answer, OfKind, Unfit
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
+from schedlab.store.history import History, history
 from schedlab.store.table import QUANTILE, Actors, samples
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Result:
     @cached_property
     def answer(self) -> Answer:
         """The recommended candidate, and at most how far behind the best it can be."""
-        return answer_of(self.record, self.asked_goal)
+        stored = history(self.folder, self.record)
+        return answer_of(self.record, self.asked_goal, stored=stored)
 
     def decision(self) -> Decision:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
@@ -99,7 +101,7 @@ class Result:
         return report.headline(self.record, self.answer, lang)
 
     def first_sentence(self, lang: str | None = None) -> str:
-        """What to take, with what it gains and what it may cost."""
+        """The candidate to take, with its gain and its risk: the first sentence of every report."""
         from schedlab import report
 
         return report.first_sentence(self.record, self.answer, lang)
@@ -180,10 +182,17 @@ class Result:
         return pd.DataFrame(rows)
 
 
-def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = True) -> Answer:
+def answer_of(
+    record: Record,
+    goal: Objective | None = None,
+    *,
+    flags: bool = True,
+    stored: History | None = None,
+) -> Answer:
     """The answer of a record; a `goal` chooses other metrics than the frozen ones.
 
-    Without `flags` it is what the next block depends on, and nothing else.
+    Without `flags` it is what the next block depends on, and nothing else. `stored` are the
+    sessions of the results of this machine.
     """
     from schedlab.analyse import answer, by_guarantee
     from schedlab.analyse.sessions import FEWEST_SESSIONS, one_each
@@ -207,6 +216,7 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
         simulated=experiment.kind == "sim",
+        history=stored,
         conditions=_inside(record),
         **{name: asked[name] for name in ("margin", "seconds_per_block")},
     )
@@ -294,6 +304,7 @@ def _with_limits(
     flags = (
         *_baseline_flags(record, result.base),
         *_few_requests(record, result),
+        *_lacking_rows(record, result),
         *result.flags,
         *check_means(primary, experiment.published),
         *call_costs(*sizes),
@@ -372,6 +383,20 @@ def _few_requests(record: Record, result: Answer) -> list[Flag]:
         if row.role != "secondary" and row.metric and (own := wanted[row.workload])
         and QUANTILE.fullmatch(own) and row.metric.name == QUANTILE.sub(r"\1_mean", own)
     ]  # fmt: skip
+
+
+def _lacking_rows(record: Record, result: Answer) -> list[Flag]:
+    """The further metrics that only some runs of a workload gave: they are no rows."""
+    shown = {(row.workload, row.metric.name) for row in result.rows if row.metric}
+    flags = []
+    for work in record.experiment.workloads:
+        runs = [run for run in record.analysed_runs if run.workload == work.label]
+        for name in work.secondary:
+            known = sum(math.isfinite(run.metrics.get(name, math.nan)) for run in runs)
+            if 0 < known < len(runs) and (work.label, name) not in shown:
+                values = {"metric": name, "runs": known, "of": len(runs)}
+                flags.append(Flag("lacks-runs", work.label, values=values))
+    return flags
 
 
 def _run_flags(record: Record) -> list[Flag]:

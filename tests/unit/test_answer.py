@@ -360,6 +360,16 @@ def test_advice_counts_the_blocks_to_the_next_target():
     assert of(table(columns), seconds_per_block=math.nan).advice.seconds is None
 
 
+def test_what_rounding_adds_stays_whatever_more_is_measured():
+    """29 more blocks were to bring 5 %, and the bound stayed at 8 % after 60."""
+    ticks = np.random.default_rng(31).choice([24.0, 25.0, 25.0, 25.0, 25.0, 25.0, 26.0], (12, 2))
+    result = of(table({"a": ticks[:, 0], "b": ticks[:, 1]}, step=2.0))
+    smooth = of(table({"a": ticks[:, 0], "b": ticks[:, 1]}, step=1e-9))
+    floor = 2 * math.log(26 / 24) + result.behind
+    assert (result.bound or 0) - (smooth.bound or 0) == pytest.approx(floor, rel=0.05)
+    assert result.advice is None or result.advice.target > floor
+
+
 def test_a_candidate_that_misses_a_requirement_is_not_taken():
     columns = {"a": [2.0, 2.1, 1.9, 2], "b": [1.0, 1.02, 0.98, 1], "c": [1.5, 1.52, 1.49, 1.5]}
     cpu = table({"a": [1, 1.1, 1, 1], "b": [9, 9.1, 9, 9.2], "c": [2, 2.1, 2, 2]},

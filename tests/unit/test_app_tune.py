@@ -320,9 +320,7 @@ def test_the_page_of_a_search(searched, monkeypatch):
         "best ones and the default."
     )
     assert f"{best} is as-is:workload.workers=64." in shown.lines
-    assert (
-        shown.headline.startswith(f"Take {best}") and "as-is, which you have, is" in shown.headline
-    )
+    assert shown.headline.startswith(f"Take {best}: ") and "than with as-is" in shown.headline
     assert shown.commands == []  # it is the workload's: nothing that `apply` could set
     assert shown.importance == {"as-is": 0.75}
     assert shown.metrics is not None

@@ -186,7 +186,7 @@ def test_one_boot_of_each_is_said_to_be_that_and_more_are_asked_for(machine):
         ended = machine.run("next")
         machine.boot()
     told = " ".join(ended.stdout.split())
-    assert f"Keep {OLD} for now: one boot of each" in told and "best" not in told
+    assert f"Keep {OLD} until then" in told and "best" not in told
     assert "schedlab boots next" in ended.stdout and "--boots 3" in ended.stdout
     machine.run("next", "plan", "--boots", "3")
     assert machine.opened_plan().plan.ends == (1, 3)

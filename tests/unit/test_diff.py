@@ -17,7 +17,7 @@ from schedlab.app.compare.difference import boots_needed
 from schedlab.cli.diff import diff
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Samples, Stopping, Workload
+from schedlab.spec import AA_SUFFIX, METRICS, Samples, Stopping, Workload
 from schedlab.store.folder import Folder
 
 TIME = METRICS["elapsed_s"]
@@ -30,7 +30,8 @@ def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=()):
     folder = Folder.create(path, asked, make_plan(asked), host)
     rng = random.Random(seed)
     for cell in folder.plan.cells:
-        value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)
+        level = speed.get(cell.candidate.removesuffix(AA_SUFFIX), 1.0)
+        value = 1000 * level * rng.lognormvariate(0, 0.01)
         is_bound = (cell.candidate, cell.block) in starved
         bounds = {"iops": "at-most"} if is_bound else {}
         folder.append(run_of(cell, {"iops": value}, bounds=bounds))
@@ -123,7 +124,7 @@ def test_sessions_are_the_units_and_the_level_of_a_session_drops_out(tmp_path):
     text = run(first, second).stdout
     assert "bfq / none: b is " in text and "none: No change is proven" in text
     one = run(first, result(tmp_path / "c", {})).stdout.replace("\u00a0", " ")
-    assert "only (a (3 sessions) and c (1 session)): another may differ" in one
+    assert "only (a (3 boots) and c (1 boot)): another may differ" in one
 
 
 def without(path, *labels):

@@ -4,12 +4,17 @@ Each way to a result (measured, cut, resumed, merged, simulated, imported, compa
 makes a folder from random runs; what is printed of it is read back in every language.
 """
 
+import html
+import io
 import json
 import math
 import random
 import re
+import shutil
+import statistics
 from dataclasses import replace
 
+import openpyxl
 import pytest
 from click.testing import CliRunner
 from experiments import run_of
@@ -22,8 +27,8 @@ from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.budget import extend, extended
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
-from schedlab.report import sentences, steps, words
-from schedlab.report.screen import candidate_cell, rows_of
+from schedlab.report import handin, sentences, steps, words
+from schedlab.report.screen import candidate_cell, first_table, rows_of
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.result import Result
@@ -31,6 +36,7 @@ from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Experiment,
+    GateFinding,
     Require,
     Stopping,
     Target,
@@ -283,3 +289,112 @@ def assert_json_is_the_answer(result):
     assert all(row["workload"] for row in told["rows"])
     printed = report.printed(result.record, answer)
     assert printed["headline"] == sentences.headline(View(result.record, answer, Texts("en")))
+
+
+@pytest.mark.parametrize("way", ["measured", "cut", "unblocked"])
+def test_a_candidate_has_one_figure_on_a_row_in_every_form(way, tmp_path):
+    """Screen, page, tables, workbook, JSON and diff: the baseline was with its A/A arm in some."""
+    shown = set()
+    for seed in range(4):
+        rng = random.Random(f"figure{way}{seed}")
+        result = made(way, tmp_path / str(seed), rng)
+        cells = {(row.workload, name): cell.value for row in result.answer.rows
+                 if row.role in ("primary", "part")
+                 for name, cell in result.answer.cells[row.name].items()}  # fmt: skip
+        logs = {key: [] for key in cells}
+        metrics = {work.label: work.metric for work in result.record.experiment.workloads}
+        for run in result.record.analysed_runs:
+            key = run.workload, run.candidate.removesuffix(AA_SUFFIX)
+            logs.setdefault(key, []).append(run.metrics[metrics[run.workload]])
+        for key, value in cells.items():
+            if min(logs[key]) > 0:
+                assert value == pytest.approx(statistics.geometric_mean(logs[key]), rel=1e-9)
+        for form, figures in forms_of(result, tmp_path / f"{seed}-again").items():
+            shown.add(form)
+            assert figures.keys() <= cells.keys() and figures, form
+            for key, figure in figures.items():
+                assert figure == pytest.approx(cells[key], rel=1e-9), (form, key)
+    assert shown == {"screen", "json", "tables", "workbook", "diff"}
+
+
+def forms_of(result, copy):
+    """(workload, candidate) -> figure, by the form that shows it."""
+    view = View(result.record, result.answer, Texts("en"), result.folder.path)
+    rows = {row.workload for row in view.primary}
+    screened = first_table(view)
+    names = [column.title for column in screened.columns[1:]]
+    forms = {"screen": {
+        (row.cells[0].text, name): cell.number for row in screened.rows if not row.level
+        for name, cell in zip(names, row.cells[1:], strict=True)
+        if row.cells[0].text in rows and cell.number is not None
+    }}  # fmt: skip
+    page = html.unescape(report.html(result.record, result.answer, "en")).replace("\u00a0", " ")
+    for row in screened.rows:
+        assert all(cell.text.replace("\u00a0", " ") in page for cell in row.cells)
+    forms["json"] = {
+        (row["workload"], name): of["value"] for row in result.as_json()["rows"]
+        if row["role"] in ("primary", "part")
+        for name, of in result.as_json()["cells"][row["name"]].items()
+    }  # fmt: skip
+    for table in handin.study_tables(view):
+        if not table.name.startswith("means-"):
+            continue
+        heads = [column.title for column in table.columns]
+        for row in table.rows:
+            own = forms.setdefault("tables", {})
+            if "Geometric mean" in heads:
+                of = next(work for work in rows if table.name.endswith(f"-{work}"))
+                own[of, row.cells[0].text] = row.cells[heads.index("Geometric mean")].number
+                continue
+            for i in table.drawn if row.cells[0].text in rows else ():
+                own[row.cells[0].text, heads[i]] = row.cells[i].number
+    own = forms.pop("tables", {})  # none of workloads that differ by their size only
+    if own := {key: figure for key, figure in own.items() if figure is not None}:
+        forms["tables"] = own
+    book = openpyxl.load_workbook(io.BytesIO(report.xlsx(result.record, result.answer)))
+    lines = [*book["Losses"].iter_rows(values_only=True)][1:]
+    primary = {(row.workload, view.texts.metric(row.metric)) for row in view.primary}
+    forms["workbook"] = {(work, name): value for work, metric, name, value, *_ in lines
+                         if (work, metric) in primary}  # fmt: skip
+    shutil.copytree(result.folder.path, copy)
+    found = difference(result.folder.path, copy, True, None, lambda line: None)
+    for label, answer in found.answers.items():
+        for row in answer.rows if " / " not in label else ():
+            for cell in answer.cells[row.name].values():
+                forms.setdefault("diff", {})[row.workload, label] = cell.value
+    return forms
+
+
+def test_a_candidate_whose_runs_were_all_discarded_stays_with_the_reason(tmp_path):
+    """It vanished: there was nothing to compare."""
+    for names in (NAMES[:2], NAMES[:3]):
+        rng = random.Random(1)
+        works = (Workload("w", "file-test", "iops", READ, secondary=("cpu_s",)),)
+        asked = replace(
+            experiment(rng, workloads=works, requires=(), shares="", stopping=Stopping(blocks=4)),
+            candidates=tuple(Candidate(name, {"scheduler": name}) for name in names),
+        )
+        folder = Folder.create(tmp_path / str(len(names)), asked, make_plan(asked), HOST)
+        for cell in folder.plan.cells:
+            gone = cell.candidate == "bfq"
+            metrics = {"iops": 100 + rng.random(), "cpu_s": 1.0}
+            if cell.block == 0:
+                del metrics["cpu_s"]
+            gates = (GateFinding("ext-ejected", "it was ejected"),) if gone else ()
+            status = "discarded" if gone else "ok"
+            folder.append(run_of(cell, metrics, status=status, gates=gates))
+        result = Result(Folder.open(folder.path))
+        view = View(result.record, result.answer, Texts("en"), folder.path)
+        assert "bfq" in result.answer.candidates and check(result.answer) == []
+        (unfit,) = result.answer.unfit
+        assert (unfit.candidate, unfit.runs, unfit.tried) == ("bfq", 0, 4)
+        told = "bfq: 4 of 4 runs discarded: scheduler ejected"
+        assert told in " ".join(sentences.headline(view))
+        assert told.partition(": ")[2] in [c.note for r in first_table(view).rows for c in r.cells]
+        assert (result.answer.code == "nothing") == (len(names) == 2)
+        lacking = [flag for flag in result.answer.flags if flag.kind == "lacks-runs"]
+        assert [flag.values["metric"] for flag in lacking] == ["cpu_s"]
+        for language in LANGUAGES:
+            assert report.text(result.record, result.answer, lang=language, folder=folder.path)
+            report.html(result.record, result.answer, language)
+            report.xlsx(result.record, result.answer, language)

@@ -61,7 +61,7 @@ def test_inside_a_guarantee_there_is_an_answer():
     view = view_of("sync", "mmap", "dsync", "buffered")
     told = headline(view)
     assert view.answer.take == "dsync" and view.answer.code == "best"
-    assert told[0].startswith("Among sync and dsync: Take dsync: proven the best on w.")
+    assert told[0].startswith("Among sync and dsync: Take dsync: w is ")
     assert "mmap and buffered: in memory when a call returns; a crash may lose it." in told
     assert "Among mmap and buffered: Take mmap: proven the best on w." in told
     assert not any("mmap" in line and "sync is" in line for line in told)

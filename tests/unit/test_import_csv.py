@@ -13,6 +13,7 @@ from imports import Imports
 
 from schedlab.cli import cli
 from schedlab.errors import SpecError
+from schedlab.result import Result
 from schedlab.store.folder import Folder
 from schedlab.store.importers import csv, tables
 from schedlab.store.importers.imported import Options, labelled
@@ -343,3 +344,24 @@ def test_a_file_may_be_named_with_its_candidate(tmp_path, monkeypatch):
     assert files == [
         ("bfq", Path("x/y.txt")), ("none", Path("x/none.txt")), ("a=b", Path("a=b.txt")),
     ]  # fmt: skip
+
+
+def test_a_throughput_of_zero_is_a_bound_and_a_time_of_zero_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("what,rate\n" + "".join(f"a,0.00\nb,{i}.5\n" for i in range(10, 14)))
+    words = (path, "--candidate", "what", "--value", "rate", "--unit")
+    run(*words, "1/s", "--out", tmp_path / "out")
+    (sample,), _ = samples(Folder.open(tmp_path / "out").record())
+    assert sample.values[0] == 0 and sample.step == pytest.approx(0.01)  # the last printed digit
+    answer = Result.load(tmp_path / "out").answer
+    (row,) = answer.counted
+    assert answer.cells[row]["a"].open and answer.cells[row]["a"].value == 0 and answer.take == "b"
+    with pytest.raises(SpecError, match="above 0"):
+        run(*words, "s", "--out", tmp_path / "times")
+
+
+@pytest.mark.parametrize(
+    ("text", "digit"), [("1.25", 0.01), ("12", 1.0), ("1,5", 0.1), ("1e6", 0.0)]
+)
+def test_the_last_printed_digit(text, digit):
+    assert tables.last_digit(text) == pytest.approx(digit)

@@ -1,6 +1,7 @@
 """From a pilot block and a budget to a plan."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from schedlab.design.planning import (
     best_run_s,
     plan_budget,
 )
+from schedlab.errors import SpecError
 
 NAMES = ("none", "kyber", "bfq", "none (A/A)")
 
@@ -259,3 +261,17 @@ def test_runs_are_shortened_by_one_share_until_six_blocks_fit():
     plan = plan_budget(runs, spent + 5 * 4 * (4 + 2.5 + 16 + 5), sees)
     assert plan.run_s == {"a": pytest.approx(2.5, abs=0.0011), "b": pytest.approx(5, abs=0.0011)}
     assert plan.blocks == 6
+
+
+def test_controls_are_omitted_first_and_never_the_only_row():
+    """The longest one was left out first, and the control was all that was measured."""
+    runs = [*pilot({"work": 0.2}, time=4.0), *pilot({"control": 0.01}, time=1.0)]
+    runs = [replace(run, bins=(), shortest_s=run.measured_s) for run in runs]
+    spent = 4 * (4.5 + 1.5)
+    both = plan_budget(runs, spent + 5 * spent, sees, controls={"control"})
+    one = plan_budget(runs, spent + 5 * 4 * 4.5, sees, controls={"control"})
+    assert set(both.workloads) == {"work", "control"} and one.workloads == ("work",)
+    needed = math.ceil(spent + 3 * 4 * 4.5)
+    with pytest.raises(SpecError) as error:
+        plan_budget(runs, spent + 3 * 4 * 1.5, sees, controls={"control"})
+    assert str(error.value).startswith(f"only the control fits into 42 s: {needed} s are needed")

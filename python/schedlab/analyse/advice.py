@@ -28,18 +28,20 @@ def advise(
     then: float,
     delta: float,
     seconds: float | None,
+    rounding: float = 0.0,
 ) -> Advice | None:
     """The fewest further units that bring the bound to the next target.
 
     `worst` is the estimate below the `bound`, `now` and `then` the one-sided levels of this look
-    and of the next announced one, `seconds` the time of a unit. `None` where nothing is worth it.
+    and of the next announced one, `seconds` the time of a unit. What `rounding` adds to the bound
+    stays. `None` where nothing is worth it.
     """
     targets = [t for t in (delta, *map(math.log1p, TARGETS)) if t <= WORTH * bound]
     if not targets or units < 2:
         return None
     target = max(targets)
     for more in range(1, MOST_BLOCKS + 1):
-        if predicted(pairs, units, more, worst, bound, now, then) <= target:
+        if predicted(pairs, units, more, worst + rounding, bound, now, then) <= target:
             return Advice(more, target, None if seconds is None else more * seconds)
     return None
 

@@ -26,9 +26,18 @@ from schedlab.analyse.objectives import choose as choose_metrics
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.requirements import judged
 from schedlab.analyse.rows import Booleans, RowData, row_data
+from schedlab.analyse.rungs import rungs
 from schedlab.analyse.wild import wild_run
 from schedlab.errors import SpecError
-from schedlab.spec import Flag, Objective, Population, Require, Samples, boot_of
+from schedlab.spec import (
+    Flag,
+    Objective,
+    Population,
+    Require,
+    Samples,
+    StoredSession,
+    boot_of,
+)
 from schedlab.spec.answer import (
     MIX,
     Advice,
@@ -87,6 +96,7 @@ def answer(
     by_boot: bool = False,
     among: int = 1,
     conditions: Sequence[Flag] = (),
+    history: Mapping[str, Sequence[StoredSession]] | None = None,
 ) -> Answer:
     """The answer from the primary metric of every workload.
 
@@ -98,7 +108,8 @@ def answer(
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
     it. `simulated`: the blocks are seeds of a model. `by_boot`: sessions of one boot (an
     extension) are no units. `among`: the number of such answers whose errors count together.
-    `conditions` are flags from inside the runs, which may contradict the answer.
+    `conditions` are flags from inside the runs, which may contradict the answer. `history` has the
+    stored sessions of each workload, its own among them.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -126,8 +137,10 @@ def answer(
         question,
         apart_from_goal(flags),
     )
+    found = _with_doubts(study.answer(), study, conditions)
     return replace(
-        _with_doubts(study.answer(), study, conditions),
+        found,
+        rungs=rungs(study, found, history or {}),
         goal=goal,
         flags=tuple(flags),
         population=_population(samples, study, question, device),
@@ -427,17 +440,29 @@ class RowArrays:
         ahead = max(range(len(choice.rows)), key=lambda i: choice.rows[i].up[choice.take])
         pairs = self.pairs[self.counted[ahead]]
         k, count = len(question.labels), len(self.counted)
+        behind = float(choice.worst[choice.take])
         announced = sum(end <= len(self.blocks) for end in question.ends or ())
         return advise(
             pairs.top,
             units=choice.units,
-            worst=float(choice.worst[choice.take]),
+            worst=behind,
             bound=choice.bound,
             now=upper(self.look, k, count).pooled,
             then=upper(_next_look(announced, question), k, count).pooled,
             delta=question.margin,
             seconds=self._seconds_per_unit(choice.units),
+            rounding=min(self._rounding(pairs, choice.take), choice.bound - behind),
         )
+
+    def _rounding(self, pairs: RowPairs, take: int) -> float:
+        """The part of rounding in the bound of a candidate: its own, and that of the one that may
+        be furthest ahead.
+        """
+        k, count = len(self.question.labels), len(self.counted)
+        ahead = pairs.top.mean[take] + pairs.half_width(upper(self.look, k, count))[take]
+        ahead = np.where(pairs.fit & (np.arange(k) != take), ahead, -np.inf)
+        own = pairs.row.rounding
+        return float(own[take] + own[int(np.nanargmax(ahead))])
 
     def _seconds_per_unit(self, units: int) -> float | None:
         seconds = self.question.seconds

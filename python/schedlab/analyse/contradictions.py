@@ -1,4 +1,4 @@
-"""What is known and contradicts an answer: then it is in doubt, and nothing is applied.
+"""Contradictions of an answer: with one it is in doubt, and nothing is applied.
 
 A claim is that one candidate is proven ahead of another on a row. It is contradicted by a negative
 control that differs, by an A/A arm that differs by more, by an effect of the previous run without
@@ -87,7 +87,7 @@ class _Place:
 
 
 def claims_of(answer: Answer) -> tuple[Claim, ...]:
-    """What the sentences of an answer call proven; where none is to matter, beyond the margin."""
+    """The differences that an answer calls proven; where none is to matter, beyond the margin."""
     claims = {}
     least = answer.margin if answer.code in SAME else 0.0
     for row in answer.counted:
@@ -105,7 +105,7 @@ def claims_of(answer: Answer) -> tuple[Claim, ...]:
 def contradictions(
     study: RowArrays, answer: Answer, conditions: Sequence[Flag]
 ) -> tuple[Doubt, ...]:
-    """What contradicts an answer, the gravest first; `conditions` are flags of inside the runs."""
+    """The doubts of an answer, the gravest first; `conditions` are flags from inside the runs."""
     places = _places(study, answer, conditions)
     found = [
         [doubt for place in places for doubt in _aa(place)],

@@ -169,7 +169,7 @@ def fill(y: Floats, *, fitted: bool = False, tied: int | None = None) -> Floats:
     arm is the same as the one that it is `tied` to.
     """
     there = np.isfinite(y)
-    if not there.any():
+    if not there.any() or (there.all() and not fitted):
         return y
     runs, known, arms = there.sum(axis=1), np.where(there, y, 0.0), np.eye(y.shape[1])
     if tied is not None:
@@ -274,16 +274,29 @@ def by_unit(row: RowData, unit: np.ndarray) -> RowData:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """The variance of a difference, with its degrees of freedom."""
+
+    variance: float
+    freedom: float
+
+    def reach(self, level: float) -> float:
+        """How far it may be from its mean, at a one-sided level."""
+        return float(t_quantile(level, self.freedom)) * float(np.sqrt(self.variance))
+
+
+@dataclass(frozen=True)
 class RowPairs:
     """A row with its pairs on each kind of unit, the highest first, and factors of these.
 
     `carried`: where candidates act on the runs that follow, the pairs are those of the row without
-    these effects.
+    these effects. `beyond` is what a boot to come adds to every difference.
     """
 
     row: RowData
     layers: tuple[tuple[Pairs, float | Floats], ...]
     carried: Adjusted | None = None
+    beyond: Spread | None = None
 
     @property
     def top(self) -> Pairs:
@@ -314,8 +327,10 @@ class RowPairs:
     def half_width(self, levels: Levels) -> Floats:
         """The largest of the half-widths of all kinds of unit, and what rounding adds."""
         halves = [factor * pairs.half_width(levels) for pairs, factor in self.layers]
-        rounding = self.row.rounding
-        return np.asarray(np.maximum.reduce(halves) + rounding[:, None] + rounding[None, :])
+        rounding, half = self.row.rounding, np.maximum.reduce(halves)
+        if self.beyond is not None:
+            half = np.hypot(half, self.beyond.reach(levels.pooled))
+        return np.asarray(half + rounding[:, None] + rounding[None, :])
 
 
 def pairs_of(row: RowData) -> RowPairs:

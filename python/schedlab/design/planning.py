@@ -8,11 +8,13 @@ number of blocks (early stopping).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from schedlab.errors import SpecError
 from schedlab.spec import AA_SUFFIX
+from schedlab.spec.quantities import duration_text
 
 BLOCKS_WANTED = 6
 BLOCKS_LEAST = 4
@@ -121,12 +123,14 @@ def plan_budget(
     foreseen: Foreseen,
     *,
     weights: dict[str, float] | None = None,
+    controls: Collection[str] = (),
 ) -> BudgetPlan:
     """The plan for `budget_s` seconds in all, the pilot block among them.
 
     In this order: six blocks; the best time of a run that they allow; all workloads that fit,
     the rest omitted by name, those with the largest variance per second first; what remains
-    goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
+    goes to more blocks, at most 40. If six blocks of one workload do not fit: four. Negative
+    `controls` are omitted first; SpecError where nothing else fits.
     """
     pooled, freedom = _pooled_variance(pilot)
     costs = _costs(pilot, pooled)
@@ -134,12 +138,21 @@ def plan_budget(
     candidates = max(2, len(named))
     spent = sum(run.overhead_s + run.measured_s for run in pilot)
     for blocks in (BLOCKS_WANTED, BLOCKS_LEAST):
-        kept, left_out = _that_fit(costs, budget_s - spent, blocks)
+        kept, left_out = _that_fit(costs, budget_s - spent, blocks, controls)
         if kept:
             break
     else:
-        kept, blocks = [min(costs, key=_worth)], BLOCKS_LEAST
+        counted = [cost for cost in costs if cost.workload not in controls] or costs
+        kept, blocks = [min(counted, key=_worth)], BLOCKS_LEAST
         del left_out[kept[0].workload]
+        others = [cost for cost in costs if cost.workload in controls and cost not in kept]
+        if others and _that_fit(others, budget_s - spent, blocks, ())[0]:
+            seconds = spent + (blocks - 1) * kept[0].block_s(_shortest(kept[0]))
+            needed = duration_text(math.ceil(seconds))
+            raise SpecError(
+                f"only the control fits into {duration_text(budget_s)}: {needed} are needed",
+                f"--budget {needed.replace(' ', '')}",
+            )
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
@@ -262,17 +275,18 @@ def _wanted(cost: _Cost) -> float:
 
 
 def _that_fit(
-    costs: Sequence[_Cost], left_s: float, blocks: int
+    costs: Sequence[_Cost], left_s: float, blocks: int, controls: Collection[str]
 ) -> tuple[list[_Cost], dict[str, Reason]]:
     """The workloads of which `blocks` fit with the shortest runs, in their order, and why the
-    others do not.
+    others do not. A control is never the only one.
     """
     kept, left_out = list(costs), dict[str, Reason]()
     while kept:
         seconds = (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in kept)
-        if seconds <= left_s:
+        is_counted = not controls or any(cost.workload not in controls for cost in kept)
+        if seconds <= left_s and is_counted:
             break
-        worst = max(kept, key=_worth)
+        worst = max(kept, key=lambda cost: (cost.workload in controls, _worth(cost)))
         kept.remove(worst)
         cost_s = worst.block_s(_shortest(worst))
         alone = (blocks - 1) * cost_s > left_s

@@ -60,7 +60,7 @@ def headline(record: Record, answer: Answer, lang: str | None = "en") -> str:
 
 
 def first_sentence(record: Record, answer: Answer, lang: str | None = "en") -> str:
-    """What to take, with what it gains and what it may cost."""
+    """The candidate to take, with its gain and its risk: the first sentence of every report."""
     from schedlab.report.sentences import code
 
     return code(View(record, answer, Texts(lang)))

@@ -343,7 +343,7 @@ def run_order(
 
 def of_table(of: Table, texts: Texts) -> str:
     """The picture of a table that asks for one: its columns of numbers over its first column."""
-    series = [i for i, c in enumerate(of.columns) if i and not c.half]
+    series = of.drawn
     if not of.chart or not of.rows or not series:
         return ""
     return _dots_of(of, series, texts) if of.chart == "dots" else _lines_of(of, series, texts)
@@ -386,9 +386,8 @@ def _ends(of: Table, row: TableRow, column: int) -> tuple[float, float | None, f
     factor, value = of.columns[column].scale.factor, row.cells[column].number
     if value is None:
         return None
-    following = column + 1
-    has_half = following < len(of.columns) and of.columns[following].half
-    half = row.cells[following].number if has_half else None
+    at = of.half_of(column)
+    half = None if at is None else row.cells[at].number
     if half is None:
         return value / factor, None, None
     return value / factor, (value - half) / factor, (value + half) / factor

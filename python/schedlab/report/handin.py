@@ -17,7 +17,7 @@ from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, record_bytes
 from schedlab.report.workload_names import name_of
-from schedlab.spec import Metric, Run, Workload
+from schedlab.spec import AA_SUFFIX, Metric, Run, Workload
 from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
@@ -31,6 +31,8 @@ SIMULATED_SIZES = ("processes.record", "buffer_bytes")
 class Series:
     """A workload: its test, its values by candidate and block, and where it is a point of a curve,
     the parameter `over` which that goes (a record size, alpha) with its value `at` this point.
+
+    The A/A arm has values of its own. `figures` are those of the answer, by candidate.
     """
 
     workload: str
@@ -39,11 +41,22 @@ class Series:
     at: float
     metric: Metric
     values: Mapping[str, Mapping[int, float]]
+    figures: Mapping[str, float | None]
+
+    def runs(self, name: str) -> list[float]:
+        """All runs of a candidate, those of its A/A arm among them."""
+        arms = (self.values.get(label, {}) for label in (name, name + AA_SUFFIX))
+        return [value for of in arms for value in of.values()]
+
+    def by_block(self, name: str) -> dict[int, float]:
+        """The arithmetic mean of a candidate's runs in each block."""
+        arms = [self.values.get(label, {}) for label in (name, name + AA_SUFFIX)]
+        blocks = dict.fromkeys(block for of in arms for block in of)
+        return {b: statistics.fmean(of[b] for of in arms if b in of) for b in blocks}
 
     def mean(self, name: str) -> float | None:
         """The arithmetic mean of a candidate's runs."""
-        known = list(self.values[name].values())
-        return sum(known) / len(known) if known else None
+        return statistics.fmean(runs) if (runs := self.runs(name)) else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +115,7 @@ def every_series(view: View) -> Iterator[Series]:
     tests = Counter((points[work.label][0], work.metric) for work in works)
     for work in works:
         metric = view.experiment.metric(work)
-        values: dict[str, dict[int, float]] = {name: {} for name in view.names}
+        values: dict[str, dict[int, float]] = {name: {} for name in (*view.names, *view.arms)}
         for run in view.runs_by_workload.get(work.label, ()):
             value = run.metrics.get(metric.name, math.nan)
             if run.candidate in values and math.isfinite(value):
@@ -111,7 +124,17 @@ def every_series(view: View) -> Iterator[Series]:
             test, over, at = points[work.label]
             if over and over != "record_bytes" and tests[test, work.metric] < 2:
                 test, over, at = work.label, "", 0.0
-            yield Series(work.label, name_of(view.texts, test), over, at, metric, values)
+            figures = _figures_of(view, work.label, metric)
+            name = name_of(view.texts, test)
+            yield Series(work.label, name, over, at, metric, values, figures)
+
+
+def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | None]:
+    """The values of the answer on a workload; none where it has no row of this metric."""
+    for row in view.answer.rows:
+        if row.workload == workload and row.metric and row.metric.name == metric.name:
+            return {name: cell.value for name, cell in view.answer.cells[row.name].items()}
+    return {}
 
 
 def _point(work: Workload) -> tuple[str, str, float]:
@@ -165,7 +188,7 @@ def _named(view: View, part: Sequence[Series], key: str) -> str:
 
 
 def _means(view: View, part: Sequence[Series]) -> list[Table]:
-    """Arithmetic means of the runs, with the half-widths of their intervals.
+    """The figures of the answer, and arithmetic means with the half-widths of their intervals.
 
     Record sizes × candidates for every test that has several; workloads × candidates; or a row
     for each candidate where there is one workload.
@@ -180,7 +203,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
     tables = []
     for test, rows in by_test.items():
         head = _title(view, rows) if test else texts("column.workload")
-        columns = [Column(head, text=True), *_paired(view, unit)]
+        columns = [Column(head, text=True), *_with_mean(view, unit)]
         body: list[list[Any]] = []
         for series in sorted(rows, key=lambda s: s.at):
             first: Any = (
@@ -188,7 +211,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
                 if series.over
                 else series.workload
             )
-            body.append([first, *_with_halves(view, [series])])
+            body.append([first, *_with_figures(view, series)])
         about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
         tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))
@@ -196,22 +219,25 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
 
 
 def _of_candidates(view: View, one: Series, name: str, title: str) -> Table:
-    """A row for each candidate: mean, half-width, range, runs."""
+    """A row for each candidate: its figure, arithmetic mean, half-width, range, runs."""
     texts, unit = view.texts, one.metric.unit
     columns = [
-        Column(texts("column.candidate"), text=True), Column(texts("column.mean"), unit, digits=4),
+        Column(texts("column.candidate"), text=True),
+        Column(texts("column.geometric"), unit, digits=4),
+        Column(texts("column.arithmetic"), unit, digits=4, beside=True),
         Column("±", unit, half=True), Column(texts("column.least"), unit, digits=4),
         Column(texts("column.most"), unit, digits=4), Column(texts("column.runs"), decimals=0),
         Column(texts("column.index"), decimals=1),
     ]  # fmt: skip
     body: list[list[Any]] = []
-    base = one.mean(view.baseline)
+    base = one.figures.get(view.baseline)
     for label in view.names:
-        known = list(one.values[label].values())
+        known, figure = one.runs(label), one.figures.get(label)
         if (of := grand([one], label)) is not None:
-            index = INDEX * of.mean / base if base else None
-            body.append([label, of.mean, of.half, min(known), max(known), len(known), index])
-    notes = [_half_note(view)] if any(row[2] is not None for row in body) else []
+            index = INDEX * figure / base if base and figure is not None else None
+            ends = (min(known), max(known), len(known))
+            body.append([label, figure, of.mean, of.half, *ends, index])
+    notes = [_half_note(view)] if any(row[3] is not None for row in body) else []
     return build(texts, name, title, columns, body, notes)
 
 
@@ -219,6 +245,28 @@ def _paired(view: View, unit: str) -> list[Column]:
     """Two columns for each candidate: its mean, and the half-width."""
     pairs = ((Column(n, unit, digits=4), Column("±", unit, half=True)) for n in view.names)
     return [column for pair in pairs for column in pair]
+
+
+def _with_mean(view: View, unit: str) -> list[Column]:
+    """Three columns for each candidate: its figure, its arithmetic mean, and the half-width."""
+    title = view.texts("column.arithmetic")
+    return [
+        column
+        for name in view.names
+        for column in (
+            Column(name, unit, digits=4),
+            Column(title, unit, digits=4, beside=True),
+            Column("±", unit, half=True),
+        )
+    ]
+
+
+def _with_figures(view: View, series: Series) -> list[float | None]:
+    row: list[float | None] = []
+    for name in view.names:
+        of = grand([series], name)
+        row += [series.figures.get(name), *((of.mean, of.half) if of else (None, None))]
+    return row
 
 
 def _with_halves(view: View, series: Sequence[Series]) -> list[float | None]:
@@ -234,16 +282,16 @@ def _half_note(view: View) -> str:
 
 
 def _index(view: View, part: Sequence[Series]) -> list[Table]:
-    """Every mean in per cent of the baseline's."""
+    """Every figure in per cent of the baseline's."""
     if len(view.names) < 2 or len(part) < 2:
         return []
     head, rows = _head(view, part)
     columns = [*head, *(Column(name, decimals=1) for name in view.names)]
     body = []
     for row, series in zip(rows, part, strict=True):
-        base = series.mean(view.baseline)
-        means = map(series.mean, view.names)
-        body.append([*row, *(INDEX * m / base if m is not None and base else None for m in means)])
+        base = series.figures.get(view.baseline)
+        own = map(series.figures.get, view.names)
+        body.append([*row, *(INDEX * v / base if v is not None and base else None for v in own)])
     name = f"index-{part[0].metric.name}"
     return [build(view.texts, name, _named(view, part, "index"), columns, body)]
 
@@ -279,11 +327,12 @@ def grand(columns: Sequence[Series], candidate: str) -> Grand | None:
     """The mean over whole blocks and its Student interval; with one of them or none, the mean of
     the workloads' means. A lost run moves neither by the level of its workload.
     """
-    blocks = set.intersection(*(set(column.values[candidate]) for column in columns))
+    by_block = [column.by_block(candidate) for column in columns]
+    blocks = set.intersection(*map(set, by_block))
     if len(blocks) < 2:
         means = [mean for column in columns if (mean := column.mean(candidate)) is not None]
         return Grand(statistics.fmean(means), None) if len(means) == len(columns) else None
-    each = [statistics.fmean(c.values[candidate][b] for c in columns) for b in blocks]
+    each = [statistics.fmean(of[b] for of in by_block) for b in blocks]
     return Grand(statistics.fmean(each), half_width(each))
 
 
@@ -294,7 +343,8 @@ def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:
     title, name = _named(view, part, "repetitions"), f"runs-{part[0].metric.name}"
     if len(part) == 1:
         heads = [Column(view.texts("column.candidate"), text=True)]
-        rows: list[tuple[list[Any], Series, str]] = [([n], part[0], n) for n in view.names]
+        labels = (*view.names, *view.arms)
+        rows: list[tuple[list[Any], Series, str]] = [([n], part[0], n) for n in labels]
         return [_every_run(view, f"{name}-{part[0].workload}", title, heads, rows)]
     heads, titles = _head(view, part)
     return [
@@ -302,7 +352,7 @@ def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:
             view, f"{name}-{label}", f"{title}: {label}", heads,
             [(row, series, label) for row, series in zip(titles, part, strict=True)],
         )
-        for label in view.names
+        for label in (*view.names, *view.arms)
         if any(series.values[label] for series in part)
     ]  # fmt: skip
 
@@ -314,15 +364,16 @@ def _every_run(
     heads: Sequence[Column],
     rows: Sequence[tuple[list[Any], Series, str]],
 ) -> Table:
-    """Rows of the values of a candidate in every block, and their mean."""
+    """Rows of the values of a candidate (or of the A/A arm) in every block, and its mean."""
     unit = rows[0][1].metric.unit
     blocks = sorted({block for _, series, label in rows for block in series.values[label]})
     numbers = [Column(str(view.record.number_of(b)), unit, digits=4) for b in blocks]
-    columns = [*heads, *numbers, Column(view.texts("column.mean"), unit, digits=4)]
+    columns = [*heads, *numbers, Column(view.texts("column.arithmetic"), unit, digits=4)]
     body = [
-        [*first, *(series.values[label].get(b) for b in blocks), series.mean(label)]
+        [*first, *(series.values[label].get(b) for b in blocks),
+         None if label in view.arms else series.mean(label)]
         for first, series, label in rows
-    ]
+    ]  # fmt: skip
     return build(view.texts, name, title, columns, body)
 
 

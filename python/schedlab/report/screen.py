@@ -158,7 +158,7 @@ def measured(view: View) -> str:
     if of and of.seconds and kind in ("io", "cpu"):
         parts.append(texts.duration(of.seconds))
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")
-    scope = texts(f"scope_of.{answer.scope.replace('-', '_')}")
+    scope = _rungs(view) or texts(f"scope_of.{answer.scope.replace('-', '_')}")
     if answer.code == "one-run" and view.record.is_of_boots:
         scope = texts("scope_of.one_boot")
     if view.medium == "emulated":
@@ -166,6 +166,26 @@ def measured(view: View) -> str:
     if kind == "import" and not view.experiment.blocked:
         scope = texts("scope_of.unblocked")
     return texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
+
+
+def _rungs(view: View) -> str:
+    """What the bound becomes in another boot and on another layout; "" where nothing is known."""
+    texts, answer = view.texts, view.answer
+    wider = {rung.name: rung.bound for rung in answer.rungs if rung.name != "this-boot"}
+    if all(bound is None for bound in wider.values()):
+        return ""
+    how = words.way(answer.row(answer.worst_row).metric)
+
+    def reach(bound: float | None) -> str:
+        if bound is None:
+            return texts("rung.unknown")
+        if bound == 0:
+            return texts("rung.best")
+        return texts("rung.at_most", change=words.said(texts, how, bound, "up"))
+
+    return "; ".join(
+        texts(f"rung.{name.replace('-', '_')}", bound=reach(bound)) for name, bound in wider.items()
+    )
 
 
 def device_text(view: View) -> str:

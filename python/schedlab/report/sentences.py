@@ -24,7 +24,7 @@ PHRASES = {"newcomer beside writers": "newcomer", "reader beside writers": "read
 
 
 def headline(view: View) -> list[str]:
-    """What to take, with its gain and its risk; then its price and its conditions."""
+    """The candidate to take, with its gain and its risk; then its price and its conditions."""
     answer, texts = view.answer, view.texts
     loser = [answer.loser] if answer.loser else []
     lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
@@ -114,7 +114,7 @@ def code(view: View) -> str:
 
 
 def _points(view: View, risked: str) -> list[str]:
-    """What is said of a code beside the gain."""
+    """The parts of the first sentence beside the gain, by its code."""
     answer, texts = view.answer, view.texts
     others = "" if answer.others is None else words.amount(texts, answer.others, "low")
     match answer.code:
@@ -135,7 +135,7 @@ def _points(view: View, risked: str) -> list[str]:
 
 
 def gain(view: View) -> str:
-    """What is proven to be gained over the baseline; "" where nothing is."""
+    """The gain over the baseline that is proven; "" where none is."""
     of = view.answer.base_loss
     if of is None:
         return ""
@@ -165,7 +165,7 @@ def risk(view: View) -> str:
 
 
 def _to_gain(view: View) -> str:
-    """What a change could gain at most."""
+    """The most that a change could gain."""
     answer, texts = view.answer, view.texts
     ups = {row: cell.up for row in answer.counted
            if (cell := answer.cell(row, answer.take)) and cell.up is not None}  # fmt: skip
@@ -190,7 +190,7 @@ def _said(view: View, row: Row, which: str, change: str, amount: str) -> str:
 
 
 def doubt(view: View, of: Doubt) -> str:
-    """What contradicts the answer, as a part of a sentence."""
+    """A contradiction of the answer, as a part of a sentence."""
     texts, row = view.texts, view.answer.row(of.row)
     how = words.way(row.metric)
     sizes = {"size": of.size, "claimed": of.claimed}
@@ -361,7 +361,7 @@ def _reason(view: View, of: Unfit) -> str:
 
 
 def _required(view: View) -> list[str]:
-    """What is required, who meets it, and what that costs."""
+    """The requirements, who meets them, and the price of that."""
     price = view.answer.requirement_price
     lines = [_requirement(view, each) for each in view.answer.requirements]
     if price:

@@ -46,7 +46,7 @@ def next_step(view: View) -> Step:
 
 
 def _rest_of(view: View) -> Step:
-    """What is left where no command helps: a choice, or nothing to change."""
+    """The step where no command helps: a choice, or nothing to change."""
     answer, texts = view.answer, view.texts
     if answer.costs_more:
         price = view.title_of(answer.row(answer.prices[0].row))

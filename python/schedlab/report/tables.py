@@ -31,7 +31,8 @@ class Column:
     """A title and the unit of its numbers; columns of one unit share a scale.
 
     `digits` are significant ones; `decimals`, where given, replace them. A column of `text`
-    has words. A `half` is the half-width of the interval of the column before it.
+    has words. A `half` is the half-width of the interval of the column before it; a column that is
+    `beside` one says the same in another way, and is not drawn.
     """
 
     title: str
@@ -40,6 +41,7 @@ class Column:
     digits: int = 3
     decimals: int | None = None
     half: bool = False
+    beside: bool = False
     scale: UnitScale = field(default_factory=lambda: UnitScale(1.0, ""))
 
     @property
@@ -93,6 +95,18 @@ class Table:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     chart: Chart = ""
+
+    @property
+    def drawn(self) -> list[int]:
+        """The columns of numbers that a chart of it draws."""
+        columns = enumerate(self.columns)
+        return [i for i, column in columns if i and not (column.half or column.beside)]
+
+    def half_of(self, column: int) -> int | None:
+        """The column with the half-widths of one that is drawn."""
+        following = range(column + 1, len(self.columns))
+        at = next((i for i in following if not self.columns[i].beside), None)
+        return at if at is not None and self.columns[at].half else None
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types: numbers in the unit of their column, without a scale."""

@@ -39,7 +39,9 @@ class Why:
 
 
 def explained(view: View) -> list[Why]:
-    """Every workload and group with explanations, the group with the primary metric first."""
+    """The workloads and groups with explanations on which somebody is proven behind, the group of
+    the primary metric first.
+    """
     reasons = []
     for of in view.primary:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
@@ -47,15 +49,33 @@ def explained(view: View) -> list[Why]:
             for each in view.record.explanations.get((of.workload, name), ()):
                 groups.setdefault(each.group, []).append((name, each))
         judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
-        for group, rows in judged:
-            lines = _sentences(view, of.workload, group, rows)
-            if _is_judged(of, group):
-                lines += _unlike(view, of, rows)
-            reasons.append(Why(of.workload, group, tuple(rows), tuple(lines)))
-        if groups and (lines := _lost(view, groups)):
-            first = reasons[-len(groups)]
-            reasons[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
+        alone = len(groups) == 1
+        own = [why for group, rows in judged if (why := _why(view, of, group, rows, alone))]
+        if own and (lines := _lost(view, groups)):
+            own[0] = replace(own[0], sentences=(*own[0].sentences, *lines))
+        reasons += own
     return reasons
+
+
+def _why(
+    view: View, of: Row, group: str, rows: Sequence[tuple[str, Explanation]], alone: bool
+) -> Why | None:
+    """The reasons of a group, where its figures prove something; none where the extra run says the
+    opposite of them. A group `alone` is that of the primary metric.
+    """
+    further = (row for row in view.secondary(of.workload) if row.actor == group)
+    own = of if alone or _is_judged(of, group) else next(further, None)
+    cells = view.answer.cells[own.name] if own else {}
+    known = {name: each.total_s for name, each in rows if name in cells}
+    if not any(cells[name].low > 0 for name in known):
+        return None
+    best = min(known, key=lambda name: cells[name].loss)
+    opposite = [name for name, total_s in known.items()
+                if cells[name].low > 0 and total_s < known[best]]  # fmt: skip
+    lines = [view.texts("why.unknown")] if opposite else _sentences(view, of.workload, group, rows)
+    if own is of:
+        lines += _unlike(view, of, rows)
+    return Why(of.workload, group, tuple(rows), tuple(lines))
 
 
 def lines(view: View) -> list[str]:

@@ -172,7 +172,7 @@ class Sheet:
         first, self.last = top + 1, top + len(of.rows)
         axis, is_log = value_axis(of)
         chart = self.book.add_chart({"type": "line"})
-        numbers = [i for i, c in enumerate(of.columns) if i and not c.half]
+        numbers = of.drawn
         for series, i in enumerate(numbers):
             colour = COLOURS[series % len(COLOURS)]
             options: dict[str, Any] = {
@@ -185,8 +185,8 @@ class Sheet:
                     "fill": {"color": colour}, "border": {"color": colour},
                 },
             }  # fmt: skip
-            if i + 1 < len(of.columns) and of.columns[i + 1].half:
-                half = self._range(first, i + 1)
+            if (at := of.half_of(i)) is not None:
+                half = self._range(first, at)
                 line = {"color": colour, "width": 1.25}
                 bars = {"type": "custom", "plus_values": half, "minus_values": half, "line": line}
                 options["y_error_bars"] = bars

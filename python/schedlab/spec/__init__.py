@@ -37,6 +37,7 @@ from schedlab.spec.results import (
     Run,
     RunStatus,
     Samples,
+    StoredSession,
     boot_of,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "Samples",
     "Statement",
     "Stopping",
+    "StoredSession",
     "Target",
     "Workload",
     "boot_of",

@@ -177,8 +177,8 @@ RungName = Literal["this-boot", "next-boot", "layout", "host"]
 
 @dataclass(frozen=True)
 class Rung:
-    """What the bound of what is taken becomes for a wider claim; `bound` (a logarithm) is `None`
-    where nothing is known of it. It is estimated from so many `results`.
+    """The bound of what is taken for a wider claim; `bound` (a logarithm) is `None` where
+    nothing is known of it. It is estimated from so many `results`.
     """
 
     name: RungName

@@ -10,6 +10,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `left-out`           more than half of its cells are missing {cells, of}
 `no-baseline`        no run of the baseline counts {used (in its place), reason (in English)}
 `lacks-workload`     a candidate compared over fewer workloads {workloads}
+`lacks-runs`         a further metric that only some runs gave: it is no row {metric, runs, of}
 `only-one`           one candidate has runs on the workload {}
 `starved`            {counts: {candidate: n}, runs}: runs that give bounds
 `aa-differs`         {ratio, low, high, far}: A/A excludes the margin; far is its far end, a share

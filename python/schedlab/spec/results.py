@@ -43,6 +43,7 @@ PROPERTIES: Mapping[str, Any] = {
         "rows": [{"metric": str, "recorded": float, "replayed": float, "is_like": bool}],
     },
     "rehearsal?": {"bytes": Mapping[str, int], "cpu_share": float},
+    "steps?": Mapping[str, float],
     "confinement?": {"held?": str, "reason?": str},
 }  # fmt: skip
 #: Types of the facts of a host that analyses and reports work with.
@@ -172,6 +173,17 @@ class Samples:
         some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
                 if (column := getattr(self, name))}  # fmt: skip
         return replace(self, **some)
+
+
+@dataclass(frozen=True)
+class StoredSession:
+    """The session `name` of a stored `result` ("": the one that is asked about): on one workload
+    the mean logarithm of each candidate.
+    """
+
+    name: str
+    result: str
+    means: Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from schedlab.spec import Bound, Record, Run, Samples, Workload
 
@@ -75,11 +75,18 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         bounds=tuple(_bound(run, metric) for run in mine),
         sessions=tuple(run.session for run in mine),
         hosts=tuple(run.host for run in mine) if any(run.host for run in mine) else (),
+        step=_step(mine, metric),
         actor=actor,
         nothing_to_order=workload.label in record.unordered,
         repeated=Counter(run.candidate for run in tried if run.status == "discarded"),
         kept=Counter(run.candidate for run in runs),
     )
+
+
+def _step(runs: Sequence[Run], metric: str) -> float:
+    """The resolution of a metric: the finest of its runs, where each has one; else 0."""
+    steps = [float(run.properties.get("steps", {}).get(metric, 0.0)) for run in runs]
+    return min(steps) if steps and all(steps) else 0.0
 
 
 def _bound(run: Run, metric: str) -> Bound:

@@ -41,10 +41,10 @@ class ReplayAgreement:
             "html": str(self.page),
         }
 
-    def junit(self) -> bytes:
+    def junit(self, on: str = "worse") -> bytes:
         """One test case, which failed where they disagree."""
         names = (self.sides[0].name, self.sides[1].name)
-        case = Case(names[1], self.shown.title, self.shown.sentences[0], self.fails("worse"))
+        case = Case(names[1], self.shown.title, self.shown.sentences[0], self.fails(on))
         return junit(names, [case])
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from schedlab.app.compare.agreement import ReplayAgreement, of_replay
 from schedlab.errors import SpecError
 from schedlab.report import difference_page
-from schedlab.spec import Metric, Record, Samples, to_json
-from schedlab.spec.answer import Answer, Loss
+from schedlab.spec import AA_SUFFIX, Metric, Record, Samples, to_json
+from schedlab.spec.answer import Answer, CellAnswer, Loss, Row
 from schedlab.spec.results import Bound, boot_of
 
 # What may differ and is only reported; what must not, unless it is allowed.
@@ -177,6 +177,7 @@ def _changed(
     machines: Mapping[str, tuple[Any, Any]], page: Path,
 ) -> Difference:  # fmt: skip
     answers, units = changes(before, after, names)
+    answers = _with_figures(answers, dict(zip(names, (before, after), strict=True)))
     one, other = (len({boot_of(r.session) for r in of.analysed_runs}) for of in (before, after))
     is_one_boot = before.experiment.kind in ("io", "cpu") and min(one, other) < FEWEST_SESSIONS
     needed = boots_needed(answers) if is_one_boot else None
@@ -205,6 +206,31 @@ def boots_needed(answers: Mapping[str, Answer]) -> int | None:
         if float(t_quantile(level, 2 * (boots - 1))) * error <= target:
             return boots
     return None
+
+
+def _with_figures(
+    answers: Mapping[str, Answer], records: Mapping[str, Record]
+) -> dict[str, Answer]:
+    """The answers with the values that each result has for itself, of all its runs."""
+    from schedlab.result import answer_of
+
+    known = {name: answer_of(record, flags=False) for name, record in records.items()}
+
+    def value(label: str, row: Row, name: str, cell: CellAnswer) -> float | None:
+        own = next(
+            (r for r in known[name].rows if (r.name, r.metric) == (row.name, row.metric)), None
+        )
+        of = known[name].cell(own.name, label) if own else None
+        return of.value if of else cell.value
+
+    return {
+        label: replace(answer, cells={
+            row.name: {name: replace(cell, value=value(label, row, name, cell))
+                       for name, cell in answer.cells[row.name].items()}
+            for row in answer.rows
+        })
+        for label, answer in answers.items()
+    }  # fmt: skip
 
 
 def _common(first: Record, second: Record) -> list[str]:
@@ -292,7 +318,8 @@ def _means(sample: Samples, by_block: bool) -> Units:
     names = [f"{block}" for block in sample.blocks] if by_block else sample.sessions
     means: Units = {}
     for label in dict.fromkeys(sample.candidates):
-        rows = [i for i, own in enumerate(sample.candidates) if own == label]
+        arms = (label, label + AA_SUFFIX)
+        rows = [i for i, own in enumerate(sample.candidates) if own in arms]
         logs = session_means(
             [sample.values[i] for i in rows], [names[i] for i in rows],
             [sample.blocks[i] for i in rows],

@@ -29,6 +29,9 @@ from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Workload
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
 
+#: Further metrics of own work that can be a price: a program may move more for the same result.
+MOVED = ("read_bytes", "written_bytes", "major_faults")
+
 
 @dataclass(frozen=True)
 class OwnWork:
@@ -84,13 +87,13 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         parameters["copy_in_sha256"] = sha256_of_tree(copied)
     usual = KINDS[kind].metrics
     metric = names[0] if names else (usual[0] if usual else "")
-    others = [*names[1:], *(name for name in usual[:3] if name != metric)]
+    others = [*names[1:], *(name for name in (*usual[:3], *MOVED) if name in usual)]
     return Workload(
         label=work.label or label,
         kind=kind,
         metric=metric,
         parameters=parameters,
-        secondary=tuple(dict.fromkeys(others)),
+        secondary=tuple(name for name in dict.fromkeys(others) if name != metric),
     )
 
 

@@ -266,7 +266,8 @@ def settings(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
     for host, of in facts.items():
         own = group.get(host, answer)
         if not own.applies:
-            left[host] = f"keep {own.take}" if own.keeps else f"not settled ({own.code})"
+            sentence = report.first_sentence(record, own).rstrip(".")
+            left[host] = f"keep {own.take}" if own.keeps and not own.doubt else sentence
         elif (host, own.take) not in have:
             left[host] = f"{own.take} was not measured there"
         elif host in report.opposed(record, own):

@@ -30,20 +30,19 @@ def fitting(
 ) -> tuple[tuple[Workload, ...], tuple[str, ...]]:
     """(the workloads of which six blocks fit by estimate, the labels of the rest).
 
-    In their order, the most important first; a pilot of workloads that never fit would use up
-    the time of those that do.
+    In their order, the most important first, and negative controls after all others; a pilot of
+    workloads that never fit would use up the time of those that do.
     """
     kept: list[Workload] = []
-    omitted: list[str] = []
     block_s = 0.0
-    for work in works:
+    for work in sorted(works, key=lambda work: work.negative_control):
         run_s = shortest_s(work)
         if kept and BLOCKS_WANTED * (block_s + arms_count * run_s) > budget_s:
-            omitted.append(work.label)
             continue
         kept.append(work)
         block_s += arms_count * run_s
-    return tuple(kept), tuple(omitted)
+    omitted = tuple(work.label for work in works if work not in kept)
+    return tuple(work for work in works if work in kept), omitted
 
 
 def shortest_s(work: Workload) -> float:
@@ -97,7 +96,9 @@ def plan_rest(folder: Folder) -> Planning:
     pilot = [replace(p, overhead_s=p.overhead_s + longer.get(p.workload, 0.0)) for p in pilot]
 
     weights = {work.label: work.weight for work in experiment.workloads}
-    planned = plan_budget(pilot, experiment.stopping.budget_s, foreseen, weights=weights)
+    controls = {work.label for work in experiment.workloads if work.negative_control}
+    budget_s = experiment.stopping.budget_s
+    planned = plan_budget(pilot, budget_s, foreseen, weights=weights, controls=controls)
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
         blocks=min(planned.blocks * experiment.stopping.sessions, experiment.stopping.blocks),

@@ -29,7 +29,7 @@ def winner_of(tuning: Tuning) -> str:
     It meets the constraints.
     """
     answer = verdict_of(tuning).answer
-    proven = not answer.keeps and answer.base_loss is not None
+    proven = not answer.keeps and answer.base_loss is not None and not answer.doubt
     return answer.take if proven and not missed(tuning, answer.take) else ""
 
 

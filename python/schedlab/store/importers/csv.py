@@ -16,7 +16,7 @@ from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
 from schedlab.spec.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
-from schedlab.store.importers.tables import Decimals, pointed, table
+from schedlab.store.importers.tables import Decimals, last_digit, table
 from schedlab.store.importers.text import bad
 from schedlab.store.importers.units import Quantity, quantity
 
@@ -71,12 +71,15 @@ class Columns:
 
 @dataclass
 class _Group:
-    """Rows of one run, and what they add up to in the metric's unit."""
+    """Rows of one run, and what they add up to in the metric's unit; `digit` is the value of the
+    last one that is printed (0: not known).
+    """
 
     place: str
     row: Mapping[str, str]
     quantity: Quantity
     sums: list[float]
+    digit: float = 0.0
 
 
 def read(
@@ -143,7 +146,7 @@ def published_means(
             mean=decimals.number(place, value, row[value]),
             unit=unit,
             factor=factor,
-            last_digit=10.0 ** -len(pointed(row[value]).partition(".")[2]),
+            last_digit=last_digit(row[value]),
         )
     decimals.check(notes)
     if not matched:
@@ -193,6 +196,7 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
         values = [decimals.number(place, name, row[name]) for name in columns.figures(row)]
         what = _quantity(row, columns, known)
         values[0] *= what.factor
+        digit = last_digit(row[columns.figures(row)[0]]) * what.factor if len(values) == 1 else 0.0
         key: Any = place
         if columns.sum_over:
             names = [*columns.candidate, *columns.workload, columns.metric_column, columns.block]
@@ -206,10 +210,11 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
                 expected = f"a unit like that in {groups[key].place}"
                 raise bad(place, expected, row[columns.unit_column])
             groups[key].sums = [a + b for a, b in zip(groups[key].sums, values, strict=True)]
+            groups[key].digit = min(groups[key].digit, digit)
             continue
         if len(groups) >= RUNS_MAX:
             raise SpecError(f"{place}: more than {RUNS_MAX} runs", "import a part of the file")
-        groups[key] = _Group(place, row, what, values)
+        groups[key] = _Group(place, row, what, values, digit)
     decimals.check(notes)
     if decimals.note:
         notes[decimals.note] = None
@@ -234,7 +239,7 @@ def _reading(group: _Group, columns: Columns) -> Reading:
     if len(figures) == 2 and figures[1] == 0:
         raise bad(group.place, "a divisor above 0", str(figures[1]))
     value = figures[0] / figures[1] if len(figures) == 2 else figures[0]
-    if not value > 0:
+    if value < 0 or (value == 0 and not group.quantity.metric.higher_is_better):
         raise bad(group.place, f"a {columns.value} above 0 (ratios need it)", str(value))
     names = [name for name in (*columns.workload, columns.metric_column) if name]
     names = list(dict.fromkeys(names))
@@ -243,6 +248,7 @@ def _reading(group: _Group, columns: Columns) -> Reading:
         candidate=" ".join(row[name] for name in columns.candidate),
         workload=" ".join(_shown(name, row[name]) for name in names) or columns.value,
         metrics={group.quantity.metric.name: value},
+        properties={"steps": {group.quantity.metric.name: group.digit}} if group.digit else {},
         block=row[columns.block] if columns.block else "",
         settings={name: typed(row[name]) for name in columns.candidate},
         parameters={name: typed(row[name]) for name in names} | dict(columns.constants),

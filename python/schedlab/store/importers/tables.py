@@ -65,6 +65,14 @@ def pointed(text: str) -> str:
     return text.replace(".", "").replace(",", ".") if _COMMA.fullmatch(text) else text
 
 
+def last_digit(text: str) -> float:
+    """The value of one unit of the last digit of a figure: 0.01 of `1.25`; 0 where it has an
+    exponent.
+    """
+    plain = pointed(text).replace(",", "")
+    return 0.0 if "e" in plain.lower() else 10.0 ** -len(plain.partition(".")[2])
+
+
 def table(path: Path, sheet: str, notes: dict[str, None]) -> Iterator[tuple[str, list[str]]]:
     """(place, cells) of every row that is not blank, the header first; SpecError with the place."""
     try:

@@ -1,0 +1,114 @@
+"""How far an answer reaches: the next boot, another layout, from all stored results."""
+
+import math
+
+import numpy as np
+import pytest
+from test_merge import HOST, measured
+
+from schedlab import report
+from schedlab.analyse.answer import answer
+from schedlab.kinds import Outcome
+from schedlab.result import Result
+from schedlab.spec import METRICS, Samples, StoredSession, Workload
+
+TIME = METRICS["elapsed_s"]
+LABELS = ("a", "b", "c")
+
+
+def one_boot(rng, truth, of_boot, noise=0.02, blocks=6, workloads=("w",), boot="now"):
+    """(samples of one boot, its sessions as they are stored)."""
+    samples, history = [], {}
+    for work in workloads:
+        logs = truth + of_boot * rng.standard_normal(3) + noise * rng.standard_normal((blocks, 3))
+        names, numbers = LABELS * blocks, np.repeat(np.arange(blocks), 3)
+        samples.append(Samples(work, TIME, names, tuple(numbers.tolist()),
+                               tuple(np.exp(logs).ravel().tolist()),
+                               sessions=(f"{boot}-f",) * len(names)))  # fmt: skip
+        means = dict(zip(LABELS, logs.mean(axis=0).tolist(), strict=True))
+        history[work] = [StoredSession(f"{boot}-f", "" if boot == "now" else boot, means)]
+    return samples, history
+
+
+def asked(rng, truth, of_boot, boots, **more):
+    samples, history = one_boot(rng, truth, of_boot, **more)
+    for boot in range(boots):
+        for work, sessions in one_boot(rng, truth, of_boot, boot=f"b{boot}", **more)[1].items():
+            history[work] += sessions
+    return answer(samples, baseline="a", ends=(6,), history=history)
+
+
+def bounds(result):
+    return {rung.name: rung.bound for rung in result.rungs}
+
+
+@pytest.mark.parametrize(("boots", "workloads"), [(1, ("w",)), (4, ("w",)), (2, ("w", "x", "y"))])
+def test_the_bound_holds_in_the_next_boot(boots, workloads):
+    """Boots differ by 10 % for each candidate; that of this boot alone would not hold."""
+    rng, held, alone, total = np.random.default_rng(7), 0, 0, 150
+    for _ in range(total):
+        truth = np.array([0.0, -0.05, 0.05])
+        result = asked(rng, truth, 0.1, boots, workloads=workloads)
+        take = LABELS.index(result.take)
+        following = truth + 0.1 * rng.standard_normal((len(workloads), 3))
+        loss = (following[:, take] - following.min(axis=1)).max()
+        of = bounds(result)
+        held += loss <= (math.inf if of["next-boot"] is None else of["next-boot"]) + 1e-9
+        alone += loss <= of["this-boot"] + 1e-9
+    assert held >= 0.95 * total and alone < 0.9 * total
+
+
+def test_where_boots_do_not_differ_the_bound_is_nearly_that_of_this_boot():
+    result = asked(np.random.default_rng(3), np.array([0.1, 0.0, 0.1]), 0.0, 6, noise=0.01)
+    of = bounds(result)
+    assert result.code == "best" and of["this-boot"] == of["next-boot"] == 0.0
+    assert of["layout"] is None  # Each boot had one.
+
+
+def test_without_other_boots_nothing_is_known_of_the_next():
+    result = asked(np.random.default_rng(3), np.zeros(3), 0.0, 0)
+    assert bounds(result) == {"this-boot": result.bound, "next-boot": None, "layout": None}
+    assert not answer(one_boot(np.random.default_rng(3), np.zeros(3), 0)[0], baseline="a").rungs
+
+
+def test_a_workload_with_few_boots_leans_on_the_others():
+    """One of three was measured in this boot only: what boots do to the others is what is known."""
+    rng = np.random.default_rng(5)
+    samples, history = one_boot(rng, np.zeros(3), 0.05, workloads=("w", "x", "y"))
+    for boot in range(4):
+        for work, sessions in one_boot(rng, np.zeros(3), 0.05, workloads=("w", "x"),
+                                       boot=f"b{boot}")[1].items():  # fmt: skip
+            history[work] += sessions
+    wide = bounds(answer(samples, baseline="a", ends=(6,), history=history))
+    assert wide["this-boot"] < wide["next-boot"] < math.log(3)
+
+
+class Booted:
+    """Candidates whose speed the boot changes, by up to `spread`."""
+
+    def __init__(self, seed, spread):
+        rng = np.random.default_rng(seed)
+        self.levels = {"none": 1.0, "bfq": 1.3 * math.exp(spread * rng.uniform(-1, 1))}
+        self.rng = rng
+
+    def measure(self, cell, workload, candidate):
+        level = self.levels[candidate.settings["scheduler"]]
+        return Outcome({"iops": 1e4 * level * self.rng.lognormal(0, 0.01)})
+
+
+def test_results_beside_it_say_what_the_next_boot_does(tmp_path):
+    for boot in range(5):
+        measured(tmp_path / f"r{boot}", f"b{boot}-f", source=Booted(boot, 0.1), seed=boot)
+    alone = Result.load(tmp_path / "r0")
+    of = bounds(alone.answer)
+    assert of["next-boot"] is not None and of["layout"] is None
+    assert {rung.name: rung.results for rung in alone.answer.rungs}["next-boot"] == 5
+    text = " ".join(report.text(alone.record, alone.answer).split())
+    assert "in the next boot" in text and "on another layout not known" in text
+    elsewhere = {**HOST, "cpu": {"model": "other", "usable": 2}}
+    measured(tmp_path / "r5", "b5-f", elsewhere, source=Booted(5, 3.0), seed=5)
+    other = (Workload("w", "file-test", "iops", {"depth": 2}),)
+    measured(tmp_path / "r6", "b6-f", source=Booted(6, 3.0), seed=6, workloads=other)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "experiment.toml").write_text("no experiment")
+    assert bounds(Result.load(tmp_path / "r0").answer) == of
