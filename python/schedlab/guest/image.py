@@ -36,12 +36,26 @@ _OMITTED = shutil.ignore_patterns(
 _TOOLS = (
     *("sh", "bash", "cat", "cp", "mv", "rm", "ln", "ls", "mkdir", "mount", "umount", "dd", "sync"),
     *("sleep", "true", "false", "echo", "env", "stat", "touch", "chmod", "date", "id", "uname"),
-    *("wc", "head", "tail", "sort", "cut", "tr", "tee", "seq", "test", "grep", "sed", "awk", "find"),
-    *("xargs", "tar", "gzip", "xz", "zstd", "kill", "nice", "ionice", "taskset", "chrt", "losetup"),
-    *("blkid", "lsblk", "blockdev", "mke2fs", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "udevadm"),
+    *(
+        "wc",
+        "head",
+        "tail",
+        "sort",
+        "cut",
+        "tr",
+        "tee",
+        "seq",
+        "test",
+        "grep",
+        "sed",
+        "awk",
+        "find",
+    ),
+    *("find", "xargs", "tar", "gzip", "xz", "zstd", "kill", "nice", "ionice", "taskset", "chrt"),
+    *("losetup", "blkid", "lsblk", "blockdev", "mke2fs", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"),
     *("dmesg", "timeout", "truncate", "fallocate", "fio", "hdparm", "iozone", "unshare", "setpriv"),
     *("sysctl", "readlink", "mktemp", "setsid", "ps", "nproc", "cmp", "sha256sum", "md5sum", "ip"),
-    *("fusermount3", "fusermount", "swapoff", "swapon", "prlimit"),
+    *("udevadm", "fusermount3", "fusermount", "swapoff", "swapon", "prlimit"),
 )
 _FILES = (
     *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache", "/etc/mke2fs.conf"),
@@ -50,22 +64,24 @@ _FILES = (
 _SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _BYTES_MAX = 1 << 30
+_KEPT = 2
 _FREE_SHARE = 1.03
 _FIXED = {"PATH": _SEARCHED, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1"}
 _UUID = "5c4ed1ab-0000-4000-8000-000000000000"
 
 
 def image() -> Path:
-    """The image of this installation, made now when it is not in the cache; no other stays.
+    """The image of this installation, made now when it is not in the cache, which keeps two.
 
     HostError where a tool is missing or the disk is full.
     """
     digest = digest_of(_sources())
     path = cache("images") / f"{digest[:32]}.img"
     if not path.exists():
-        for old in path.parent.glob("*.img"):
-            old.unlink()
         _make(path)
+        images = sorted(path.parent.glob("*.img"), key=lambda each: each.stat().st_mtime)
+        for old in images[:-_KEPT]:
+            old.unlink(missing_ok=True)
     return path
 
 

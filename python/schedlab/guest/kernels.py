@@ -1,8 +1,8 @@
 """Kernels that can be booted: those of this machine, Debian's packages, and the user's own.
 
-    kernels.find("6.12")             # the newest one of that version
-    kernels.find("bzImage")          # a file; its modules are looked for beside it
-    kernels.get("6.1")               # download a package, without root
+kernels.find("6.12")             # the newest one of that version
+kernels.find("bzImage")          # a file; its modules are looked for beside it
+kernels.get("6.1")               # download a package, without root
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.guest.cache import cache
@@ -69,6 +70,11 @@ class Kernel:
     def lacks(self) -> tuple[str, ...]:
         """Options without which it cannot be booted here."""
         return tuple(each for each in _NEEDED if self.options and not self._has(each))
+
+    def as_json(self) -> dict[str, Any]:
+        """Release, path and what it offers."""
+        about = {"release": self.release, "image": str(self.image), "offers": self.offers}
+        return {**about, "options_known": bool(self.options), "lacks": self.lacks}
 
     def _has(self, option: str) -> bool:
         return self.options.get(option) in ("y", "m")
@@ -200,9 +206,7 @@ def find(name: str) -> Kernel:
 
 def is_of(release: str, wanted: str) -> bool:
     """Whether a release is of a version: 6.12.117+deb12-amd64 is of 6.12, and of 6.12.117."""
-    return release == wanted or (
-        release.startswith(wanted) and not release[len(wanted)].isalnum()
-    )
+    return release == wanted or (release.startswith(wanted) and not release[len(wanted)].isalnum())
 
 
 def get(version: str) -> Kernel:

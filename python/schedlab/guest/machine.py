@@ -5,7 +5,6 @@ at the host's time. It runs as the user, without a network, and ends with its ow
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -63,9 +62,13 @@ def version() -> str:
 
 
 def command(
-    kernel: Kernel, initrd: Path, root: Path, result: Path, settings: Settings
+    kernel: Kernel, initrd: Path, root: Path, settings: Settings, console: str = "file:console"
 ) -> list[str]:
-    """The command that boots a kernel: no network, no disk, the root and the result as memory."""
+    """The command that boots a kernel: no network, no disk, the root and the result as memory.
+
+    The region of the result is the file `result` beside the `initrd`.
+    """
+    result = initrd.parent / "result"
     images = {
         "root": f"size={root.stat().st_size},mem-path={root},readonly=on,share=off",
         "result": f"size={RESULT_BYTES},mem-path={result},share=on",
@@ -85,7 +88,7 @@ def command(
         *("-display", "none", "-nodefaults", "-no-reboot", "-nic", "none", "-monitor", "none"),
         *("-rtc", "base=2026-01-01,clock=vm"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
-        *("-serial", f"file:{initrd.parent / 'console'}", *memory),
+        *("-serial", console, *memory),
         *("-kernel", str(kernel.image), "-initrd", str(initrd), "-append", " ".join(_ARGUMENTS)),
     ]
 
@@ -97,17 +100,23 @@ def run(
 
     HostError with the cause where the guest did not end by itself. Nothing is left running.
     """
-    console = place / "console"
-    console.touch()
     is_ended = False
-    with _started(words, place) as process, console.open(encoding="utf-8", errors="replace") as file:
-        for line in _lines(file.readline, process):
-            if line.startswith(MARK) and (message := _message(line)):
-                is_ended = is_ended or "ended" in message
-                heed(message)
+    with _started(words, place) as process:
+        for message in _messages(place / "console", process):
+            is_ended = is_ended or "ended" in message
+            heed(message)
         code = process.wait()
     if not is_ended:
         raise HostError(*_cause(code, place, kernel))
+
+
+def _messages(console: Path, process: subprocess.Popen[bytes]) -> Iterator[Mapping[str, Any]]:
+    """Those of the guest, until the machine ended and all is read."""
+    console.touch()
+    with console.open(encoding="utf-8", errors="replace") as file:
+        for line in _lines(file.readline, process):
+            if line.startswith(MARK) and (message := _message(line)):
+                yield message
 
 
 def _message(line: str) -> Mapping[str, Any]:
@@ -165,8 +174,3 @@ def _cause(code: int, place: Path, kernel: Kernel) -> tuple[str, str]:
     log = (place / "qemu.log").read_text(encoding="utf-8", errors="replace").strip()
     last = (log.splitlines() or lines or ["it printed nothing"])[-1]
     return f"{name}: the machine ended without a result: {last}", "check it: schedlab kernel check"
-
-
-def free_memory_bytes() -> int:
-    """What this host can give to a machine."""
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

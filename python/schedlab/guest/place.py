@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
 from schedlab.guest.machine import Settings
+from schedlab.host.facts import memory
 from schedlab.store.files import write_atomic
 
 RESULT = "result"
@@ -27,7 +30,7 @@ Heed = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What is done inside: one of `measure`, `check` or `shell`, and files below /job."""
+    """What is done inside: `measure`, `doctor …` or `shell`, and files below /job."""
 
     do: str
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -72,12 +75,6 @@ class Boot:
 
         HostError where it ends without a result, the guest's own error as it was raised there.
         """
-        needed = self.settings.memory_bytes // 2
-        if machine.free_memory_bytes() < needed:
-            raise HostError(
-                f"a machine needs {needed >> 20} MiB of free memory",
-                "end other programs, or use a larger machine",
-            )
         errors: list[SchedlabError] = []
 
         def heed_errors(message: Mapping[str, Any]) -> None:
@@ -86,25 +83,44 @@ class Boot:
             else:
                 heed(message)
 
-        with tempfile.TemporaryDirectory(prefix="schedlab-virtual-") as directory:
-            place = Path(directory)
-            (place / "initrd").write_bytes(self.initrd)
-            with (place / "result").open("wb") as file:
-                file.truncate(machine.RESULT_BYTES)
-            words = machine.command(
-                self.kernel, place / "initrd", self.root, place / "result", self.settings
-            )
+        with self._laid_out() as place:
             try:
-                machine.run(words, place, self.kernel, heed_errors)
+                machine.run(self._command(place), place, self.kernel, heed_errors)
             except KeyboardInterrupt as error:
                 raise Interrupted(
                     "interrupted; the machine is gone, and nothing of it was kept",
-                    "run the command again: it begins from the start",
+                    "run the command again: it starts from the beginning",
                 ) from error
             if errors:
                 raise errors[0]
             if out is not None:
                 _unpack(place / "result", out, self.facts)
+
+    def open_shell(self) -> None:
+        """Start it with its console on this terminal, until it ends."""
+        with self._laid_out() as place:
+            command = self._command(place, console="mon:stdio")
+            with suppress(KeyboardInterrupt):
+                subprocess.run(command, cwd=place, check=False)
+
+    def _command(self, place: Path, **more: str) -> list[str]:
+        return machine.command(self.kernel, place / "initrd", self.root, self.settings, **more)
+
+    @contextmanager
+    def _laid_out(self) -> Iterator[Path]:
+        """A directory with the files of the machine, for its life."""
+        needed = self.settings.memory_bytes // 2
+        if memory()["MemAvailable_bytes"] < needed:
+            raise HostError(
+                f"a machine needs {needed >> 20} MiB of free memory",
+                "end other programs, or use a larger machine",
+            )
+        with tempfile.TemporaryDirectory(prefix="schedlab-virtual-") as directory:
+            place = Path(directory)
+            (place / "initrd").write_bytes(self.initrd)
+            with (place / "result").open("wb") as file:
+                file.truncate(machine.RESULT_BYTES)
+            yield place
 
 
 def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:

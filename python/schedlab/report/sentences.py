@@ -88,6 +88,8 @@ def code(view: View) -> str:
         key = "trade_unknown"
     if answer.code == "keep" and answer.used == "hosts":
         key = "keep_hosts"  # Something may be proven better on one of them.
+    if answer.code in ("best", "keep") and view.virtual:
+        key = f"{answer.code}_virtual"  # Precise, but no proof for a machine.
     return texts(
         f"answer.{key}",
         what=_what(view),

@@ -89,14 +89,13 @@ def _bring_files() -> None:
 def _do(what: str) -> None:
     if what == "measure":
         _measure()
+    elif what == "shell":
+        subprocess.run(["setsid", "-c", "sh", "-l"], check=False, cwd="/root")
     else:
-        _check()
-
-
-def _check() -> None:
-    from schedlab.host import doctor
-
-    tell(report=doctor.__name__)
+        command = [sys.executable, "-m", "schedlab", *what.split()]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd="/root")
+        for line in (done.stdout + done.stderr).splitlines():
+            tell(report=line)
 
 
 def _measure() -> None:
