@@ -54,12 +54,10 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     With `-- COMMAND ARG…` your own program is the workload; it starts in the target's directory.
     """
     from schedlab.app import options
+    from schedlab.app.measure.virtual import with_usual
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
-    if typed["kernel"]:
-        from schedlab.app.measure.virtual import with_usual
-
-        typed = with_usual(typed)
+    typed = with_usual(typed)
     place = options.place_of(typed)
     if typed["resume"]:
         resume_and_present(typed, options.permission_of(place))

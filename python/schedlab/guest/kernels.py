@@ -8,6 +8,7 @@ kernels.get("6.1")               # download a package, without root
 from __future__ import annotations
 
 import lzma
+import math
 import os
 import platform
 import re
@@ -65,6 +66,12 @@ class Kernel:
         """I/O schedulers; all where its options are not known."""
         known = self.offers if self.options else SCHEDULERS
         return tuple(name for name in SCHEDULERS if name == "none" or name in known)
+
+    def quantum_ms(self, requested_ms: float) -> float:
+        """The quantum of SCHED_RR that a request becomes: whole ticks, rounded up
+        (msecs_to_jiffies in include/linux/jiffies.h); as requested where they are not known."""
+        tick_ms = 1000 / int(self.options.get("CONFIG_HZ") or 1000)
+        return max(1, math.ceil(requested_ms / tick_ms)) * tick_ms
 
     @property
     def lacks(self) -> tuple[str, ...]:

@@ -34,18 +34,20 @@ _ARGUMENTS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides a boot, beside its files: 2^`shift` ns an instruction, memory, seed."""
+    """What decides a boot, beside its files: 2^`shift` ns an instruction, memory, seed, and `words`
+    on the command line of the kernel."""
 
     shift: int = 1
     memory_bytes: int = 1536 << 20
     seed: int = 1
+    words: str = ""
 
     @property
     def instructions_per_s(self) -> int:
         """Of the guest's time."""
         return 1_000_000_000 >> self.shift
 
-    def as_json(self) -> dict[str, int]:
+    def as_json(self) -> dict[str, int | str]:
         """The fields."""
         return asdict(self)
 
@@ -69,6 +71,7 @@ def command(
     The region of the result is the file `result` beside the `initrd`.
     """
     result = initrd.parent / "result"
+    arguments = " ".join((*_ARGUMENTS, settings.words)).strip()
     images = {
         "root": f"size={root.stat().st_size},mem-path={root},readonly=on,share=off",
         "result": f"size={RESULT_BYTES},mem-path={result},share=on",
@@ -89,7 +92,7 @@ def command(
         *("-rtc", "base=2026-01-01,clock=vm"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
         *("-serial", console, *memory),
-        *("-kernel", str(kernel.image), "-initrd", str(initrd), "-append", " ".join(_ARGUMENTS)),
+        *("-kernel", str(kernel.image), "-initrd", str(initrd), "-append", arguments),
     ]
 
 

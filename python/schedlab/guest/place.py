@@ -129,10 +129,10 @@ def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
         try:
             with tarfile.open(archive) as packed:
                 packed.extractall(directory, filter="data")
-        except tarfile.TarError as error:
+            folder = Path(directory) / RESULT
+            host = json.loads((folder / "host.json").read_text(encoding="utf-8"))
+        except (tarfile.TarError, OSError, ValueError) as error:
             raise HostError("the machine left no result", "run it again") from error
-        folder = Path(directory) / RESULT
-        host = json.loads((folder / "host.json").read_text(encoding="utf-8"))
         text = json.dumps({_NAME: facts, **host}, indent=1) + "\n"
         write_atomic(folder / "host.json", text)
         if out.exists():

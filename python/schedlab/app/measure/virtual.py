@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,14 +44,23 @@ def kernel_named(name: str) -> kernels.Kernel:
 
 
 def with_usual(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of `compare` whose usual values are this machine's: those of the kernel instead."""
+    """The options, with the usual target and schedulers of --kernel where one is named: those of
+    this machine are not there."""
     usual = dict(typed)
+    if not typed.get("kernel"):
+        return usual
     targets = ("scratch_bytes", "device", "directory", "model")
     if not any(typed.get(name) for name in targets):
         usual["model"] = USUAL_MODEL
-    if not (typed.get("schedulers") or typed.get("candidates")):
+    if "candidates" in typed and not (typed.get("schedulers") or typed["candidates"]):
         usual["schedulers"] = ",".join(kernel_named(typed["kernel"]).schedulers)
     return usual
+
+
+def effective_slices(policy: str, slices_ms: Iterable[float], name: str) -> dict[float, float]:
+    """The effective quantum of each requested one under the kernel of that name."""
+    kernel = kernel_named(name)
+    return {ms: kernel.quantum_ms(ms) if policy == "rr" else ms for ms in slices_ms}
 
 
 def measure(experiment: Experiment, name: str, out: Path, observer: Observer = SILENT) -> Result:
@@ -81,8 +90,8 @@ def _run(boot: Boot, out: Path, observer: Observer) -> Result:
     return Result(Folder.open(out))
 
 
-def booted(experiment: Experiment, kernel: kernels.Kernel) -> Boot:
-    """The machine for an experiment; its seed is the experiment's."""
+def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> Boot:
+    """The machine for an experiment; its seed is the experiment's. `words` are for the kernel."""
     import tomli_w
 
     text = tomli_w.dumps(without_none(to_json(experiment)))
@@ -92,7 +101,7 @@ def booted(experiment: Experiment, kernel: kernels.Kernel) -> Boot:
         raise SpecError(f"the files of this experiment have more than {size}", "use smaller ones")
     seed = experiment.seed & (1 << _SEED_BITS) - 1
     job = Job("measure", {"experiment.toml": text.encode(), **files})
-    return Boot.of(kernel, job, Settings(seed=seed))
+    return Boot.of(kernel, job, Settings(seed=seed, words=words))
 
 
 def _files_of(experiment: Experiment) -> list[Path]:
@@ -195,7 +204,7 @@ def reproduce(path: Path, out: Path, observer: Observer = SILENT) -> tuple[Resul
     first = Result.load(path)
     stored = first.record.host["virtual"]
     kernel = kernels.find(str(stored["kernel"]))
-    boot = booted(first.record.experiment, kernel)
+    boot = booted(first.record.experiment, kernel, str(stored.get("words", "")))
     for line in _differences(stored, boot.facts):
         observer.report(f"another machine than then: {line}")
     return first, _run(boot, out, observer)
