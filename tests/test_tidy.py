@@ -29,13 +29,14 @@ MAY_IMPORT = {
     "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "sim", "_core"},
     "sim": {"spec", "errors", "_core", "design", "store", "report"},
     "cpu": {"spec", "errors", "_core", "host"},
+    "guest": {"spec", "errors", "store", "host"},
     "analyse": {"spec", "errors"},
     "report": {"spec", "errors", "analyse", "store"},
     "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
     "tune": {"spec", "errors", "analyse"},
     "app": {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
-        "cpu", "sim", "tune", "_core",
+        "cpu", "sim", "tune", "guest", "_core",
     },
     "cli": {
         "app", "report", "result", "spec", "errors", "host", "store", "cpu", "sim", "run",

@@ -25,7 +25,7 @@ def compare_as_typed(
     """Measure what `schedlab compare` would measure with these options; SpecError as there."""
     from schedlab.app import options as read
     from schedlab.app.admit import admit
-    from schedlab.app.measure import measure
+    from schedlab.app.measure import measure, virtual
     from schedlab.cli import cli
     from schedlab.cli.compare import compare
     from schedlab.cli.options import typed_options
@@ -39,10 +39,13 @@ def compare_as_typed(
     except click.UsageError as error:
         raise SpecError(error.format_message(), "schedlab compare --help-all") from error
     with context:
-        typed = context.params
+        typed = virtual.with_usual(context.params)
         place = read.place_of(typed)
         read.check_work(typed_options(context), command, typed)
         experiment = read.comparison(place, command, typed, warnings.warn)
+        if typed["kernel"]:
+            to = out or measure.default_folder("compare")
+            return virtual.measure(experiment, typed["kernel"], to)
         admitted = admit(experiment, read.permission_of(place))
         folder = measure.create(admitted, out or measure.default_folder("compare"))
         return measure.measure(admitted, folder)

@@ -147,10 +147,21 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<&libc::t
     };
 }
 
-/// Wakes up to `tasks` sleepers; whether the kernel took it.
-pub(crate) fn futex_wake(word: &AtomicU32, tasks: i32) -> bool {
+/// Wakes one sleeper; whether the kernel took it.
+pub(crate) fn futex_wake(word: &AtomicU32) -> bool {
     // SAFETY: wakes sleepers on a mapped word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, tasks) >= 0 }
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) >= 0 }
+}
+
+/// Opens a gate: wakes every sleeper on a word, each by a call of its own.
+///
+/// One call for all keeps them in a list of the caller and wakes them from it one by one, so where the
+/// kernel is preemptible a sleeper of higher priority runs while the others still sleep, and
+/// nobody else can wake them. So every task that comes through the gate calls this, too: whichever
+/// runs wakes those that are left. Source: futex_wake() and wake_up_q() of kernel/futex, kernel/sched.
+pub(crate) fn open_gate(word: &AtomicU32) {
+    // SAFETY: wakes sleepers on a mapped word; the call returns how many.
+    while unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) } > 0 {}
 }
 
 /// A private zeroed mapping of the calling process with all its pages, for its life; nothing when

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
     "diff": ("schedlab.cli.diff:diff", "Show what changed between two results."),
     "fleet": ("schedlab.cli.fleet:fleet", "Measure on many machines, apply the answer there."),
+    "kernel": ("schedlab.cli.kernel:kernel", "Find kernels to run under in virtual time."),
     "live": ("schedlab.cli.live:live", "Compare settings under the load that a device has."),
     "merge": ("schedlab.cli.merge:merge", "Join repetitions of one experiment as sessions."),
     "init": ("schedlab.cli.init:init", "Write a commented experiment file."),

@@ -11,6 +11,7 @@ from schedlab.cli.options import (
     candidate_option,
     command_argument,
     design_options,
+    kernel_option,
     load_options,
     measured_options,
     resume_option,
@@ -36,6 +37,7 @@ _candidate_options = section(
 
 @click.command(cls=SectionedCommand)
 @_candidate_options
+@kernel_option
 @target_options
 @load_options
 @design_options
@@ -55,8 +57,10 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     With `-- COMMAND ARG…` your own program is the workload; it starts in the target's directory.
     """
     from schedlab.app import options
+    from schedlab.app.measure.virtual import with_usual
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
+    typed = with_usual(typed)
     place = options.place_of(typed)
     if typed["resume"]:
         resume_and_present(typed, options.permission_of(place))

@@ -79,6 +79,12 @@ switch_option = click.option(
     "--switch", type=Words(), metavar="NAMES", help="Settings of the machine to switch: thp,…"
 )
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
+kernel_option = section(
+    "Target",
+    click.option("--kernel", metavar="VERSION|FILE",
+                 help="Run under this kernel in virtual time: without root, without noise."),
+    usual="--kernel",
+)  # fmt: skip
 target_options = section(
     "Target",
     click.option("--scratch", "scratch_bytes", type=Size(),

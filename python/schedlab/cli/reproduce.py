@@ -28,13 +28,22 @@ from schedlab.cli.options import (
 def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: Any) -> None:
     """Measure the experiment of DIRECTORY again, with the same plan and seeds, in a new folder.
 
-    Exits 0 when no pair of candidates contradicts the first result, 1 when one does.
+    Exits 0 when no pair of candidates contradicts the first result, 1 when one does. In virtual
+    time the runs must be identical to the bit.
     """  # fmt: skip
     from schedlab.app.compare.contradict import contradictions
+    from schedlab.app.measure import virtual
+    from schedlab.app.measure.measure import default_folder
     from schedlab.app.measure.measure import reproduce as measure_again
     from schedlab.app.options import permission
-    from schedlab.cli.show import measuring, present, print_message
+    from schedlab.cli.show import measuring, present, print_message, print_result
 
+    if virtual.is_virtual(directory):
+        with measuring() as observer:
+            out = Path(typed["out"] or default_folder("reproduce"))
+            text, is_same = virtual.identity(*virtual.reproduce(directory, out, observer))
+        print_result(as_json, {"identical": is_same, "again": str(out), "text": text}, [text])
+        ctx.exit(0 if is_same else 1)
     trust = typed["trust"]
     allowed = permission(typed["destroy_data"], trust=trust, in_use=trust)
     with measuring() as observer:

@@ -14,6 +14,7 @@ from schedlab.cli.options import (
     destroy_option,
     dry_run_option,
     json_option,
+    kernel_option,
     out_option,
     resume_option,
     trust_option,
@@ -27,6 +28,7 @@ from schedlab.errors import SpecError
 @click.argument("file", type=PATH, required=False)
 @trust_option
 @destroy_option
+@kernel_option
 @resume_option
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Blocks; with --resume: in all.")
 @click.option("--budget", type=Duration(), help="Plan for this time; with --resume: add it.")

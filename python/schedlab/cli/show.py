@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from schedlab.cli.options import typed_options
-from schedlab.errors import Interrupted, SchedlabError
+from schedlab.errors import Interrupted, SchedlabError, SpecError
 from schedlab.spec import SCHEMA_VERSION
 from schedlab.spec.printable import printable
 
@@ -162,6 +162,8 @@ def run_and_present(
     from schedlab.app.measure import measure
     from schedlab.app.preview import preview
 
+    if typed.get("kernel"):
+        return _run_in_guest(experiment, name, typed, shown_by or present)
     admitted = admit(experiment, permission)
     measure.check_dask(experiment, typed.get("dask"))
     if typed.get("dry_run"):
@@ -177,6 +179,22 @@ def run_and_present(
     with (watched_by or measuring)() as observer:
         result = measure.measure(admitted, folder, observer=observer, dask=typed.get("dask"))
     (shown_by or present)(result, typed["as_json"])
+    return result
+
+
+def _run_in_guest(
+    experiment: Experiment, name: str, typed: Mapping[str, Any], shown_by: Shown
+) -> Result:
+    """Measure an experiment under the kernel `kernel` in virtual time, and show it."""
+    from schedlab.app.measure import virtual
+    from schedlab.app.measure.measure import default_folder
+
+    if typed.get("dry_run") or typed.get("rehearse"):
+        raise SpecError("--dry-run and --rehearse are of this machine", "omit --kernel")
+    out = Path(typed["out"] or default_folder(name))
+    with measuring() as observer:
+        result = virtual.measure(experiment, typed["kernel"], out, observer)
+    shown_by(result, typed["as_json"])
     return result
 
 

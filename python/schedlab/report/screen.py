@@ -148,6 +148,8 @@ def measured(view: View) -> str:
         parts.append(texts.counted("measured.boots_of_each", view.experiment.stopping.sessions))
     elif answer.used == "hosts":
         parts.append(texts.counted("measured.hosts", len({run.host for run in view.runs})))
+    elif view.virtual:
+        parts.append(_virtual(view))
     elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
@@ -163,6 +165,8 @@ def measured(view: View) -> str:
         scope = texts("scope_of.one_boot")
     if view.medium == "emulated":
         scope = texts("scope_of.model")
+    if view.medium == "virtual":
+        scope = texts("scope_of.virtual")
     if kind == "import" and not view.experiment.blocked:
         scope = texts("scope_of.unblocked")
     return texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
@@ -186,6 +190,15 @@ def _rungs(view: View) -> str:
     return "; ".join(
         texts(f"rung.{name.replace('-', '_')}", bound=reach(bound)) for name, bound in wider.items()
     )
+
+
+def _virtual(view: View) -> str:
+    """The kernel and the speed of a machine in virtual time: 2^shift ns an instruction."""
+    of = view.virtual
+    shift = of.get("shift")
+    rate = 1000 >> shift if isinstance(shift, int) and 0 <= shift < 10 else "?"
+    release = str(of.get("kernel", "?")).partition("+")[0]
+    return view.texts("measured.virtual", kernel=release, rate=rate)
 
 
 def device_text(view: View) -> str:

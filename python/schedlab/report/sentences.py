@@ -120,11 +120,15 @@ def _points(view: View, risked: str) -> list[str]:
     match answer.code:
         case "best":
             all_of = _counted(view, "all_of", "on_workloads")
-            return [texts("said.best", all_of=all_of)]
+            # In virtual time it is precise, but no proof for a machine.
+            key = "best_virtual" if view.virtual else "best"
+            return [texts(f"said.{key}", all_of=all_of)]
         case "same-0":
             return [texts("said.same_0", any_of=_counted(view, "any_of", "workloads"))]
         case "keep":
-            key = "keep_hosts" if answer.used == "hosts" else "keep"
+            key = "keep_virtual" if view.virtual else "keep"
+            if answer.used == "hosts":
+                key = "keep_hosts"  # Something may be proven better on one of them.
             return [texts(f"said.{key}"), _to_gain(view)]
         case "trade" if answer.costs_more:
             return [risked, texts("said.price", price=_price(view))]

@@ -111,11 +111,19 @@ class View:
 
     @property
     def medium(self) -> str:
-        """The medium where it is not a real device: `simulated`, `emulated`, or ""."""
+        """What is not a real machine: `simulated`, `virtual`, `emulated`, or ""."""
         if self.experiment.kind == "sim":
             return "simulated"
+        if self.virtual:
+            return "virtual"
         emulated = str(self.experiment.target.kind) == "emulated" or "emulated" in self.record.host
         return "emulated" if emulated else ""
+
+    @property
+    def virtual(self) -> Mapping[str, Any]:
+        """The machine in virtual time; empty for a real one."""
+        of = self.record.host.get("virtual")
+        return of if isinstance(of, Mapping) else {}
 
     @property
     def emulated_device(self) -> dict[str, object]:

@@ -104,19 +104,7 @@ class Folder:
 
         SpecError when the folder already holds something or cannot be made.
         """
-        try:
-            make_directory(path)
-            occupied = any(path.iterdir())
-        except OSError as error:
-            raise SpecError(
-                f"{path}: cannot write a result folder: {error.strerror}",
-                "name a writable folder with --out DIR",
-            ) from error
-        if occupied:
-            raise SpecError(
-                f"{path}: is not empty",
-                f"name another folder with --out, or: schedlab run --resume {path}",
-            )
+        check_free(path)
         folder = cls(path)
         make_beneath(path, RAW)
         write_atomic(path / HOST, json.dumps(to_json(host), indent=1) + "\n")
@@ -401,6 +389,23 @@ def _rows(histograms: Mapping[str, Any]) -> dict[tuple[int, int], int]:
             raise ValueError(f"{str(row)[:40]} is not a row low, high, count")
         counts[row[0], row[1]] += row[2]
     return counts
+
+
+def check_free(path: Path) -> None:
+    """SpecError when a folder already holds something or cannot be made; it is made."""
+    try:
+        make_directory(path)
+        occupied = any(path.iterdir())
+    except OSError as error:
+        raise SpecError(
+            f"{path}: cannot write a result folder: {error.strerror}",
+            "name a writable folder with --out DIR",
+        ) from error
+    if occupied:
+        raise SpecError(
+            f"{path}: is not empty",
+            f"name another folder with --out, or: schedlab run --resume {path}",
+        )
 
 
 def without_none(value: Any) -> Any:

@@ -11,7 +11,9 @@ use super::roles::spin::spin_ns_per_1000;
 use super::roles::wakeup::{record_unfinished, Schedule};
 use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin};
 use super::task::{refusal_of, Setting};
-use crate::child::{futex_wait, futex_wake, has_ended, kill, reap, Refusal, DONE, FAILED, READY};
+use crate::child::{
+    futex_wait, futex_wake, has_ended, kill, open_gate, reap, Refusal, DONE, FAILED, READY,
+};
 use crate::clock;
 
 /// Time that tasks have to settle before the gate.
@@ -147,7 +149,7 @@ impl Crew {
             .store(end.saturating_add(SERVED_LATE_NS), Relaxed);
         header.end_ns.store(end, Release);
         header.gate.store(1, Release);
-        futex_wake(&header.gate, i32::MAX);
+        open_gate(&header.gate);
     }
 
     /// Gives all tasks another EEVDF slice.
@@ -243,7 +245,7 @@ impl Crew {
         let (header, ended) = (self.board.header(), clock::now());
         header.stop.store(1, Release);
         self.board.parts().iter().for_each(|desk| {
-            futex_wake(&desk.posted, 1);
+            futex_wake(&desk.posted);
         });
         let deadline = Instant::now() + END_WITHIN;
         let ends = |task: &Task| task.used.is_some() || has_ended(task.pid);

@@ -13,8 +13,8 @@ use super::roles::wakeup::{self, Schedule};
 use super::roles::{calculation, fork_storm, steady, turns};
 use super::scheduling::pin;
 use crate::child::{
-    close_files, detach, enter_cgroups, errno, futex_wait, futex_wake, open_cgroups, own_memory,
-    Refusal, DONE, FAILED, READY,
+    close_files, detach, enter_cgroups, errno, futex_wait, futex_wake, open_cgroups, open_gate,
+    own_memory, Refusal, DONE, FAILED, READY,
 };
 use crate::clock;
 
@@ -146,6 +146,7 @@ impl<'a> Setting<'a> {
         while header.gate.load(Acquire) == 0 {
             futex_wait(&header.gate, 0, None);
         }
+        open_gate(&header.gate);
         let cpu_before = clock::thread_ns();
         let is_done = self.work(desk, number, &mut own);
         desk.cpu_ns.store(clock::thread_ns() - cpu_before, Relaxed);
@@ -157,7 +158,7 @@ impl<'a> Setting<'a> {
         desk.state.store(state, Release);
         // Only the last: to wake the parent takes time from those that still work.
         if header.ended.fetch_add(1, AcqRel) + 1 == self.board.parts().len() as u32 {
-            futex_wake(&header.ended, 1);
+            futex_wake(&header.ended);
         }
         // SAFETY: ends the process without running anything else.
         unsafe { libc::_exit(0) }

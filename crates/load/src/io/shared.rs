@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::error::IoError;
 use super::tally::Stop;
-use crate::child::{futex_wait, futex_wake, Mapping, Zeroed};
+use crate::child::{futex_wait, open_gate, Mapping, Zeroed};
 use crate::clock;
 
 const RUN: u32 = 0;
@@ -94,7 +94,7 @@ impl Control {
     fn turn_gate(&self, to: u32) {
         let gate = &self.words().gate;
         if gate.compare_exchange(CLOSED, to, Release, Relaxed).is_ok() {
-            futex_wake(gate, i32::MAX);
+            open_gate(gate);
         }
     }
 
@@ -103,7 +103,10 @@ impl Control {
         let words = self.words();
         loop {
             match words.gate.load(Acquire) {
-                OPEN => return Some(words.start_ns.load(Relaxed)),
+                OPEN => {
+                    open_gate(&words.gate);
+                    return Some(words.start_ns.load(Relaxed));
+                }
                 GIVEN_UP => return None,
                 _ => futex_wait(&words.gate, CLOSED, None),
             }

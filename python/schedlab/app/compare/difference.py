@@ -43,6 +43,17 @@ def _at(host: Mapping[str, Any], name: str) -> Any:
     return value
 
 
+def require_same_clock(first: Record, second: Record) -> None:
+    """SpecError for a result in virtual time beside one of a machine: no figures compare."""
+    is_first, is_second = ("virtual" in record.host for record in (first, second))
+    if is_first != is_second:
+        name = "first" if is_first else "second"
+        raise SpecError(
+            f"the {name} is in virtual time, and the other is not",
+            "compare two of machines, or two in virtual time",
+        )
+
+
 def require_same_work(first: Record, second: Record) -> None:
     """SpecError naming the first workload or target that differs between the two."""
     a, b = first.experiment, second.experiment
@@ -150,6 +161,7 @@ def difference(
     from schedlab.store.files import write_atomic
 
     before, after = Result.load(first).record, Result.load(second).record
+    require_same_clock(before, after)
     machines = environment_differences(before.host, after.host)
     for name, (was, now) in machines.items():
         report(f"differs: {name}: {was} -> {now}")

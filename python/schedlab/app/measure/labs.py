@@ -31,6 +31,7 @@ from schedlab.app.compare.comparison import (
     target_of,
 )
 from schedlab.app.compare.quanta import Sweep, effective_slices, quantum_experiment
+from schedlab.app.measure import virtual
 from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
@@ -122,12 +123,14 @@ def lab_named(name: str) -> Lab:
 
 @dataclass(frozen=True)
 class LabChanges:
-    """The user's changes of a lab: where it runs, the candidates, how often, the seed."""
+    """The user's changes of a lab: where it runs, candidates, blocks, seed, and the kernel in
+    virtual time."""
 
     place: Place | None = None
     schedulers: str | None = None
     blocks: int | None = None
     seed: int | None = None
+    kernel: str | None = None
 
 
 def check_options(lab: Lab, typed: Named) -> None:
@@ -136,8 +139,8 @@ def check_options(lab: Lab, typed: Named) -> None:
         what, heeded = "is simulated", _OPTIONS | _SWEEP_OPTIONS | {"--dask"}
         hint = "omit them; --blocks, --seed and --dask are for this lab"
     elif "sweep" in lab.data:
-        what, heeded = "is about CPU time", _OPTIONS | _SWEEP_OPTIONS
-        hint = "omit them; --blocks and --seed change this lab"
+        what, heeded = "is about CPU time", _OPTIONS | _SWEEP_OPTIONS | {"--kernel"}
+        hint = "omit them; --blocks, --seed and --kernel change this lab"
     else:
         is_emulated = lab.data.get("target", {}).get("kind") == "emulated"
         check_target(typed, "--model" if is_emulated else "--scratch")
@@ -166,7 +169,11 @@ def lab_experiment(
     if "sweep" in data:
         sweep = sweep_of(data["sweep"], changes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
-        return quantum_experiment(sweep, effective_slices(sweep, report) if probe else requested)
+        if changes.kernel:
+            requested.update(virtual.effective_slices(sweep.policy, sweep.slices, changes.kernel))
+        elif probe:
+            requested = effective_slices(sweep, report)
+        return quantum_experiment(sweep, requested)
     target = Target("none") if lab.kind == "sim" else _target(lab, data, changes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)

@@ -11,6 +11,7 @@ from schedlab.cli.options import (
     candidate_option,
     command_argument,
     design_options,
+    kernel_option,
     measured_options,
     resume_option,
     switch_option,
@@ -45,6 +46,7 @@ _policy_options = section(
 
 @click.command(cls=SectionedCommand)
 @_policy_options
+@kernel_option
 @started_options
 @design_options
 @measured_options

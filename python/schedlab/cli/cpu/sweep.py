@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import command, measured_options, resume_rest_option, typed_options
+from schedlab.cli.options import (
+    command,
+    kernel_option,
+    measured_options,
+    resume_rest_option,
+    typed_options,
+)
 from schedlab.cli.sections import heeded, together
 from schedlab.cli.types import Cpus, Duration, SliceList
 from schedlab.cpu.policy import PRIORITY_DEFAULT
@@ -39,6 +45,7 @@ _options = together(
 
 @command()
 @_options
+@kernel_option
 @measured_options
 @resume_rest_option
 def sweep(**typed: Any) -> None:
@@ -48,6 +55,7 @@ def sweep(**typed: Any) -> None:
     The host's setting is restored at the end.
     """
     from schedlab.app.compare.quanta import effective_slices, quantum_experiment, sweep_of
+    from schedlab.app.measure import virtual
     from schedlab.app.options import check_heeded
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
@@ -60,7 +68,9 @@ def sweep(**typed: Any) -> None:
     request = sweep_of(typed)
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
     known: dict[float, float | None] = {ms: ms for ms in request.slices}
-    if not typed["dry_run"]:
+    if typed["kernel"]:
+        known.update(virtual.effective_slices(request.policy, request.slices, typed["kernel"]))
+    elif not typed["dry_run"]:
         known = effective_slices(request, print_message)
     experiment = quantum_experiment(request, known)
     run_and_present(experiment, Permission(), "cpu-sweep", typed, present_quanta)

@@ -6,13 +6,20 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import command, measured_options, target_options, typed_options
+from schedlab.cli.options import (
+    command,
+    kernel_option,
+    measured_options,
+    target_options,
+    typed_options,
+)
 from schedlab.cli.types import Size, Sizes, Words
 
 SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
 
 
 @command()
+@kernel_option
 @target_options
 @click.option("--block-sizes", type=Sizes(), default=SIZES, show_default=True)
 @click.option("--modes", type=Words(), default="sync,direct,mmap", show_default=True)
@@ -29,10 +36,11 @@ def sweep(**typed: Any) -> None:
     """
     from schedlab.app import options
     from schedlab.app.compare.calls import sweep_experiment
+    from schedlab.app.measure.virtual import with_usual
     from schedlab.cli.show import run_and_present
 
     options.check_target(typed_options(click.get_current_context()))
-    place = options.place_of(typed)
+    place = options.place_of(with_usual(typed))
     permission = options.permission_of(place)
     names = ("block_sizes", "modes", "same_bytes", "calls", "direction", "blocks", "seed")
     experiment = sweep_experiment(place, **{name: typed[name] for name in names})

@@ -9,6 +9,7 @@ import click
 from schedlab.cli.options import (
     command,
     dask_option,
+    kernel_option,
     measured_options,
     target_options,
     typed_options,
@@ -20,6 +21,7 @@ from schedlab.cli.types import Listed
 @click.argument("name")
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
               help="small: minutes; full: as large as the study.")  # fmt: skip
+@kernel_option
 @target_options
 @click.option("--schedulers", type=Listed(), help="Candidates, instead of the lab's: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
@@ -34,14 +36,16 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     """  # fmt: skip
     from schedlab.app import options
     from schedlab.app.measure.labs import LabChanges, check_options, lab_experiment, lab_named
+    from schedlab.app.measure.virtual import with_usual
     from schedlab.cli.cpu.sweep import present_quanta
     from schedlab.cli.show import print_message, run_and_present
 
     lab = lab_named(name)
     check_options(lab, typed_options(ctx))
     print_message(f"{lab.title}. {lab.study}")
-    place = options.place_of(typed)
-    changes = LabChanges(place, typed["schedulers"], typed["blocks"], typed["seed"])
+    place = options.place_of(with_usual(typed) if lab.kind == "io" else typed)
+    names = ("schedulers", "blocks", "seed", "kernel")
+    changes = LabChanges(place, *(typed[name] for name in names))
     probe = not typed["dry_run"]
     experiment = lab_experiment(lab, scale, changes, print_message, probe=probe)
     shown_by = present_quanta if lab.kind == "cpu" else None

@@ -24,7 +24,7 @@ pub(crate) fn hand_over(
 ) -> bool {
     let give = || {
         turn.store(1 - number, Release);
-        futex_wake(turn, 1)
+        futex_wake(turn)
     };
     let take = || loop {
         match turn.load(Acquire) {

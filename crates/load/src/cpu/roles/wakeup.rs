@@ -66,7 +66,7 @@ pub(crate) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Sch
             desk.woken_ns.store(clock::now(), Release); // it sleeps: this request wakes it
         }
         desk.posted.store(posted.wrapping_add(1), Release);
-        futex_wake(&desk.posted, 1);
+        futex_wake(&desk.posted);
         let (schedule, next) = &mut schedules[worker];
         *next = schedule.next();
     }
@@ -169,7 +169,7 @@ mod tests {
                     desk.woken_ns.store(clock::now(), Release);
                 }
                 desk.posted.store(posted, Release);
-                futex_wake(&desk.posted, 1);
+                futex_wake(&desk.posted);
             }
             while desk.finished.load(Acquire) < 2 {
                 std::thread::yield_now();

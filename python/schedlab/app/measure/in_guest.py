@@ -1,0 +1,140 @@
+"""Inside a virtual machine: the job that its boot brought, then the end of the machine.
+
+`python -m schedlab.app.measure.in_guest` is the first process. It measures /job/experiment.toml,
+prints messages as lines of JSON on the console, and leaves the folder in the second memory region.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import HostError, SchedlabError
+from schedlab.guest.machine import MARK
+
+JOB, RESULT = Path("/job"), Path("/result")
+_POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF, include/uapi/linux/reboot.h
+_MOUNTS = (
+    ("devpts", "/dev/pts"),
+    ("tmpfs", "/dev/shm"),
+    ("tmpfs", "/run"),
+    ("cgroup2", "/sys/fs/cgroup"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("bpf", "/sys/fs/bpf"),
+)
+
+
+def main() -> None:
+    """Do the job; the machine is off when this returns."""
+    try:
+        with _errors_told():
+            _mount()
+            _bring_files()
+            _do(json.loads((JOB / "job.json").read_text(encoding="utf-8"))["do"])
+            _leave_result()
+        tell(ended=True)
+    finally:
+        os.sync()
+        ctypes.CDLL(None).reboot(_POWER_OFF)
+
+
+def tell(**message: Any) -> None:
+    """Print a message for the host."""
+    print(f"\n{MARK}{json.dumps(message)}", flush=True)  # noqa: T201
+
+
+@contextlib.contextmanager
+def _errors_told() -> Iterator[None]:
+    """Errors become messages."""
+    try:
+        yield
+    except SchedlabError as error:
+        fields = {"message": str(error), "hint": error.hint, "code": error.exit_code}
+        tell(error=fields)
+    except BaseException as error:
+        traceback.print_exc()
+        lines = [line.strip() for line in traceback.format_exception(error)][-2:]
+        tell(error={"message": f"in the machine: {' '.join(lines)}", "hint": "", "code": 2})
+
+
+def _mount() -> None:
+    for kind, path in _MOUNTS:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", kind, kind, path], check=False, stderr=sys.stderr)
+    (Path("/sys/fs/cgroup") / "cgroup.subtree_control").write_text("+cpu +io +memory +cpuset")
+
+
+def _bring_files() -> None:
+    """The files that the experiment names, at the paths that they have on the host."""
+    files = JOB / "files"
+    for path in sorted(files.rglob("*")) if files.is_dir() else ():
+        if path.is_file():
+            target = Path("/") / path.relative_to(files)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            target.chmod(0o755)
+
+
+def _do(what: str) -> None:
+    if what == "measure":
+        _measure()
+    elif what == "shell":
+        subprocess.run(["setsid", "-c", "sh", "-l"], check=False, cwd="/root")
+    else:
+        command = [sys.executable, "-m", "schedlab", *what.split()]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd="/root")
+        for line in (done.stdout + done.stderr).splitlines():
+            tell(report=line)
+
+
+def _measure() -> None:
+    from dataclasses import asdict
+
+    from schedlab.app.measure import measure
+    from schedlab.app.measure.files import read_experiment
+    from schedlab.run.admitted import Permission
+    from schedlab.run.executor import Progress
+
+    def watch(now: Progress) -> None:
+        tell(progress={**asdict(now), "last": None, "text": now.text, "repeated": now.repeated})
+
+    observer = measure.Observer(watch, lambda text: tell(report=text))
+    experiment = read_experiment(JOB / "experiment.toml")
+    measure.run(experiment, RESULT, permission=Permission(), observer=observer)
+
+
+def _leave_result() -> None:
+    """The folder as an archive in the region; HostError where it does not fit."""
+    if not RESULT.is_dir():
+        return
+    try:
+        with _region().open("wb") as region, tarfile.open(fileobj=region, mode="w|") as archive:
+            archive.add(RESULT, RESULT.name)
+        os.sync()
+    except OSError as error:
+        raise HostError(
+            f"the result does not fit into the machine's region: {error.strerror}",
+            "measure fewer blocks or workloads at a time",
+        ) from error
+
+
+def _region() -> Path:
+    """The memory that the host reads at the end: the one that is not the root."""
+    entries = Path("/sys/block").glob("pmem*")
+    names = [each.name for each in entries if (each / "ro").read_text().strip() == "0"]
+    return Path("/dev") / names[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""A kernel in virtual time as the place of an experiment: checked and shown here, run inside.
+
+    result = measure(experiment, "6.12", "results/r", observer)
+
+The experiment is the same as on a machine, and so is its folder; `host.json` has `virtual`, the
+digest of everything that decided the boot. The same digest gives the same `runs.jsonl`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.app.measure.measure import SILENT, Observer
+from schedlab.errors import SpecError, nearest
+from schedlab.guest import kernels
+from schedlab.guest.machine import Settings
+from schedlab.guest.place import Boot, Job
+from schedlab.run.candidate_settings import AS_IS
+from schedlab.run.executor import Progress
+from schedlab.spec import Experiment, to_json
+from schedlab.spec.quantities import duration_text, size_text
+from schedlab.store.folder import Folder, check_free, without_none
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
+
+USUAL_MODEL = "disk7200"
+_FILES_BYTES_MAX = 64 << 20
+_SEED_BITS = 31  # of qemu's --seed
+
+
+def kernel_named(name: str) -> kernels.Kernel:
+    """The kernel of --kernel; SpecError for several, which have no common boot yet."""
+    if "," in name:
+        raise SpecError(
+            f"--kernel {name}: one kernel at a time", "run the command once for each, same --seed"
+        )
+    return kernels.find(name)
+
+
+def with_usual(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with the usual target and schedulers of --kernel where one is named: those of
+    this machine are not there."""
+    usual = dict(typed)
+    if not typed.get("kernel"):
+        return usual
+    targets = ("scratch_bytes", "device", "directory", "model")
+    if not any(typed.get(name) for name in targets):
+        usual["model"] = USUAL_MODEL
+    if "candidates" in typed and not (typed.get("schedulers") or typed["candidates"]):
+        usual["schedulers"] = ",".join(kernel_named(typed["kernel"]).schedulers)
+    return usual
+
+
+def effective_slices(policy: str, slices_ms: Iterable[float], name: str) -> dict[float, float]:
+    """The effective quantum of each requested one under the kernel of that name."""
+    kernel = kernel_named(name)
+    return {ms: kernel.quantum_ms(ms) if policy == "rr" else ms for ms in slices_ms}
+
+
+def measure(experiment: Experiment, name: str, out: Path, observer: Observer = SILENT) -> Result:
+    """Boot a kernel, measure the experiment in it, and give the folder that comes out.
+
+    SpecError or HostError with what helps, here or inside; Interrupted after Ctrl-C. Nothing is
+    left of a machine that did not end.
+    """
+    check_free(out)
+    kernel = kernel_named(name)
+    check(experiment, kernel)
+    if experiment.kind == "cpu":  # its notes are of this machine's settings
+        experiment = replace(experiment, notes=())
+    for note in experiment.notes:
+        observer.report(f"note: {note}")
+    return _run(booted(experiment, kernel), out, observer)
+
+
+def _run(boot: Boot, out: Path, observer: Observer) -> Result:
+    from schedlab.result import Result
+
+    observer.report(
+        f"booting Linux {boot.kernel.release} in virtual time: one CPU, "
+        f"{boot.settings.instructions_per_s // 10**6} M instructions/s, no root needed"
+    )
+    boot.run(heeding(observer), out)
+    return Result(Folder.open(out))
+
+
+def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> Boot:
+    """The machine for an experiment; its seed is the experiment's. `words` are for the kernel."""
+    import tomli_w
+
+    text = tomli_w.dumps(without_none(to_json(experiment)))
+    files = {f"files{path}": path.read_bytes() for path in _files_of(experiment)}
+    if sum(map(len, files.values())) > _FILES_BYTES_MAX:
+        size = size_text(_FILES_BYTES_MAX)
+        raise SpecError(f"the files of this experiment have more than {size}", "use smaller ones")
+    seed = experiment.seed & (1 << _SEED_BITS) - 1
+    job = Job("measure", {"experiment.toml": text.encode(), **files})
+    return Boot.of(kernel, job, Settings(seed=seed, words=words))
+
+
+def _files_of(experiment: Experiment) -> list[Path]:
+    """Files of this machine that parameters name, and programs: they are brought along."""
+    found = set()
+    for work in experiment.workloads:
+        words = [*work.parameters.values(), *work.parameters.get("argv", [])]
+        for word in words:
+            if isinstance(word, str) and word.startswith("/") and Path(word).is_file():
+                found.add(Path(word))
+        argv = work.parameters.get("argv") or [""]
+        if program := shutil.which(str(argv[0])):
+            found.add(Path(program).resolve())
+    # What the root image has is the same there.
+    return sorted(path for path in found if path.parts[1] not in ("usr", "bin", "sbin", "lib"))
+
+
+def check(experiment: Experiment, kernel: kernels.Kernel) -> None:
+    """SpecError for what cannot be measured in a guest, as far as it is known before the boot."""
+    if experiment.kind not in ("io", "cpu"):
+        raise SpecError(
+            f"--kernel would change nothing: the work is {experiment.kind}", "omit --kernel"
+        )
+    if experiment.kind == "cpu" and experiment.explain:
+        raise SpecError("--explain traces this machine, not a guest", "omit --explain")
+    target = experiment.target
+    if target.kind in ("device", "directory"):
+        raise SpecError(
+            f"{target.path}: a machine in virtual time has no disk of this one",
+            f"emulate one: --model {USUAL_MODEL}; or measure here, without --kernel",
+        )
+    limit = Settings().memory_bytes // 3
+    if target.kind == "scratch" and target.size_bytes > limit:
+        raise SpecError(
+            f"a temporary device of {size_text(target.size_bytes)} does not fit into the "
+            f"{size_text(Settings().memory_bytes)} of memory of the machine",
+            f"--scratch 256M, or --model {USUAL_MODEL}",
+        )
+    for candidate in experiment.candidates:
+        scheduler = str(candidate.settings.get("scheduler", AS_IS))
+        if scheduler not in (AS_IS, *kernel.schedulers):
+            raise SpecError(
+                f"candidate {candidate.label!r}: Linux {kernel.release} does not offer {scheduler}",
+                nearest(scheduler, kernel.schedulers),
+            )
+
+
+@dataclass(frozen=True)
+class GuestProgress(Progress):
+    """Progress inside, with the time that is left here."""
+
+    line: str = ""
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """As the guest prints it."""
+        return self.line
+
+    @property
+    def repeated(self) -> str:
+        """As the guest prints it."""
+        return self.why
+
+
+def heeding(observer: Observer) -> Callable[[Mapping[str, Any]], None]:
+    """Messages of a guest as those of a measurement here."""
+    began_s = 0.0
+
+    def heed(message: Mapping[str, Any]) -> None:
+        nonlocal began_s
+        if "report" in message:
+            observer.report(str(message["report"]))
+        if "progress" in message:
+            fields = {**message["progress"]}
+            text, why = str(fields.pop("text")), str(fields.pop("repeated"))
+            began_s = began_s or time.monotonic()
+            now = GuestProgress(**fields, line=text, why=why)
+            if now.done:
+                left_s = (time.monotonic() - began_s) / now.done * (now.total - now.done)
+                text = f"{text} (virtual), {duration_text(left_s)} left here"
+            observer.watch(replace(now, line=text))
+
+    return heed
+
+
+def is_virtual(folder: Path) -> bool:
+    """Whether a result folder came out of a guest."""
+    return "virtual" in Folder.open(folder).host
+
+
+def reproduce(path: Path, out: Path, observer: Observer = SILENT) -> tuple[Result, Result]:
+    """Boot the machine of a stored folder again: (first result, repetition).
+
+    SpecError where this installation makes another machine of it: its kernel, image or qemu.
+    """
+    from schedlab.result import Result
+
+    check_free(out)
+    first = Result.load(path)
+    stored = first.record.host["virtual"]
+    kernel = kernels.find(str(stored["kernel"]))
+    boot = booted(first.record.experiment, kernel, str(stored.get("words", "")))
+    for line in _differences(stored, boot.facts):
+        observer.report(f"another machine than then: {line}")
+    return first, _run(boot, out, observer)
+
+
+def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in now.items():
+        if name != "digest" and stored.get(name) != value:
+            yield f"{name} is {value}, was {stored.get(name)}"
+
+
+def identity(first: Result, again: Result) -> tuple[str, bool]:
+    """How many runs are identical to the bit, in words, and whether all are."""
+    one, two = (each.folder.path / "runs.jsonl" for each in (first, again))
+    pairs = [path.read_bytes().splitlines() for path in (one, two)]
+    same = sum(a == b for a, b in zip(*pairs, strict=False))
+    total = max(map(len, pairs))
+    text = f"{same} of {total} runs"
+    if same == total:
+        return f"identical, {text}", True
+    digests = {each.record.host["virtual"]["digest"] for each in (first, again)}
+    why = "the machines differ" if len(digests) == 2 else "the machine is the same: a fault"
+    return f"identical are {text}; {why}", False

@@ -1,0 +1,141 @@
+"""A kernel in virtual time: two boots of one machine are equal to the bit, and its ends are clear.
+
+Needs qemu, busybox, and a kernel: one of this machine, or `schedlab kernel get 6.12`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.measure import virtual
+from schedlab.errors import HostError
+from schedlab.guest import kernels
+from schedlab.guest.machine import QEMU
+from schedlab.result import Result
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+
+SCHEDLAB = [sys.executable, "-m", "schedlab"]
+DEADLINE_S = 300
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    for tool in (QEMU, "busybox"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+    usable = [each for each in kernels.every() if each.options and not each.lacks]
+    if not usable:
+        pytest.skip("no kernel is here: schedlab kernel get 6.12")
+    return usable[-1]
+
+
+def experiment(policy="rr"):
+    work = Workload("two", "calculation", "calculations", {"processes": 2, "seconds": 1.0})
+    candidates = (Candidate(policy, {"policy": policy}), Candidate("batch", {"policy": "batch"}))
+    stopping = Stopping(blocks=1)
+    return Experiment(
+        "two workers", "cpu", Target("none"), candidates, (work,), policy, 7,
+        stopping=stopping, aa_arm=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(kernel, tmp_path_factory):
+    """Two workers on one CPU of a kernel that preempts itself, as that of many desktops does."""
+    out = tmp_path_factory.mktemp("virtual") / "first"
+    boot = virtual.booted(experiment(), kernel, "preempt=full")
+    boot.run(lambda message: None, out)
+    return out
+
+
+def test_two_workers_start_together_where_the_kernel_preempts_itself(folder):
+    """The first of two real-time workers kept the starter from waking the second: 74 : 26."""
+    rows = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert [row["status"] for row in rows] == ["ok", "ok"]
+    for row in rows:
+        shares = [worker["cpu_burst_s"] for worker in row["properties"]["workers"]]
+        assert min(shares) / sum(shares) > 0.47, row["candidate"]
+
+
+def test_a_second_boot_is_equal_to_the_bit(folder, tmp_path):
+    again = tmp_path / "again"
+    command = [*SCHEDLAB, "reproduce", str(folder), "--out", str(again)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "identical, 2 of 2 runs"), done.stderr
+    assert (again / "runs.jsonl").read_bytes() == (folder / "runs.jsonl").read_bytes()
+    assert (again / "host.json").read_bytes() == (folder / "host.json").read_bytes()
+
+
+def test_the_answer_says_what_it_holds_for(folder, kernel):
+    result = Result.load(folder)
+    facts = result.record.host["virtual"]
+    assert facts["kernel"] == kernel.release and facts["words"] == "preempt=full"
+    assert len(facts["digest"]) == 64
+    text = " ".join(result.text(width=200).split())
+    assert "Virtual time: " in text and "proven" not in text.split("Measured:")[0]
+    assert f"in virtual time, Linux {kernel.release.partition('+')[0]}, one CPU, 500 M" in text
+    assert "no caches, no SMP" in text
+
+
+def test_a_panic_is_an_error_with_its_cause(kernel, tmp_path):
+    boot = virtual.booted(experiment(), kernel, "rdinit=/none root=/dev/none")
+    with pytest.raises(HostError, match=r"panicked: .*(VFS|init)"):
+        boot.run(lambda message: None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_error_inside_is_the_error_here(kernel, tmp_path):
+    broken = experiment("other")
+    work = Workload("two", "calculation", "calculations", {"processes": 2, "cpus": [5]})
+    broken = type(broken)(**{**broken.__dict__, "workloads": (work,)})
+    with pytest.raises(HostError) as error:
+        virtual.booted(broken, kernel).run(lambda message: None, tmp_path / "out")
+    assert "5" in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "is_ours", "code", "words"),
+    [(signal.SIGKILL, False, 2, "qemu was killed"), (signal.SIGINT, True, 130, "interrupted")],
+)
+def test_a_machine_that_is_ended_leaves_nothing(kernel, tmp_path, number, is_ours, code, words):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [*SCHEDLAB, "kernel", "check", kernel.release]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    machine = awaited_child(process.pid)
+    os.kill(process.pid if is_ours else machine, number)
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, words in errors) == (code, True), errors
+    assert list(tmp_path.glob("schedlab-virtual-*")) == []
+    assert not Path(f"/proc/{machine}/exe").exists()
+
+
+def test_a_machine_ends_with_its_owner(kernel, tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [*SCHEDLAB, "kernel", "check", kernel.release]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    machine = awaited_child(process.pid)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + DEADLINE_S
+    while Path(f"/proc/{machine}/exe").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def awaited_child(pid):
+    """The process id of qemu below a process."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().startswith("qemu"):
+                return int(child)
+        time.sleep(0.05)
+    raise AssertionError("no machine was started")

@@ -1,0 +1,265 @@
+"""Kernels for virtual time, the archive that boots, and what is refused before a boot."""
+
+import dataclasses
+import json
+import lzma
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.compare.difference import require_same_clock
+from schedlab.app.measure import virtual
+from schedlab.app.measure.measure import Observer
+from schedlab.errors import HostError, SpecError
+from schedlab.guest import image, initramfs, kernels, machine, place
+from schedlab.guest.machine import MARK, Settings
+from schedlab.spec import Candidate, Experiment, Target, Workload
+
+
+def bz_image(path, release="6.99.1-test"):
+    head = bytearray(0x400)
+    head[0x202:0x206] = b"HdrS"
+    head[0x20E:0x210] = (0x100).to_bytes(2, "little")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(head[:0x300]) + f"{release} (me) #1".encode() + b"\0" * 64)
+    return path
+
+
+def module(path, depends="", soft=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    info = f"license=GPL\0depends={depends}\0" + (f"softdep={soft}\0" if soft else "")
+    content = b"\x7fELF\0" + info.encode() + b"name=x\0"
+    path.write_bytes(lzma.compress(content) if path.suffix == ".xz" else content)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "schedlab" / "kernels"
+
+
+def cached(home, release, config=""):
+    root = home / release
+    bz_image(root / "boot" / f"vmlinuz-{release}", release)
+    (root / "boot" / f"config-{release}").write_text(config)
+    (root / "lib/modules" / release).mkdir(parents=True)
+
+
+def test_a_kernel_is_found_by_its_version_the_newest_first(home):
+    for release in ("6.1.0-9-amd64", "6.1.0-44-amd64", "6.12.117+deb12-amd64"):
+        cached(home, release)
+    assert kernels.find("6.1").release == "6.1.0-44-amd64"
+    assert kernels.find("6.12").release == "6.12.117+deb12-amd64"
+    assert kernels.find("6.12.117").release == "6.12.117+deb12-amd64"
+    with pytest.raises(SpecError, match=r"no kernel 6\.11 is here") as error:
+        kernels.find("6.11")
+    assert error.value.hint == "schedlab kernel get 6.11"
+
+
+def test_a_file_is_a_kernel_with_what_is_beside_it(tmp_path):
+    own = bz_image(tmp_path / "build/arch/x86/boot/bzImage", "4.19.3")
+    (tmp_path / "build/.config").write_text("CONFIG_IOSCHED_BFQ=m\n# CONFIG_X is not set\n")
+    (tmp_path / "build/lib/modules/4.19.3").mkdir(parents=True)
+    found = kernels.find(str(own))
+    assert found.release == "4.19.3"
+    assert found.modules == tmp_path / "build/lib/modules/4.19.3"
+    assert found.schedulers == ("none", "bfq")
+    assert "CONFIG_EXT4_FS" in found.lacks
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF" + bytes(3000), bytes(1 << 17)])
+def test_another_file_is_no_kernel(tmp_path, content):
+    file = tmp_path / "vmlinux"
+    file.write_bytes(content)
+    with pytest.raises(SpecError, match="is not a kernel"):
+        kernels.find(str(file))
+
+
+def test_a_kernel_of_unknown_options_may_offer_every_scheduler(tmp_path):
+    found = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    assert found.schedulers == kernels.SCHEDULERS
+    assert found.lacks == ()
+
+
+def test_modules_come_after_what_they_need(tmp_path):
+    root = tmp_path / "lib/modules/6.99.1-test/kernel"
+    module(root / "fs/ext4.ko.xz", "mbcache,jbd2", "pre: crc32c")
+    module(root / "fs/jbd2.ko", "")
+    module(root / "fs/mbcache.ko.xz", "")
+    module(root / "lib/crc32c.ko", "")
+    found = kernels.find(str(bz_image(tmp_path / "boot/vmlinuz")))
+    names = list(found.with_dependencies(["ext4", "loop", "jbd2"]))
+    assert names == ["mbcache", "jbd2", "crc32c", "ext4"]
+
+
+def test_the_archive_is_that_of_its_content_alone(tmp_path):
+    entries = [("a", 0o040755, b""), ("a/b", 0o100644, b"12345"), ("init", 0o100755, b"#!")]
+    packed = initramfs.archive(entries)
+    assert packed == initramfs.archive(entries)
+    names, at = [], 0
+    while not names or names[-1] != "TRAILER!!!":
+        fields = [int(packed[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        size, length = fields[6], fields[11]
+        names.append(packed[at + 110 : at + 110 + length - 1].decode())
+        at = (at + 110 + length + 3) // 4 * 4
+        assert packed[at : at + size] == {n: c for n, _, c in entries}.get(names[-1], b"")
+        at = (at + size + 3) // 4 * 4
+        assert fields[2:4] == [0, 0] and fields[5] == 0
+    assert names == ["a", "a/b", "init", "TRAILER!!!"]
+
+
+def test_the_machine_has_no_network_no_disk_and_its_own_clock(tmp_path):
+    kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    root = tmp_path / "root.img"
+    root.write_bytes(bytes(1 << 21))
+    words = machine.command(kernel, tmp_path / "initrd", root, Settings(2, 1 << 30, 5, "quiet x"))
+    text = " ".join(words)
+    assert "-icount shift=2,sleep=off -seed 5" in text
+    assert "-nic none" in text and "-drive" not in text and "-netdev" not in text
+    assert "-smp 1" in text and "rdrand=off" in text and "clock=vm" in text
+    assert words[-1].endswith("quiet x") and "norandmaps" in words[-1]
+    assert Settings(2).instructions_per_s == 250_000_000
+
+
+@pytest.mark.parametrize(
+    ("script", "console", "message"),
+    [
+        ("exit 0", "x\n[ 1.0] Kernel panic - not syncing: Oops\n", "panicked: not syncing: Oops"),
+        ("kill -9 $$", "", "qemu was killed"),
+        ("echo no such option >&2; exit 1", "", "no such option"),
+        ("exit 0", "", "printed nothing"),
+    ],
+)
+def test_a_machine_that_ends_without_a_result_says_why(tmp_path, script, console, message):
+    kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    (tmp_path / "console").write_text(console)
+    with pytest.raises(HostError, match=message) as error:
+        machine.run(["sh", "-c", script], tmp_path, kernel, lambda message: None)
+    assert "Linux 6.99.1-test" in str(error.value) and error.value.hint
+
+
+def test_messages_of_a_guest_are_lines_with_a_mark(tmp_path):
+    kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    lines = [f'{MARK}{{"report": 1}}', "noise", f"{MARK}half a li", f'{MARK}{{"ended": true}}']
+    script = "".join(f"echo '{line}' >>console;" for line in lines)
+    heard = []
+    machine.run(["sh", "-c", script], tmp_path, kernel, heard.append)
+    assert heard == [{"report": 1}, {"ended": True}]
+
+
+def experiment(kind="io", target=None, **more):
+    work = Workload("w", "newcomer" if kind == "io" else "wakeup", "m", more.pop("parameters", {}))
+    settings = {"scheduler": more.pop("scheduler", "none")} if kind == "io" else {"policy": "rr"}
+    usual = Target("emulated", model="disk7200", size_bytes=1 << 30)
+    target = target or (usual if kind == "io" else Target("none"))
+    return Experiment("t", kind, target, (Candidate("c", settings),), (work,), "c", 7, **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (experiment(scheduler="kyber"), "does not offer kyber"),
+        (experiment(target=Target("device", "/dev/sdb", 1 << 30)), "has no disk of this one"),
+        (experiment(target=Target("directory", "/srv", 1 << 30)), "has no disk of this one"),
+        (experiment(target=Target("scratch", "", 1 << 30)), "does not fit into the 1536 MiB"),
+        (experiment("cpu", explain=True), "--explain traces this machine"),
+        (dataclasses.replace(experiment("cpu"), kind="sim"), "would change nothing"),
+    ],
+)
+def test_what_a_guest_cannot_measure_is_refused_before_the_boot(tmp_path, asked, message):
+    options = {"CONFIG_IOSCHED_BFQ": "m"}
+    kernel = kernels.Kernel("6.99", tmp_path / "bzImage", None, options)
+    with pytest.raises(SpecError, match=message) as error:
+        virtual.check(asked, kernel)
+    assert error.value.hint
+    virtual.check(experiment(scheduler="bfq"), kernel)
+    virtual.check(experiment("cpu"), kernel)
+
+
+def test_files_that_an_experiment_names_are_brought_along(tmp_path):
+    trace, tool = tmp_path / "t.trace", tmp_path / "tool"
+    trace.write_text("x")
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    asked = experiment(parameters={"trace": str(trace), "argv": [str(tool), "/usr/bin/env", "-x"]})
+    assert virtual._files_of(asked) == [trace, tool]
+    assert virtual._files_of(experiment(parameters={"argv": ["sh", "-c", "true"]})) == []
+
+
+def test_several_kernels_are_refused_with_what_to_do_instead():
+    with pytest.raises(SpecError, match="one kernel at a time"):
+        virtual.kernel_named("6.1,6.12")
+
+
+def test_progress_of_a_guest_has_both_times():
+    seen, reports = [], []
+    heed = virtual.heeding(Observer(seen.append, reports.append))
+    fields = {"done": 0, "total": 4, "block": 1, "blocks": 2, "eta_s": 0.0, "last": None}
+    heed({"progress": {**fields, "text": "run 0/4", "repeated": ""}})
+    heed({"progress": {**fields, "done": 1, "text": "run 1/4, 3 s left", "repeated": "why"}})
+    heed({"report": "measured"})
+    assert [each.text.split(" (")[0] for each in seen] == ["run 0/4", "run 1/4, 3 s left"]
+    assert seen[1].text.endswith("left here") and seen[1].repeated == "why"
+    assert reports == ["measured"]
+
+
+def test_the_tree_of_an_archive_gets_the_facts_of_its_machine(tmp_path):
+    folder = tmp_path / "result"
+    folder.mkdir()
+    (folder / "host.json").write_text('{"schema": 1}')
+    with tarfile.open(tmp_path / "region", "w") as archive:
+        archive.add(folder, "result")
+    with (tmp_path / "region").open("ab") as region:
+        region.truncate(1 << 22)
+    place._unpack(tmp_path / "region", tmp_path / "out", {"digest": "d"})
+    host = json.loads((tmp_path / "out/host.json").read_text())
+    assert host == {"virtual": {"digest": "d"}, "schema": 1}
+    (tmp_path / "empty").write_bytes(bytes(1 << 20))
+    with pytest.raises(HostError, match="left no result"):
+        place._unpack(tmp_path / "empty", tmp_path / "other", {})
+    assert not (tmp_path / "other").exists()
+
+
+class Stored:
+    def __init__(self, path, lines, digest):
+        path.mkdir()
+        (path / "runs.jsonl").write_text("".join(lines))
+        self.folder = type("F", (), {"path": path})
+        self.record = type("R", (), {"host": {"virtual": {"digest": digest}}})
+
+
+def test_identity_counts_the_runs_that_are_equal_to_the_bit(tmp_path):
+    one = Stored(tmp_path / "1", ["a\n", "b\n"], "d")
+    assert virtual.identity(one, Stored(tmp_path / "2", ["a\n", "b\n"], "d")) == (
+        "identical, 2 of 2 runs",
+        True,
+    )
+    text, is_same = virtual.identity(one, Stored(tmp_path / "3", ["a\n", "c\n"], "d"))
+    assert not is_same and text.startswith("identical are 1 of 2 runs") and "a fault" in text
+    text, is_same = virtual.identity(one, Stored(tmp_path / "4", ["a\n"], "e"))
+    assert not is_same and "1 of 2" in text and "the machines differ" in text
+
+
+def test_virtual_time_is_not_compared_with_a_machine():
+    here, there = (type("R", (), {"host": host}) for host in ({}, {"virtual": {}}))
+    require_same_clock(here, here)
+    require_same_clock(there, there)
+    for pair in ((here, there), (there, here)):
+        with pytest.raises(SpecError, match="is in virtual time"):
+            require_same_clock(*pair)
+
+
+def test_the_image_has_the_run_time_packages_and_no_extras():
+    names = image._distributions()
+    assert {"numpy", "click", "msgspec", "scipy"} <= set(names)
+    assert not {"pytest", "optuna", "mypy", "pandas"} & set(names)
+
+
+def test_commands_import_no_guest_until_they_need_it():
+    code = "import schedlab.cli.kernel, sys; print('schedlab.guest.kernels' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert Path(initramfs.INIT).read_text().startswith("#!/bin/busybox sh")
