@@ -12,7 +12,7 @@ TEST_PACKAGES := blktrace btrfs-progs chromium fio grub2-common hdparm strace ti
 PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-machine test-kernels test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
+.PHONY: run setup test test-all test-machine test-kernels test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
 run: $(VENV)/built
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -22,9 +22,12 @@ setup: $(VENV)/built $(VENV)/test-tools
 test: setup
 	tests/run-all
 
+# All of them: each repeats once what failed, and notes its pass in docs/reference/verified.md.
+test-all: test test-wheel test-machine test-fleet test-packages test-kernels test-boots
+
 # What is true only on a quiet machine: one test after the other; a busy one is "too busy to tell".
 test-machine: setup
-	. $(BIN)/activate && pytest --quiet -m machine
+	tests/suite machine
 
 # A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
 wheel: setup
@@ -32,7 +35,7 @@ wheel: setup
 
 # Installs the wheel into an empty environment and uses it there without root and without compilers.
 test-wheel: wheel
-	tests/wheel dist/*.whl
+	tests/suite wheel
 
 # What installs without Rust: a Debian package for this release, and an OCI image with it.
 deb: wheel
@@ -44,7 +47,7 @@ image: deb
 
 # Uses both in clean roots; needs root.
 test-packages: image
-	tests/packages dist/*.deb dist/schedlab.oci.tar
+	tests/suite packages
 
 # One changed place at a time, and the tests that should notice: ROOM of Python, or CRATE of Rust.
 ROOM ?= analyse
@@ -68,18 +71,18 @@ docs: setup $(VENV)/tools
 # Boots the distribution's kernels in qemu and runs the smoke tests in each.
 test-kernels: setup
 	@tests/install-packages $(KERNEL_PACKAGES)
-	$(BIN)/python tests/kernels/boot.py
+	tests/suite kernels
 
 # Hosts of a fleet: four sshd in namespaces of this machine. Needs root; sshd is unpacked, not started.
 test-fleet: setup
 	@tests/install-packages iproute2 libwrap0 openssh-client util-linux
 	@tests/unpack openssh-server sshd target/openssh
-	. $(BIN)/activate && pytest --quiet tests/fleet/hosts.py
+	tests/suite fleet
 
 # Two kernels and a boot parameter in random order, one boot killed and one foreign (`schedlab boots`).
 test-boots: setup
 	@tests/install-packages $(KERNEL_PACKAGES)
-	$(BIN)/python tests/kernels/boots.py
+	tests/suite boots
 
 lint: setup
 	tests/run-all --lint-only
@@ -94,12 +97,11 @@ $(VENV)/built: $(VENV)/maturin requirements.lock pyproject.toml $(RUST_SOURCES)
 	  $(PIP) -r requirements.lock && wait $$compiling && PIP_QUIET=1 $(BUILD) $$features
 	@touch $@
 
-$(VENV)/maturin:
+$(VENV)/maturin: build.lock
 	@tests/install-packages $(BUILD_PACKAGES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11"; echo "hint: make PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	awk '/^maturin==/,/# via/' requirements.lock >$(VENV)/maturin.lock
-	$(PIP) --no-deps -r $(VENV)/maturin.lock
+	$(PIP) -r build.lock
 	@touch $@
 
 # What the tests use: Python packages, Debian packages, and programs that are unpacked only.
@@ -120,8 +122,9 @@ $(VENV)/tools: tools.lock $(VENV)/test-tools
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 lock: setup
-	$(COMPILE) --extra=build -o requirements.lock pyproject.toml
-	$(COMPILE) $(addprefix --extra=,tune arrow fleet dask pandas dev build) \
+	$(COMPILE) --only-build-deps --build-deps-for=wheel -o build.lock pyproject.toml
+	$(COMPILE) -o requirements.lock pyproject.toml
+	$(COMPILE) $(addprefix --extra=,tune arrow fleet dask pandas dev) \
 	  --constraint requirements.lock -o test.lock pyproject.toml
 	$(COMPILE) --extra=tools --constraint test.lock -o tools.lock pyproject.toml
 

@@ -279,7 +279,7 @@ def test_versions_agree():
 
 
 def test_locks_name_no_registry_host():
-    for lock in ("requirements.lock", "test.lock", "tools.lock"):
+    for lock in ("build.lock", "requirements.lock", "test.lock", "tools.lock"):
         text = (ROOT / lock).read_text()
         assert not re.search(r"^[^#]*://", text, re.MULTILINE), lock
 
