@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from commands import COMMANDS
 
 import schedlab
-from schedlab.cli import cli, main
+from schedlab.cli import FIRST, OTHERS, cli, main
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 
@@ -73,8 +74,7 @@ def test_a_closed_pipe_is_silent():
 
 @pytest.mark.parametrize(
     ("group", "names"),
-    [("", sorted({name.split()[0] for name in COMMANDS}))]
-    + [
+    [
         (group, sorted(name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")))
         for group in ("cpu", "io", "lab", "sim", "trace", "import", "device")
     ],
@@ -82,7 +82,18 @@ def test_a_closed_pipe_is_silent():
 def test_a_group_lists_its_commands_by_name(group, names):
     shown = CliRunner().invoke(cli, [*group.split(), "--help"]).output
     _, _, listed = shown.partition("Commands:\n")
-    assert [line.split()[0] for line in listed.splitlines() if line[:3].strip()] == names
+    rows = [line.split() for line in listed.splitlines() if line[:3].strip()]
+    assert [row[0] for row in rows] == names
+    assert all(row[1:] for row in rows), "a help is missing"
+
+
+def test_the_help_shows_nine_commands_and_names_each_other_once():
+    others = [name for names in OTHERS.values() for name in names]
+    assert len(FIRST) == 9
+    assert sorted((*FIRST, *others)) == sorted({name.split()[0] for name in COMMANDS})
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    for name in FIRST:
+        assert re.search(rf"^  {name} +[A-Z]", shown, re.M), name
 
 
 @pytest.mark.parametrize("words", [["-h"], ["cpu", "-h"], ["sim", "-h"], ["io", "run", "-h"]])

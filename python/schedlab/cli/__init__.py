@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import importlib
+import re
 import signal
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
@@ -15,38 +18,47 @@ import schedlab
 from schedlab.cli.sections import Group
 from schedlab.errors import SchedlabError, SpecError
 
-# name -> (module:attribute, one-line help); the modules are imported when the command runs.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("schedlab.cli.doctor:doctor", "Show what this machine can measure, and why not."),
-    "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
-    "boots": ("schedlab.cli.boots:boots", "Compare kernels and boot parameters by rebooting."),
-    "recover": ("schedlab.cli.recover:recover", "Restore what a killed run left changed."),
-    "analyse": ("schedlab.cli.analyse:analyse", "Print the verdict of a result folder."),
-    "docs": ("schedlab.cli.docs:docs", "Print the guides and references."),
-    "export": ("schedlab.cli.export:export", "Write a result in fio's or IOzone's format."),
-    "import": ("schedlab.cli.import_:import_", "Import existing measurements."),
-    "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
-    "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
-    "apply": ("schedlab.cli.apply:apply", "Set the winner of a result, and keep it set."),
-    "undo": ("schedlab.cli.apply:undo", "Restore the settings from before `apply`."),
-    "status": ("schedlab.cli.apply:status", "Show what is applied."),
-    "watch": ("schedlab.cli.apply:watch", "Report changes of a device's settings."),
-    "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main command."),
-    "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
-    "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
-    "diff": ("schedlab.cli.diff:diff", "Show what changed between two results."),
-    "fleet": ("schedlab.cli.fleet:fleet", "Measure on many machines, apply the answer there."),
-    "kernel": ("schedlab.cli.kernel:kernel", "Find kernels to run under in virtual time."),
-    "live": ("schedlab.cli.live:live", "Compare settings under the load that a device has."),
-    "merge": ("schedlab.cli.merge:merge", "Join repetitions of one experiment as sessions."),
-    "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
-    "lab": ("schedlab.cli.lab:lab", "Run ready-made experiments, one per published study."),
-    "recommend": ("schedlab.cli.recommend:recommend", "Show whether a scheduler can matter here."),
-    "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
-    "run": ("schedlab.cli.run:run", "Measure an experiment file."),
-    "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
-    "tune": ("schedlab.cli.tune:tune", "Search the settings of I/O schedulers."),
-    "trace": ("schedlab.cli.trace:trace", "Read block traces, record kernel events."),
+# name -> module:attribute; the modules are imported when the command runs.
+COMMANDS = {
+    "doctor": "schedlab.cli.doctor:doctor",
+    "io": "schedlab.cli.io:io",
+    "boots": "schedlab.cli.boots:boots",
+    "recover": "schedlab.cli.recover:recover",
+    "analyse": "schedlab.cli.analyse:analyse",
+    "docs": "schedlab.cli.docs:docs",
+    "export": "schedlab.cli.export:export",
+    "import": "schedlab.cli.import_:import_",
+    "cpu": "schedlab.cli.cpu:cpu",
+    "sim": "schedlab.cli.sim:sim",
+    "apply": "schedlab.cli.apply:apply",
+    "undo": "schedlab.cli.apply:undo",
+    "status": "schedlab.cli.apply:status",
+    "watch": "schedlab.cli.apply:watch",
+    "compare": "schedlab.cli.compare:compare",
+    "completion": "schedlab.cli.completion:completion",
+    "device": "schedlab.cli.device:device",
+    "diff": "schedlab.cli.diff:diff",
+    "fleet": "schedlab.cli.fleet:fleet",
+    "kernel": "schedlab.cli.kernel:kernel",
+    "live": "schedlab.cli.live:live",
+    "merge": "schedlab.cli.merge:merge",
+    "init": "schedlab.cli.init:init",
+    "lab": "schedlab.cli.lab:lab",
+    "recommend": "schedlab.cli.recommend:recommend",
+    "report": "schedlab.cli.report:report",
+    "run": "schedlab.cli.run:run",
+    "reproduce": "schedlab.cli.reproduce:reproduce",
+    "tune": "schedlab.cli.tune:tune",
+    "trace": "schedlab.cli.trace:trace",
+}
+
+# Nine show their help in the list of `schedlab --help`; all others are named, by what they are for.
+FIRST = ("doctor", "compare", "live", "tune", "cpu", "sim", "lab", "analyse", "apply")
+OTHERS = {
+    "Measure": ("run", "init", "io", "trace", "recommend", "device", "kernel", "boots", "fleet"),
+    "Results": ("report", "diff", "merge", "import", "export", "reproduce"),
+    "Settings": ("undo", "status", "watch", "recover"),
+    "Help": ("docs", "completion"),
 }
 
 
@@ -54,7 +66,7 @@ class LazyGroup(Group):
     """A group whose commands are imported when they are called; `--help` imports none."""
 
     def __init__(
-        self, *args: object, commands_by_name: dict[str, tuple[str, str]], **kwargs: object
+        self, *args: object, commands_by_name: Mapping[str, str], **kwargs: object
     ) -> None:
         # A command keeps the help option of the first context that it is used in: each has it.
         kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
@@ -69,7 +81,7 @@ class LazyGroup(Group):
         """The command of that name, imported now."""
         if cmd_name not in self.commands_by_name:
             return None
-        module, attribute = self.commands_by_name[cmd_name][0].split(":")
+        module, attribute = self.commands_by_name[cmd_name].split(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
@@ -85,14 +97,33 @@ class LazyGroup(Group):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
         return super().resolve_command(ctx, args)
 
+    def line_of(self, name: str) -> str:
+        """The first clause of a command's docstring, read without importing it."""
+        module, function = self.commands_by_name[name].split(":")
+        place = Path(__file__).parent.joinpath(*module.split(".")[2:])
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        pattern = rf'^def {function}\(.*?\n    """(.*?)(?:[:;.] |[:;.]?\n\n| \(|\.?""")'
+        found = re.search(pattern, file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        return " ".join(found[1].split()).rstrip(".:;") + "." if found else ""
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands from the table, without importing them."""
-        rows = [(name, self.commands_by_name[name][1]) for name in self.list_commands(ctx)]
+        """The list of commands with their short helps, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(name, self.line_of(name)) for name in self.list_commands(ctx)])
 
 
-@click.command(cls=LazyGroup, commands_by_name=COMMANDS)
+class Commands(LazyGroup):
+    """All commands: nine of them with their short helps, the names of the others."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The nine, then the others by what they are for."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.line_of(name)) for name in FIRST])
+        with formatter.section("More, each with --help"):
+            formatter.write_dl([(title, ", ".join(names)) for title, names in OTHERS.items()])
+
+
+@click.command(cls=Commands, commands_by_name=COMMANDS)
 @click.version_option(schedlab.__version__, prog_name="schedlab")
 def cli() -> None:
     """Compare Linux schedulers on this machine, and get an answer that you can rely on.
@@ -132,7 +163,6 @@ def _fail_unexpectedly(error: Exception) -> None:
     """Keep the traceback of a bug in a file; exit 1 would mean that the answer is no."""
     import tempfile
     import traceback
-    from pathlib import Path
 
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "schedlab" in Path(frame.filename).parts]

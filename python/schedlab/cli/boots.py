@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from schedlab.app.fleet.boots import Boots
 
 BOOTS = {
-    "init": ("schedlab.cli.boots:init", "Plan the boots of an experiment file."),
-    "next": ("schedlab.cli.boots:next_", "Measure this boot, and choose the next one."),
-    "status": ("schedlab.cli.boots:status", "Show what was measured, and what is due."),
-    "end": ("schedlab.cli.boots:end", "Boot the default again; show the result so far."),
+    "init": "schedlab.cli.boots:init",
+    "next": "schedlab.cli.boots:next_",
+    "status": "schedlab.cli.boots:status",
+    "end": "schedlab.cli.boots:end",
 }
 folder_argument = click.argument("folder", type=PATH, required=False)
 

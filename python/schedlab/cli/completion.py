@@ -10,7 +10,7 @@ from schedlab.cli.options import command
 @command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print completion for SHELL, e.g. `source <(schedlab completion bash)`."""
+    """Print completion for SHELL: `source <(schedlab completion bash)`."""
     from click.shell_completion import get_completion_class
 
     from schedlab.cli import cli

@@ -42,7 +42,7 @@ from schedlab.errors import SpecError
 @measured_options
 @command_argument
 def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
-    """Compare settings of PATH (a device in use, or a directory on it) under its own load.
+    """Compare settings under the load that PATH has (a device in use, or a directory on it).
 
     Nothing is started: the scheduler is switched back and forth under the work that runs, and its
     requests are counted. The setting from before returns at the end, after Ctrl-C and kill -9, and

@@ -15,10 +15,11 @@ from schedlab.cli.types import Duration
 @click.option("--seconds", type=Duration(), default="60s", show_default=True, help="How long.")
 @json_option
 def recommend(path: Path, seconds: float, as_json: bool) -> None:
-    """Watch the load of PATH (a device, or a directory on it); nothing is changed.
+    """Show whether a scheduler can matter to the load of PATH (a device, or a directory on it).
 
-    Shows who sends how many requests, how many are in flight, whether a scheduler has anything to
-    decide, and the command that would prove which one is better.
+
+    Nothing is changed. Shows who sends how many requests, how many are in flight, whether a
+    scheduler has anything to decide, and the command that would prove which one is better.
     """
     from schedlab.app.live import recommend as app
     from schedlab.cli.show import print_result

@@ -6,11 +6,11 @@ import click
 
 from schedlab.cli import LazyGroup
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("schedlab.cli.cpu.run:run", "N TIME: run N workers for TIME (you may omit `run`)."),
-    "compare": ("schedlab.cli.cpu.compare:compare", "Compare CPU policies for a workload."),
-    "cost": ("schedlab.cli.cpu.cost:cost", "Measure what a context switch costs."),
-    "sweep": ("schedlab.cli.cpu.sweep:sweep", "Compare quanta, as one experiment."),
+COMMANDS = {
+    "run": "schedlab.cli.cpu.run:run",
+    "compare": "schedlab.cli.cpu.compare:compare",
+    "cost": "schedlab.cli.cpu.cost:cost",
+    "sweep": "schedlab.cli.cpu.sweep:sweep",
 }
 
 
@@ -28,7 +28,7 @@ class NumberOrCommand(LazyGroup):
 
 @click.group(cls=NumberOrCommand, commands_by_name=COMMANDS)
 def cpu() -> None:
-    """Count calculations of N processes under a CPU scheduler, for TIME.
+    """Compare CPU policies and quanta, or run worker processes under one.
 
     `schedlab cpu 2 30s --policy rr --slice 10` runs two workers; see `schedlab cpu run --help`.
     """

@@ -12,7 +12,7 @@ _OWN = {
     "csv": "schedlab.cli.import_.commands:csv",
     "time": "schedlab.cli.import_.commands:time",
 }
-COMMANDS = {name: (_OWN.get(name, ""), importer.line) for name, importer in IMPORTERS.items()}
+COMMANDS = {name: _OWN.get(name, "") for name in IMPORTERS}
 
 
 class _Importers(LazyGroup):
@@ -25,6 +25,10 @@ class _Importers(LazyGroup):
         from schedlab.cli.import_.commands import of_files
 
         return of_files(cmd_name)
+
+    def line_of(self, name: str) -> str:
+        """What it reads, from the table of importers."""
+        return IMPORTERS[name].line
 
 
 @click.group(name="import", cls=_Importers, commands_by_name=COMMANDS)

@@ -6,15 +6,15 @@ import click
 
 from schedlab.cli import LazyGroup
 
-# name -> (module:attribute, one-line help); the modules are imported when the command runs.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "get": ("schedlab.cli.io.get:get", "Show the scheduler of each device."),
-    "list": ("schedlab.cli.io.list:list_", "Show the schedulers that each device offers."),
-    "extract": ("schedlab.cli.io.extract:extract", "Time the extraction of an archive."),
-    "run": ("schedlab.cli.io.run:run", "Put one load on a file or device."),
-    "sweep": ("schedlab.cli.io.sweep:sweep", "Block sizes × open modes; where the knee is."),
-    "timings": ("schedlab.cli.io.timings:timings", "Cached and buffered reads, as hdparm -tT."),
-    "set": ("schedlab.cli.io.set:set_", "Set a scheduler on the devices that you name."),
+# name -> module:attribute; the modules are imported when the command runs.
+COMMANDS = {
+    "get": "schedlab.cli.io.get:get",
+    "list": "schedlab.cli.io.list:list_",
+    "extract": "schedlab.cli.io.extract:extract",
+    "run": "schedlab.cli.io.run:run",
+    "sweep": "schedlab.cli.io.sweep:sweep",
+    "timings": "schedlab.cli.io.timings:timings",
+    "set": "schedlab.cli.io.set:set_",
 }
 
 

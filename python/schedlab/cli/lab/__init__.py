@@ -6,12 +6,12 @@ import click
 
 from schedlab.cli import LazyGroup
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("schedlab.cli.lab.list:list_labs", "List the ready-made experiments."),
-    "run": ("schedlab.cli.lab.run:run", "Run one."),
+COMMANDS = {
+    "list": "schedlab.cli.lab.list:list_labs",
+    "run": "schedlab.cli.lab.run:run",
 }
 
 
 @click.command(cls=LazyGroup, commands_by_name=COMMANDS)
 def lab() -> None:
-    """Run ready-made experiments; each repeats a published study."""
+    """Run ready-made experiments that repeat published studies."""

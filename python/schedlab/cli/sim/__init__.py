@@ -6,12 +6,12 @@ import click
 
 from schedlab.cli import LazyGroup
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "cpu": ("schedlab.cli.sim.cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
-    "disk": ("schedlab.cli.sim.run:disk", "Simulate a disk with heads and its command queue."),
-    "compare": ("schedlab.cli.sim.run:compare", "Compare SSD policies, with a verdict."),
-    "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
-    "validate": ("schedlab.cli.sim.validate:validate", "Compare a disk with measured responses."),
+COMMANDS = {
+    "cpu": "schedlab.cli.sim.cpu:cpu",
+    "disk": "schedlab.cli.sim.run:disk",
+    "compare": "schedlab.cli.sim.run:compare",
+    "run": "schedlab.cli.sim.run:run",
+    "validate": "schedlab.cli.sim.validate:validate",
 }
 
 

@@ -6,11 +6,11 @@ import click
 
 from schedlab.cli import LazyGroup
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "cpu": ("schedlab.cli.trace.cpu:cpu", "CPU bursts of a command and of all it forks."),
-    "io": ("schedlab.cli.trace.io:io", "Where the requests of a device wait, live."),
-    "convert": ("schedlab.cli.trace.files:convert", "Write a block trace in another format."),
-    "stats": ("schedlab.cli.trace.files:stats", "Describe a block trace."),
+COMMANDS = {
+    "cpu": "schedlab.cli.trace.cpu:cpu",
+    "io": "schedlab.cli.trace.io:io",
+    "convert": "schedlab.cli.trace.files:convert",
+    "stats": "schedlab.cli.trace.files:stats",
 }
 
 
