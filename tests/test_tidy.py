@@ -289,3 +289,11 @@ def test_the_tests_of_a_room_are_there_for_its_mutants():
     of_devices = [tests for pairs in mutants.DEVICE_TESTS.values() for _, tests in pairs]
     patterns = {word for tests in (*mutants.TESTS.values(), *of_devices) for word in tests.split()}
     assert {word for word in patterns if not [*ROOT.glob(word)]} == set()
+
+
+def test_a_release_is_told_in_sixty_lines():
+    """The changelog is for users: what was mended before a release is the git log."""
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert releases
+    for each in releases:
+        assert each.count("\n") <= 60, each.partition("\n")[0]
