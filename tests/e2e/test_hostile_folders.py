@@ -72,7 +72,7 @@ PROPERTIES = {
     "switch_s": 0.1, "settled_s": 0.2, "wash_out_s": 0.1, "share_asked": 0.5, "share_reached": 0.4,
 }  # fmt: skip
 HOST = {
-    "format": "t", "file": "t", "hostname": "h", "kernel": {"release": "6.18"},
+    "hostname": "h", "kernel": {"release": "6.18"},
     "cpu": {"model": "c"}, "memory": {"free_pages_reported": True},
     "device": {"model": "m", "queue": {"rotational": "0", "nr_requests": "64"}},
     "devices": {"sda": {"model": "A", "firmware": "1", "backing_file": ""}},
@@ -97,8 +97,9 @@ def sound_folder(path):
         for size in (4, 8)
         for candidate in ("none", "bfq")
     ]  # fmt: skip
-    imported = assemble(readings, Options(blocked=True), HOST)
+    imported = assemble(readings, Options(blocked=True), {"format": "t", "file": "t"})
     folder = imported.save(path)
+    (path / "host.json").write_text(json.dumps({**folder.host, **HOST}))
     folder.write_planning(Planning(3, {"read 4 KiB": 2.0}, bound=0.05, target_s=9.0))
     row = {"workload": "read 4 KiB", "candidate": "none", "capture": "raw/capture-00.json",
            "groups": [Explanation("readers", 1e-6, 1e-5, 1e-4, 1.0, 1.0, 100)]}  # fmt: skip
