@@ -58,6 +58,29 @@ COMMANDS = {
 }
 
 
+# All that a report or an analysis reads of a run and of a host, whatever kind of work has it.
+PROPERTIES = {
+    "cpu_share": 0.1, "window_s": 2.0, "detail": "text", "engine": "psync", "cache": "cold",
+    "workers": [{"calculations": 3, "cpu_burst_s": 1.5, "bursts": 9}], "left_behind": ["x"],
+    "emulated": {"lateness": {"p50_ns": 1.0, "p99_ns": 2.0}, "late_share": 0.1},
+    "emulated_device": {"model": "disk7200"}, "driver_tags": 32, "rotational": 0,
+    "fidelity": {"device": "sda", "scheduler": "bfq", "rows": [
+        {"metric": "elapsed_s", "recorded": 1.0, "replayed": 1.2, "is_like": False}]},
+    "rehearsal": {"bytes": {"sda": 4096}, "cpu_share": 0.3}, "rehearsed_s": 1.0,
+    "confinement": {"held": "nothing", "reason": "x"}, "launch_cost_s": 0.1, "censored": True,
+    "halves": [{"elapsed_s": 1.0}, {"elapsed_s": 2.0}], "measured_from_s": 0.1,
+    "switch_s": 0.1, "settled_s": 0.2, "wash_out_s": 0.1, "share_asked": 0.5, "share_reached": 0.4,
+}  # fmt: skip
+HOST = {
+    "hostname": "h", "kernel": {"release": "6.18"},
+    "cpu": {"model": "c"}, "memory": {"free_pages_reported": True},
+    "device": {"model": "m", "queue": {"rotational": "0", "nr_requests": "64"}},
+    "devices": {"sda": {"model": "A", "firmware": "1", "backing_file": ""}},
+    "hosts": {name: {"measured_device": {"name": "sda", "model": name[0], "firmware": "1"}}
+              for name in ("a1", "a2", "a3", "b1")},
+}  # fmt: skip
+
+
 def sound_folder(path):
     """A result with something in every file: two candidates, two workloads, three blocks."""
     readings = [
@@ -66,7 +89,7 @@ def sound_folder(path):
             {"throughput_bytes_per_s": 1e6 + 1e4 * block, "latency_ns_p99": 5e5, "elapsed_s": 2.0},
             settings={"scheduler": candidate},
             parameters={"test": "read", "record_bytes": size << 10, "file_bytes": 1 << 20},
-            properties={"cpu_share": 0.1, "window_s": 2.0, "detail": "text"},
+            properties=PROPERTIES,
             histograms={"latency_ns": [[100, 100, 3], [128, 129, 2]],
                         "series read": [[0, 5, 20480, 9]]},
         )
@@ -76,6 +99,7 @@ def sound_folder(path):
     ]  # fmt: skip
     imported = assemble(readings, Options(blocked=True), {"format": "t", "file": "t"})
     folder = imported.save(path)
+    (path / "host.json").write_text(json.dumps({**folder.host, **HOST}))
     folder.write_planning(Planning(3, {"read 4 KiB": 2.0}, bound=0.05, target_s=9.0))
     row = {"workload": "read 4 KiB", "candidate": "none", "capture": "raw/capture-00.json",
            "groups": [Explanation("readers", 1e-6, 1e-5, 1e-4, 1.0, 1.0, 100)]}  # fmt: skip
@@ -185,6 +209,35 @@ def run_hostile(sound, work, seed, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_no_folder_ends_in_a_traceback_or_speaks_to_the_terminal(sound, tmp_path, seed):
     assert not run_hostile(sound, tmp_path, seed, 44)
+
+
+SHAPES = [
+    ("runs.jsonl", ("properties", "fidelity"), {"rows": [{}]}),
+    ("runs.jsonl", ("properties", "emulated"), {"lateness": {}}),
+    ("runs.jsonl", ("properties", "rehearsal"), ["x"]),
+    ("runs.jsonl", ("properties", "rotational"), -1),
+    ("runs.jsonl", ("properties", "driver_tags"), []),
+    ("runs.jsonl", ("properties", "share_asked"), None),
+    ("runs.jsonl", ("properties", "switch_s"), None),
+    ("runs.jsonl", ("properties", "workers"), [{"cpu_burst_s": "x"}]),
+    ("host.json", ("kernel",), "x"),
+    ("host.json", ("memory",), ["x"]),
+    ("host.json", ("devices",), ["sda"]),
+    ("host.json", ("devices", "sda"), "x"),
+    ("host.json", ("device", "queue", "rotational"), "x"),
+    ("host.json", ("hosts",), ["a1"]),
+    ("host.json", ("hosts", "a2"), "x"),
+    ("host.json", ("hosts", "a2", "measured_device"), ["sda"]),
+    ("host.json", ("hosts", "a2", "measured_device", "model"), {"x": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at", "value"), SHAPES)
+def test_facts_and_properties_of_another_shape_end_no_command(sound, tmp_path, name, at, value):
+    shutil.copytree(sound, tmp_path / "sound")
+    (document,) = (found for file, found in documents(sound) if file == name)
+    for command in ("analyse", "report", "apply", "resume"):
+        check(sound, tmp_path, name, replaced(document, at, value), command)
 
 
 def test_a_bug_exits_with_2_and_its_traceback_is_kept(tmp_path):

@@ -46,6 +46,8 @@ def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place, loop):
     text = "\n".join(queue_set.lines())
     assert f"ext4 {place}\n  loop {name}: [none]" in text
     assert "nr_requests 128" in text
+    # Named as a device, all that is mounted from it feels a switch.
+    assert queues_below(loop).mounts == (f"{place} (ext4, on {name})",)
     disks = devices.disks_below("/")
     wider = queues_below(place, below=True)
     if not disks:

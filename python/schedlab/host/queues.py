@@ -263,9 +263,9 @@ def _others(
         for name in sorted(shared):
             reasons.setdefault(name, []).append(f"it carries {target}")
     for area, names in _swap_areas(below):
-        if shared := sorted(names & queues):
-            mounts.append(f"the swap area {area} (on {', '.join(shared)})")
-        for name in shared:
+        if felt := sorted(names & queues):
+            mounts.append(f"the swap area {area} (on {', '.join(felt)})")
+        for name in felt:
             reasons.setdefault(name, []).append(f"it carries the swap area {area}")
     return tuple(mounts), {name: tuple(dict.fromkeys(why)) for name, why in reasons.items()}
 

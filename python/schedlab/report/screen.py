@@ -227,8 +227,8 @@ def _device_facts(view: View) -> list[str]:
     stated = next((r.properties for r in view.runs if "driver_tags" in r.properties), {})
     facts = []
     rotational = stated.get("rotational", host.get("device.queue.rotational"))
-    if rotational not in (None, ""):
-        facts.append(view.texts(f"measured.rotational_{int(rotational)}"))
+    if str(rotational) in ("0", "1"):
+        facts.append(view.texts(f"measured.rotational_{rotational}"))
     tags = stated.get("driver_tags", host.get("device.queue.nr_requests"))
     if len({r.properties.get("driver_tags", tags) for r in view.runs}) > 1:
         tags = ""  # each workload has its own

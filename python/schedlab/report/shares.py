@@ -16,7 +16,8 @@ def share_lines(view: View, workload: str) -> Iterator[str]:
     """A sentence for each candidate whose runs have a requested and a reached share."""
     for name in view.names:
         mine = [r for r in view.runs if (r.workload, r.candidate) == (workload, name)]
-        properties = [r.properties for r in mine if "share_reached" in r.properties]
+        both = {"share_asked", "share_reached"}
+        properties = [r.properties for r in mine if both <= r.properties.keys()]
         if not properties or properties[0]["share_asked"] >= 1.0:  # a priority asks for no share
             continue
         reached = statistics.median(float(each["share_reached"]) for each in properties)

@@ -34,7 +34,7 @@ PROPERTIES: Mapping[str, Any] = {
     "halves?": [Mapping[str, float]],
     "workers?": [{"calculations?": float, "bursts?": float, "cpu_burst_s?": float}],
     "driver_tags?": int,
-    "rotational?": int,
+    "rotational?": Literal[0, 1],
     "emulated?": {"lateness": {"p50_ns": float, "p99_ns": float}, "late_share": float},
     "emulated_device?": Mapping[str, Any],
     "fidelity?": {

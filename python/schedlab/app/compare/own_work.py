@@ -69,7 +69,7 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         path = Path(work.job_file).resolve()
         shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
                   if key in parameters}  # fmt: skip
-        job = msgspec.convert({"job_file": str(path), **shared}, FioJob)
+        job = msgspec.convert(dict(shared, job_file=str(path)), FioJob)
         usual_fio = _fio_metric(job, names)
         parameters["job_file"] = str(path)
         parameters["job_sha256"] = job.read().digest()
