@@ -51,9 +51,9 @@ def ext(tmp_path, monkeypatch):
     return root, program
 
 
-def compared(tmp_path, policies, line, blocks=1):
+def compared(tmp_path, policies, line, blocks=1, **parameters):
     asked = policy_comparison(
-        CpuLoad(work=OwnWork([line], True)), policies=policies, aa_arm=False, seed=1,
+        CpuLoad(work=OwnWork([line], True, parameters=parameters)), policies=policies, aa_arm=False, seed=1,
         stopping=Stopping(blocks=blocks),
     )  # fmt: skip
     return run(asked, tmp_path / "out").folder.runs()
@@ -129,7 +129,7 @@ def test_ctrl_c_unloads(tmp_path, ext):
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(Exception, match="interrupted"):
-            compared(tmp_path, f"other,ext:{program}", line)
+            compared(tmp_path, f"other,ext:{program}", line, confine="nothing")
     finally:
         signal.signal(signal.SIGINT, handler)
     assert processes_of(root) == []

@@ -10,6 +10,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -198,3 +199,63 @@ def test_a_link_that_takes_the_place_of_the_target_is_not_followed(scene):
         with pytest.raises(launch.HostError):
             started(scene, "echo x > precious", group, confine=confine)
     assert scene.tree() == scene.before[1]
+
+
+@pytest.mark.parametrize("typed", [".", "x", "../x", "link", "a b's"])
+@pytest.mark.parametrize("work", ["command", "fio"])
+def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_path):
+    """Every option that takes a path and reaches the launcher, and the program itself."""
+    if work == "fio" and not shutil.which("fio"):
+        pytest.skip("needs fio")
+    here = scene.target / ("x" if typed in (".", "../x") else "here")
+    where = {".": here, "x": here / "x", "../x": here, "link": scene.target / "linked",
+             "a b's": here / typed}[typed]  # fmt: skip
+    for directory in (here, where):
+        directory.mkdir(exist_ok=True)
+    if typed == "link":
+        (here / "link").symlink_to(where)
+    place, name = Path(typed), f"86396.{os.getpid()}"
+    (where / "program").write_text("#!/bin/sh\ncat > read; pwd > where; echo x > $1/beside\n")
+    (where / "program").chmod(0o755)
+    (where / "given").write_text(name)
+    (where / "beside").mkdir()
+    (here / "from here").mkdir()
+    (here / "from here" / "file").write_text(name)
+    (where / "job.fio").write_text("[w]\nrw=write\nbs=4k\nsize=1m\nioengine=psync\n")
+    before = sorted(Path("/dev").iterdir())
+    words = ["--directory", typed, "--switch", Path(scene.queue).name, "--rehearse", "--anyway",
+             "--schedulers", "none", "--user", "root"]  # fmt: skip
+    if work == "fio":
+        words += ["--fio", str(place / "job.fio")]
+    else:
+        words += ["--confine", "--stdin", str(place / "given"), "--writable", str(place / "beside"),
+                  "--copy-in", f"../{here.name}/from here", "--", f"./{place}/program",
+                  str(where / "beside")]  # fmt: skip
+        if where == here:  # a copy of it would be itself
+            del words[words.index("--copy-in") : words.index("--copy-in") + 2]
+    code, _, err = ended("compare", *words, cwd=here)
+    assert code == 0, err
+    assert sorted(Path("/dev").iterdir()) == before
+    if work == "command":
+        assert (where / "where").read_text() == f"{where}\n"
+        assert (where / "read").read_text() == name
+        assert (where / "beside" / "beside").read_text() == "x\n"
+        assert where == here or (where / "from here" / "file").read_text() == name
+    else:
+        assert [path for path in where.iterdir() if path.stat().st_size == 1 << 20]
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_all_ends_with_a_starter_that_is_killed(scene, room):
+    """Without a control group that a guardian could end."""
+    line = f"(trap '' TERM; setsid sleep {scene.marker}) & sleep {scene.marker}"
+    pid = os.fork()
+    if pid == 0:
+        group = WorkGroup(None, "test", Wall())
+        beside = None if room else group
+        started(scene, line, WorkGroup(None, "test", group.wall, beside=beside))
+        os._exit(1)
+    assert owned.wait_until(lambda: len(scene.survivors()) == 2, 20)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert owned.wait_until(lambda: not scene.survivors(), 20)

@@ -1,12 +1,12 @@
 //! What a started program can reach: a mount namespace of its own, built between fork and exec.
 //!
 //! Every mount gets `nodev`, and `/dev` becomes a small one with the usual pseudo devices and, if
-//! there is one, the held device: no other block device can be opened, wherever its node is. `/proc`
-//! is that of its process namespace (`keeper`); it, `/sys` and the control groups cannot be changed.
-//! With `files` every mount is read-only as well, except the `writable` places and a private tmpfs
-//! at `/dev/shm`. Of root's capabilities a few are kept, which cannot undo this. A program of
-//! another user, or of a caller without root, is in a user namespace and has none. Only system
-//! calls on memory that was prepared before the fork are made here.
+//! there is one, the held device: no other block device can be opened, wherever its node is.
+//! `/proc` is that of its process namespace (`keeper`); it, `/sys` and the control groups cannot be
+//! changed. With `files` every mount is read-only as well, except the `writable` places and a
+//! private tmpfs at `/dev/shm`. Of root's capabilities a few are kept, which cannot undo this. A
+//! program of another user, or of a caller without root, is in a user namespace and has none. Only
+//! system calls on memory that was prepared before the fork are made here.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;

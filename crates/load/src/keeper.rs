@@ -2,9 +2,10 @@
 //!
 //! For a confined program it is the first process of a new process namespace: when it ends, so does
 //! all that is in there, whatever control group or session it went to. Or the program joins the
-//! namespace of a [`Room`], where several work beside each other, such as a server and what asks it.
-//! Without a namespace the keeper adopts what the program leaves, so that it can be found. It is a
-//! fork that makes system calls alone, and it closes all files but those that tie it to its starter.
+//! namespace of a [`Room`], where several work beside each other, such as a server and what asks
+//! it. Without a namespace the keeper adopts what the program leaves, so that it can be found. It
+//! is a fork that makes system calls alone, and it closes all files but those that tie it to its
+//! starter.
 
 use std::ffi::{c_int, c_void, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

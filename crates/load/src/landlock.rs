@@ -17,8 +17,9 @@ const TRUNCATE: u64 = 1 << 14;
 /// Removals, and all that can be made, of ABI 1.
 const CHANGES: u64 = 0x1ff0;
 const DEVICES: u64 = MAKE_CHAR | MAKE_BLOCK;
-/// No abstract socket and no process outside: ABI 6.
-const SCOPES: u64 = 3;
+/// No abstract socket of others: ABI 6. (Signals stay in the process namespace by themselves; here
+/// they would not even reach a server that was started beside the program.)
+const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 const RULE_PATH_BENEATH: libc::c_int = 1;
 
 /// A set of rules that is being made; nothing of it holds before [`Ruleset::restrict`].
@@ -58,7 +59,11 @@ impl Ruleset {
         let attributes = Attributes {
             files: handled,
             network: 0,
-            scoped: if files && abi >= 6 { SCOPES } else { 0 },
+            scoped: if files && abi >= 6 {
+                SCOPE_ABSTRACT_UNIX_SOCKET
+            } else {
+                0
+            },
         };
         let size = std::mem::size_of::<Attributes>();
         // SAFETY: a structure of the size that is given; what the kernel does not know is zero.

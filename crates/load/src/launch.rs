@@ -5,53 +5,27 @@
 //! directly before that: a fork takes the longer the more memory its parent has. The time and each
 //! refusal of the kernel come back through a pipe that a successful `exec` closes, so a start
 //! either happens as ordered or is an error that names the step. Between fork and exec only system
-//! calls are made on memory that was prepared before: the caller may have other threads. One that
+//! calls are made on memory that was prepared before (`starting`): the caller may have other
+//! threads. One that
 //! is confined or `kept` is the child of a `keeper`, which awaits it and ends what it leaves.
 //! Every path is an absolute one: where it leads was decided where it was typed.
 
-use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{self, default_signals, enter_cgroups, errno, open_cgroups, reap, Refusal};
+use crate::child::{self, reap, Refusal};
 use crate::clock::{self, Cpu};
-use crate::confine::{self, Built, Confinement, Wall, IN_PROCESSES, IN_USERS, WALLS};
+use crate::confine::{Confinement, IN_PROCESSES, IN_USERS, WALLS};
 use crate::cpu::account::Account;
-use crate::cpu::{pin, Attributes};
+use crate::cpu::Attributes;
 use crate::keeper::{is_readable, End, Keeper, Plan};
-
-/// Steps of the child; what comes back through the pipe is an index of these, or one of the words
-/// behind them.
-const STEPS: [&str; 7] = [
-    "cgroup",
-    "policy",
-    "affinity",
-    "user",
-    "directory",
-    "program",
-    "confinement",
-];
-
-const CONFINEMENT: u32 = 6;
-
-/// It executes now: the walls that stand, and the time.
-const STARTS: u32 = STEPS.len() as u32;
-/// Its process id, as its starter sees it.
-const IS: u32 = STARTS + 1;
-/// It is in a new user namespace, and waits for maps of users and groups.
-const ASKS_MAPS: u32 = STARTS + 2;
-
-/// The child's message: the step that failed and its errno, or a word and what belongs to it.
-#[derive(Clone, Copy)]
-struct Word {
-    step: u32,
-    errno: i32,
-    at_ns: u64,
-}
+use crate::starting::{
+    become_program, pipe, pointers, prepare, Reports, Word, ASKS_MAPS, CONFINEMENT, IS, STARTS,
+    STEPS,
+};
 
 /// A user that the child becomes.
 #[derive(Clone, Debug, Deserialize)]
@@ -156,32 +130,6 @@ enum Child {
     /// Our own: its process id, and a descriptor of it.
     Ours(i32, OwnedFd),
     Kept(Keeper),
-}
-
-/// All that the child needs, made before the fork.
-struct Prepared {
-    program: CString,
-    argv: Vec<CString>,
-    environment: Vec<CString>,
-    directory: CString,
-    streams: Vec<RawFd>,
-    held: bool,
-    /// Both ends of what is written to at the release, or when the maps are written.
-    gate: Option<(OwnedFd, OwnedFd)>,
-    cgroups: Vec<OwnedFd>,
-    user: Option<User>,
-    scheduling: Option<Attributes>,
-    cpus: Vec<usize>,
-    same_session: bool,
-    wall: Option<Wall>,
-}
-
-/// What the child writes to, and which walls its keeper is in.
-#[derive(Clone, Copy)]
-struct Reports {
-    pipe: RawFd,
-    is_kept: bool,
-    walls: u32,
 }
 
 impl Launched {
@@ -391,50 +339,10 @@ impl Child {
     }
 }
 
-impl Word {
-    const BYTES: usize = 16;
-
-    /// The next word; nothing once the program has begun, or the child has ended.
-    fn read(pipe: &OwnedFd) -> Option<Self> {
-        let mut bytes = [0; Self::BYTES];
-        let heard = rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut bytes));
-        (heard == Ok(bytes.len())).then(|| {
-            let all = u128::from_ne_bytes(bytes);
-            Word {
-                step: all as u32,
-                errno: (all >> 32) as i32,
-                at_ns: (all >> 64) as u64,
-            }
-        })
-    }
-
-    fn failed((step, errno): (u32, i32)) -> Self {
-        Word {
-            step,
-            errno,
-            at_ns: 0,
-        }
-    }
-
-    /// Writes it in one piece, as less than a page goes through a pipe.
-    fn write(self, pipe: RawFd) {
-        let all = u128::from(self.step)
-            | u128::from(self.errno as u32) << 32
-            | u128::from(self.at_ns) << 64;
-        let bytes = all.to_ne_bytes();
-        // SAFETY: bytes that live on the stack.
-        unsafe { libc::write(pipe, bytes.as_ptr().cast(), bytes.len()) };
-    }
-}
-
 impl Drop for Launched {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-fn pipe() -> Result<(OwnedFd, OwnedFd), Refusal> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))
 }
 
 /// A child's descriptor; without one the child is ended.
@@ -447,216 +355,6 @@ fn hold(pid: i32) -> Result<OwnedFd, Refusal> {
             reap(pid, 0);
             Refusal::new("fork", errno)
         })
-}
-
-fn prepare(order: &Order) -> Result<Prepared, Refusal> {
-    let text = |s: &String| CString::new(s.as_str()).map_err(|_| Refusal::new("program", 22));
-    let all = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();
-    for (step, path) in [("program", &order.program), ("directory", &order.directory)] {
-        if !path.starts_with('/') {
-            return Err(Refusal::new(step, libc::EINVAL));
-        }
-    }
-    let wall = order.confinement.as_ref().map(Wall::of).transpose();
-    let wall = wall.map_err(|errno| Refusal::new("confinement", errno))?;
-    if order.held && (wall.is_some() || order.kept) {
-        return Err(Refusal::new("confinement", libc::EINVAL));
-    }
-    let has_gate = order.held || (wall.is_some() && order.user.is_some());
-    Ok(Prepared {
-        program: text(&order.program)?,
-        argv: all(&order.argv)?,
-        environment: all(&order.environment)?,
-        directory: text(&order.directory)?,
-        streams: order.streams.clone(),
-        held: order.held,
-        gate: has_gate.then(pipe).transpose()?,
-        cgroups: open_cgroups(&order.cgroups)?,
-        user: order.user.clone(),
-        scheduling: order.scheduling,
-        cpus: order.cpus.clone(),
-        same_session: order.same_session,
-        wall,
-    })
-}
-
-fn pointers(list: &[CString]) -> Vec<*const libc::c_char> {
-    let ends = std::iter::once(std::ptr::null());
-    list.iter().map(|s| s.as_ptr()).chain(ends).collect()
-}
-
-/// The child's life until exec, or until it has written the step that failed and its errno.
-fn become_program(
-    prepared: &Prepared,
-    argv: &[*const libc::c_char],
-    environment: &[*const libc::c_char],
-    reports: Reports,
-) -> ! {
-    let failed = match prepared.settle(reports) {
-        Err(failed) => failed,
-        Ok(walls) => {
-            let starts = Word {
-                step: STARTS,
-                errno: walls as i32,
-                at_ns: clock::now(),
-            };
-            starts.write(reports.pipe);
-            // SAFETY: null-terminated arrays made before the fork.
-            unsafe {
-                libc::execve(
-                    prepared.program.as_ptr(),
-                    argv.as_ptr(),
-                    environment.as_ptr(),
-                )
-            };
-            (5, errno())
-        }
-    };
-    Word::failed(failed).write(reports.pipe);
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(127) }
-}
-
-/// A step that failed, as an index of `STEPS`, and its errno.
-type Failed = (u32, i32);
-
-impl Prepared {
-    /// The keeper's steps before it starts the program.
-    fn enter_with(&self, plan: &Plan) -> Result<(), i32> {
-        if let Some((_, writing)) = &self.gate {
-            // SAFETY: the starter's end alone keeps it open.
-            unsafe { libc::close(writing.as_raw_fd()) };
-        }
-        plan.enter()
-    }
-
-    /// All steps before exec; the walls that stand, by their bits.
-    fn settle(&self, reports: Reports) -> Result<u32, Failed> {
-        if reports.is_kept {
-            Word {
-                step: IS,
-                errno: 0,
-                at_ns: own_number().ok_or((CONFINEMENT, libc::ENOENT))?,
-            }
-            .write(reports.pipe);
-        }
-        enter_cgroups(&self.cgroups).map_err(|errno| (0, errno))?;
-        // SAFETY: system calls on the child's own state.
-        unsafe {
-            if !self.same_session {
-                libc::setsid();
-            }
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        }
-        if !self.held {
-            // One that is held is the user's own: what the user ignores (`nohup`) it ignores.
-            default_signals();
-        }
-        if let Some(attributes) = &self.scheduling {
-            attributes.apply(0).map_err(|errno| (1, errno))?;
-        }
-        if !self.cpus.is_empty() {
-            pin(None, &self.cpus).map_err(|refusal| (2, refusal.errno()))?;
-        }
-        let built = self.wall.as_ref().map(Wall::build).transpose();
-        let built = built.map_err(|errno| (CONFINEMENT, errno))?;
-        self.take_user(&built, reports)?;
-        self.take_place()?;
-        let Some(built) = built else {
-            return Ok(reports.walls);
-        };
-        let in_users = self.user.is_some() || reports.walls & IN_USERS != 0;
-        let walls = built.finish(in_users);
-        Ok(reports.walls | walls.map_err(|errno| (CONFINEMENT, errno))?)
-    }
-
-    /// Becomes the user, with a wall in a user namespace that has no other.
-    fn take_user(&self, built: &Option<Built>, reports: Reports) -> Result<(), Failed> {
-        const USER: u32 = 3;
-        let Some(user) = &self.user else {
-            return Ok(());
-        };
-        if built.is_some() {
-            // SAFETY: flags only.
-            if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
-                return Err((USER, errno()));
-            }
-            Word {
-                step: ASKS_MAPS,
-                errno: 0,
-                at_ns: 0,
-            }
-            .write(reports.pipe);
-            self.wait_at_gate();
-        }
-        // SAFETY: system calls on the child's own credentials, groups first.
-        let refused = unsafe {
-            libc::setgroups(user.groups.len(), user.groups.as_ptr()) != 0
-                || libc::setresgid(user.gid, user.gid, user.gid) != 0
-                || libc::setresuid(user.uid, user.uid, user.uid) != 0
-        };
-        if refused {
-            return Err((USER, errno()));
-        }
-        Ok(())
-    }
-
-    /// Takes its directory and its standard streams, and waits for its release.
-    fn take_place(&self) -> Result<(), Failed> {
-        let directory = confine::open_place(&self.directory).map_err(|errno| (4, errno))?;
-        // SAFETY: descriptors of the parent that are open here as well.
-        unsafe {
-            if libc::fchdir(directory) != 0 {
-                return Err((4, errno()));
-            }
-            libc::close(directory);
-            for (number, fd) in self.streams.iter().enumerate() {
-                if libc::dup2(*fd, number as i32) < 0 {
-                    return Err((5, errno()));
-                }
-            }
-            const CLOEXEC: libc::c_uint = 4;
-            if !self.streams.is_empty() {
-                libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
-            }
-        }
-        if self.held {
-            self.wait_at_gate();
-        }
-        Ok(())
-    }
-
-    /// Waits for the starter's word; without a starter it ends.
-    fn wait_at_gate(&self) {
-        let Some((reading, writing)) = &self.gate else {
-            return;
-        };
-        // SAFETY: the starter's end alone keeps it open: one whose starter is gone does not run.
-        unsafe {
-            if self.held {
-                libc::close(writing.as_raw_fd());
-            }
-            let mut byte = 0u8;
-            if libc::read(reading.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
-                libc::_exit(127);
-            }
-        }
-    }
-}
-
-/// The process's number where `/proc` is the starter's.
-fn own_number() -> Option<u64> {
-    let mut digits = [0u8; 16];
-    // SAFETY: a constant path and a buffer of the size that is given.
-    let length = unsafe {
-        libc::readlink(
-            c"/proc/self".as_ptr(),
-            digits.as_mut_ptr().cast(),
-            digits.len(),
-        )
-    };
-    let text = digits.get(..usize::try_from(length).ok()?)?;
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -784,5 +482,44 @@ mod tests {
         sleeps.kill(Signal::TERM);
         let ending = sleeps.wait(Duration::from_secs(10)).unwrap();
         assert_eq!(ending.signal, Some(15));
+    }
+
+    #[test]
+    fn a_kept_program_tells_its_end_and_leaves_nothing() {
+        let mut order = order(&["/bin/sh", "-c", "sleep 1000 & sleep 1000 & exit 3"]);
+        for confinement in [None, Some(Confinement::default())] {
+            order.kept = true;
+            order.confinement = confinement;
+            let mut program = match Launched::start(&order) {
+                Err(refusal) if refusal.errno() == libc::EPERM => return, // no namespaces here
+                other => other.unwrap(),
+            };
+            let ending = program.wait(Duration::from_secs(10)).unwrap();
+            assert_eq!((ending.status, ending.signal), (Some(3), None));
+            let keeper = program.keeper().unwrap();
+            let children = format!("/proc/{keeper}/task/{keeper}/children");
+            let left = std::fs::read_to_string(&children).unwrap();
+            assert_eq!(left.split_whitespace().count(), 2, "adopted");
+            let is_walled = program.walls().contains(&"process");
+            assert_eq!(is_walled, order.confinement.is_some());
+            program.end();
+            for pid in left.split_whitespace() {
+                let pid: i32 = pid.parse().unwrap();
+                assert_eq!(
+                    std::path::Path::new(&format!("/proc/{pid}")).exists(),
+                    !is_walled
+                );
+                child::kill(pid);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_an_absolute_one() {
+        for path in ["", ".", "x", "../x"] {
+            let mut order = order(&["/bin/true"]);
+            order.directory = path.into();
+            assert_eq!(Launched::start(&order).err().unwrap().step, "directory");
+        }
     }
 }

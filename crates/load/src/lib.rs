@@ -11,3 +11,4 @@ pub mod io;
 pub mod keeper;
 mod landlock;
 pub mod launch;
+mod starting;

@@ -50,6 +50,8 @@ def _of(view: View, workload: Workload, line: str, runs: list[Run]) -> Iterator[
     confinement = _first(runs, "confinement") or {}
     if confinement.get("held") == "nothing":
         yield texts("text.command_unconfined", reason=confinement.get("reason", "–"))
+    if walls := confinement.get("walls"):
+        yield texts("text.command_walls", names=", ".join(map(str, walls)))
     cost, cache = _first(runs, "launch_cost_s"), _first(runs, "cache")
     if cost:
         milliseconds = texts.figure(1e3 * cost, 2)
