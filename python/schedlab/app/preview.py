@@ -14,6 +14,7 @@ from schedlab.kinds import OVERRIDE
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_policy import is_of_machine
 from schedlab.run.backends.io import has_cache, is_bare
+from schedlab.run.backends.sim import seconds_of
 from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
@@ -81,7 +82,10 @@ def preview(admitted: Admitted, plan: Plan | None = None) -> Preview:
     if plan is None:
         plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
     settings = tuple((arm.label, settings_of(admitted, arm)) for arm in arms(experiment))
-    seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
+    if experiment.kind == "sim":
+        seconds = seconds_of(experiment, len(plan.cells))
+    else:
+        seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
     return Preview(admitted, plan, settings, seconds, is_rest)
 
 
