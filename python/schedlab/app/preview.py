@@ -12,7 +12,7 @@ from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.cpu_policy import is_of_machine
+from schedlab.run.backends.cpu_policy import COMMANDS, is_of_machine
 from schedlab.run.backends.io import has_cache, is_bare
 from schedlab.run.backends.sim import seconds_of
 from schedlab.spec import Candidate, Plan, to_json
@@ -124,6 +124,6 @@ def _cpu_settings(candidate: Candidate, key: str, value: object) -> list[tuple[s
     """A setting by the files that it is written to, where it is one of the host."""
     if key == "slice_ms" and candidate.settings.get("policy") == "rr":
         return [(RR_KNOB, f"{float(str(value)):g} ms")]
-    if is_of_machine(key):
+    if is_of_machine(key) and key not in COMMANDS:
         return [(str(path), text) for path, text in resolve(key, value, SettingScope())]
     return [(key, str(value))]
