@@ -152,6 +152,15 @@ def test_no_door_takes_a_scheduler_that_is_gone_for_its_successor(words, tmp_pat
     assert ended(*hinted[1].split(), "--seconds", 1, "--seeds", 2)[0] == 0
 
 
+@pytest.mark.parametrize("work", ["random-reads", "readers", "random-reads,cached-reads"])
+def test_reads_on_a_device_that_a_consent_of_ours_holds(work, tmp_path):
+    """It is empty: only the consent itself has it open."""
+    words = ("--workloads", work, "--seconds", "30ms", "--dry-run")
+    with loop_device(tmp_path / "disk", 64 << 20) as name:
+        code, out, err = ended("compare", "--device", name, "--destroy-data", name, *words)
+    assert code == 0 and f"I/O schedulers on {name}" in out, err
+
+
 BAD = {
     "unknown tunable": (["--schedulers", "bfq:nonsense=1"], "nonsense"),
     "tunable out of range": (["--schedulers", "bfq:low_latency=-5"], "low_latency"),

@@ -16,7 +16,7 @@ from schedlab.cpu.bursts import Capture
 from schedlab.cpu.crew import held_crew, last_cpu, pids_of
 from schedlab.cpu.policy import RR_KNOB, CpuPolicy
 from schedlab.cpu.settings import Settings
-from schedlab.errors import HostError
+from schedlab.errors import SIMULATED_CPU, HostError, as_root
 from schedlab.host import owned
 from schedlab.host.control import Control
 
@@ -125,7 +125,7 @@ def test_a_cpuset_without_control_is_refused() -> None:
         held_crew(asked, None),
     ):
         pass
-    assert refused.value.hint == "run as root"
+    assert refused.value.hint == as_root(SIMULATED_CPU)
 
 
 # ---- cpusets

@@ -285,3 +285,19 @@ def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
     assert fifo["waits"] > 100
     assert fifo["mean_ns"] < other["mean_ns"]
     assert waits["other", "load", "preemption"]["waits"] > 0
+
+
+def test_the_command_of_a_candidate_runs_and_is_undone(tmp_path):
+    """`run` and `undo` in turns, the second candidate's as the first one's, and none is left."""
+    log = tmp_path / "log"
+    candidates = [
+        f"{name}=other run='echo {name} >>{log}' undo='echo no-{name} >>{log}'" for name in "ab"
+    ]
+    asked = policy_comparison(
+        CpuLoad(["pipe"], seconds=0.05, load=0), policies=None, candidates=candidates,
+        switch=("run",), stopping=Stopping(blocks=2), aa_arm=False, seed=1,
+    )  # fmt: skip
+    run(asked, tmp_path / "out")
+    lines = log.read_text().split()
+    assert lines[1::2] == [f"no-{name}" for name in lines[::2]]
+    assert {*lines[::2]} == {"a", "b"} and len(lines) % 2 == 0

@@ -144,7 +144,7 @@ def test_a_fact_that_cannot_be_found_out_is_unknown(tmp_path, monkeypatch):
     [
         (0, {}, "sched_ext", "schedlab compare --quick"),
         (1000, {"privileges": "user 1000"}, "CPU policies (privileges: user 1000)",
-         "sudo schedlab compare --quick"),
+         "sudo schedlab compare --quick; without root: schedlab lab run ncq-ssd"),
         (0, {"loop devices": "none"}, "I/O schedulers (loop devices: none)",
          "schedlab lab run ncq-ssd"),
         (0, {"BPF": "refused (x)"}, "kernel events (BPF: refused (x))",

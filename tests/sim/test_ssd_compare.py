@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from schedlab.cli.sim.run import compare
 from schedlab.errors import SpecError
+from schedlab.store.folder import Folder
 
 
 def test_a_verdict_on_policies(tmp_path: Path) -> None:
@@ -46,3 +47,30 @@ def test_overloaded_arms_are_named_and_judged_by_their_rate(tmp_path: Path, requ
     of = {row["name"]: row["metric"]["name"] for row in rows}
     assert (of["A"], of["B"]) == ("mean_read_ms", "iops")
     assert "B: mean_write_ms" not in of
+
+
+DIRECTIONS = {"A": "read", "randwrite4k": "write", "randread4k": "read", "seqwrite": "write"}
+
+
+@pytest.mark.parametrize("sources", ["randwrite4k", "A,randwrite4k", "randwrite4k,A,randread4k"])
+def test_a_load_that_only_writes_is_compared_by_its_writes(sources: str, tmp_path: Path) -> None:
+    """Chosen before the first run, for each workload."""
+    words = ["--device", "nvme", "--workloads", sources, "--policies", "fcfs,ts", "--json"]
+    words += ["--requests", "300", "--seeds", "2", "--out", str(tmp_path / "r")]
+    result = CliRunner().invoke(compare, words, catch_exceptions=False)
+    assert result.exit_code in (0, 1)
+    experiment = Folder.open(tmp_path / "r").experiment
+    assert {w.label: w.metric for w in experiment.workloads} == {
+        name: f"mean_{DIRECTIONS[name]}_ms" for name in sources.split(",")
+    }
+    write_only = [w for w in experiment.workloads if DIRECTIONS[w.label] == "write"]
+    assert all("read" not in name for work in write_only for name in work.secondary)
+
+
+def test_a_metric_that_a_load_cannot_have_is_refused_before_it_runs(tmp_path: Path) -> None:
+    words = ["--device", "nvme", "--workloads", "A,randwrite4k", "--policies", "fcfs,ts"]
+    words += ["--metric", "mean_read_ms", "--out", str(tmp_path / "r")]
+    with pytest.raises(SpecError, match="randwrite4k has no such requests") as error:
+        CliRunner().invoke(compare, words, catch_exceptions=False)
+    assert error.value.hint == "for example --metric mean_write_ms"
+    assert not (tmp_path / "r").exists()

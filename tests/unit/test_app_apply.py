@@ -323,7 +323,7 @@ def test_files_are_named_before_they_are_written(tmp_path):
     assert not (tmp_path / "etc").exists() and tmp_path.exists()
     (tmp_path / "file").touch()
     said, hint = refused(applied.write_file, tmp_path / "file/x", "text")
-    assert said.startswith(f"{tmp_path}/file/x: ") and hint == "run it as root (sudo)"
+    assert said.startswith(f"{tmp_path}/file/x: ") and hint == applied.ROOT_HINT
 
 
 def test_settings_of_the_machine(say):

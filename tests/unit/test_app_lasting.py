@@ -106,10 +106,10 @@ def test_a_file_that_this_user_may_not_remove_is_an_error(tmp_path, monkeypatch,
     applied.write_file(file, applied.HEADER)
     monkeypatch.setattr(Path, "unlink", refuse)
     assert refused(undo.undo, [device], False, print) == (
-        f"cannot remove {file}: Permission denied", "run it as root (sudo)"
+        f"cannot remove {file}: Permission denied", applied.ROOT_HINT
     )  # fmt: skip
     assert file.exists() and applied.load_all() == [record]
-    assert refused(applied.forget, device)[1] == "run it as root (sudo)"
+    assert refused(applied.forget, device)[1] == applied.ROOT_HINT
 
 
 def test_knobs_that_another_program_set():

@@ -22,7 +22,7 @@ from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
 from schedlab.spec.quantities import parse_cpus, parse_slices, parse_time_ns
 
 AFFINITY = os.sched_getaffinity(0)
@@ -214,7 +214,7 @@ def test_only_a_knob_and_a_cpuset_change_the_host() -> None:
     assert needs_control(Settings(1, None, cpuset=True))
     with pytest.raises(HostError, match=r"^a quantum of rr needs root$") as refused:
         set_quantum(quantum, None)
-    assert refused.value.hint == "run as root"
+    assert refused.value.hint == as_root(SIMULATED_CPU)
 
 
 # ---- refusals
@@ -297,14 +297,17 @@ def test_a_user_is_told_of_the_limit_of_priorities() -> None:
             os.seteuid(0)
     why = f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {soft}) of at least 10"
     assert real_time == [
-        (f"the kernel refused policy {each} (EPERM): {why}", "run as root, or ulimit -r 10")
+        (
+            f"the kernel refused policy {each} (EPERM): {why}",
+            as_root(SIMULATED_CPU, "run as root, or ulimit -r 10"),
+        )
         for each in ("rr", "fifo")
     ]
     missing = "the capability CAP_SYS_NICE is missing"
-    helps = "run as root; in a container add --cap-add SYS_NICE"
+    helps = as_root(SIMULATED_CPU, "run as root, in a container with --cap-add SYS_NICE")
     assert other == (f"the kernel refused policy batch (EPERM): {missing}", helps)
-    as_root = told("policy", errno.EPERM, policy="fifo")
-    assert as_root == (f"the kernel refused policy fifo (EPERM): {missing}", helps)
+    of_root = told("policy", errno.EPERM, policy="fifo")
+    assert of_root == (f"the kernel refused policy fifo (EPERM): {missing}", helps)
 
 
 # ---- sums of bursts

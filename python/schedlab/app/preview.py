@@ -12,8 +12,9 @@ from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.cpu_policy import is_of_machine
+from schedlab.run.backends.cpu_policy import COMMANDS, is_of_machine
 from schedlab.run.backends.io import has_cache, is_bare
+from schedlab.run.backends.sim import seconds_of
 from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
@@ -81,7 +82,10 @@ def preview(admitted: Admitted, plan: Plan | None = None) -> Preview:
     if plan is None:
         plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
     settings = tuple((arm.label, settings_of(admitted, arm)) for arm in arms(experiment))
-    seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
+    if experiment.kind == "sim":
+        seconds = seconds_of(experiment, len(plan.cells))
+    else:
+        seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
     return Preview(admitted, plan, settings, seconds, is_rest)
 
 
@@ -120,6 +124,6 @@ def _cpu_settings(candidate: Candidate, key: str, value: object) -> list[tuple[s
     """A setting by the files that it is written to, where it is one of the host."""
     if key == "slice_ms" and candidate.settings.get("policy") == "rr":
         return [(RR_KNOB, f"{float(str(value)):g} ms")]
-    if is_of_machine(key):
+    if is_of_machine(key) and key not in COMMANDS:
         return [(str(path), text) for path, text in resolve(key, value, SettingScope())]
     return [(key, str(value))]

@@ -78,10 +78,7 @@ def places_of(
 
 def _check(candidate: Candidate, place: settings.SettingScope, is_present: bool) -> None:
     values = host_settings(candidate)
-    if ("run" in values) != ("undo" in values):
-        raise SpecError(
-            "run and undo belong together", "run='modprobe x' undo='modprobe -r x'; undo may be :"
-        )
+    settings.check_commands(values)
     scheduler = str(values.pop("scheduler", AS_IS))
     scheduler = knobs.RENAMED.get(scheduler, scheduler)
     queue = knobs.SYS_BLOCK / place.device / "queue" if is_present else None

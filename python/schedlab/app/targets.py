@@ -216,7 +216,9 @@ def _device(
     _check_bare(path, kinds)
     writing = any(kind.writes() for kind in kinds)
     if not writing:
-        reasons = objections(path, allow_unknown_data=True)
+        # A consent to writes has looked already, and holds the device itself.
+        is_ours = any(consent.covers(path) for consent in permission.consents)
+        reasons = [] if is_ours else objections(path, allow_unknown_data=True)
         if reasons and not permission.in_use:
             raise HostError(
                 f"{path}: {'; '.join(reasons)}",

@@ -26,6 +26,8 @@ class Traits:
     has_nice: bool = False
 
 
+# Of a deadline task whose period is not named; the least run time is 1,024 ns.
+DEADLINE_PERIOD_MS, DEADLINE_LEAST_MS = 10.0, 0.001024
 POLICIES = {
     "other": Traits(0, has_slice=True, has_nice=True),
     "batch": Traits(3, has_slice=True, has_nice=True),
@@ -69,6 +71,8 @@ class CpuPolicy:
             raise SpecError(f"priority {self.priority} for {self.policy}", "choose 1 to 99")
         if self.slice_ms is not None:
             self._check_slice(self.slice_ms)
+        if self.period_ms is not None:
+            self.check_deadline(self.period_ms)
         if self.nice and not traits.has_nice:
             raise SpecError(f"nice has no effect under {self.policy}", "use other or batch")
         if traits.has_priority and self.uses_groups:
@@ -92,6 +96,19 @@ class CpuPolicy:
         whole_ms = int(slice_ms)
         if self.policy == "rr" and slice_ms not in (whole_ms, effective_slice_ms("rr", whole_ms)):
             raise SpecError("the quantum of rr must be in whole ms", "rr:10ms")
+
+    def check_deadline(self, period_ms: float) -> None:
+        """SpecError unless run time ≤ period, from 1 µs on (kernel/sched/deadline.c:
+        __checkparam_dl).
+        """
+        if self.policy != "deadline" or self.slice_ms is None:
+            return
+        if not DEADLINE_LEAST_MS <= self.slice_ms <= period_ms:
+            raise SpecError(
+                f"deadline: a run time of {self.slice_ms:g} ms in a period of {period_ms:g} ms",
+                f"slice from {DEADLINE_LEAST_MS:g} ms to the period: "
+                f"deadline:slice={period_ms / 2:g}ms,period={period_ms:g}ms",
+            )
 
     @property
     def uses_groups(self) -> bool:
@@ -123,7 +140,7 @@ class CpuPolicy:
         if self.policy in REAL_TIME:
             values["priority"] = self.priority
         if self.policy == "deadline":
-            period_ns = int((self.period_ms or 10.0) * 1e6)
+            period_ns = int((self.period_ms or DEADLINE_PERIOD_MS) * 1e6)
             usual_ns = int(period_ns * deadline_share(tasks, cpu_count))
             runtime_ns = int(self.slice_ms * 1e6) if self.slice_ms else usual_ns
             return {**values, "slice_ns": runtime_ns, "period_ns": period_ns}

@@ -62,7 +62,7 @@ def _reason(step: str, code: int, policy: CpuPolicy, cpus: Sequence[int]) -> tup
         )
     if step == "cgroup":
         return os.strerror(code), "real-time tasks need cpu.rt_runtime_us in a v1 cpu cgroup"
-    return os.strerror(code), as_root("--policy other", "run as root")
+    return os.strerror(code), "run as root, or use --policy other"
 
 
 def _no_ext(code: int) -> tuple[str, str]:

@@ -38,6 +38,7 @@ from schedlab.host.scratch import Scratch, new_loop, require_root
 from schedlab.host.write_back import WriteBack
 from schedlab.package import IMPORT_PATH
 from schedlab.spec import GateFinding
+from schedlab.spec.foreign_models import refuse_foreign
 from schedlab.spec.reading import read_text
 
 DEFAULT_SIZE_BYTES = 8 << 30
@@ -145,10 +146,12 @@ def model_text(model: str) -> tuple[str, str]:
         return model, shipped[model]
     path, hint = Path(model), f"shipped models: {', '.join(sorted(shipped))}"
     try:
-        return path.stem, read_text(path, hint)
+        text = read_text(path, hint)
     except SpecError as error:
         what = "neither a shipped model nor a readable device file"
         raise SpecError(f"{error}: {what}", hint) from error
+    refuse_foreign(path, text)
+    return path.stem, text
 
 
 def own_size_bytes(emulation: Emulation) -> int:

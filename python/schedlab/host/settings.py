@@ -16,7 +16,7 @@ import platform
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -106,6 +106,14 @@ def scope_of(name: str) -> Scope:
 def is_machine(name: str) -> bool:
     """Whether a name is a setting of the whole machine that is a file."""
     return any(f.scope == "machine" and f.pattern.fullmatch(name) for f in TABLE)
+
+
+def check_commands(names: Container[str]) -> None:
+    """SpecError for a command without the one that undoes it, and the reverse."""
+    if ("run" in names) != ("undo" in names):
+        raise SpecError(
+            "run and undo belong together", "run='modprobe x' undo='modprobe -r x'; undo may be :"
+        )
 
 
 def is_beyond(name: str) -> bool:

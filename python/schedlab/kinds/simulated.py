@@ -31,6 +31,10 @@ class Simulated(WorkloadKind, frozen=True):
         """Nothing is written."""
         return False
 
+    def knows_its_time(self) -> bool:
+        """How many requests a trace has is known when it has been read."""
+        return getattr(self, "trace", None) is None or getattr(self, "requests", None) is not None
+
 
 class SimulatedSsd(Simulated, frozen=True):
     """An SSD with a command queue. A `trace` (a file) takes the place of the `workload`, and is one

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
+from schedlab.spec.foreign_models import refuse_foreign
 from schedlab.spec.reading import read_text
 
 
@@ -29,7 +30,9 @@ def device_text(name_or_path: str) -> str:
     if file.suffix != ".toml" and not file.is_file():
         hint = f"a file.toml, or one of: {', '.join(shipped)}"
         raise SpecError(f"device {name_or_path!r} is not known", hint)
-    return read_text(file, "name the path of a device file") + "\n"
+    text = read_text(file, "name the path of a device file")
+    refuse_foreign(file, text)
+    return text + "\n"
 
 
 def parse_change(text: str) -> tuple[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from schedlab.errors import SpecError
@@ -23,6 +24,8 @@ SSD_METRICS = (
 HOST_METRICS = ("throughput_bytes_per_s", "iops", "latency_ns_mean", "latency_ns_p99")
 # An open loop is compared by its response time, a closed loop by its rate.
 DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
+# So many requests of a workload show which directions it has.
+TRIED = 2000
 # What ages a waiting command of an SSD's queue where nothing is said.
 AGING = {"alpha": 0.9, "aging": "dispatch-overtake"}
 METRICS_OF = {"ssd": SSD_METRICS, "disk": DISK_METRICS, "host-queue": HOST_METRICS}
@@ -78,11 +81,13 @@ def experiment_of(asked: SimulationSet) -> Experiment:
         for process in (*everybody, "") if len(everybody) > 1 else ("",):
             parameters = {**common, "processes": source, "process": process}
             named.append((f"{source} {process}".strip(), parameters))
-    metrics = METRICS_OF[kind]
-    metric = asked.metric or metrics[1 if kind == "disk" and first.rate is not None else 0]
-    if metric not in METRICS:
-        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(metrics)}")
-    secondary = tuple(name for name in metrics if name != metric)
+    if asked.metric is not None and asked.metric not in METRICS:
+        message = f"--metric {asked.metric} is not known"
+        raise SpecError(message, f"one of: {', '.join(METRICS_OF[kind])}")
+    workloads = []
+    for label, own in named:
+        metric, *secondary = _metrics_of(asked, str(own.get("workload", label)))
+        workloads.append(Workload(label, kind, metric, own, tuple(secondary)))
     title = f"I/O schedulers above the simulated {first.device}"
     if not is_host:
         title = f"Command-queue policies on the simulated {first.device}"
@@ -92,12 +97,34 @@ def experiment_of(asked: SimulationSet) -> Experiment:
         kind="sim",
         target=Target("none"),
         candidates=candidates,
-        workloads=tuple(Workload(label, kind, metric, own, secondary) for label, own in named),
+        workloads=tuple(workloads),
         baseline=labels[0],
         seed=asked.seeds.start,
         stopping=Stopping("fixed", len(asked.seeds)),
         aa_arm=False,
     )
+
+
+def _metrics_of(asked: SimulationSet, source: str) -> list[str]:
+    """The metrics of a source, the primary one first; of an SSD those that its requests have.
+
+    SpecError where --metric is none of them: a load that only writes has no time of a read.
+    """
+    first, metrics = asked.first, list(METRICS_OF[asked.kind])
+    if asked.kind == "ssd":
+        requests = min(first.requests or TRIED, TRIED)
+        short = dataclasses.replace(first, workload=source, requests=requests, log=False)
+        measured = short.run().metrics_of("total")
+        metrics = [name for name in metrics if math.isfinite(measured.get(name, math.nan))]
+        if asked.metric in SSD_METRICS and asked.metric not in metrics:
+            raise SpecError(
+                f"--metric {asked.metric}: {source} has no such requests",
+                f"for example --metric {metrics[0]}",
+            )
+    elif asked.kind == "disk" and first.rate is not None:
+        metrics.insert(0, metrics.pop(1))
+    primary = asked.metric or metrics[0]
+    return [primary, *(name for name in metrics if name != primary)]
 
 
 def policy_candidates(text: str) -> tuple[Candidate, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.cpu.policy import (
+    DEADLINE_PERIOD_MS,
     POLICIES,
     PRIORITY_DEFAULT,
     REAL_TIME,
@@ -28,6 +29,7 @@ from schedlab.spec import Candidate
 SIDES = ("work", "load", "all")
 KEYS = ("policy", "priority", "nice", "slice_ms", "period_ms", "weight", "max", "group_idle",
         "autogroup", "apply_to", "ext", "ext_args")  # fmt: skip
+COMMANDS = ("run", "undo")
 _HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
 
 
@@ -59,6 +61,8 @@ def policy_of(candidate: Candidate, priority: int = PRIORITY_DEFAULT) -> CpuPoli
     }
     try:
         policy = CpuPolicy(**values)
+        policy.check_deadline(policy.period_ms or DEADLINE_PERIOD_MS)
+        host_settings.check_commands(knobs)
         for name, value in policy.host_settings.items():
             host_settings.check(name, value, host_settings.SettingScope())
         if policy.policy == "ext":
@@ -70,7 +74,8 @@ def policy_of(candidate: Candidate, priority: int = PRIORITY_DEFAULT) -> CpuPoli
 
 def is_of_machine(name: str) -> bool:
     """Whether a setting of a candidate is one of the host, and none of its tasks or groups."""
-    return name not in KEYS and ("." in name or host_settings.is_machine(name))
+    is_host = "." in name or name in COMMANDS or host_settings.is_machine(name)
+    return name not in KEYS and is_host
 
 
 def time_ms(settings: Mapping[str, Any], key: str, where: str) -> float | None:

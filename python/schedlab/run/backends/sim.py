@@ -9,6 +9,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
+import random
+import statistics
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
@@ -29,6 +33,12 @@ from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Wor
 from schedlab.spec.latency import merge
 
 Work = tuple[Workload, Candidate]
+# For a plan's time: so many cells are simulated, these shares of each, of so many requests (disk).
+CALIBRATED = 24
+SHARES = (0.01, 0.05)
+# A run is a line that is synchronised; then come the verdict, the page and the workbook.
+STORED_S, REPORTED_S = 0.03, 3.0
+REQUESTS = {False: 20_000, True: 10_000}
 OVERLOADED = "response times from arrival grow with the length of the run"
 
 
@@ -121,6 +131,43 @@ def check(experiment: Experiment) -> None:
         outcome_of((first, candidate), experiment.seed, stop)
 
     map_threads(begin, cells)
+
+
+def seconds_of(experiment: Experiment, runs: int) -> float:
+    """The time of so many simulations on all CPUs, in s, from short ones of some cells; of storing
+    them, and of the reports.
+
+    Two lengths of each: what a simulation needs before its first request does not grow with it.
+    """
+    cells = [*itertools.product(experiment.workloads, experiment.candidates)]
+    if len(cells) > CALIBRATED:
+        cells = random.Random(experiment.seed).sample(cells, CALIBRATED)
+    mean_s = statistics.fmean(_run_s(work, experiment.seed) for work in cells)
+    return runs * (mean_s / min(os.cpu_count() or 1, runs) + STORED_S) + REPORTED_S
+
+
+def _run_s(work: Work, seed: int) -> float:
+    """The time of one simulation; of a trace without a number of requests, of its beginning."""
+    workload, candidate = work
+    parameters = msgspec.structs.asdict(typed(workload, candidate))
+    name = "requests"
+    whole = parameters["requests"] or REQUESTS[workload.kind == "disk"]
+    if workload.kind == "host-queue" and not parameters["trace"]:
+        name, whole = "seconds", parameters["seconds"]
+    is_fixed = parameters.get("warm_up", "none") != "none" or (name == "requests" and whole < 1000)
+
+    def timed_s(share: float) -> float:
+        length = whole * share if name == "seconds" else int(whole * share)
+        short = dataclasses.replace(workload, parameters={**workload.parameters, name: length})
+        start = time.perf_counter()
+        outcome_of((short, candidate), seed)
+        return time.perf_counter() - start
+
+    if is_fixed:
+        return timed_s(1.0)
+    least, more = SHARES
+    first_s = timed_s(least)
+    return first_s + max(0.0, timed_s(more) - first_s) * (1 - least) / (more - least)
 
 
 def doubts(experiment: Experiment) -> list[str]:
