@@ -18,7 +18,7 @@ PROSE = (
     "keeps", "never", "on", "reads", "refuses", "result", "that", "were", "writes",
 )  # fmt: skip
 FORM = re.compile(r"\bschedlab ((?:[a-z]|\x01)[^`\n;]*)")
-NUMBERS = ("blocks", "boots")
+NUMBERS = ("blocks", "boots", "count")
 RESUMED_BY = ("compare", "live", "run")
 
 
