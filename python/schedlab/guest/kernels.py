@@ -125,7 +125,7 @@ class Kernel:
 
 
 def _depends(module: bytes) -> list[str]:
-    """Modules that a module names in its section `.modinfo` (MODULE_INFO in include/linux/module.h)."""
+    """Other modules that its section `.modinfo` names (include/linux/module.h)."""
     fields = re.findall(rb"(?:^|\0)depends=([^\0]*)\0", module)
     soft = re.findall(rb"(?:^|\0)softdep=([^\0]*)\0", module)
     names = [name for field in fields for name in field.decode().split(",")]
