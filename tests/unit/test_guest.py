@@ -165,7 +165,7 @@ def experiment(kind="io", target=None, **more):
         (experiment(scheduler="kyber"), "does not offer kyber"),
         (experiment(target=Target("device", "/dev/sdb", 1 << 30)), "has no disk of this one"),
         (experiment(target=Target("directory", "/srv", 1 << 30)), "has no disk of this one"),
-        (experiment(target=Target("scratch", "", 1 << 30)), "does not fit into the 1536 MiB"),
+        (experiment(target=Target("scratch", "", 1 << 30)), "does not fit into the 2560 MiB"),
         (experiment("cpu", explain=True), "--explain traces this machine"),
         (dataclasses.replace(experiment("cpu"), kind="sim"), "would change nothing"),
     ],

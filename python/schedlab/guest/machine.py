@@ -38,7 +38,7 @@ class BootSettings:
     `words` on the command line of the kernel."""
 
     shift: int = 1
-    memory_bytes: int = 1536 << 20
+    memory_bytes: int = 2560 << 20
     seed: int = 1
     words: str = ""
 
