@@ -135,7 +135,7 @@ def awaited_child(pid):
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().startswith("qemu"):
+            if b"-icount" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
                 return int(child)
         time.sleep(0.05)
     raise AssertionError("no machine was started")

@@ -12,10 +12,10 @@ import pytest
 
 from schedlab.app.compare.difference import require_same_clock
 from schedlab.app.measure import virtual
-from schedlab.app.measure.measure import Observer
+from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
 from schedlab.guest import image, initramfs, kernels, machine, place
-from schedlab.guest.machine import MARK, Settings
+from schedlab.guest.machine import MARK, BootSettings
 from schedlab.spec import Candidate, Experiment, Target, Workload
 
 
@@ -115,13 +115,14 @@ def test_the_machine_has_no_network_no_disk_and_its_own_clock(tmp_path):
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
     root = tmp_path / "root.img"
     root.write_bytes(bytes(1 << 21))
-    words = machine.command(kernel, tmp_path / "initrd", root, Settings(2, 1 << 30, 5, "quiet x"))
+    settings = BootSettings(2, 1 << 30, 5, "quiet x")
+    words = machine.command(kernel, tmp_path / "initrd", root, settings)
     text = " ".join(words)
     assert "-icount shift=2,sleep=off -seed 5" in text
     assert "-nic none" in text and "-drive" not in text and "-netdev" not in text
     assert "-smp 1" in text and "rdrand=off" in text and "clock=vm" in text
     assert words[-1].endswith("quiet x") and "norandmaps" in words[-1]
-    assert Settings(2).instructions_per_s == 250_000_000
+    assert BootSettings(2).instructions_per_s == 250_000_000
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def experiment(kind="io", target=None, **more):
         (experiment(scheduler="kyber"), "does not offer kyber"),
         (experiment(target=Target("device", "/dev/sdb", 1 << 30)), "has no disk of this one"),
         (experiment(target=Target("directory", "/srv", 1 << 30)), "has no disk of this one"),
-        (experiment(target=Target("scratch", "", 1 << 30)), "does not fit into the 1536 MiB"),
+        (experiment(target=Target("scratch", "", 1 << 30)), "does not fit into the 2560 MiB"),
         (experiment("cpu", explain=True), "--explain traces this machine"),
         (dataclasses.replace(experiment("cpu"), kind="sim"), "would change nothing"),
     ],
@@ -263,3 +264,26 @@ def test_commands_import_no_guest_until_they_need_it():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert Path(initramfs.INIT).read_text().startswith("#!/bin/busybox sh")
+
+
+def test_a_folder_of_virtual_time_is_not_resumed_here(tmp_path):
+    folder = type("F", (), {"host": {"virtual": {"kernel": "6.12.1"}}, "path": tmp_path})
+    with pytest.raises(SpecError, match="in virtual time") as error:
+        check_kernel(folder)
+    assert "--kernel 6.12.1" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("ticks", "requested_ms", "effective_ms"),
+    [
+        ("250", 1, 4),
+        ("250", 10, 12),
+        ("250", 100, 100),
+        ("300", 10, 10),
+        ("100", 11, 20),
+        ("", 3, 3),
+    ],
+)
+def test_a_quantum_becomes_whole_ticks(tmp_path, ticks, requested_ms, effective_ms):
+    options = {"CONFIG_HZ": ticks} if ticks else {}
+    assert kernels.Kernel("6", tmp_path, None, options).quantum_ms(requested_ms) == effective_ms

@@ -155,10 +155,10 @@ pub(crate) fn futex_wake(word: &AtomicU32) -> bool {
 
 /// Opens a gate: wakes every sleeper on a word, each by a call of its own.
 ///
-/// One call for all keeps them in a list of the caller and wakes them from it one by one, so where the
-/// kernel is preemptible a sleeper of higher priority runs while the others still sleep, and
+/// One call for all keeps them in a list of the caller and wakes them from it one by one. Where the
+/// kernel is preemptible, a sleeper of higher priority then runs while the others still sleep, and
 /// nobody else can wake them. So every task that comes through the gate calls this, too: whichever
-/// runs wakes those that are left. Source: futex_wake() and wake_up_q() of kernel/futex, kernel/sched.
+/// runs wakes those that are left. Source: futex_wake() and wake_up_q() of the kernel.
 pub(crate) fn open_gate(word: &AtomicU32) {
     // SAFETY: wakes sleepers on a mapped word; the call returns how many.
     while unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) } > 0 {}

@@ -21,6 +21,7 @@ from pathlib import Path
 import schedlab
 from schedlab.errors import HostError
 from schedlab.guest.cache import cache
+from schedlab.package import PACKAGE
 
 # Of the guest.
 PYTHON, PACKAGES = Path("/opt/python"), Path("/opt/packages")
@@ -95,7 +96,7 @@ def digest_of(sources: Iterable[tuple[Path, Path]]) -> str:
     return digest.hexdigest()
 
 
-_OWN = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+_OWN = hashlib.sha256((PACKAGE / "guest/image.py").read_bytes()).hexdigest()
 
 
 def _files_of(source: Path) -> Iterator[Path]:
@@ -115,7 +116,7 @@ def _sources() -> list[tuple[Path, Path]]:
     sources = [
         (Path(sys.executable).resolve(), PYTHON / "bin" / "python3"),
         (stdlib, PYTHON / "lib" / version),
-        (Path(schedlab.__file__).parent, PACKAGES / "schedlab"),
+        (PACKAGE, PACKAGES / "schedlab"),
     ]
     for name in _distributions():
         sources += _content(metadata.distribution(name))

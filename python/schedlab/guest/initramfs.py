@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from schedlab.errors import HostError
 from schedlab.guest.kernels import Kernel
+from schedlab.package import PACKAGE
 
-INIT = Path(__file__).parent / "init"
+INIT = PACKAGE / "guest" / "init"
 _DIRECTORIES = ("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules", "job")
 # In this order, each with its parameters; those that a kernel lacks, or has built in, are omitted.
 _MODULES = {

@@ -70,8 +70,8 @@ class Kernel:
     def quantum_ms(self, requested_ms: float) -> float:
         """The quantum of SCHED_RR that a request becomes: whole ticks, rounded up
         (msecs_to_jiffies in include/linux/jiffies.h); as requested where they are not known."""
-        tick_ms = 1000 / int(self.options.get("CONFIG_HZ") or 1000)
-        return max(1, math.ceil(requested_ms / tick_ms)) * tick_ms
+        ticks_per_s = int(self.options.get("CONFIG_HZ") or 1000)
+        return max(1, math.ceil(requested_ms * ticks_per_s / 1000)) * 1000 / ticks_per_s
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Kernel:
 
 
 def _depends(module: bytes) -> list[str]:
-    """What a module names in its section `.modinfo` (MODULE_INFO in include/linux/module.h)."""
+    """Other modules that its section `.modinfo` names (include/linux/module.h)."""
     fields = re.findall(rb"(?:^|\0)depends=([^\0]*)\0", module)
     soft = re.findall(rb"(?:^|\0)softdep=([^\0]*)\0", module)
     names = [name for field in fields for name in field.decode().split(",")]

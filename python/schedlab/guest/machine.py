@@ -33,12 +33,12 @@ _ARGUMENTS = (
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What decides a boot, beside its files: 2^`shift` ns an instruction, memory, seed, and `words`
-    on the command line of the kernel."""
+class BootSettings:
+    """The inputs of a boot beside its files: 2^`shift` ns an instruction, memory, seed, and
+    `words` on the command line of the kernel."""
 
     shift: int = 1
-    memory_bytes: int = 1536 << 20
+    memory_bytes: int = 2560 << 20
     seed: int = 1
     words: str = ""
 
@@ -64,7 +64,7 @@ def version() -> str:
 
 
 def command(
-    kernel: Kernel, initrd: Path, root: Path, settings: Settings, console: str = "file:console"
+    kernel: Kernel, initrd: Path, root: Path, settings: BootSettings, console: str = "file:console"
 ) -> list[str]:
     """The command that boots a kernel: no network, no disk, the root and the result as memory.
 

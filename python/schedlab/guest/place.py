@@ -19,7 +19,7 @@ from schedlab.guest import machine
 from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
-from schedlab.guest.machine import Settings
+from schedlab.guest.machine import BootSettings
 from schedlab.host.facts import memory
 from schedlab.store.files import write_atomic
 
@@ -30,7 +30,7 @@ Heed = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What is done inside: `measure`, `doctor …` or `shell`, and files below /job."""
+    """The work inside, `do`: `measure`, `doctor …` or `shell`, and files below /job."""
 
     do: str
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -41,13 +41,13 @@ class Boot:
     """A machine that is ready to start: everything that decides what happens in it."""
 
     kernel: Kernel
-    settings: Settings
+    settings: BootSettings
     initrd: bytes
     root: Path
     facts: Mapping[str, Any]
 
     @classmethod
-    def of(cls, kernel: Kernel, job: Job, settings: Settings) -> Boot:
+    def of(cls, kernel: Kernel, job: Job, settings: BootSettings) -> Boot:
         """For a job; HostError where qemu, busybox or a part of the kernel is missing."""
         qemu = machine.version()
         if kernel.lacks:

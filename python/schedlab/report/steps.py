@@ -124,6 +124,9 @@ def _more(view: View) -> Step | None:
         return Step(f"schedlab reproduce {folder}", remark)
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
     blocks = answer.blocks + more
+    if view.virtual:  # A boot of its own: nothing is left of the one that made the folder.
+        kernel = shlex.quote(str(view.virtual.get("kernel")))
+        return Step(f"schedlab run {folder} --kernel {kernel} --blocks {blocks}", remark)
     if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
         return Step(f"schedlab run {folder} --blocks {blocks}", remark)
     command = f"schedlab {view.experiment.resumed_by} --resume {folder}"

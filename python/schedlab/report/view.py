@@ -111,7 +111,7 @@ class View:
 
     @property
     def medium(self) -> str:
-        """What is not a real machine: `simulated`, `virtual`, `emulated`, or ""."""
+        """The stand-in for a real machine: `simulated`, `virtual`, `emulated`, or ""."""
         if self.experiment.kind == "sim":
             return "simulated"
         if self.virtual:

@@ -8,7 +8,7 @@ from schedlab.app.measure.measure import Observer
 from schedlab.app.measure.virtual import heeding
 from schedlab.guest import kernels
 from schedlab.guest.kernels import Kernel
-from schedlab.guest.machine import Settings
+from schedlab.guest.machine import BootSettings
 from schedlab.guest.place import Boot, Job
 
 
@@ -34,12 +34,14 @@ def rows(found: Iterable[Kernel]) -> list[str]:
 
 def check(name: str, everything: bool, observer: Observer) -> None:
     """Boot a kernel and report what `schedlab doctor` finds inside."""
-    boot = Boot.of(kernels.find(name), Job("doctor --all" if everything else "doctor"), Settings())
+    boot = Boot.of(
+        kernels.find(name), Job("doctor --all" if everything else "doctor"), BootSettings()
+    )
     boot.run(heeding(observer))
 
 
 def shell(name: str, report: Callable[[str], None]) -> None:
     """Boot a kernel with a shell on this terminal, until the shell ends."""
-    boot = Boot.of(kernels.find(name), Job("shell"), Settings())
+    boot = Boot.of(kernels.find(name), Job("shell"), BootSettings())
     report(f"booting Linux {boot.kernel.release}; `exit` ends it, Ctrl-A X kills it")
     boot.open_shell()

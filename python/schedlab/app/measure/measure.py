@@ -333,7 +333,11 @@ def check_resumable(folder: Folder, observer: Observer) -> None:
 
 
 def check_kernel(folder: Folder) -> None:
-    """SpecError when a folder was measured on another kernel."""
+    """SpecError when a folder was measured on another kernel, or in virtual time."""
+    if of := folder.host.get("virtual"):
+        again = f"schedlab run {folder.path} --kernel {of.get('kernel')} --blocks N --out DIR"
+        message = f"{folder.path}: was measured in virtual time, in one boot"
+        raise SpecError(message, f"measure it with more blocks: {again}")
     before, now = kernel_release(folder.host), platform.release()
     if before and before != now:
         raise SpecError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.errors import SpecError, nearest
 from schedlab.guest import kernels
-from schedlab.guest.machine import Settings
+from schedlab.guest.machine import BootSettings
 from schedlab.guest.place import Boot, Job
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.run.executor import Progress
@@ -101,7 +101,7 @@ def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> B
         raise SpecError(f"the files of this experiment have more than {size}", "use smaller ones")
     seed = experiment.seed & (1 << _SEED_BITS) - 1
     job = Job("measure", {"experiment.toml": text.encode(), **files})
-    return Boot.of(kernel, job, Settings(seed=seed, words=words))
+    return Boot.of(kernel, job, BootSettings(seed=seed, words=words))
 
 
 def _files_of(experiment: Experiment) -> list[Path]:
@@ -133,11 +133,11 @@ def check(experiment: Experiment, kernel: kernels.Kernel) -> None:
             f"{target.path}: a machine in virtual time has no disk of this one",
             f"emulate one: --model {USUAL_MODEL}; or measure here, without --kernel",
         )
-    limit = Settings().memory_bytes // 3
+    limit = BootSettings().memory_bytes // 3
     if target.kind == "scratch" and target.size_bytes > limit:
         raise SpecError(
             f"a temporary device of {size_text(target.size_bytes)} does not fit into the "
-            f"{size_text(Settings().memory_bytes)} of memory of the machine",
+            f"{size_text(BootSettings().memory_bytes)} of memory of the machine",
             f"--scratch 256M, or --model {USUAL_MODEL}",
         )
     for candidate in experiment.candidates:
