@@ -57,7 +57,7 @@ def test_schedulers_on_a_scratch_device_end_in_a_verdict(tmp_path):
     )  # fmt: skip
     assert code == 0, err
     answer = json.loads(out)
-    assert answer["schema"] == 2 and answer["take"] in answer["candidates"]
+    assert answer["schema"] == 3 and answer["take"] in answer["candidates"]
     roles = {row["name"]: row["role"] for row in answer["rows"]}
     assert roles.pop("(mix)") == "mix"  # File tests are one mix with equal shares.
     assert {name for name, role in roles.items() if role == "part"} == {

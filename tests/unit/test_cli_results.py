@@ -60,7 +60,7 @@ def test_a_measurement_prints_json_and_the_files_that_it_wrote(tmp_path):
     out = tmp_path / "r"
     done = run(*COMPARE, "--seeds", 2, "--out", out, "--json")
     document = json.loads(done.stdout)
-    assert document["code"] and document["schema"] == 2
+    assert document["code"] and document["schema"] == 3
     assert {Path(path).name for path in document["files"].values()} >= {
         "report.html", "report.xlsx"
     }  # fmt: skip

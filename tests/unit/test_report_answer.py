@@ -124,7 +124,7 @@ def test_a_loss_is_said_in_the_direction_of_its_metric(language):
             assert f"{percent} %" in number and (gain or percent == shown)
     rate = words.way(METRICS["iops"])
     assert words.said(Texts("en"), rate, math.log(2.0)) == "half the rate"
-    assert words.said(Texts("en"), rate, math.log(3.0)) == "3.0× lower"
+    assert words.said(Texts("en"), rate, math.log(3.0)) == "3.0× less"
 
 
 def test_codes_are_never_shown_to_a_person():
@@ -163,3 +163,22 @@ def test_many_workloads_keep_those_that_decide():
     text = terminal.render(reports.view_of(many), 80, False)
     assert "work 30" in text and "work 17" in text and "28 more rows" in text
     assert len(screen(reports.view_of(many)).table.rows) == 40
+
+
+def test_two_opposite_effects_are_both_told():
+    """One was, and which one followed the noise."""
+    cells = {
+        "w0": {"a": answers.behind(1e3, 2, 1.9, 2.1), "b": answers.behind(2e3, 1, 1, 1)},
+        "w1": {"a": answers.behind(2e3, 1, 1, 1), "b": answers.behind(1e3, 2, 1.92, 2.08)},
+    }
+    of = replace(
+        answers.TRADE_OPEN, take="b", base="a", candidates=("a", "b"), counted=("w0", "w1"),
+        rows=tuple(answers.primary(name, "iops") for name in cells), cells=cells, prices=(),
+        bound=math.log(2.08), behind=math.log(2), worst_row="w1", others=math.log(1.9),
+    )  # fmt: skip
+    of = replace(of, base_loss=answers.loss_of(of, "a", "w0"))
+    said = sentences.code(reports.view_of(of)).replace(NO_BREAK, " ")
+    assert said == (
+        "b looks best, but not proven the best: w0 gets 1.90 to 2.1× more than with a; w1 gets "
+        "1.92 to 2.1× less than with the best; every other loses somewhere too, at least 47 %."
+    )

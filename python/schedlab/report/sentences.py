@@ -19,6 +19,8 @@ from schedlab.spec.answer import Doubt, Loss, Requirement, Row, Unfit
 from schedlab.spec.names import is_beyond_target
 
 LISTED_MAX = 4
+#: Codes with which what is taken only looks best.
+OPEN = ("for-now", "trade-open")
 #: Workloads of which people say more than their name, and the phrases.
 PHRASES = {"newcomer beside writers": "newcomer", "reader beside writers": "reader"}
 
@@ -116,7 +118,9 @@ def code(view: View) -> str:
 def _points(view: View, risked: str) -> list[str]:
     """The parts of the first sentence beside the gain, by its code."""
     answer, texts = view.answer, view.texts
-    others = "" if answer.others is None else words.amount(texts, answer.others, "low")
+    others = ""
+    if answer.others is not None:
+        others = words.amount(texts, answer.others, "low", shrinks=_way(view).shrinks)
     match answer.code:
         case "best":
             all_of = _counted(view, "all_of", "on_workloads")
@@ -229,7 +233,7 @@ def _what(view: View) -> str:
     if answer.code in ("same", "same-0") and len(answer.same) > 1:
         return texts("answer.any", names=texts.listed(answer.same))
     has = answer.base.removesuffix(AA_SUFFIX) == view.experiment.baseline  # else it has no runs
-    key = "hold" if answer.keeps and has else "looks" if answer.code == "for-now" else "take"
+    key = "hold" if answer.keeps and has else "looks" if answer.code in OPEN else "take"
     what = texts(f"answer.{key}", name=answer.take)
     met = [_limit(view, of) for of in answer.requirements]
     return texts("answer.best_of", what=what, limits=texts.listed(met)) if answer.excluded else what

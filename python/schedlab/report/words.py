@@ -156,7 +156,7 @@ def _times(texts: Texts, number: Decimal) -> str:
 def said(texts: Texts, how: Way, loss: float, end: End = "point", times: bool = False) -> str:
     """`27 % longer`, `49 % less`, `half`, `38× longer`."""
     number, is_ratio = rounded(loss, end, times, how.shrinks)
-    if how.word == "less" and is_ratio and number == TIMES_FROM:
+    if end == "point" and how.word == "less" and is_ratio and number == TIMES_FROM:
         return texts("change.half")
     return _with_word(texts, how, amount(texts, loss, end, times=times, shrinks=how.shrinks),
                       is_ratio)  # fmt: skip
