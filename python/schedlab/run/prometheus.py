@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 
 #: Upper end of a bucket in the unit of the page -> calls up to it.
@@ -19,7 +19,7 @@ Buckets = Mapping[float, float]
 def buckets(page: bytes, name: str) -> Buckets:
     """The cumulative buckets of a histogram, those of all labels added up; empty without one."""
     line = re.compile(rf'^{re.escape(name)}_bucket\{{.*?le="([^"]+)"[^}}]*\}}\s+(\S+)')
-    found = Counter[float]()
+    found: dict[float, float] = defaultdict(float)
     for text in page.decode(errors="replace").splitlines():
         if match := line.match(text):
             try:

@@ -110,7 +110,7 @@ def workload_of(experiment: Experiment, name: str) -> Workload:
 
 def _metric_of(experiment: Experiment, work: Workload, name: str, text: str) -> str:
     offered = dict.fromkeys((work.metric, *work.secondary))
-    if name in offered:
+    if name in offered or name in experiment.metrics:
         return name
     found = [each for each in offered if each.endswith(f"_{name}") or each.startswith(f"{name}_")]
     if found:
