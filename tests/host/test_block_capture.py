@@ -111,6 +111,22 @@ def test_counts_and_times_are_those_of_the_engine(device, scheduler):
         assert mean_ns(reads, "scheduler") < mean_ns(reads, "total") / 2
 
 
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+def test_one_request_at_a_time_is_a_depth_of_one(device, scheduler):
+    """Completions that the kernel does not trace raise no depth, and all sectors are known."""
+    choose(device, scheduler)
+    capture = _core.BlockCapture(json.dumps({"device": device}))
+    with given_up(group(device, depth=1)) as groups:
+        _core.run_io_job(json.dumps({"seconds": 2, "process": True, "groups": groups}))
+    seen = json.loads(capture.finish())
+    assert seen["totals"]["issued"] > 100
+    assert seen["depth"]["both"]["max"] == 1
+    assert seen["accounting"]["gap_sectors"] == 0
+    assert (seen["waiting"], seen["totals"]["in_flight"]) == ([], 0)
+    known = seen["totals"]["completed"] + seen["lost"]["untraced"]
+    assert known == seen["totals"]["issued"]
+
+
 @pytest.fixture
 def slow_device(root_with_loop, needs_fuse, state, tmp_path):
     """A device whose every request takes 4 ms, one after the other."""

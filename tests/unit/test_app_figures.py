@@ -229,12 +229,16 @@ def watched():
              **waits(0, 0, 0, 1_200_000)},
             {"class": 2, "operation": "other", "requests": 1, "bytes": 0, **waits(0, 0, 0, 1500)},
         ],
-        "lost": {"ring": 1000, "table": 500},
+        "lost": {"ring": 1000, "table": 500, "untraced": 0},
+        "accounting": {"captured_sectors": 27539, "device_sectors": [27539, 27600],
+                       "gap_sectors": 0},
     }  # fmt: skip
 
 
 def test_where_requests_waited(golden):
-    variants = [{}, {"lost": {"ring": 0}}, {"lost": {"ring": 1}}]
+    counted = {"captured_sectors": 20, "device_sectors": [30, 40], "gap_sectors": 10}
+    variants = [{}, {"lost": {"ring": 0, "untraced": 7}}, {"lost": {"ring": 1, "untraced": 0}},
+                {"accounting": counted}]  # fmt: skip
     tables = ["\n".join(trace_io.lines({**watched(), **changes})) for changes in variants]
     groups = [{"operation": name, "requests": n} for name, n in (("read", 400), ("write", 1100))]
     before = {"elapsed_ns": 500_000_000, "groups": groups}

@@ -212,6 +212,10 @@ def test_fio(imports):
         "an old one has microseconds and KiB": jobs(old),
         "the total latency counts, and completion where there is no other": jobs(both),
         "reads and writes of one job add up": jobs(mixed),
+        "the calls of fsync have rows of their own": jobs({
+            **fio_output_job(), "sync": {"total_ios": 0, "lat_ns": {
+                "mean": 5e6, "max": 9e6, "N": 199, "percentile": {"50.000000": 4358144,
+                                                                  "99.000000": 16580608}}}}),
         "other numjobs": pair(with_options({"numjobs": "1"}), with_options({"numjobs": "8"})),
         "a depth and the usual one": pair(with_options(bs="4k"),
                                           with_options(bs="4k", iodepth="8")),

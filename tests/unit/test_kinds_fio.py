@@ -40,6 +40,8 @@ def job_file(path, text):
         ("readwrite=randrw", ("read", "write")), ("rw=readwrite:2", ("read", "write")),
         ("rw=randtrim", ("trim",)), ("rw=trimwrite", ("trim", "write")), ("bs=4k", ("read",)),
         ("rw=read:8k", ("read",)), ("rw=read\nrw=write", ("write",)),
+        ("rw=write\nfsync=1", ("write", "sync")), ("rw=write\nfsync=0", ("write",)),
+        ("rw=randrw\nfdatasync=8", ("read", "write", "sync")), ("rw=read\nfsync=1", ("read",)),
         ("  rw=write", ("write",)), ("rw=trimwrite\nverify=md5", ("trim", "write")),
     ],
 )  # fmt: skip
@@ -263,6 +265,24 @@ def test_the_numbers_of_the_processes_of_a_job_are_added_up():
         **{f"b.trim.lat_ns_{q}": "at-least" for q in ("p50", "p90", "p99", "p99_9")},
     }
     assert values["b.trim.lat_ns_p99"] == 40.0
+
+
+def test_the_calls_of_fsync_of_all_processes_are_added_up():
+    """fio gives them no count of requests: `N` of their latencies is it."""
+    idle = fio_side(0, 0, {})
+    calls = [{"500": 90, "9000": 10}, {"500": 900}]
+    jobs = [
+        {"jobname": "wal", "read": idle, "write": idle, "trim": idle,
+         "sync": {"total_ios": 0, "lat_ns": {"mean": mean, "max": top, "N": n, "bins": bins}}}
+        for mean, top, n, bins in ((1350.0, 9100, 100, calls[0]), (500.0, 510, 900, calls[1]))
+    ]  # fmt: skip
+    jobs.append({**jobs[0], "jobname": "none", "sync": {"total_ios": 0, "lat_ns": {"N": 0}}})
+    values, bounds = FioJob().values_of(json.dumps({"jobs": jobs}).encode())
+    assert values == {
+        "wal.sync.lat_ns_mean": 585.0, "wal.sync.lat_ns_max": 9100.0, "wal.sync.lat_ns_p50": 500.0,
+        "wal.sync.lat_ns_p90": 500.0, "wal.sync.lat_ns_p99": 500.0, "wal.sync.lat_ns_p99_9": 9000.0,
+    }  # fmt: skip
+    assert bounds == {"wal.sync.lat_ns_p99_9": "at-least"}
 
 
 def test_completion_latency_counts_where_the_total_has_no_bins():

@@ -1,6 +1,7 @@
 """Live loads without a kernel: intervals, guards, wash-out, and what fits into the time."""
 
 import http.server
+import math
 import sys
 import threading
 from collections import Counter
@@ -19,11 +20,12 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.host.queues import Node, QueueSet
+from schedlab.kinds.live_load import STATISTICS
 from schedlab.run.backends.live import Second
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.live_pilot import Switched, pilot_line, settling_bins
+from schedlab.run.live_pilot import Switched, _check_names, pilot_line, settling_bins
 from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store.folder import Folder
@@ -50,7 +52,9 @@ def snapshot(requests, in_flight=0):
         "classes": [{"name": "other"}, {"name": "db"}, {"name": "db"}],
         "groups": groups, "totals": {"in_flight": in_flight, "errors": requests // 10},
         "lost": {"events": 1, "intervals": 5},
-        "depth": {"scheduler": {"series": [[0, 2.0]]}},
+        "depth": {"scheduler": {"series": [[0, 2.0]]}, "limits": {"series": [[0, 1.0]]}},
+        "waiting": [[1, "read", 5000], [2, "read", 4000]],
+        "accounting": {"gap_sectors": 3, "device_sectors": [990, 1000]},
     }  # fmt: skip
 
 
@@ -58,7 +62,10 @@ def test_two_processes_of_one_name_are_one_group_and_looks_subtract():
     earlier, later = look(1.0, [snapshot(10)]), look(3.0, [snapshot(30, in_flight=4)])
     interval = later - earlier
     assert interval.flow("read", "db") == Flow(40, 0, 44_000, Counter({FAST: 40}))
-    assert (interval.at_s, interval.in_flight, interval.lost) == (2.0, 6, 0)
+    assert (interval.at_s, interval.in_flight, interval.lost) == (2.0, 7, 0)
+    assert (interval.ages_ns, interval.held) == ({("db", "read"): 5000}, 1)
+    assert (interval.gap_sectors, interval.sectors, interval.closes) == (3, 1000, False)
+    assert "0.00 MB (0.30%) more than it has" in interval.gap_sentence()
     assert (interval.errors, later.lost) == (2, 1)
     assert interval.metrics(["db"])["db_read_latency_ns_mean"] == 1100
     assert interval.metrics([])["requests_per_s"] == 20
@@ -99,6 +106,62 @@ def test_a_guard_trips_when_its_limit_is_passed_for_all_its_time():
     assert [rails.see(each) for each in (slow, slow, fast, slow, slow)] == [""] * 5
     assert rails.see(slow).startswith("read mean > 5us for 3s: it is 0.009 ms")
     assert rails.distance(slow) == pytest.approx(9 / 5)
+
+
+def rated(per_s, latency_ns, age_ns=0):
+    """A second of a load: requests of one latency, and the oldest that waits."""
+    low = 2 ** int(math.log2(latency_ns))
+    bins = Counter({(low, 2 * low - 1): per_s}) if per_s else Counter()
+    flows = {("db", "read"): Flow(per_s, 4096 * per_s, latency_ns * per_s, bins)} if per_s else {}
+    return Look(1.0, flows, int(age_ns > 0), ages_ns={("db", "read"): age_ns} if age_ns else {})
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("per_s", [1, 3, 50, 99, 100, 1000, 100_000])
+@pytest.mark.parametrize("group", ["", "db."])
+def test_a_guard_on_any_statistic_sees_any_rate(statistic, per_s, group):
+    """A load that became slow sends few requests: fewer than its percentile needs."""
+    rails = Rails([parse_guard(f"{group}read {statistic} > 150ms for 3s")])
+    fast, slow = rated(100_000, 200_000), rated(per_s, 339_000_000)
+    assert [rails.see(fast, "bfq") for _ in range(5)] == [""] * 5
+    assert [rails.see(slow, "bfq") for _ in range(2)] == ["", ""]
+    assert rails.see(slow, "bfq").startswith(f"{group}read {statistic} > 150ms for 3s: it is ")
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_guard_sees_the_age_of_what_waits_and_does_not_count_sleep(statistic):
+    rails = Rails([parse_guard(f"read {statistic} > 1s for 2s")])
+    waits = [rated(0, 1, age_ns) for age_ns in (500_000_000, 1_500_000_000, 2_500_000_000)]
+    assert [rails.see(each) for each in waits[:2]] == ["", ""]
+    assert [rails.see(Look(1.0)) for _ in range(9)] == [""] * 9
+    assert "it is 2.5e+03 ms" in rails.see(waits[2])
+    mixed = replace(rated(3, 200_000, 1), ages_ns={("db", "read"): 4_000_000_000})
+    trips = rails.see(mixed)
+    # Three requests are a mean, and a median; a higher percentile is that of what waits, too.
+    assert bool(trips) == (statistic not in ("mean", "p50"))
+
+
+def test_a_guard_is_counted_over_all_periods_of_a_candidate():
+    """Periods of a second, and a guard of three: only bfq is slow."""
+    rails = Rails([parse_guard("read p99 > 150ms for 3s")])
+    fast, slow = rated(1000, 200_000), rated(3, 339_000_000)
+    seen = [rails.see(s, n) for _ in range(3) for s, n in ((fast, "none"), (slow, "bfq"))]
+    assert seen[:-1] == [""] * 5 and seen[-1]
+
+
+def test_what_a_limit_holds_waits_though_its_age_is_unknown():
+    rails = Rails([parse_guard("read p99 > 1s for 1s")])
+    held = Look(1.0, in_flight=2, held=2)
+    assert rails.see(held) == ""
+    assert "it is 2e+03 ms" in rails.see(held)
+
+
+def test_a_guard_on_a_process_that_is_not_there_is_refused_with_the_one_meant():
+    seen = [Switched("none", 0.01, 1.0, 10.0, second(read=flow(fast=9)), {})]
+    _check_names([parse_guard("db.read p99 > 1s"), parse_guard("read p99 > 1s")], seen)
+    with pytest.raises(SpecError, match="nothing named bd used the device") as error:
+        _check_names([parse_guard("bd.read p99 > 1s")], seen)
+    assert error.value.hint == "--guard 'db.read p99 > 1s'"
 
 
 def test_another_group_does_not_trip_a_guard():
@@ -202,10 +265,15 @@ def test_a_figure_comes_from_a_command_a_file_or_a_page(counter, tmp_path):
     assert [each.end() for each in (of_command, of_file, of_page)] == [
         ({"tps": 5.0}, []), ({"tps": 7.0}, []), ({"tps": 50.0}, []),
     ]  # fmt: skip
+    OwnFigure("tps:1/s=stdout~tps ([0-9]+)", ["echo", "tps 5"]).check()
+    refused = ["sh", "-c", "echo tps 5; echo Peer authentication failed >&2; exit 2"]
+    with pytest.raises(SpecError, match="sh ended with exit status 2: Peer authentication failed"):
+        OwnFigure("tps:1/s=stdout~tps ([0-9]+)", refused).check()
     for unread in (OwnFigure("tps:1/s=file:/absent~(.*)", []),
                    OwnFigure("tps:1/s=stdout~(.*)", ["/absent"])):  # fmt: skip
         values, gates = unread.end()
-        assert (values, gates[0].gate) == ({}, "no-value")
+        # It discards no latencies of its period.
+        assert (values, gates[0].gate, gates[0].fatal) == ({}, "no-value", False)
     with pytest.raises(SpecError, match="not a page of this machine"):
         parse_output_metric("tps:1/s=http://example.org/metrics~(.*)", of_live_load=True)
 
@@ -218,6 +286,47 @@ def test_a_counter_is_read_at_both_ends_of_a_period(counter, tmp_path, monkeypat
     growing = OwnFigure(f"tps:1/s={counter}~^commits ([0-9]+)!rate", [])
     growing.begin()
     assert growing.end() == ({"tps": 12.5}, [])
+
+
+ETCD = """# TYPE etcd_disk_wal_fsync_duration_seconds histogram
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} %d
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.002"} %d
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.004"} %d
+etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} %d
+etcd_disk_wal_fsync_duration_seconds_sum 9.8
+"""
+
+
+@pytest.mark.parametrize(
+    ("took", "later", "value"),
+    [
+        ("p99", (5000, 5000, 5100, 5100), 3.98),
+        ("p50", (5100, 5100, 5100, 5100), 0.5),
+        ("p90", (5000, 5000, 5000, 5100), 4.0),  # beyond the last bucket: at least its end
+        ("p99", (5000, 5000, 5000, 5000), None),
+    ],
+)
+def test_a_quantile_of_a_histogram_is_that_of_the_period(took, later, value, tmp_path):
+    """5,000 fast calls of fsync were before it."""
+    page = tmp_path / "metrics"
+    name = "etcd_disk_wal_fsync_duration_seconds"
+    figure = OwnFigure(f"wal:ms:lower=file:{page}~{name}!{took}", [])
+    page.write_text(ETCD % ((5000,) * 4))
+    figure.check()
+    figure.begin()
+    page.write_text(ETCD % later)
+    values, gates = figure.end()
+    assert values == ({} if value is None else {"wal": pytest.approx(value)})
+    assert [gate.detail for gate in gates] == (
+        [] if value is not None else ["wal: nothing was counted in this period"]
+    )
+
+
+def test_a_histogram_that_is_not_there_is_refused_before_the_first_switch(tmp_path):
+    page = tmp_path / "metrics"
+    page.write_text(ETCD % ((1,) * 4))
+    with pytest.raises(SpecError, match="wal: there is no histogram etcd_disk_x"):
+        OwnFigure(f"wal:ms=file:{page}~etcd_disk_x!p99", []).check()
 
 
 @pytest.mark.parametrize(

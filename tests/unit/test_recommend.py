@@ -1,24 +1,41 @@
 """Whether a scheduler can matter to an observed load."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from schedlab.app.live.recommend import Observed, Queue, lines
+from schedlab.app.live.recommend import Observed, Queue, Sender, lines
 from schedlab.run.live_figures import Flow, Look
 
 
 def observed(depth_mean, depth_max, tags=32, **programs):
     flows = {(name, "read"): Flow(n, 4096 * n, 1000 * n, Counter({(1000, 1249): n}))
              for name, n in programs.items()}  # fmt: skip
-    queue = Queue("sdx", "bfq", ("none", "bfq", "kyber"), tags, depth_mean, depth_max)
-    return Observed("/dev/sdx", (queue,), Look(10.0, flows))
+    queue = Queue("sdx", "bfq", ("none", "bfq", "kyber"), tags, depth_mean, depth_max, depth_max)
+    senders = tuple(Sender(name, 7 + k, "/a", n) for k, (name, n) in enumerate(programs.items()))
+    return Observed("/dev/sdx", (queue,), Look(10.0, flows), senders)
+
+
+def of_two(load, first, second):
+    """The load sent by two processes of one name."""
+    senders = (Sender("db", 7, "/a", first), Sender("db", 8, "/b", second))
+    return replace(load, senders=senders)
 
 
 @pytest.mark.parametrize(
     ("load", "code"),
     [
         (observed(0, 0), "idle"),
+        (observed(0.01, 2, db=9), "idle"),
+        (observed(0.5, 2, db=9), "alone"),
+        (observed(0.01, 2, db=10), "alone"),
+        (of_two(observed(3, 9, db=100), 50, 50), "shared"),
+        (of_two(observed(3, 9, db=100), 99, 1), "alone"),
+        (
+            replace(observed(3, 9, db=100), figures=Look(10.0, gap_sectors=2, sectors=1000)),
+            "unknown",
+        ),
         (observed(0.5, 1, db=100), "one-at-a-time"),
         (observed(3, 9, db=100, cron=1), "alone"),
         (observed(3, 9, db=100, backup=50), "shared"),
@@ -29,12 +46,19 @@ def observed(depth_mean, depth_max, tags=32, **programs):
 )
 def test_what_a_scheduler_could_decide(load, code):
     assert load.code == code
-    assert any("Next" in line for line in lines(load)) == (code not in ("idle", "one-at-a-time"))
+    is_open = code not in ("unknown", "idle", "one-at-a-time")
+    assert any("Next" in line for line in lines(load)) == is_open
+    assert any("does not add up" in line for line in lines(load)) == (code == "unknown")
+
+
+def test_processes_of_one_name_are_counted_with_their_control_groups():
+    text = "\n".join(lines(of_two(observed(3, 9, db=100), 50, 50)))
+    assert "2 processes send requests, in 2 control groups: 2 × db." in text
 
 
 def test_the_next_command_has_the_scheduler_in_force_first_and_what_all_queues_offer():
     load = observed(3, 9, db=100, backup=50)
-    other = Queue("sdy", "none", ("none", "bfq"), 32, 1.0, 2)
+    other = Queue("sdy", "none", ("none", "bfq"), 32, 1.0, 2, 2)
     both = Observed("/srv/db", (*load.queues, other), load.figures)
     assert load.next_command()[-1] == "bfq,none,kyber"
     assert both.next_command() == ["schedlab", "live", "/srv/db", "--schedulers", "bfq,none"]

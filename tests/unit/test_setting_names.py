@@ -261,6 +261,19 @@ def test_the_door_refuses_what_the_run_would(host, say):
     assert door(of("a=none cgroup.io.weight=9"), allowed, ("sdx",), [COMMAND]) == ()
 
 
+@pytest.mark.parametrize("is_v2", [True, False])
+def test_a_limit_that_buffered_writes_pass_is_said(is_v2, host, monkeypatch):
+    hierarchy = Hierarchy(host / "cgroup", frozenset({"blkio"}), is_v2)
+    monkeypatch.setattr(settings, "io_hierarchy", lambda: hierarchy)
+    monkeypatch.setattr(setting_checks, "io_hierarchy", lambda: hierarchy)
+    scratch = Target("scratch", size_bytes=1 << 20)
+    texts = "a=none cgroup.io.max=rbps=1M,wiops=max", "b=none cgroup.io.max=rbps=1M,wbps=20M"
+    notes = setting_checks.check_settings(of(*texts), scratch, (), [COMMAND])
+    assert [note.partition(" holds direct writes only")[0] for note in notes] == (
+        [] if is_v2 else ["cgroup.io.max (rbps=1M,wbps=20M)"]
+    )
+
+
 def test_a_dry_run_names_every_file(host):
     places = setting_checks.places_of(("sdx",), [COMMAND])
     (candidate,) = of("a=cfq slice_idle=0 cgroup.io.weight=9 thp=never run='a b' undo=c")

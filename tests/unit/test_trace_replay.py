@@ -7,11 +7,13 @@ import answers
 import pytest
 import reports
 from click.testing import CliRunner
-from recordings import DISCARD, FLUSH, WRITE, Recorded, recording
+from msgspec import structs
+from recordings import DISCARD, FLUSH, SYNC, WRITE, Recorded, recording
 
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import TraceReplay
+from schedlab.kinds.actors import Actors
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.report import notes, sentences, steps
 from schedlab.report.texts import Texts
@@ -59,6 +61,36 @@ def test_a_recording_is_read_by_task_and_in_figures(mixed):
     assert kind.writes()
     assert not load(mixed, reads_only=True).writes()
     assert {group.name for group in kind.groups()} == {"replay-0", "replay-7"}
+
+
+def test_a_stream_that_is_not_due_has_no_row(tmp_path):
+    """A read at 10 s of a recording of 12 s, in a run of 6 s."""
+    writes = [Recorded(1e5 * n, 1e5 * n + 200, 4096 * n, operation=WRITE) for n in range(120)]
+    late = Recorded(10e6, 10e6 + 200, thread=2, command="late")
+    kind = load(recording(tmp_path / "load.trace", [*writes, late]), ramp_seconds=2, seconds=4)
+    idle = {"operations": 0, "bytes": 0, "latency": {"count": 0, "mean": 0, "bins": []}}
+
+    def row(kind, unanswered):
+        group = {"name": "late 2", "reads": idle, "elapsed_ns": 0, "unanswered": unanswered,
+                 "oldest_pending_ns": 4_010_000_000 * unanswered}  # fmt: skip
+        actors = Actors({"groups": [group]}, 0, 1, kind.seconds)
+        return kind._figures(actors, ["late 2"], "late", "reads")
+
+    waits = ({"late_read_latency_ns_mean": 4.01e9}, {"late_read_latency_ns_mean": "at-least"})
+    assert row(kind, 0) == ({}, {})
+    assert row(kind, 1) == ({}, {})  # what waits is none of its reads
+    assert row(structs.replace(kind, seconds=9), 1) == (
+        {"late_read_latency_ns_mean": 9e9}, {"late_read_latency_ns_mean": "at-least"}
+    )  # fmt: skip
+    assert row(structs.replace(kind, timing="closed"), 1) == waits
+
+
+def test_a_completion_that_was_not_traced_has_no_latency(tmp_path):
+    reads = [Recorded(1000 * n, 1000 * n + 200, flags=SYNC) for n in range(3)]
+    unseen = Recorded(5000, 9_000_000, flags=SYNC | 256)
+    kind = load(recording(tmp_path / "load.trace", [*reads, unseen]))
+    (all_reads, *_) = kind.summary()["groups"]
+    assert (all_reads["requests"], all_reads["mean_ns"]) == (4, 200e3)
 
 
 def test_fidelity_is_that_of_rate_mean_and_p99(tmp_path):

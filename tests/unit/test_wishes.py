@@ -1,10 +1,12 @@
 """Shares of the workloads and hard requirements, as they are typed."""
 
+from dataclasses import replace
+
 import pytest
 
 from schedlab.app.compare.requirements import requirement_of, with_requirements, with_shares
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Experiment, Require, Target, Workload
+from schedlab.spec import Candidate, Experiment, Metric, Require, Target, Workload
 
 WORKS = (
     Workload("newcomer beside writers", "x", "newcomer_latency_ns_mean"),
@@ -50,6 +52,30 @@ def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text, expected):
     asked = with_requirements(ASKED, [text])
     work = next(w for w in asked.workloads if w.label == expected.workload)
     assert expected.metric in (work.metric, *work.secondary) and asked.requires == (expected,)
+
+
+def of_fio(*names):
+    """A fio job with these metrics of its calls of fsync."""
+    metrics = {name: Metric(name, "ns", False, name) for name in ("j.write.iops", *names)}
+    work = Workload("job.fio", "fio-job", "j.write.iops", {}, names[:1])
+    return replace(ASKED, workloads=(work,), metrics=metrics)
+
+
+def test_a_requirement_on_fsync_needs_no_name_of_a_workload():
+    asked = of_fio("j.sync.lat_ns_p50", "j.sync.lat_ns_p99")
+    expected = Require("job.fio", "j.sync.lat_ns_p99", 1e7)
+    assert requirement_of(asked, "fsync p99 < 10ms") == expected
+    assert (
+        "j.sync.lat_ns_p99" in with_requirements(asked, ["fsync p99<10ms"]).workloads[0].secondary
+    )
+    with pytest.raises(SpecError, match="no workload measures fsync p99"):
+        requirement_of(ASKED, "fsync p99 < 10ms")
+    with pytest.raises(SpecError, match="several jobs sync") as raised:
+        requirement_of(of_fio("a.sync.lat_ns_p99", "b.sync.lat_ns_p99"), "fsync p99 < 10ms")
+    assert raised.value.hint == "name one of: a.sync.lat_ns_p99, b.sync.lat_ns_p99"
+    both = of_fio("a.sync.lat_ns_p99", "b.sync.lat_ns_p99")
+    named = requirement_of(both, "job.fio b.sync.lat_ns_p99 < 10ms")
+    assert named.metric == "b.sync.lat_ns_p99"
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,8 @@ pub fn scripts(
             "depth": one.script.depth(), "record": bytes,
             "reads": one.script.steps.iter().any(|step| step.action == Action::Read),
             "writes": one.script.steps.iter().any(|step| step.action != Action::Read),
+            "first_read_ns": first_ns(&one.script, |action| action == Action::Read),
+            "first_write_ns": first_ns(&one.script, |action| action != Action::Read),
         })
     });
     let summary = json!({
@@ -145,6 +147,12 @@ pub fn scripts(
         "groups": groups.summary(), "streams": shown.collect::<Vec<_>>(),
     });
     Ok(Scripts { streams, summary })
+}
+
+/// When the first step of a kind is due, if there is one.
+fn first_ns(script: &Script, is_one: fn(Action) -> bool) -> Option<u64> {
+    let mine = script.steps.iter().filter(|step| is_one(step.action));
+    mine.map(|step| step.at_ns).min()
 }
 
 /// The scheduler in brackets, of the queue's facts in a recorded load.
@@ -210,6 +218,7 @@ fn read(
         records.push(Full {
             arrival_ns: at,
             done_ns: ends.unwrap_or(at),
+            has_end: ends.is_some(),
             offset: request.offset.0,
             bytes: u32::try_from(request.length.0).unwrap_or(u32::MAX),
             is_write: request.is_write,
@@ -387,7 +396,7 @@ impl Figures {
             let of = self.0.entry((name.to_owned(), one.is_write)).or_default();
             of.requests += 1;
             of.bytes += u64::from(one.bytes);
-            if !one.is_async {
+            if !one.is_async && one.has_end {
                 of.latency.record(one.done_ns - one.arrival_ns);
             }
         }

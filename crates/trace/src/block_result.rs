@@ -3,9 +3,12 @@
 
 use serde::Serialize;
 
+pub use crate::accounting::Accounting;
+
 pub(crate) const OPERATIONS: usize = 3;
 pub(crate) const SIZES: usize = 6;
 pub(crate) const PARTS: usize = 5;
+pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] = ["read", "write", "other"];
 const SIZE_MAX: [Option<u64>; SIZES] = [
     Some(4096),
     Some(16_384),
@@ -75,6 +78,7 @@ pub(crate) struct Depths {
     pub driver: i64,
     pub scheduler_max: u64,
     pub driver_max: u64,
+    pub both_max: u64,
     pub limited: u64,
     pub classes_used: usize,
 }
@@ -138,9 +142,10 @@ pub struct Depth {
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[allow(missing_docs)]
-pub struct BothDepths {
+pub struct DepthsOverTime {
     pub scheduler: Depth,
     pub driver: Depth,
+    pub both: Depth,
     pub limits: Depth,
 }
 
@@ -200,10 +205,13 @@ pub struct BlockResult {
     pub classes: Vec<ClassName>,
     pub groups: Vec<GroupResult>,
     pub series: Vec<Series>,
-    pub depth: BothDepths,
+    pub depth: DepthsOverTime,
     pub totals: Totals,
     pub bfq: Option<Vec<BfqSeries>>,
     pub lost: Lost,
+    /// Class, operation, age of its oldest request that has not completed, ns.
+    pub waiting: Vec<(usize, &'static str, u64)>,
+    pub accounting: Accounting,
     pub cost: Option<Cost>,
 }
 
@@ -212,7 +220,7 @@ pub(crate) fn named_group(group: Group) -> Option<GroupResult> {
     let [tag, plug, scheduler, device, total] = group.parts;
     (total.count > 0).then(|| GroupResult {
         class: group.class,
-        operation: ["read", "write", "other"][group.operation],
+        operation: OPERATION_NAMES[group.operation],
         size_max: SIZE_MAX[group.size],
         requests: total.count,
         bytes: group.bytes,

@@ -25,6 +25,7 @@
 //!              tag_ns, plug_ns, scheduler_ns, device_ns, total_ns], …]}], // by issue, 100 ms
 //!  "depth": {"scheduler": {"mean": 0.0, "max": 0, "series": [[t_ms, mean], …]}, // sampled
 //!            "driver": { … },                                                   // every 10 ms
+//!            "both": { … },   // its max is that of one moment
 //!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples
 //!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
 //!             "out_of_order",  // issued after a request that had arrived later
@@ -36,6 +37,9 @@
 //!  "bfq": [{"class": 1, "rows": [[t_ms, requests, weight_raising, queue, weight], …]}], // or null
 //!  "lost": {"arrivals_unseen", "arrivals_evicted", "intervals", "classes", "untraced",
 //!           "completions", "events"},
+//!  "waiting": [[1, "read", 4000000], …], // class, operation, age of its oldest request, ns
+//!  "accounting": {"captured_sectors", "device_sectors": [least, most], "gap_sectors"}, // 0: it
+//!                              // closes (accounting.rs)
 //!  "cost": null}               // {"runs", "run_ns", "programs": [[name, runs, run_ns], …]}
 //! ```
 //! **Parts.** tag: from submission to having a request; plug: until it leaves the submitter's plug;
@@ -51,6 +55,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::accounting::DeviceCount;
 pub use crate::block_result::*;
 use crate::bpf::Blocks;
 
@@ -130,6 +135,8 @@ pub struct BlockCapture {
     start_ns: u64,
     end_ns: Option<u64>,
     samples: Arc<Mutex<Vec<Sample>>>,
+    count: DeviceCount,
+    ended: Option<(Option<u64>, Option<u64>)>,
     stop: Arc<AtomicBool>,
     sampler: Option<JoinHandle<()>>,
 }
@@ -150,7 +157,9 @@ impl BlockCapture {
         }
         options.is_bfq = scheduler_of(&device) == "bfq";
         let start_ns = crate::now_ns();
+        let mut count = DeviceCount::begin(&device);
         let blocks = Blocks::start(numbers, start_ns, &options).map_err(BlockError)?;
+        count.begun();
         for (number, class) in (1..).zip(&options.classes) {
             for pid in &class.pids {
                 blocks.add(number, *pid).map_err(BlockError)?;
@@ -163,6 +172,8 @@ impl BlockCapture {
             start_ns,
             end_ns: None,
             samples: Arc::default(),
+            count,
+            ended: None,
             stop: Arc::default(),
             sampler: None,
         };
@@ -174,10 +185,11 @@ impl BlockCapture {
     fn sample(&mut self) -> Result<(), BlockError> {
         let (blocks, samples) = (Arc::clone(&self.blocks), Arc::clone(&self.samples));
         let stop = Arc::clone(&self.stop);
+        let count = DeviceCount::begin(&self.device);
         let builder = std::thread::Builder::new().name("schedlab-depths".to_owned());
         let spawned = builder.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let depths = lock(&blocks).depths();
+                let depths = true_depths(&lock(&blocks), &count);
                 if let Ok(now) = depths {
                     lock(&samples).push((
                         crate::now_ns(),
@@ -219,15 +231,24 @@ impl BlockCapture {
             sampler.thread().unpark();
             let _ = sampler.join();
         }
+        let before = self.count.now();
         lock(&self.blocks).detach();
+        self.ended.get_or_insert((before, self.count.now()));
         self.end_ns.get_or_insert_with(crate::now_ns);
     }
 
     fn read(&self, over_time: bool) -> Result<BlockResult, String> {
         let blocks = lock(&self.blocks);
         let elapsed_ns = self.end_ns.unwrap_or_else(crate::now_ns) - self.start_ns;
+        let now_ns = self.start_ns + elapsed_ns;
+        let waiting = blocks.waiting()?;
         let depths = blocks.depths()?;
-        let (mut totals, lost) = blocks.totals()?;
+        let before = self.count.now();
+        let (mut totals, lost, sectors) = blocks.totals()?;
+        let accounting = self.count.compared(
+            sectors,
+            self.ended.unwrap_or_else(|| (before, self.count.now())),
+        );
         let named = 1 + self.options.classes.len();
         let mut classes = vec![ClassName {
             name: "other".to_owned(),
@@ -267,14 +288,23 @@ impl BlockCapture {
             classes,
             groups: groups.into_iter().filter_map(named_group).collect(),
             series,
-            depth: BothDepths {
+            depth: DepthsOverTime {
                 scheduler: depth(self.start_ns, samples, |s| s.1, depths.scheduler_max),
                 driver: depth(self.start_ns, samples, |s| s.2, depths.driver_max),
+                both: depth(self.start_ns, samples, |s| s.1 + s.2, depths.both_max),
                 limits: depth(self.start_ns, samples, |s| s.3, most_limited as u64),
             },
             totals,
             bfq: self.options.is_bfq.then_some(bfq),
             lost,
+            waiting: waiting
+                .into_iter()
+                .map(|(class, operation, arrival_ns)| {
+                    let age_ns = now_ns.saturating_sub(arrival_ns);
+                    (class, OPERATION_NAMES[operation], age_ns)
+                })
+                .collect(),
+            accounting,
             cost: blocks.cost(),
         })
     }
@@ -318,6 +348,22 @@ impl BlockCapture {
         }
         Ok((series, bfq))
     }
+}
+
+/// The depths, without requests that the kernel has no longer: their ends were not traced.
+fn true_depths(blocks: &Blocks, count: &DeviceCount) -> Result<Depths, String> {
+    let before = blocks.depths()?;
+    let in_flight = count.in_flight().map_or(i64::MAX, |n| n as i64);
+    if before.driver <= in_flight {
+        return Ok(before);
+    }
+    // Or some completed meanwhile.
+    let after = blocks.depths()?;
+    if after.driver <= in_flight {
+        return Ok(after);
+    }
+    blocks.waiting()?;
+    blocks.depths()
 }
 
 /// The mean of what the samples show, over all and in every interval since `start_ns`.

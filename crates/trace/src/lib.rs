@@ -15,6 +15,7 @@
 //! A record that did not fit is counted in [`Bursts::lost`], never hidden.
 #![warn(missing_docs)]
 
+mod accounting;
 mod block_result;
 mod blocks;
 #[cfg(all(feature = "bpf", bpf_program))]
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use accounting::Accounting;
 pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, Scheduling, TaskBursts};
 pub use records::{RecordCapture, RecordOptions, RecordResult, RECORD_BYTES};

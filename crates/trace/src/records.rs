@@ -13,7 +13,8 @@
 //! | 72–79 | u16 operation (REQ_OP of include/linux/blk_types.h), flags, ioprio, 0 |
 //! | 80–95 | name of the thread |
 //!
-//! Flags: 1 sync, 2 meta, 4 prio, 8 FUA, 16 preflush, 32 read-ahead, 64 idle, 128 background.
+//! Flags: 1 sync, 2 meta, 4 prio, 8 FUA, 16 preflush, 32 read-ahead, 64 idle, 128 background,
+//! 256 no completion: the kernel did not trace it, and the time is the latest possible.
 //! The last record has the operation 65535: its first three numbers are the records, those that
 //! were lost in the ring, and the completions whose arrival was not seen; its sector is the
 //! requests that had not completed.
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::{Accounting, DeviceCount};
 use crate::blocks::{whole_disk, BlockError};
 use crate::bpf::Records;
 
@@ -32,6 +34,7 @@ use crate::bpf::Records;
 pub const RECORD_BYTES: usize = 96;
 const RING_BYTES: u32 = 16 << 20;
 const END: u16 = u16::MAX;
+const NO_COMPLETION: u16 = 256;
 const COMMAND: std::ops::Range<usize> = 80..96;
 const COMPRESSION: i32 = 3;
 
@@ -40,13 +43,16 @@ pub(crate) trait Sink: Send + 'static {
     fn take(&mut self, record: &[u8]);
 }
 
-/// Requests that are not in the file.
+/// Requests that arrived, those that are not in the file, and those in it whose completion was not
+/// traced: arrived = records + lost + unfinished.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct Counters {
+    pub arrived: u64,
     pub lost: u64,
     pub missed: u64,
     pub unfinished: u64,
+    pub untraced: u64,
 }
 
 /// What is recorded.
@@ -72,7 +78,8 @@ pub struct RecordOptions {
 pub struct RecordResult {
     pub records: u64,
     #[serde(flatten)]
-    pub not_there: Counters,
+    pub counters: Counters,
+    pub accounting: Accounting,
 }
 
 /// A recording in progress.
@@ -81,10 +88,11 @@ pub struct RecordCapture(Records<TraceWriter>);
 impl RecordCapture {
     /// Creates the file and begins to record.
     pub fn start(options: &RecordOptions) -> Result<Self, BlockError> {
-        let (_, numbers) = whole_disk(&options.device)?;
+        let (name, numbers) = whole_disk(&options.device)?;
         let writer = TraceWriter::create(&options.path, &options.facts, options.anonymise)?;
         let ring_bytes = options.ring_bytes.unwrap_or(RING_BYTES);
-        let records = Records::start(numbers, ring_bytes, writer).map_err(BlockError::new);
+        let count = DeviceCount::begin(&name);
+        let records = Records::start(numbers, ring_bytes, writer, count).map_err(BlockError::new);
         records.map(RecordCapture).inspect_err(|_| {
             let _ = std::fs::remove_file(&options.path);
         })
@@ -92,10 +100,40 @@ impl RecordCapture {
 
     /// Ends the recording and completes the file.
     pub fn finish(self) -> Result<RecordResult, BlockError> {
-        let (writer, not_there) = self.0.finish().map_err(BlockError::new)?;
-        let records = writer.finish(not_there)?;
-        Ok(RecordResult { records, not_there })
+        let (writer, counters, accounting) = self.0.finish().map_err(BlockError::new)?;
+        let records = writer.finish(counters)?;
+        Ok(RecordResult {
+            records,
+            counters,
+            accounting,
+        })
     }
+}
+
+/// Of the records that are left when a capture ends: those that ended untraced, with the last moment
+/// as their end, and how many are unfinished. The last issued are those that are `in_flight`.
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
+pub(crate) fn close(left: Vec<Vec<u8>>, in_flight: u64, now_ns: u64) -> (Vec<Vec<u8>>, u64) {
+    let issued_ns = |one: &Vec<u8>| u64::from_ne_bytes(std::array::from_fn(|at| one[8 + at]));
+    let all = left.len();
+    let issued = left.into_iter().filter(|one| issued_ns(one) > 0);
+    let mut issued: Vec<Vec<u8>> = issued.collect();
+    issued.sort_by_key(|one| std::cmp::Reverse(issued_ns(one)));
+    // The bios of one request were issued at once.
+    let mut requests: Vec<u64> = issued.iter().map(issued_ns).collect();
+    requests.dedup();
+    let newest = requests.len().min(in_flight as usize);
+    let mut ended: Vec<Vec<u8>> = issued
+        .into_iter()
+        .filter(|one| !requests[..newest].contains(&issued_ns(one)))
+        .collect();
+    for one in &mut ended {
+        let flags = u16::from_ne_bytes([one[74], one[75]]) | NO_COMPLETION;
+        one[16..24].copy_from_slice(&now_ns.to_ne_bytes());
+        one[74..76].copy_from_slice(&flags.to_ne_bytes());
+    }
+    let unfinished = (all - ended.len()) as u64;
+    (ended, unfinished)
 }
 
 /// Writes the file; the first error is kept and reported at the end.
@@ -129,13 +167,13 @@ impl TraceWriter {
         }
     }
 
-    fn finish(mut self, not_there: Counters) -> Result<u64, BlockError> {
+    fn finish(mut self, counters: Counters) -> Result<u64, BlockError> {
         let mut end = [0; RECORD_BYTES];
         let numbers = [
             self.records,
-            not_there.lost,
-            not_there.missed,
-            not_there.unfinished,
+            counters.lost,
+            counters.missed,
+            counters.unfinished,
         ];
         for (place, number) in end.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
@@ -190,6 +228,7 @@ mod tests {
             lost: 4,
             missed: 5,
             unfinished: 6,
+            ..Counters::default()
         };
         assert_eq!(writer.finish(counters).unwrap(), 3);
         assert!(
@@ -208,6 +247,27 @@ mod tests {
         let words: Vec<u8> = records[3][..32].iter().step_by(8).copied().collect();
         assert_eq!(words, [3, 4, 5, 6]);
         assert_eq!(records[3][72..74], [255, 255]);
+    }
+
+    #[test]
+    fn only_the_last_issued_are_in_flight_when_a_capture_ends() {
+        let record = |issue_ns: u64| {
+            let mut one = vec![0; RECORD_BYTES];
+            one[8..16].copy_from_slice(&issue_ns.to_ne_bytes());
+            one
+        };
+        // 5 and 5 are one request; 0 was never issued.
+        let left: Vec<_> = [5, 3, 0, 5, 4].map(record).into();
+        for (in_flight, ended, unfinished) in [
+            (0, &[5, 5, 4, 3][..], 1),
+            (1, &[4, 3][..], 3),
+            (9, &[][..], 5),
+        ] {
+            let (closed, open) = close(left.clone(), in_flight, 77);
+            let issues: Vec<u64> = closed.iter().map(|one| u64::from(one[8])).collect();
+            assert_eq!((&issues[..], open), (ended, unfinished));
+            assert!(closed.iter().all(|one| (one[16], one[75]) == (77, 1)));
+        }
     }
 
     #[test]

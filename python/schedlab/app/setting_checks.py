@@ -5,11 +5,13 @@ What a run would refuse is refused here, before anything is changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from schedlab.errors import SchedlabError, SpecError
 from schedlab.host import knobs, settings
+from schedlab.host.control_groups import io_hierarchy
 from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
 from schedlab.run.candidate_settings import AS_IS, Values, host_settings
@@ -31,7 +33,9 @@ def check_settings(
     queues: tuple[str, ...],
     kinds: Iterable[WorkloadKind],
 ) -> tuple[str, ...]:
-    """SpecError or HostError that names the candidate; a note for each setting that others feel."""
+    """SpecError or HostError that names the candidate; a note for each setting that others feel,
+    and for each limit that is not in force.
+    """
     named = tuple(candidates)
     places = places_of(queues, kinds)
     for candidate in named:
@@ -42,10 +46,27 @@ def check_settings(
             raise type(error)(f"candidate {candidate.label!r}: {error}", error.hint) from error
     beyond = settings.beyond_target(name for each in named for name in host_settings(each))
     check_allowed(beyond, target.switch)
-    return tuple(
+    felt = (
         f"{name} is set for {settings.FEEL[settings.scope_of(name)]} while a candidate with it runs"
         for name in beyond
     )
+    return (*felt, *_not_in_force(named))
+
+
+def _not_in_force(candidates: Iterable[Candidate]) -> Iterator[str]:
+    """A sentence for each limit of writes that the page cache gets around."""
+    limits = dict.fromkeys(
+        (name, str(text))
+        for each in candidates
+        for name, text in host_settings(each).items()
+        if name.startswith("cgroup.") and name.endswith("io.max")
+    )
+    for name, text in limits:
+        if re.search(r"w(bps|iops)=(?!max)", text) and not io_hierarchy().is_v2:
+            yield (
+                f"{name} ({text}) holds direct writes only: with cgroup v1 the kernel writes the "
+                "page cache back outside the group, so buffered writes are faster than this limit"
+            )
 
 
 def check_allowed(beyond: Iterable[str], allowed: Sequence[str]) -> None:

@@ -32,6 +32,18 @@ def name_of(process: int | str) -> str:
     return knobs.text(PROC / str(process) / "comm") or ""
 
 
+def control_group_of(process: int) -> str:
+    """The control group of a running process, of the hierarchy that limits I/O; empty when it is
+    gone.
+    """
+    rows = [
+        line.split(":", 2)
+        for line in (knobs.text(PROC / str(process) / "cgroup") or "").splitlines()
+    ]
+    of_io = [path for _, controllers, path in rows if "blkio" in controllers.split(",")]
+    return (of_io or [path for _, controllers, path in rows if not controllers] or [""])[0]
+
+
 def holding(number: str) -> set[int]:
     """Other processes that have the block device `major:minor` open."""
     found = set()

@@ -6,8 +6,8 @@ sees it; what the kernel changes by itself raises no event. Needs root and CONFI
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import errno
 import os
 import select
 import struct
@@ -24,6 +24,8 @@ _MODIFY, _OPEN = 0x2, 0x20
 _EVENT = struct.Struct("<IBBHQii")
 _BUFFER_BYTES = 1 << 16
 _REMEMBERED = 1000
+# A file that went away after the write: its event cannot be opened, and is gone.
+_GONE = (errno.ENODEV, errno.ENOENT, errno.ESTALE, errno.ENXIO)
 PROC = Path("/proc")
 
 
@@ -82,13 +84,20 @@ class Writers:
     def _read(self) -> bool:
         """Note all events that are there; whether one is a write of another process."""
         written = False
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._descriptor, _BUFFER_BYTES):
-                while len(data) >= _EVENT.size:
-                    length, _, _, _, mask, descriptor, process_id = _EVENT.unpack_from(data)
-                    written |= self._note(mask, descriptor, process_id)
-                    data = data[length:]
-        return written
+        while True:
+            try:
+                data = os.read(self._descriptor, _BUFFER_BYTES)
+            except BlockingIOError:
+                return written
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
+                written = True  # somebody wrote, nobody can say who
+                continue
+            while len(data) >= _EVENT.size:
+                length, _, _, _, mask, descriptor, process_id = _EVENT.unpack_from(data)
+                written |= self._note(mask, descriptor, process_id)
+                data = data[length:]
 
     def take(self) -> dict[str, Writer]:
         """Who wrote last since the last call: the real path of a file -> its writer."""

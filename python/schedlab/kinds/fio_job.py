@@ -13,6 +13,8 @@ from schedlab.kinds.command import COMMAND_METRICS, Command
 from schedlab.spec import Metric, latency
 
 DIRECTIONS = ("read", "write", "trim")
+#: Calls of fsync, fdatasync and sync_file_range, beside the directions of a job.
+SYNC = "sync"
 QUANTILES = ("p50", "p90", "p99", "p99_9")
 # The metrics of a direction: unit and whether more is better.
 GIVEN: Mapping[str, tuple[str, bool]] = {
@@ -22,6 +24,7 @@ GIVEN: Mapping[str, tuple[str, bool]] = {
     "lat_ns_max": ("ns", False),
     **{f"lat_ns_{word}": ("ns", False) for word in QUANTILES},
 }
+SYNC_GIVEN = tuple(word for word in GIVEN if word.startswith("lat_"))
 
 
 class FioJob(Command, frozen=True):
@@ -53,7 +56,9 @@ class FioJob(Command, frozen=True):
         return fio_reading.read(Path(self.job_file), self.environment_of({}))
 
     def jobs(self) -> dict[str, tuple[str, ...]]:
-        """Its jobs by their names in fio's output, with the directions that move data."""
+        """Its jobs by their names in fio's output, with the directions that move data, and `sync`
+        where a job syncs.
+        """
         return self.read().reported()
 
     def estimate_s(self) -> float:
@@ -69,7 +74,8 @@ class FioJob(Command, frozen=True):
         metrics = dict(super().own_metrics())
         for job, directions in self.jobs().items():
             for direction in directions:
-                for word, (unit, higher) in GIVEN.items():
+                for word in SYNC_GIVEN if direction == SYNC else GIVEN:
+                    unit, higher = GIVEN[word]
                     name = f"{job}.{direction}.{word}"
                     metrics[name] = Metric(name, unit, higher, name)
         return metrics
@@ -123,6 +129,11 @@ class FioJob(Command, frozen=True):
                     prefix = f"{name}.{direction}."
                     values |= {prefix + word: v for word, v in metrics.items() if v > 0}
                     bounds |= {prefix + word: "at-least" for word in least}
+            synced = [part[SYNC]["lat_ns"] for part in parts if _syncs(part)]
+            if synced:
+                metrics, least = _latencies(synced)
+                values |= {f"{name}.{SYNC}.{word}": v for word, v in metrics.items() if v > 0}
+                bounds |= {f"{name}.{SYNC}.{word}": "at-least" for word in least}
         return values, bounds
 
 
@@ -139,17 +150,34 @@ def _jobs_in(stdout: bytes) -> list[dict[str, Any]]:
 def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]]:
     """(sums and merged bins of one direction of a job's processes, the lower bounds in it)."""
     which = "lat_ns" if all("bins" in side["lat_ns"] for side in sides) else "clat_ns"
-    bins: dict[int, int] = {}
-    for side in sides:
-        for value, count in side[which].get("bins", {}).items():
-            bins[int(value)] = bins.get(int(value), 0) + count
-    rows = [[value, value, count] for value, count in sorted(bins.items())]
-    total = sum(side["total_ios"] for side in sides)
-    metrics = {
+    blocks = [
+        {**side["lat_ns"], "N": side["total_ios"], "bins": side[which].get("bins", {})}
+        for side in sides
+    ]
+    latencies, least = _latencies(blocks)
+    rates = {
         "bw_bytes": float(sum(side["bw_bytes"] for side in sides)),
         "iops": float(sum(side["iops"] for side in sides)),
-        "lat_ns_mean": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / total,
-        "lat_ns_max": float(max(side["lat_ns"]["max"] for side in sides)),
+    }
+    return {**rates, **latencies}, least
+
+
+def _syncs(job: Mapping[str, Any]) -> bool:
+    """Whether fio says how long its calls of fsync took."""
+    return bool(job.get(SYNC, {}).get("lat_ns", {}).get("N"))
+
+
+def _latencies(blocks: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]]:
+    """(mean, maximum and quantiles of several blocks of latencies, the lower bounds in them)."""
+    bins: dict[int, int] = {}
+    for block in blocks:
+        for value, count in block.get("bins", {}).items():
+            bins[int(value)] = bins.get(int(value), 0) + count
+    rows = [[value, value, count] for value, count in sorted(bins.items())]
+    total = sum(block["N"] for block in blocks)
+    metrics = {
+        "lat_ns_mean": sum(block["mean"] * block["N"] for block in blocks) / total,
+        "lat_ns_max": float(max(block["max"] for block in blocks)),
     }
     least = []
     for word in QUANTILES:

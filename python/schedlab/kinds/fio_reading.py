@@ -131,14 +131,20 @@ class JobSection:
         return option is not None and option.value.strip() != "0"
 
     def directions(self) -> tuple[str, ...]:
-        """Where it moves data."""
+        """Where it moves data, and `sync` where it syncs what it wrote."""
         engine, kind = self.value("ioengine"), self.value("rw", "readwrite")
         if engine and engine.value == "cpuio":
             return ()
         word = kind.value.partition(":")[0] if kind else "read"
         single = tuple(each for each in ("read", "write", "trim") if word.endswith(each))
         ways = DIRECTIONS.get(word, single or ("read",))
-        return (*ways, "read") if self._reads_again() and ways == ("write",) else ways
+        ways = (*ways, "read") if self._reads_again() and ways == ("write",) else ways
+        return (*ways, "sync") if self._syncs() and "write" in ways else ways
+
+    def _syncs(self) -> bool:
+        """Whether it waits for its writes to be durable, in calls that fio times."""
+        options = map(self.value, ("fsync", "fdatasync", "sync_file_range"))
+        return any(option and option.value.strip() not in ("", "0") for option in options)
 
     def _reads_again(self) -> bool:
         """Whether it verifies what it wrote; fio has no time for that where all time is limited."""

@@ -217,6 +217,8 @@ class TraceReplay(WorkloadKind, frozen=True):
         operation = "read" if side == "reads" else "write"
         stats = [actors.side(name, side) for name in names]
         counts = [one["latency"]["count"] for one in stats]
+        if not sum(counts) and not self._waits(actors, names, side):
+            return {}, {}  # nothing of it was due
         waited = max(max(actors.waiting_ns(n), actors.window_s(n) * 1e9) for n in names)
         if sum(counts):
             mean = sum(n * one["latency"]["mean"] for n, one in zip(counts, stats, strict=True))
@@ -236,6 +238,19 @@ class TraceReplay(WorkloadKind, frozen=True):
         )
         requests = actors.rate(names, side, "operations")
         return {**metrics, **rate, "requests_per_s": requests}, {**bounds, **limits}
+
+    def _waits(self, actors: Actors, names: Sequence[str], side: str) -> bool:
+        """Whether requests of a direction were due in the run, and had not completed at its end."""
+        run_ns = (self.ramp_seconds + self.seconds) * 1e9
+        first_ns = {
+            one["name"]: one[f"first_{side.removesuffix('s')}_ns"]
+            for one in self.summary()["streams"]
+        }
+        due = [
+            name for name in names
+            if (at_ns := first_ns[name]) is not None and (self.timing == "closed" or at_ns < run_ns)
+        ]  # fmt: skip
+        return any(actors.groups[name]["unanswered"] for name in due)
 
     def _late(self, seen: Mapping[str, Any], late_ns: float | None) -> Iterator[GateFinding]:
         """A program that starts its requests late is not the recorded one."""

@@ -24,6 +24,8 @@ FELL = 1.5
 PARTS = ("outside", "tag", "plug", "scheduler", "device")
 # Share of events from which it matters that they were not seen.
 LOST = 0.01
+# Share of what the device moved from which a capture without it explains nothing.
+GAP = 0.001
 # Requests per operation from which the two are distinguished.
 SPLIT = 0.1
 
@@ -72,7 +74,10 @@ def _why(
     best = min(known, key=lambda name: cells[name].loss)
     opposite = [name for name, total_s in known.items()
                 if cells[name].low > 0 and total_s < known[best]]  # fmt: skip
-    lines = [view.texts("why.unknown")] if opposite else _sentences(view, of.workload, group, rows)
+    lines = _gap(view, rows)
+    if not lines and opposite:
+        lines = [view.texts("why.unknown")]
+    lines = lines or _sentences(view, of.workload, group, rows)
     if own is of:
         lines += _unlike(view, of, rows)
     return Why(of.workload, group, tuple(rows), tuple(lines))
@@ -122,6 +127,15 @@ def _unlike(view: View, of: Row, rows: Sequence[tuple[str, Explanation]]) -> lis
         for name, each in rows
         if not is_alike(each.total_s, usual_s.get(name, 0.0))
     ]  # fmt: skip
+
+
+def _gap(view: View, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """The sentence of captures that do not add up, from which nothing is concluded."""
+    gaps = {name: each.gap_share for name, each in rows if abs(each.gap_share) > GAP}
+    if not gaps:
+        return []
+    share = words.share(view.texts, max(map(abs, gaps.values())))
+    return [view.texts("why.gap", names=", ".join(gaps), share=share)]
 
 
 def _lost(view: View, groups: Mapping[str, Sequence[tuple[str, Explanation]]]) -> list[str]:

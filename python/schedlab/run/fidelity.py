@@ -77,9 +77,10 @@ def _figures(
         try:
             outcome = session.measure(cell, workload, candidate)
         finally:
-            if recording:
-                recording.finish()
+            recorded = json.loads(recording.finish()) if recording else None
         try:
-            return TraceReplay(trace=str(path)).figures() if recording else outcome.metrics
+            if not recorded or recorded["accounting"]["gap_sectors"]:
+                return outcome.metrics
+            return TraceReplay(trace=str(path)).figures()
         except SpecError:  # nothing was seen, or too much was lost
             return outcome.metrics

@@ -2,9 +2,13 @@
 
     rail = parse_guard("read p99 > 50ms for 5s")
     rails = Rails([rail], stuck_s=10)
-    rails.see(second)                     # once a second; "" or the sentence of what was tripped
+    rails.see(second, "bfq")              # once a second; "" or the sentence of what was tripped
 
 The grammar: [GROUP.]read|write mean|p50|p90|p99|p99_9|p99_99 > TIME [for TIME]
+
+The latency of a second is that of `Look.latency_ns`: with few requests the slowest of them and the
+age of those that wait. TIME is counted over the seconds of one candidate, in all of its periods; a
+second in which nothing was asked for is not counted.
 """
 
 from __future__ import annotations
@@ -19,8 +23,6 @@ from schedlab.run.live_figures import Look
 from schedlab.spec.quantities import duration_text, parse_duration
 
 STUCK_S = 10.0
-#: A quantile of one second is looked at when so many of its requests are beyond it.
-BEYOND_LEAST = 1
 _GUARD = re.compile(
     rf"(?:(?P<group>\S+)\.)?(?P<operation>{'|'.join(OPERATIONS)})[ .](?:lat(?:ency)?_ns_)?"
     rf"(?P<statistic>{'|'.join(STATISTICS)})\s*>\s*(?P<limit>\S+)(?:\s+for\s+(?P<time>\S+))?"
@@ -40,8 +42,8 @@ class Guard:
     group: str = ""
 
     def value_ns(self, second: Look) -> float | None:
-        """The guarded latency in an interval; None where there were too few requests."""
-        return second.flow(self.operation, self.group).statistic_ns(self.statistic, BEYOND_LEAST)
+        """The guarded latency in an interval; None where nothing completed and nothing waits."""
+        return second.latency_ns(self.statistic, self.operation, self.group)
 
 
 def parse_guard(text: str) -> Guard:
@@ -66,11 +68,11 @@ class Rails:
 
     guards: Sequence[Guard]
     stuck_s: float = STUCK_S
-    _beyond_s: dict[Guard, float] = field(default_factory=dict)
+    _beyond_s: dict[tuple[Guard, str], float] = field(default_factory=dict)
     _stuck_for_s: float = 0.0
 
-    def see(self, second: Look) -> str:
-        """The guard that this interval tripped, in words; empty for none."""
+    def see(self, second: Look, candidate: str = "") -> str:
+        """The guard that this interval under a candidate tripped, in words; empty for none."""
         if second.errors:
             return f"I/O errors: {second.errors} in {duration_text(second.at_s)}"
         waits = second.in_flight > 0 and not second.requests
@@ -82,11 +84,17 @@ class Rails:
             )
         for guard in self.guards:
             value = guard.value_ns(second)
-            is_beyond = value is not None and value > guard.limit_ns
-            self._beyond_s[guard] = self._beyond_s.get(guard, 0) + second.at_s if is_beyond else 0
+            if value is None and second.held and not guard.group:
+                value = self._stuck_for_s * 1e9  # the ages of what limits hold are unknown
+            if value is None:
+                continue
+            beyond_s, key = 0.0, (guard, candidate)
+            if value > guard.limit_ns:
+                beyond_s = self._beyond_s.get(key, 0.0) + second.at_s
+            self._beyond_s[key] = beyond_s
             # Intervals are a little longer or shorter than a second.
-            if is_beyond and self._beyond_s[guard] >= guard.for_s * 0.95:
-                return f"{guard.text}: it is {(value or 0) / 1e6:.3g} ms"
+            if beyond_s and beyond_s >= guard.for_s * 0.95:
+                return f"{guard.text}: it is {value / 1e6:.3g} ms"
         return ""
 
     def distance(self, second: Look) -> float | None:

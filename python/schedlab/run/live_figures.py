@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlab.kinds.live_load import OPERATIONS, group_metric
 from schedlab.spec.latency import QUANTILES, REQUESTS_BEYOND_MIN, bin_of, is_supported
 
 Bin = tuple[int, int]
+Key = tuple[str, str]
+#: A quantile of one interval needs so many requests beyond it.
+BEYOND_LEAST = 1
+#: A larger share of the device's sectors that a capture missed makes its figures useless.
+GAP_SHARE_MAX = 0.001
+SECTOR_BYTES = 512
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,11 @@ class Flow:
         low, high, part = bin_of(rows, share * total)
         return low + (high + 1 - low) * part
 
+    @property
+    def slowest_ns(self) -> float | None:
+        """The upper end of the slowest request's bin; None without a request."""
+        return float(max(high for _, high in self.bins) + 1) if self.bins else None
+
     def statistic_ns(self, name: str, beyond: int = REQUESTS_BEYOND_MIN) -> float | None:
         """`mean`, `p50`, … `p99_99`; None where too few requests support it."""
         return self.mean_ns if name == "mean" else self.quantile_ns(QUANTILES[name], beyond)
@@ -65,29 +76,62 @@ class Flow:
 
 @dataclass(frozen=True)
 class Look:
-    """The counters of one or several devices at a moment, since their captures began."""
+    """The counters of one or several devices at a moment, since their captures began.
+
+    `ages_ns` are those of the oldest request of a group and operation that has not completed;
+    `held` requests wait for a limit (io.max), where their ages are unknown. `gap_sectors` of the
+    `sectors` that the devices moved are in no capture.
+    """
 
     at_s: float = 0.0
-    flows: Mapping[tuple[str, str], Flow] = field(default_factory=dict)
+    flows: Mapping[Key, Flow] = field(default_factory=dict)
     in_flight: int = 0
     lost: int = 0
     errors: int = 0
+    ages_ns: Mapping[Key, int] = field(default_factory=dict)
+    held: int = 0
+    gap_sectors: int = 0
+    sectors: int = 0
 
     def __sub__(self, earlier: Look) -> Look:
-        """The interval since an earlier look; `in_flight` is that of its end, `at_s` its length."""
+        """The interval since an earlier look; what waits is that of its end, `at_s` its length."""
         flows = {key: flow - earlier.flows.get(key, Flow()) for key, flow in self.flows.items()}
-        return Look(
-            self.at_s - earlier.at_s,
-            {key: flow for key, flow in flows.items() if flow.requests},
-            self.in_flight,
-            self.lost - earlier.lost,
-            self.errors - earlier.errors,
+        return replace(
+            self,
+            at_s=self.at_s - earlier.at_s,
+            flows={key: flow for key, flow in flows.items() if flow.requests},
+            lost=self.lost - earlier.lost,
+            errors=self.errors - earlier.errors,
         )
 
     def flow(self, operation: str, group: str = "") -> Flow:
         """All requests of an operation, or those of one group."""
         mine = (f for (g, o), f in self.flows.items() if o == operation and group in ("", g))
         return sum(mine, Flow())
+
+    def age_ns(self, operation: str, group: str = "") -> int:
+        """The age of the oldest request that has not completed; 0: none waits."""
+        mine = (ns for (g, o), ns in self.ages_ns.items() if o == operation and group in ("", g))
+        return max(mine, default=0)
+
+    def latency_ns(self, statistic: str, operation: str, group: str = "") -> float | None:
+        """The one definition for screen and guards: the statistic of the requests or, with fewer
+        than it needs, the slowest of them and the age of what waits; None where nothing did.
+        """
+        flow = self.flow(operation, group)
+        value = flow.statistic_ns(statistic, BEYOND_LEAST)
+        if value is None:
+            value = max(flow.slowest_ns or 0.0, float(self.age_ns(operation, group))) or None
+        return value
+
+    @property
+    def closes(self) -> bool:
+        """Whether the captures have what the devices moved."""
+        return abs(self.gap_sectors) <= GAP_SHARE_MAX * max(self.sectors, 1)
+
+    def gap_sentence(self) -> str:
+        """By how much the captures miss what the devices moved; empty where they close."""
+        return gap_sentence(self.gap_sectors, self.sectors)
 
     @property
     def requests(self) -> int:
@@ -107,10 +151,22 @@ class Look:
         return {name: value for name, value in values.items() if value}
 
 
+def gap_sentence(gap: int, sectors: int) -> str:
+    """By how many sectors a capture misses what the devices counted; empty where it closes."""
+    if not gap:
+        return ""
+    what = "more than it has" if gap > 0 else "less than it has"
+    return (
+        f"the capture does not add up: the device counted {abs(gap) * SECTOR_BYTES / 1e6:,.2f} MB "
+        f"({abs(gap) / max(sectors, 1):.2%}) {what}"
+    )
+
+
 def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
     """The snapshots of the captured devices as one; processes of one name are one group."""
-    flows: dict[tuple[str, str], Flow] = {}
-    in_flight = lost = errors = 0
+    flows: dict[Key, Flow] = {}
+    ages_ns: dict[Key, int] = {}
+    in_flight = lost = errors = held = gap = sectors = 0
     for snapshot in snapshots:
         names = [str(each["name"]) for each in snapshot["classes"]]
         for group in snapshot["groups"]:
@@ -123,11 +179,18 @@ def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
             )
             key = (names[group["class"]], str(group["operation"]))
             flows[key] = flows.get(key, Flow()) + flow
-        in_flight += snapshot["totals"]["in_flight"] + round(_last(snapshot, "scheduler"))
+        for number, operation, age_ns in snapshot["waiting"]:
+            key = (names[number], str(operation))
+            ages_ns[key] = max(ages_ns.get(key, 0), int(age_ns))
+        limited = round(_last(snapshot, "limits"))
+        in_flight += snapshot["totals"]["in_flight"] + round(_last(snapshot, "scheduler")) + limited
+        held += limited
+        gap += snapshot["accounting"]["gap_sectors"]
+        sectors += (snapshot["accounting"]["device_sectors"] or (0, 0))[1]
         # Requests beyond the series of a capture are in its counters.
         lost += sum(n for name, n in snapshot["lost"].items() if name != "intervals")
         errors += snapshot["totals"]["errors"]
-    return Look(at_s, flows, in_flight, lost, errors)
+    return Look(at_s, flows, in_flight, lost, errors, ages_ns, held, gap, sectors)
 
 
 def _last(snapshot: Mapping[str, Any], where: str) -> float:

@@ -6,16 +6,17 @@ period must not be measured: that is its wash-out, and periods are many times as
 
 from __future__ import annotations
 
+import difflib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.errors import SpecError
 from schedlab.kinds.live_load import OPERATIONS
 from schedlab.run.backends.live import BIN_MS, STEP_S, Devices, GuardTripped, Second
-from schedlab.run.guard_rails import BEYOND_LEAST, Guard, Rails, parse_guard
+from schedlab.run.guard_rails import Guard, Rails, parse_guard
 from schedlab.run.live_figures import Look
 from schedlab.spec import Candidate
 
@@ -68,12 +69,11 @@ def pilot(
                 passed_s = time.monotonic() - began
                 second = Second(candidate.label, passed_s, seconds, True, counted - last, None)
                 lines.append(second.line())
-                if reason := rails.see(second.figures):
+                if reason := rails.see(second.figures, candidate.label):
                     devices.set_back()
                     raise GuardTripped.under(candidate.label, reason, lines)
                 for operation in OPERATIONS:
-                    flow = (counted - last).flow(operation)
-                    if p99 := flow.quantile_ns(0.99, BEYOND_LEAST):
+                    if p99 := second.figures.latency_ns("p99", operation):
                         worst[operation] = max(p99, worst.get(operation, 0.0))
                 last = counted
             rows = [row for row in captured.series() if row[0] >= 1e3 * first.at_s]
@@ -88,7 +88,21 @@ def pilot(
                 "give it a wider bound",
             )
         seen.append(one)
+    _check_names([parse_guard(text) for text in guards], seen)
     return seen
+
+
+def _check_names(guards: Iterable[Guard], seen: Iterable[Switched]) -> None:
+    """SpecError where a guard names a process that did not use the device."""
+    names = {group for one in seen for group, _ in one.figures.flows}
+    for guard in guards:
+        if guard.group and guard.group not in names:
+            near = difflib.get_close_matches(guard.group, names, 1, 0) or sorted(names)
+            raise SpecError(
+                f"guard {guard.text!r}: nothing named {guard.group} used the device during the "
+                f"pilot; these did: {', '.join(sorted(names)) or 'none'}",
+                f"--guard '{guard.text.replace(guard.group, near[0], 1)}'" if near else "start it",
+            )
 
 
 def pilot_line(one: Switched) -> str:

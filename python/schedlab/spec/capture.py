@@ -86,7 +86,14 @@ def _of_class(
         raised_bytes=moved,
         outside_s=outside_s,
         requests_per_operation=per_operation,
+        gap_share=_gap_share(capture.get("accounting") or {}),
     )
+
+
+def _gap_share(accounting: Mapping[str, Any]) -> float:
+    """The share of the sectors that the device moved which the capture has not."""
+    device = accounting.get("device_sectors")
+    return float(accounting["gap_sectors"] / max(device[1], 1)) if device else 0.0
 
 
 def _window_ms(engine: Mapping[str, Any]) -> tuple[float, float] | None:

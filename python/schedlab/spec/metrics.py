@@ -71,6 +71,7 @@ def _metric_table() -> dict[str, Metric]:
                 ("reader_", "reader latency"),
                 ("newcomer_", "newcomer latency"),
                 ("commit_", "commit latency"),
+                ("fsync_", "fsync latency"),
                 ("favoured_", "latency of the favoured group"),
             )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")

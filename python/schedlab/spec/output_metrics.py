@@ -5,7 +5,8 @@ SOURCE := (stdout|stderr|file:PATH)~REGEX | (stdout|file:PATH)@JSONPATH
 TAKE   := last (default) | first | only | sum | mean | min | max
 
 Of a live load SOURCE may also be http://ADDRESS, a text page of this machine such as Prometheus
-reads, and TAKE may be rate: how much a counter grows per second of a period.
+reads, and TAKE may be rate: how much a counter grows per second of a period; or p50, p90, p99,
+p99_9 of the histogram there whose name REGEX is, over a period.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from schedlab.errors import SpecError
+from schedlab.spec.latency import QUANTILES
 from schedlab.spec.metrics import Metric
 
 TAKES = ("last", "first", "only", "sum", "mean", "min", "max")
@@ -33,7 +35,7 @@ _SPEC = re.compile(
     r"=(?P<from>stdout|stderr|file:[^~@]+|http://[^~@]+)(?P<method>[~@])(?P<pattern>.+)",
     re.DOTALL,
 )
-_TAKE = re.compile(rf"!({'|'.join((*TAKES, RATE))})\Z")
+_TAKE = re.compile(rf"!({'|'.join((*TAKES, RATE, *QUANTILES))})\Z")
 _DECIMAL = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3,
             "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # fmt: skip
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -89,8 +91,8 @@ def parse_output_metric(text: str, of_live_load: bool = False) -> OutputMetric:
                 f"metric {match['name']}: {path} is not a page of this machine",
                 "http://localhost:9187/metrics",
             )
-    if not of_live_load and (where == PAGE or take == RATE):
-        what = f"!{RATE}" if take == RATE else "a page"
+    if not of_live_load and (where == PAGE or take not in TAKES):
+        what = "a page" if take in TAKES else f"!{take}"
         raise SpecError(f"metric {match['name']}: {what} is of a live load", "schedlab live …")
     is_json = match["method"] == "@"
     if is_json and where == "stderr":

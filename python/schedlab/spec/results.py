@@ -214,7 +214,8 @@ class Explanation:
     `depth_series` is the depth in the device in bins of `bin_s`. `plug_s` is from having a request
     until it leaves the plug of its process. `has_limits`: `tag_s` includes waiting for `io.max`.
     `raised_s` and `raised_bytes` say for how long, and for how much, bfq raised the group's weight
-    by `raised` before it stopped (0: it did not). Such a run is never scored.
+    by `raised` before it stopped (0: it did not). `gap_share` of what the device moved is not in
+    the capture. Such a run is never scored.
     """
 
     group: str
@@ -234,6 +235,7 @@ class Explanation:
     raised_bytes: float = 0.0
     outside_s: float = 0.0
     requests_per_operation: float = 0.0
+    gap_share: float = 0.0
 
     @property
     def total_s(self) -> float:

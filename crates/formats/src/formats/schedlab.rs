@@ -24,6 +24,8 @@ const DISCARD: u16 = 3;
 const SYNC: u16 = 1;
 const FUA: u16 = 8;
 const PREFLUSH: u16 = 16;
+/// The time of its completion is the latest possible.
+const NO_COMPLETION: u16 = 256;
 
 struct Recorded {
     input: Input,
@@ -58,7 +60,8 @@ fn parse(bytes: &[u8]) -> Parsed {
     let (arrival_ns, done_ns) = (u64_at(bytes, 0), u64_at(bytes, 16));
     let mut parsed = record(arrival_ns, offset, size_bytes, operation == WRITE);
     parsed.trim = operation == DISCARD;
-    parsed.latency = Some(Nanos(done_ns.saturating_sub(arrival_ns)));
+    let latency = Nanos(done_ns.saturating_sub(arrival_ns));
+    parsed.latency = (flags & NO_COMPLETION == 0).then_some(latency);
     parsed.process = Some(u32_at(bytes, 60));
     parsed.is_async = operation == WRITE && flags & (SYNC | (FUA | PREFLUSH)) == 0;
     Ok(Some(parsed))
@@ -67,7 +70,9 @@ fn parse(bytes: &[u8]) -> Parsed {
 /// A record with all that a replay needs.
 pub(in super::super) struct Full {
     pub arrival_ns: u64,
+    /// At the latest, where the end was not seen.
     pub done_ns: u64,
+    pub has_end: bool,
     pub offset: u64,
     pub bytes: u32,
     pub is_write: bool,
@@ -143,6 +148,7 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
     Ok(Some(Full {
         arrival_ns: u64_at(bytes, 0),
         done_ns: u64_at(bytes, 16),
+        has_end: flags & NO_COMPLETION == 0,
         offset,
         bytes: size,
         is_write: operation == WRITE,

@@ -1,5 +1,6 @@
 //! Replaces the BPF module where schedlab was built without clang or without the feature `bpf`.
 
+use crate::accounting::{Accounting, DeviceCount};
 use crate::blocks::{BlockOptions, ClassName, Cost, Depths, Group, Interval, Lost, Totals};
 use crate::collector::Collected;
 use crate::Options;
@@ -35,6 +36,10 @@ impl Blocks {
         match self.never {}
     }
 
+    pub fn waiting(&self) -> Result<Vec<(usize, usize, u64)>, String> {
+        match self.never {}
+    }
+
     pub fn depths(&self) -> Result<Depths, String> {
         match self.never {}
     }
@@ -47,7 +52,7 @@ impl Blocks {
         match self.never {}
     }
 
-    pub fn totals(&self) -> Result<(Totals, Lost), String> {
+    pub fn totals(&self) -> Result<(Totals, Lost, u64), String> {
         match self.never {}
     }
 
@@ -71,11 +76,11 @@ pub(crate) struct Records<S> {
 }
 
 impl<S: crate::records::Sink> Records<S> {
-    pub fn start(_: (u32, u32), _: u32, _: S) -> Result<Self, String> {
+    pub fn start(_: (u32, u32), _: u32, _: S, _: DeviceCount) -> Result<Self, String> {
         Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
     }
 
-    pub fn finish(self) -> Result<(S, crate::records::Counters), String> {
+    pub fn finish(self) -> Result<(S, crate::records::Counters, Accounting), String> {
         match self.never {}
     }
 }

@@ -10,6 +10,7 @@
 static __u64 target; // the device's request_queue, once it was seen
 static __u64 last_end; // sector after the last issued request
 static __u64 last_arrival; // latest arrival of an issued request
+static __u32 last_place; // of the last issued request, plus 1
 
 static __always_inline struct totals *counters(void)
 {
@@ -235,12 +236,29 @@ int on_frontmerge(__u64 *arguments)
 	return merged((void *)arguments[0]);
 }
 
-static __always_inline struct place *place_of(struct request *request)
+static __always_inline int is_of_ours(struct request *request)
+{
+	struct request_queue *queue = request->q;
+	if (target)
+		return (__u64)queue == target;
+	struct gendisk *disk = bpf_core_field_exists(queue->disk) ? queue->disk : 0;
+	if (!disk || disk->major != settings.major || disk->first_minor != settings.minor)
+		return 0;
+	target = (__u64)queue;
+	return 1;
+}
+
+static __always_inline __u32 number_of_place(struct request *request)
 {
 	__s32 tag = request->internal_tag;
 	if (tag < 0)
 		tag = request->tag;
-	__u32 which = request->mq_hctx->queue_num << settings.tag_bits | tag;
+	return request->mq_hctx->queue_num << settings.tag_bits | tag;
+}
+
+static __always_inline struct place *place_of(struct request *request)
+{
+	__u32 which = number_of_place(request);
 	return bpf_map_lookup_elem(&places, &which);
 }
 
@@ -249,18 +267,66 @@ static __always_inline int is_waiting(struct place *place, struct request *reque
 	return place->request == (__u64)request && place->inserted_ns && !place->issued_ns;
 }
 
-// A tag is used again only after its request has ended. Some kernels trace no event in some
-// contexts (here: in the idle task), so the end of the last one may not have been seen.
+// The request of this place that was issued then has ended, and nothing traced its end. Another CPU
+// may find that out, too, or give the place to the next request.
+static __always_inline void
+close_untraced(struct place *place, struct totals *all, struct depths *state, __u64 issued_ns)
+{
+	__u32 sectors = place->bytes >> 9;
+	if (__sync_val_compare_and_swap(&place->issued_ns, issued_ns, CLOSED) != issued_ns)
+		return;
+	all->count[UNTRACED] += 1;
+	all->count[SECTORS] += sectors;
+	__sync_fetch_and_add(&state->driver, -1);
+}
+
+// A tag is used again only after its request has ended.
 static __always_inline void forget(struct place *place, struct totals *all, struct depths *state)
 {
-	if (!place->request)
+	__u64 issued_ns = place->issued_ns;
+	if (!place->request || issued_ns == CLOSED)
 		return;
-	if (place->issued_ns) {
-		all->count[UNTRACED] += 1;
-		__sync_fetch_and_add(&state->driver, -1);
-	} else if (place->inserted_ns) {
+	if (issued_ns)
+		close_untraced(place, all, state, issued_ns);
+	else if (place->inserted_ns)
 		__sync_fetch_and_add(&state->scheduler, -1);
-	}
+}
+
+// Some kernels trace no event in some contexts (here: in the idle task). A request that has ended
+// says so in its state. That of one that is just being issued is the same for a moment, but it has a
+// queue; one that ended in a batch keeps it.
+static __always_inline void
+close_ended(struct place *place, struct totals *all, struct depths *state, __u64 now)
+{
+	__u64 issued_ns = place->issued_ns;
+	struct request *request = (void *)place->request;
+	struct blk_mq_hw_ctx *queue = 0;
+	__u32 is = ~0u;
+	if (!request || issued_ns <= CLOSED)
+		return;
+	bpf_core_read(&is, sizeof(is), &request->state);
+	if (is != MQ_RQ_IDLE)
+		return;
+	bpf_core_read(&queue, sizeof(queue), &request->mq_hctx);
+	if (!queue || now > issued_ns + ISSUE_TAKES_NS)
+		close_untraced(place, all, state, issued_ns);
+}
+
+// Of a load with one request at a time the last one is the only one whose end can be missing.
+static __always_inline void
+check_the_last(struct totals *all, struct depths *state, __u64 now)
+{
+	__u32 number = last_place - 1;
+	struct place *place = last_place ? bpf_map_lookup_elem(&places, &number) : 0;
+	if (place)
+		close_ended(place, all, state, now);
+}
+
+static __always_inline void raise_both(struct depths *state)
+{
+	__s64 both = state->scheduler + state->driver;
+	if (both > state->both_max)
+		state->both_max = both;
 }
 
 // Gives the request its place, with what is known of its first bio; 0 where it began before us.
@@ -269,7 +335,9 @@ settle(struct place *place, struct request *request, struct totals *all, struct 
        __u64 now)
 {
 	forget(place, all, state);
+	check_the_last(all, state, now);
 	place->request = (__u64)request;
+	place->operation = request->cmd_flags & 0xff;
 	place->inserted_ns = 0;
 	place->issued_ns = 0;
 	place->bfq_queue = 0;
@@ -302,7 +370,7 @@ SEC("tp_btf/block_rq_insert")
 int on_insert(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
-	if (!target || (__u64)request->q != target)
+	if (!is_of_ours(request))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	struct place *place = place_of(request);
@@ -317,6 +385,7 @@ int on_insert(__u64 *arguments)
 	__s64 depth = __sync_fetch_and_add(&state->scheduler, 1) + 1;
 	if (depth > state->scheduler_max)
 		state->scheduler_max = depth;
+	raise_both(state);
 	return 0;
 }
 
@@ -337,7 +406,7 @@ SEC("tp_btf/block_rq_issue")
 int on_issue(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
-	if (!target || (__u64)request->q != target)
+	if (!is_of_ours(request))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	struct place *place = place_of(request);
@@ -352,9 +421,11 @@ int on_issue(__u64 *arguments)
 		return 0;
 	}
 	place->issued_ns = now;
+	last_place = number_of_place(request) + 1;
 	__s64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
 	if (depth > state->driver_max)
 		state->driver_max = depth;
+	raise_both(state);
 	if (place->came_back)
 		return 0; // its bytes are now those that are left
 	place->bytes = request->__data_len;
@@ -424,14 +495,16 @@ int on_complete(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
 	__u32 status = arguments[1]; // whole, at once: Linux 6.1 refuses a later read of its byte
-	if (!target || (__u64)request->q != target)
+	if (!is_of_ours(request))
 		return 0;
+	if (request->part) // the kernel counts it, too
+		count(SECTORS, (__u32)arguments[2] >> 9);
 	if ((__u32)arguments[2] < request->__data_len) {
 		count(IN_PARTS, 1); // more of it will come
 		return 0;
 	}
 	struct place *place = place_of(request);
-	if (!place || place->request != (__u64)request || !place->issued_ns) {
+	if (!place || place->request != (__u64)request || place->issued_ns <= CLOSED) {
 		__u64 opened = attached_since();
 		// A bare flush ends a request that was never issued.
 		if (request->__data_len && opened && request->start_time_ns >= opened)
@@ -479,7 +552,7 @@ SEC("tp_btf/block_rq_merge")
 int on_merge(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
-	if (!target || (__u64)request->q != target)
+	if (!is_of_ours(request))
 		return 0;
 	count(REQUEST_MERGES, 1);
 	struct place *place = place_of(request);
@@ -497,11 +570,11 @@ SEC("tp_btf/block_rq_requeue")
 int on_requeue(__u64 *arguments)
 {
 	struct request *request = (void *)arguments[0];
-	if (!target || (__u64)request->q != target)
+	if (!is_of_ours(request))
 		return 0;
 	struct place *place = place_of(request);
 	struct depths *state = look_at_depths();
-	if (!place || !state || place->request != (__u64)request || !place->issued_ns)
+	if (!place || !state || place->request != (__u64)request || place->issued_ns <= CLOSED)
 		return 0;
 	count(REQUEUES, 1);
 	__sync_fetch_and_add(&state->driver, -1);
@@ -527,6 +600,38 @@ int look_at_limits(void *nothing)
 	if (limits)
 		bpf_core_read(held, sizeof(held), &limits->nr_queued);
 	state->limited = held[0] + held[1];
+	return 0;
+}
+
+static long look_at_place(void *map, __u32 *key, struct place *place, void *nothing)
+{
+	struct totals *all = counters();
+	struct depths *state = look_at_depths();
+	__u64 began = place->queued_ns;
+	if (!all || !state || !place->request)
+		return 0;
+	close_ended(place, all, state, bpf_ktime_get_ns());
+	if (place->issued_ns == CLOSED || (!place->issued_ns && !place->inserted_ns))
+		return 0;
+	__u32 class = place->class < CLASSES ? place->class : 0;
+	__u64 *oldest = bpf_map_lookup_elem(&waiting, &class);
+	__u32 operation = place->operation < OTHER_OPERATION ? place->operation : OTHER_OPERATION;
+	if (oldest && began && (!oldest[operation] || began < oldest[operation]))
+		oldest[operation] = began;
+	return 0;
+}
+
+// Run by the reader: which requests wait, and since when; those that ended untraced are closed.
+SEC("syscall")
+int look_at_places(void *nothing)
+{
+	for (__u32 class = 0; class < CLASSES; class++) {
+		__u32 key = class;
+		__u64 *oldest = bpf_map_lookup_elem(&waiting, &key);
+		if (oldest)
+			oldest[0] = oldest[1] = oldest[2] = 0;
+	}
+	bpf_for_each_map_elem(&places, look_at_place, 0, 0);
 	return 0;
 }
 

@@ -9,6 +9,7 @@ enum { OTHER_OPERATION = 2 }; // above reads and writes
 enum { PARTS = 5 }; // tag, plug, scheduler, device, all
 enum { BINS = 160 }; // four to the octave
 enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
+enum { CLOSED = 1 }; // in the place of the time of its issue: it ended, untraced
 enum { TRY_AGAIN = 12 }; // BLK_STS_AGAIN, which an engine tries again
 enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 
@@ -16,6 +17,7 @@ enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 #define WAYS 4
 #define PIDS_PER_ENTRY 64
 #define INTERVAL_NS 100000000ull
+#define ISSUE_TAKES_NS 100000000ull // at most, also on a busy machine
 
 // The fields that are read; where they lie is found out when the program is loaded (CO-RE).
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -26,7 +28,7 @@ struct blkcg { struct cgroup_subsys_state css; };
 struct blkcg_gq { struct blkcg *blkcg; };
 struct gendisk { int major, first_minor; };
 struct throtl_data { __u32 nr_queued[2]; };
-struct request_queue { struct throtl_data *td; };
+struct request_queue { struct throtl_data *td; struct gendisk *disk; };
 struct block_device { struct gendisk *bd_disk; struct request_queue *bd_queue; };
 struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
 struct bio {
@@ -35,6 +37,7 @@ struct bio {
 	struct blkcg_gq *bi_blkg;
 };
 struct blk_mq_hw_ctx { __u32 queue_num; };
+enum mq_rq_state { MQ_RQ_IDLE = 0 };
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
@@ -44,6 +47,8 @@ struct request {
 	__u64 __sector;
 	struct bio *bio, *biotail;
 	__u64 start_time_ns;
+	enum mq_rq_state state;
+	struct block_device *part;
 	struct { void *icq; void *priv[2]; } elv;
 };
 struct bfq_entity { int weight; };
@@ -71,6 +76,7 @@ struct place {
 	__u32 weight_raising;
 	__u32 bytes;
 	__u32 bfq_weight;
+	__u32 operation, unused;
 };
 
 struct histograms {
@@ -91,7 +97,7 @@ struct interval {
 enum {
 	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
 	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, EVICTED, LATE_INTERVALS, NO_CLASS, UNMATCHED,
-	IN_PARTS, UNTRACED, ERRORS, TOTALS
+	IN_PARTS, UNTRACED, ERRORS, SECTORS, TOTALS
 };
 
 struct {
@@ -145,10 +151,10 @@ struct {
 	__type(value, struct totals);
 } totals SEC(".maps");
 
-// Requests in the scheduler and in the driver: now, and the most ever.
+// Requests in the scheduler and in the driver: now, the most ever in each, and in both at once.
 struct depths {
 	__s64 scheduler, driver;
-	__s64 scheduler_max, driver_max;
+	__s64 scheduler_max, driver_max, both_max;
 	__u64 classes_used;
 	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
 };
@@ -159,6 +165,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct depths);
 } depths SEC(".maps");
+
+// When the oldest request arrived that has not completed; 0: there is none.
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, CLASSES);
+	__type(key, __u32);
+	__type(value, __u64[OPERATIONS]);
+} waiting SEC(".maps");
 
 // When all programs were attached; 0 before. Not in `depths`, which the programs write by then.
 struct {

@@ -20,8 +20,8 @@ const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// Without the word that the program calculates in.
-const TOTALS: usize = 17;
-const DEPTH_WORDS: usize = 6;
+const TOTALS: usize = 18;
+const DEPTH_WORDS: usize = 7;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
 /// Bytes of `struct found`.
@@ -107,13 +107,13 @@ impl Blocks {
     /// its end.
     fn attach(&mut self, sees_limits: bool, named: usize) -> Result<(), Reason> {
         // Before a program counts in it: what they add meanwhile would be lost.
-        self.fill("depths", &[0, 0, 0, 0, named as u64, 0])?;
+        self.fill("depths", &[0, 0, 0, 0, 0, named as u64, 0])?;
         let unwanted = unwanted(sees_limits);
         // They stand in the order in which a request meets them.
         let programs: Vec<_> = self.object.progs_mut().collect();
         for program in programs.into_iter().rev() {
             let name = program.name().to_string_lossy().into_owned();
-            if name == "look_at_limits" || name == unwanted {
+            if name.starts_with("look_at_") || name == unwanted {
                 continue; // run by us, or not loaded
             }
             self.links.push(program.attach().map_err(failed(&name))?);
@@ -151,30 +151,49 @@ impl Blocks {
         Ok(words::<DEPTH_WORDS>(&value))
     }
 
-    /// Lets the program look how many bios limits hold back.
-    fn look_at_limits(&self) {
+    /// Runs one of the programs that look at the kernel's state. Where it is refused, what it
+    /// writes stays as it was.
+    fn look(&self, name: &str) {
         use std::os::fd::{AsFd, AsRawFd};
-        let program = self.object.progs().find(|p| p.name() == "look_at_limits");
-        let Some(program) = program else { return };
+        let Some(program) = self.object.progs().find(|p| p.name() == name) else {
+            return;
+        };
         // SAFETY: the options are plain numbers and pointers, for which all zeros means "none".
         let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
         options.sz = std::mem::size_of_val(&options) as _;
         let fd = program.as_fd().as_raw_fd();
-        // SAFETY: `options` lives through the call. A refusal leaves the count as it was.
+        // SAFETY: `options` lives through the call.
         unsafe { libbpf_sys::bpf_prog_test_run_opts(fd, &mut options) };
+    }
+
+    /// Closes the requests that ended untraced, and finds out since when each class and operation
+    /// waits: rows (class, operation, arrival of the oldest request in ns).
+    pub(crate) fn waiting(&self) -> Result<Vec<(usize, usize, u64)>, Reason> {
+        self.look("look_at_places");
+        let map = map(&self.object, "waiting")?;
+        let mut rows = Vec::new();
+        for class in 0..self.classes {
+            let value = map.lookup(&(class as u32).to_ne_bytes(), MapFlags::ANY);
+            let value = value.map_err(failed("read the places"))?;
+            let words = words::<OPERATIONS>(&value.unwrap_or_default());
+            let waits = (0..OPERATIONS).filter(|operation| words[*operation] > 0);
+            rows.extend(waits.map(|operation| (class, operation, words[operation])));
+        }
+        Ok(rows)
     }
 
     /// The depths now and the largest so far.
     pub(crate) fn depths(&self) -> Result<Depths, Reason> {
-        self.look_at_limits();
+        self.look("look_at_limits");
         let words = self.depth_words()?;
         Ok(Depths {
             scheduler: words[0] as i64,
             driver: words[1] as i64,
             scheduler_max: words[2],
             driver_max: words[3],
-            limited: words[5],
-            classes_used: (words[4] as usize).min(CLASSES_MAX),
+            both_max: words[4],
+            limited: words[6],
+            classes_used: (words[5] as usize).min(CLASSES_MAX),
         })
     }
 
@@ -246,8 +265,8 @@ impl Blocks {
         })
     }
 
-    /// Counts of the whole device, and what was lost.
-    pub(crate) fn totals(&self) -> Result<(Totals, Lost), Reason> {
+    /// Counts of the whole device, what was lost, and the sectors of all requests that ended.
+    pub(crate) fn totals(&self) -> Result<(Totals, Lost, u64), Reason> {
         let all = self.summed::<TOTALS>("totals", 0, 0..0)?;
         let totals = Totals {
             issued: all[0],
@@ -273,7 +292,7 @@ impl Blocks {
             completions: all[13],
             events: self.programs().map(|p| p.recursion_misses).sum(),
         };
-        Ok((totals, lost))
+        Ok((totals, lost, all[17]))
     }
 
     /// The processes with a separate class.
@@ -319,9 +338,9 @@ impl Blocks {
         Some(cost)
     }
 
-    /// Detaches the programs; their counters stay readable.
+    /// Detaches the programs, the first events of a request first; their counters stay readable.
     pub(crate) fn detach(&mut self) {
-        self.links.clear();
+        while self.links.pop().is_some() {}
         // Programs that were running when they were detached end within moments.
         std::thread::sleep(Duration::from_millis(1));
     }

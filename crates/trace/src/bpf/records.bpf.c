@@ -3,16 +3,17 @@
 // and came back. A request here is a bio: what was submitted, before the kernel merged it.
 //
 // block_bio_complete never fires on devices that take requests (block/blk-core.c), so the bios of a
-// request are followed when it is issued and when it completes.
+// request are followed when it is issued and when it completes. Some kernels trace no completion in
+// some contexts, such as the idle task: such a bio has ended once its memory is a new one.
 #include "base.h"
 #include <bpf/bpf_core_read.h>
 
 enum { BIOS_OF_REQUEST = 256 };
 enum { NO_WAKEUP = 1, ANY = 0 };
-enum { LOST, MISSED, COUNTERS };
+enum { LOST, MISSED, ARRIVED, UNTRACED, SECTORS, COUNTERS };
 // Our flags, as crates/trace/src/records.rs names them; the kernel's bits move between versions.
 enum { SYNC = 1, META = 2, PRIO = 4, FUA = 8, PREFLUSH = 16, AHEAD = 32, IDLE = 64,
-       BACKGROUND = 128 };
+       BACKGROUND = 128, NO_COMPLETION = 256 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct kernfs_node { __u64 id; };
@@ -31,7 +32,7 @@ struct bio {
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };
-struct request { struct bio *bio; __u32 __data_len; };
+struct request { struct bio *bio; __u32 __data_len; struct block_device *part; };
 struct sched_info { __u64 run_delay; };
 struct sched_entity { __u64 sum_exec_runtime; };
 struct task_struct { struct sched_entity se; struct sched_info sched_info; };
@@ -85,12 +86,12 @@ struct {
 
 const volatile struct { __u32 major, minor; } settings = {0};
 
-static __always_inline void count(__u32 which)
+static __always_inline void count(__u32 which, __u64 how_many)
 {
 	__u32 zero = 0;
 	__u64 *all = bpf_map_lookup_elem(&counters, &zero);
 	if (all && which < COUNTERS)
-		all[which] += 1;
+		all[which] += how_many;
 }
 
 #define FLAG(name, ours) \
@@ -118,6 +119,27 @@ static __always_inline int is_ours(struct bio *bio)
 	return disk->major == settings.major && disk->first_minor == settings.minor;
 }
 
+static __always_inline void give_out(struct record *one)
+{
+	if (bpf_ringbuf_output(&ring, one, sizeof(*one), NO_WAKEUP))
+		count(LOST, 1);
+}
+
+// The bio before had this address. One that was never issued became no request of its own: its
+// first part was split off, or it was refused.
+static __always_inline void end_the_last(struct record *last, __u64 now)
+{
+	if (!last->issue_ns) {
+		count(ARRIVED, -1);
+		return;
+	}
+	last->done_ns = now;
+	last->flags |= NO_COMPLETION;
+	count(UNTRACED, 1);
+	count(SECTORS, last->bytes >> 9);
+	give_out(last);
+}
+
 // The place of a bio is at its address: it is there from its submission to its end.
 static __always_inline int arrive(__u64 *arguments)
 {
@@ -131,6 +153,10 @@ static __always_inline int arrive(__u64 *arguments)
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	__u64 who = bpf_get_current_pid_tgid(), key = arguments[0];
 	one->arrival_ns = bpf_ktime_get_ns();
+	struct record *last = bpf_map_lookup_elem(&pending, &key);
+	if (last)
+		end_the_last(last, one->arrival_ns);
+	count(ARRIVED, 1);
 	one->sector = bio->bi_iter.bi_sector;
 	one->bytes = bio->bi_iter.bi_size;
 	one->process = who >> 32;
@@ -144,7 +170,8 @@ static __always_inline int arrive(__u64 *arguments)
 	struct blkcg_gq *group = bio->bi_blkg;
 	one->cgroup = group ? group->blkcg->css.cgroup->kn->id : 0;
 	bpf_get_current_comm(one->command, sizeof(one->command));
-	bpf_map_update_elem(&pending, &key, one, ANY);
+	if (bpf_map_update_elem(&pending, &key, one, ANY))
+		count(LOST, 1);
 	return 0;
 }
 
@@ -190,6 +217,8 @@ int on_complete(__u64 *arguments)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 left = arguments[2];
+	if (request->part) // the kernel counts it, too
+		count(SECTORS, left >> 9);
 	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
 		__u64 key = (__u64)bio;
 		__u32 size = bio->bi_iter.bi_size;
@@ -200,11 +229,10 @@ int on_complete(__u64 *arguments)
 		if (one) {
 			one->done_ns = now;
 			one->error = arguments[1];
-			if (bpf_ringbuf_output(&ring, one, sizeof(*one), NO_WAKEUP))
-				count(LOST);
+			give_out(one);
 			bpf_map_delete_elem(&pending, &key);
 		} else {
-			count(MISSED);
+			count(MISSED, 1);
 		}
 		bio = bio->bi_next;
 	}

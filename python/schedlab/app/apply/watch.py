@@ -1,16 +1,14 @@
 """Who changes the settings of a device or of the machine, one entry per change.
 
 fanotify names the process that wrote (host/writers.py). Without it, and for what the kernel does by
-itself, the files are read every `interval_s`, and programs that are known to set schedulers and run
-then are named as candidates. What the kernel sets again when a scheduler changes is no change of
-its own.
+itself, the files are read every `interval_s`, and nobody is named. What the kernel sets when a
+scheduler changes is no change of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from pathlib import Path
 
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.applied import goes_with_scheduler
-from schedlab.host import knobs, processes, settings
-from schedlab.host.writers import Writer, Writers, command_of
+from schedlab.host import knobs, settings
+from schedlab.host.writers import Writer, Writers
 from schedlab.spec import to_json
 
-SUSPECTS = ("udev", "tuned", "tlp", "systemd", "sh", "bash", "tee", "python", "schedlab")
+#: How long the event of a write may come after its effect.
+EVENT_S = 0.05
 Values = Mapping[Path, str]
 
 
@@ -31,7 +30,7 @@ Values = Mapping[Path, str]
 class SettingChange:
     """One setting that changed: when (local clock time, ISO 8601), and who wrote it.
 
-    `writer` is who wrote; where nobody can tell, `suspects` are programs that may have.
+    `writer` is who wrote; None where the kernel did not say.
     """
 
     at: str
@@ -40,19 +39,16 @@ class SettingChange:
     before: str
     after: str
     writer: Writer | None = None
-    suspects: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The change as one line."""
         time_of_day = self.at[11:19]
-        by = ""
+        by = "writer not seen"
         if self.writer:
             command = self.writer.command or "a process that is gone"
-            by = f", by {command} (process {self.writer.process_id})"
-        elif self.suspects:
-            by = f", perhaps by {self.suspects[0]}"
+            by = f"by {command} (process {self.writer.process_id})"
         place = f"{time_of_day} {self.device}"
-        return f"{place}: {self.setting} {self.before} -> {self.after}{by}"
+        return f"{place}: {self.setting} {self.before} -> {self.after}, {by}"
 
     def json_line(self) -> str:
         """The change as one line of JSON."""
@@ -78,13 +74,17 @@ def watch(
     try:
         began, before = time.monotonic(), look()
         writers.mark(before)
-        guess = "" if writers.is_told else "; who writes is a guess: only root is told"
-        report(f"watching {name}{guess}")
+        unnamed = "" if writers.is_told else "; who writes is not seen: only root is told"
+        report(f"watching {name}{unnamed}")
         while not stop() and (not seconds or time.monotonic() - began < seconds):
             writers.wait(interval_s)
             now = look()
             writers.mark(path for path in now if path not in before)
-            yield from _changes(name, before, now, writers.take())
+            written = writers.take()
+            if now != before and writers.is_told and not written:
+                writers.wait(EVENT_S)
+                written = writers.take()
+            yield from _changes(name, before, now, written)
             before = now
     finally:
         writers.close()
@@ -99,15 +99,13 @@ def _changes(
         changed = [p for p in changed if p.name == "scheduler" or not _follows(p)]
     by = {path: written[str(path.resolve())] for path in changed if str(path.resolve()) in written}
     for path in by or changed:  # beside what was written, the rest are its effects
-        writer = by.get(path)
         yield SettingChange(
             at,
             name,
             _called(path),
             before.get(path, "(absent)"),
             now.get(path, "(absent)"),
-            writer,
-            () if writer else running_suspects(),
+            by.get(path),
         )
 
 
@@ -139,26 +137,3 @@ def _of_machine() -> dict[Path, str]:
         with contextlib.suppress(OSError):
             values[path] = knobs.read_value(path)
     return values
-
-
-def running_suspects(most: int = 5) -> tuple[str, ...]:
-    """Command lines of running programs that are known to set schedulers, newest first.
-
-    This program and those that started it are none.
-    """
-    own = _ancestors()
-    suspects = []
-    for process_id in {*processes.every()} - own:
-        name = processes.name_of(process_id)
-        if name.startswith(SUSPECTS):
-            suspects.append((process_id, f"{command_of(process_id) or name} ({process_id})"))
-    return tuple(line for _, line in sorted(suspects, reverse=True)[:most])
-
-
-def _ancestors() -> set[int]:
-    """This process and all above it."""
-    own, process_id = set[int](), os.getpid()
-    while process_id > 0 and process_id not in own:
-        own.add(process_id)
-        process_id = int((processes.stat_fields(process_id) or "00")[1])
-    return own

@@ -23,7 +23,7 @@ from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
 from schedlab.kinds.command import sha256_of_tree
-from schedlab.kinds.fio_job import GIVEN, FioJob
+from schedlab.kinds.fio_job import SYNC, FioJob
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Workload
@@ -70,10 +70,10 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
                   if key in parameters}  # fmt: skip
         job = msgspec.convert(dict(shared, job_file=str(path)), FioJob)
-        usual_fio = _fio_metric(job, names)
+        usual_fio, synced = _fio_metrics(job, names)
         parameters["job_file"] = str(path)
         parameters["job_sha256"] = job.read().digest()
-        names = names or [usual_fio]
+        names = [*(names or [usual_fio]), *(name for name in synced if name not in names)]
     elif work.shell:
         parameters["shell"], label = " ".join(work.argv), "command"
     elif work.argv:
@@ -97,9 +97,12 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     )
 
 
-def _fio_metric(kind: FioJob, names: Sequence[str]) -> str:
-    """The metric of a job file with one job and direction; SpecError when one must be named."""
-    prefixes = [f"{job}.{way}" for job, ways in kind.jobs().items() for way in ways]
+def _fio_metrics(kind: FioJob, names: Sequence[str]) -> tuple[str, list[str]]:
+    """(the metric of a job file with one job and direction, those of its calls of fsync); SpecError
+    when one must be named.
+    """
+    jobs = kind.jobs()
+    prefixes = [f"{job}.{way}" for job, ways in jobs.items() for way in ways if way != SYNC]
     if not prefixes:
         raise SpecError(f"{kind.job_file}: no job moves data", "add a job that reads or writes")
     if len(prefixes) > 1 and not names:
@@ -109,12 +112,14 @@ def _fio_metric(kind: FioJob, names: Sequence[str]) -> str:
         )
     for name in names:
         if name not in (*kind.own_metrics(), *kind.metrics):
-            known = [f"{prefix}.{word}" for prefix in prefixes for word in GIVEN]
+            known = [name for name in kind.own_metrics() if name not in kind.metrics]
             raise SpecError(
                 f"--metric {name}: this job does not measure it",
                 f"one of {', '.join((*known, *BUILT_IN))}",
             )
-    return f"{prefixes[0]}.iops"
+    synced = [job for job, ways in jobs.items() if SYNC in ways]
+    rows = [f"{job}.{SYNC}.lat_ns_{word}" for job in synced for word in ("p50", "p99")]
+    return f"{prefixes[0]}.iops", rows
 
 
 def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:

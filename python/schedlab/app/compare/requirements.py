@@ -10,6 +10,8 @@ from schedlab.errors import SpecError
 from schedlab.spec import Experiment, Require, Workload
 from schedlab.spec.quantities import parse_limit
 
+#: What people call it -> the end of the names of its metrics.
+_FSYNC = re.compile(r"(.+\.sync\.lat_ns|fsync_latency_ns|.+_fsync_latency_ns)_(?P<statistic>\w+)")
 _REQUIRE = re.compile(r"(?P<row>.+?)\s*(?P<sign>[<>])=?\s*(?P<limit>\S.*)")
 
 
@@ -58,7 +60,9 @@ def requirement_of(experiment: Experiment, text: str) -> Require:
     words = match["row"].split() if match else []
     if match is None or not words:
         raise SpecError(f"requirement {text!r}: no limit", "write it as: reader p99 < 10ms")
-    if len(words) == 1 and len(experiment.workloads) == 1:
+    if words[0] == "fsync" and not any("fsync" in work.label for work in experiment.workloads):
+        work, metric = _fsync_of(experiment, words[-1], text)
+    elif len(words) == 1 and len(experiment.workloads) == 1:
         work, metric = experiment.workloads[0], words[0]
     elif len(words) == 1:
         raise SpecError(f"requirement {text!r}: names no metric", "write it as: reader p99 < 10ms")
@@ -70,6 +74,27 @@ def requirement_of(experiment: Experiment, text: str) -> Require:
     except SpecError as error:
         raise SpecError(f"requirement {text!r}: {error}", error.hint) from error
     return Require(work.label, name, limit, match["sign"] == "<")
+
+
+def _fsync_of(experiment: Experiment, statistic: str, text: str) -> tuple[Workload, str]:
+    """The metric of calls of fsync, and whose it is: `fsync p99` names no workload."""
+    names = {
+        name: work
+        for work in experiment.workloads
+        for name in (work.metric, *work.secondary, *experiment.metrics)
+        if (match := _FSYNC.fullmatch(name)) and match["statistic"] == statistic
+    }
+    if len(names) == 1:
+        name, work = next(iter(names.items()))
+        return work, name
+    if names:
+        raise SpecError(
+            f"requirement {text!r}: several jobs sync", f"name one of: {', '.join(names)}"
+        )
+    raise SpecError(
+        f"requirement {text!r}: no workload measures fsync {statistic}",
+        "a fio job with fsync=1 or fdatasync=1, and mean, max, p50, p90, p99 or p99_9",
+    )
 
 
 def workload_of(experiment: Experiment, name: str) -> Workload:
@@ -85,7 +110,7 @@ def workload_of(experiment: Experiment, name: str) -> Workload:
 
 def _metric_of(experiment: Experiment, work: Workload, name: str, text: str) -> str:
     offered = dict.fromkeys((work.metric, *work.secondary))
-    if name in offered:
+    if name in offered or name in experiment.metrics:
         return name
     found = [each for each in offered if each.endswith(f"_{name}") or each.startswith(f"{name}_")]
     if found:

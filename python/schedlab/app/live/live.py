@@ -27,6 +27,7 @@ from schedlab.kinds.live_load import LiveLoad, group_metric
 from schedlab.run import live_pilot
 from schedlab.run.backends.live import Devices
 from schedlab.run.guard_rails import parse_guard
+from schedlab.run.live_own_figure import OwnFigure
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.spec.quantities import duration_text
@@ -123,6 +124,8 @@ def prepared(question: LiveRequest, report: Callable[[str], None]) -> Experiment
     blocks = blocks_of(question)
     for guard in question.guards:
         parse_guard(guard)
+    if question.metric:
+        OwnFigure(question.metric, question.command).check()
     below = queues_below(question.path)
     seconds = min(max(question.every_s, PILOT_S_LEAST), PILOT_S_MOST)
     with Control(named_devices=below.queues, report=report) as control:

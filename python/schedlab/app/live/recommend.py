@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from schedlab.app.trace.block_io import BTF_HINT
 from schedlab.errors import HostError
-from schedlab.host import knobs
+from schedlab.host import knobs, processes
 from schedlab.host.queues import queues_below
 from schedlab.kinds.live_load import OPERATIONS
 from schedlab.run.backends.io import driver_tags
@@ -26,13 +26,17 @@ from schedlab.spec.quantities import size_text
 SHOWN = 8
 COLUMNS = (("requests/s", 12), ("mean size", 12), ("mean", 11), ("p99", 11))
 RECORDING = "load.trace"
-#: A group counts as somebody to be fair to from this share of the requests on.
+#: A process counts as somebody to be fair to from this share of the requests on.
 SOMEBODY = 0.02
+#: A device with fewer requests, and less of the time in use, is idle.
+IDLE_REQUESTS_PER_S, IDLE_DEPTH = 1.0, 0.05
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One queue during the observation: requests in flight (mean, most), tags, choice."""
+    """One queue during the observation: requests in flight (mean, most; most in the driver), tags,
+    choice.
+    """
 
     name: str
     scheduler: str
@@ -40,6 +44,19 @@ class Queue:
     tags: int
     depth_mean: float
     depth_max: int
+    driver_max: int
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A process that sent requests; `process` 0 are the kernel's threads and all without a name of
+    their own. `control_group` is empty where the process is gone.
+    """
+
+    name: str
+    process: int
+    control_group: str
+    requests: int
 
 
 @dataclass(frozen=True)
@@ -49,17 +66,30 @@ class Observed:
     path: str
     queues: tuple[Queue, ...]
     figures: Look
+    senders: tuple[Sender, ...] = ()
 
     @property
     def code(self) -> str:
-        """`idle`, `one-at-a-time`, `alone` (one program), `waits` (for tags), or `shared`."""
-        if not self.figures.requests:
+        """`idle`, `one-at-a-time`, `alone` (one process), `waits` (for tags), or `shared`;
+        `unknown` where the capture misses requests.
+        """
+        depth = sum(queue.depth_mean for queue in self.queues)
+        if not self.figures.closes:
+            return "unknown"
+        if self.figures.requests < IDLE_REQUESTS_PER_S * self.figures.at_s and depth < IDLE_DEPTH:
             return "idle"
         if max(queue.depth_max for queue in self.queues) <= 1:
             return "one-at-a-time"
-        if any(queue.tags and queue.depth_max >= queue.tags for queue in self.queues):
+        if any(queue.tags and queue.driver_max >= queue.tags for queue in self.queues):
             return "waits"
-        return "shared" if len(self.programs) > 1 else "alone"
+        return "shared" if len(self.somebody) > 1 else "alone"
+
+    @property
+    def somebody(self) -> list[Sender]:
+        """The processes that sent a real share of the requests, the busiest first."""
+        total = sum(sender.requests for sender in self.senders)
+        ordered = sorted(self.senders, key=lambda sender: -sender.requests)
+        return [sender for sender in ordered if sender.requests >= SOMEBODY * total > 0]
 
     @property
     def programs(self) -> list[str]:
@@ -115,30 +145,47 @@ def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sle
         passed_s = time.monotonic() - began
         documents: list[Mapping[str, Any]] = [json.loads(one.finish()) for one in captures]
     queues = tuple(_queue(name, one) for name, one in zip(names, documents, strict=True))
-    return Observed(str(path), queues, look(passed_s, documents))
+    return Observed(str(path), queues, look(passed_s, documents), tuple(_senders(documents)))
 
 
 def _queue(name: str, document: Mapping[str, Any]) -> Queue:
-    depths = [document["depth"][where] for where in ("driver", "scheduler")]
+    depth = document["depth"]
     return Queue(
         name,
         str(document["scheduler"]),
         knobs.offered(name),
         driver_tags(name),
-        sum(float(depth["mean"]) for depth in depths),
-        sum(int(depth["max"]) for depth in depths),
+        float(depth["both"]["mean"]),
+        int(depth["both"]["max"]),
+        int(depth["driver"]["max"]),
     )
 
 
+def _senders(documents: Iterable[Mapping[str, Any]]) -> Iterator[Sender]:
+    """Each process once, also where it used several queues."""
+    counts: dict[tuple[str, int], int] = {}
+    for document in documents:
+        for group in document["groups"]:
+            of = document["classes"][group["class"]]
+            if group["operation"] in OPERATIONS:
+                key = (str(of["name"]), int(of["process"] or 0))
+                counts[key] = counts.get(key, 0) + int(group["requests"])
+    for (name, process), requests in counts.items():
+        group = processes.control_group_of(process) if process else ""
+        yield Sender(name, process, group, requests)
+
+
 _SENTENCES = {
-    "idle": "Nothing used it. Observe it again while its load runs.",
+    "unknown": "So it cannot be told what a scheduler could do here. Observe it again.",
+    "idle": "It is idle: no scheduler matters to so few requests. Observe it again while its load "
+    "runs.",
     "one-at-a-time": "Never more than one request in flight: a scheduler has nothing to order. "
     "Only its own cost per request can differ.",
-    "alone": "One program sends the requests: nobody must be protected from another. A scheduler "
+    "alone": "One process sends the requests: nobody must be protected from another. A scheduler "
     "can still change the order, and its own cost counts.",
     "waits": "At times the device has all the requests that it takes: others wait, and a scheduler "
     "decides which. This is where schedulers differ most.",
-    "shared": "Several programs share the device, and it takes their requests as they come. A "
+    "shared": "Several processes share the device, and it takes their requests as they come. A "
     "scheduler matters as far as it holds some of them back.",
 }
 
@@ -155,11 +202,25 @@ def lines(observed: Observed) -> Iterator[str]:
         )
     yield from _table(observed)
     yield ""
+    if gap := figures.gap_sentence():
+        yield f"{gap[0].upper()}{gap[1:]}."
+    if observed.code == "shared":
+        yield _who(observed.somebody)
     yield _SENTENCES[observed.code]
-    if observed.code not in ("idle", "one-at-a-time"):
+    if observed.code not in ("unknown", "idle", "one-at-a-time"):
         yield f"Next   {shlex.join(observed.next_command())}"
         for first, command in zip(("Replay", ""), observed.replay_commands(), strict=False):
             yield f"{first:7s}{shlex.join(command)}"
+
+
+def _who(senders: Sequence[Sender]) -> str:
+    names: dict[str, int] = {}
+    for sender in senders:
+        names[sender.name] = names.get(sender.name, 0) + 1
+    text = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
+    groups = len({sender.control_group for sender in senders if sender.control_group})
+    where = f", in {groups} control group{'s' if groups > 1 else ''}" if groups else ""
+    return f"{len(senders)} processes send requests{where}: {text}."
 
 
 def _table(observed: Observed) -> Iterator[str]:
@@ -190,6 +251,8 @@ def as_json(observed: Observed) -> dict[str, Any]:
         "seconds": observed.figures.at_s,
         "code": observed.code,
         "queues": [queue.__dict__ for queue in observed.queues],
+        "processes": [sender.__dict__ for sender in observed.somebody],
+        "gap_sectors": observed.figures.gap_sectors,
         "programs": [
             {
                 "name": group, "operation": operation, "requests": flow.requests,

@@ -41,8 +41,9 @@ class LiveScreen:
         for key in second.figures.flows:
             self._p99.setdefault(key, deque(maxlen=SECONDS_SHOWN))
         for key, values in self._p99.items():
-            flow = second.figures.flows.get(key, Flow())
-            values.append((flow.quantile_ns(0.99, 0) or 0.0) / 1e6)
+            flow, (group, operation) = second.figures.flows.get(key, Flow()), key
+            p99_ns = second.figures.latency_ns("p99", operation, group)
+            values.append((p99_ns or 0.0) / 1e6)
             self._p50[key] = (flow.quantile_ns(0.5, 0) or 0.0) / 1e6
 
     def text(self) -> str:

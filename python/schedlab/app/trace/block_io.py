@@ -12,6 +12,7 @@ from typing import Any
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
 from schedlab.host import knobs
 from schedlab.host.devices import disks_below
+from schedlab.run.live_figures import gap_sentence
 
 STEP_S = 1.0
 POLL_S = 0.05
@@ -56,7 +57,8 @@ def record_device(
     device: str, seconds: float | None, command: Sequence[str], out: Path, anonymise: bool
 ) -> dict[str, Any]:
     """Write every request of a device into `out`, as long as `watch_device` would watch; the
-    counts of crates/trace/src/records.rs, with `lost_share` and `exit_status`.
+    counts of crates/trace/src/records.rs, with `lost_share` (of requests, or of what the device
+    counted, whichever is more) and `exit_status`.
 
     SpecError where `out` is there, or on the device itself: its writes would be in the recording.
     """
@@ -83,17 +85,28 @@ def record_device(
         out.unlink()  # the command never began
         raise
     seen = result["records"] + result["lost"]
-    return {**result, "lost_share": result["lost"] / seen if seen else 0.0}
+    missing = max(result["accounting"]["gap_sectors"], 0)
+    sectors = (result["accounting"]["device_sectors"] or (0, 0))[1]
+    share = max(result["lost"] / max(seen, 1), missing / max(sectors, 1))
+    return {**result, "lost_share": share}
 
 
 def recorded_line(result: Mapping[str, Any], out: Path) -> str:
     """The contents of a recording and its gaps, in words."""
     text = f"{out}: {result['records']:,} requests"
     missing = {
-        "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end"
+        "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end",
+        "untraced": "of them with a completion that the kernel did not trace (its time is marked)",
     }  # fmt: skip
     parts = [f"{result[key]:,} {words}" for key, words in missing.items() if result[key]]
+    if gap := _gap_of(result):
+        parts.append(gap)
     return f"{text}; {', '.join(parts)}" if parts else text
+
+
+def _gap_of(result: Mapping[str, Any]) -> str:
+    accounting = result["accounting"]
+    return gap_sentence(accounting["gap_sectors"], (accounting["device_sectors"] or (0, 0))[1])
 
 
 def _while(
@@ -197,5 +210,13 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
                     f"{who:24s}{operation:7s}{count:10,d}{size:9,.1f}{'':19s}"
                     + "".join(f"{wait:11,.1f}" for wait in waits)
                 )
-    if lost := sum(result["lost"].values()):
+    losses = dict(result["lost"])
+    if untraced := losses.pop("untraced"):
+        yield (
+            f"note: the kernel did not trace the completion of {untraced:,} requests, which are "
+            "missing from the times"
+        )
+    if lost := sum(losses.values()):
         yield f"note: {lost:,} events were lost and are missing from the figures"
+    if gap := _gap_of(result):
+        yield f"note: {gap}"

@@ -88,7 +88,8 @@ class Second:
         for operation in ("read", "write"):
             flow = self.figures.flow(operation)
             if flow.requests:
-                median, high = (flow.quantile_ns(q, 0) or 0 for q in (0.5, 0.99))
+                median = flow.quantile_ns(0.5, 0) or 0.0
+                high = self.figures.latency_ns("p99", operation) or 0.0
                 parts.append(
                     f"{flow.requests / self.figures.at_s:8,.0f} {operation}s/s "
                     f"p50 {median / 1e6:.3g} ms, p99 {high / 1e6:.3g} ms"
@@ -186,7 +187,7 @@ class LiveSession:
         self.rails = Rails([parse_guard(text) for text in kind.guards])
         self.watch = watch
         self.report = report
-        self._idle_periods = 0
+        self._idle_periods = self._without_figure = 0
         self.last: deque[str] = deque(maxlen=KEPT_S)
         self.own = OwnFigure(kind.metric, kind.command) if kind.metric else None
 
@@ -210,11 +211,14 @@ class LiveSession:
             values, missing = self.own.end()
             metrics |= values
             findings += missing
+            self._report_missing(missing)
         after = [snapshot(queue) for queue in self.devices.queues]
         if errors := sum(a.io_errors - b.io_errors for a, b in zip(after, before, strict=True)):
             findings.append(GateFinding("io-errors", f"the device reports {errors} errors"))
         if (slept_s := _suspended_s() - suspended_s) > SUSPENDED_S:
             findings.append(GateFinding("suspended", f"the machine slept for {slept_s:.0f} s"))
+        if not figures.closes:
+            findings.append(GateFinding("capture-gap", figures.gap_sentence()))
         if not figures.requests and not figures.in_flight:
             findings.append(GateFinding("no-load", "nothing used the device during the period"))
         self._expect_load(bool(figures.requests or figures.in_flight))
@@ -224,12 +228,19 @@ class LiveSession:
                 **device_facts(self.devices.queues[0]),
                 "effective": effective, "switch_s": switch_s, "halves": halves,
                 "wash_out_s": kind.wash_out_s, "settled_s": kind.settled_s,
-                "lost": figures.lost, "measured_from_s": switched.at_s + kind.wash_out_s,
+                "lost": figures.lost, "gap_sectors": figures.gap_sectors,
+                "measured_from_s": switched.at_s + kind.wash_out_s,
             },
             gates=tuple(findings),
             histograms=_histograms(figures),
             series={"live load": series},
         )  # fmt: skip
+
+    def _report_missing(self, missing: Sequence[GateFinding]) -> None:
+        """Print the first time in a row that the user's figure could not be read."""
+        self._without_figure = self._without_figure + 1 if missing else 0
+        if self._without_figure == 1:
+            self.report(f"this period has no value of --metric: {missing[0].detail}")
 
     def _expect_load(self, is_used: bool) -> None:
         """HostError where the load has stopped: a cell has another attempt when it is back."""
@@ -284,7 +295,7 @@ class LiveSession:
         second = dataclasses.replace(second, guard_share=self.rails.distance(second.figures))
         self.last.append(second.line())
         self.watch(second)
-        if reason := self.rails.see(second.figures):
+        if reason := self.rails.see(second.figures, second.candidate):
             self.devices.set_back()
             raise GuardTripped.under(second.candidate, reason, self.last)
 

@@ -179,6 +179,9 @@ def _reading(place: str, candidate: str, job: Mapping[str, Any]) -> Reading:
         prefix = "" if len(active) == 1 else f"{d}_"
         latencies = _latencies(f"{place}.{d}", part)
         metrics |= {f"{prefix}{name}": value for name, value in latencies.items()}
+    if isinstance(synced := job.get("sync"), dict):
+        fsync = _latencies(f"{place}.sync", synced)
+        metrics |= {f"fsync_{name}": value for name, value in fsync.items()}
     elapsed_s = max(_number(place, part, "runtime") for part in active.values()) / 1e3
     cpu = [_number(place, job, key, 0.0) for key in ("usr_cpu", "sys_cpu")]
     if elapsed_s > 0:
