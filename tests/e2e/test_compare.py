@@ -161,6 +161,35 @@ def test_reads_on_a_device_that_a_consent_of_ours_holds(work, tmp_path):
     assert code == 0 and f"I/O schedulers on {name}" in out, err
 
 
+def test_the_tables_of_the_block_size_lab_have_totals_per_size(tmp_path):
+    """At the default scale: the study's sizes, each candidate's smallest one is 100."""
+    code, out, err = ended("lab", "run", "block-size", "--directory", tmp_path, "--blocks", 2,
+                           "--out", "r")  # fmt: skip
+    assert code in (0, 1), err
+    shown = ended("report", "r", "--tables")[1]
+    table = shown.partition("Total time by block size; index: the smallest = 100")[2]
+    rows = [re.split(r"  +", line) for line in table.splitlines()[2:8]]
+    assert [row[:2] for row in rows] == [
+        [f"same {what}", size]
+        for what in ("bytes", "calls")
+        for size in ("512 B", "4 KiB", "16 KiB")
+    ]
+    assert rows[0][3::2] == rows[3][3::2] == ["100.0"] * 3
+    runs = [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
+
+    def mean(size):
+        times = [
+            run["metrics"]["elapsed_s"]
+            for run in runs
+            if run["workload"] == f"same bytes {size}" and run["candidate"] == "O_SYNC"
+        ]
+        return sum(times) / len(times)
+
+    share = 100 * mean("4 KiB") / mean("512 B")
+    assert float(rows[1][3].replace(",", "")) == pytest.approx(share, abs=0.051)
+    assert "knee" in out or "512 B to 1 MiB" in " ".join((out + err).split())
+
+
 BAD = {
     "unknown tunable": (["--schedulers", "bfq:nonsense=1"], "nonsense"),
     "tunable out of range": (["--schedulers", "bfq:low_latency=-5"], "low_latency"),

@@ -17,6 +17,7 @@ import click
 import schedlab
 from schedlab.cli.sections import Group
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.package import PACKAGE
 
 # name -> module:attribute; the modules are imported when the command runs.
 COMMANDS = {
@@ -100,7 +101,7 @@ class LazyGroup(Group):
     def line_of(self, name: str) -> str:
         """The first clause of a command's docstring, read without importing it."""
         module, function = self.commands_by_name[name].split(":")
-        place = Path(__file__).parent.joinpath(*module.split(".")[2:])
+        place = PACKAGE.joinpath("cli", *module.split(".")[2:])
         file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         pattern = rf'^def {function}\(.*?\n    """(.*?)(?:[:;.] |[:;.]?\n\n| \(|\.?""")'
         found = re.search(pattern, file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from schedlab.cli.options import json_option
+from schedlab.cli.sections import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def kernel() -> None:
     """Find, download and try kernels that `--kernel` runs under in virtual time."""
 

@@ -23,8 +23,10 @@ from schedlab.spec.quantities import size_text
 
 INDEX = 100.0
 LEVEL = 0.95
-# The parameters of simulated work that are a size: of the records of a process, of a buffer.
-SIMULATED_SIZES = ("processes.record", "buffer_bytes")
+# Parameters that are a size: of the blocks of calls, of the records of a simulated process, and
+# of a simulated buffer.
+RECORDS = ("block_bytes", "processes.record")
+SIZES = (*RECORDS, "buffer_bytes")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def study_tables(view: View) -> list[Table]:
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)
-    return [*tables, *_costs(view), *_knees(view), *_pareto(view)]
+    return [*tables, *_by_block_size(view), *_costs(view), *_knees(view), *_pareto(view)]
 
 
 def _statements(view: View) -> list[Table]:
@@ -144,7 +146,7 @@ def _point(work: Workload) -> tuple[str, str, float]:
     """
     if size := record_bytes(work.parameters):
         return str(work.parameters.get("test", work.label)), "record_bytes", size
-    for key in (*work.chosen, *SIMULATED_SIZES):
+    for key in (*work.chosen, *SIZES):
         value = work.parameter(key)
         if isinstance(value, int | float) and value > 0:
             label = work.label.replace(_value(key, value), "")
@@ -154,7 +156,7 @@ def _point(work: Workload) -> tuple[str, str, float]:
 
 def _value(over: str, at: float, digits: int = 0) -> str:
     """The value of a parameter as text: sizes with their unit."""
-    is_size = over.endswith("_bytes") or over in SIMULATED_SIZES
+    is_size = over.endswith("_bytes") or over in SIZES
     return size_text(int(at), digits) if is_size else str(at)
 
 
@@ -166,7 +168,7 @@ def _title(view: View, part: Sequence[Series]) -> str:
 
 
 def _has_records(part: Sequence[Series]) -> bool:
-    return any(series.over in ("record_bytes", SIMULATED_SIZES[0]) for series in part)
+    return any(series.over in ("record_bytes", *RECORDS) for series in part)
 
 
 def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:
@@ -452,6 +454,32 @@ def _sums(view: View) -> list[Table]:
         Column(view.texts("column.index"), decimals=2),
     ]
     return [_count_table(view, "sums", head, rows)] if rows else []
+
+
+def _by_block_size(view: View) -> list[Table]:
+    """The time of all calls of each block size, in s, and in per cent of the smallest one's."""
+    texts = view.texts
+    works = [w for w in view.experiment.workloads if record_bytes(w.parameters, "block_bytes")]
+    smallest: dict[tuple[str, str], float | None] = {}
+    rows: list[list[Any]] = []
+    for test, size, label in sorted((_point(w)[0], _point(w)[2], w.label) for w in works):
+        row: list[Any] = [test, _value("block_bytes", size, 6)]
+        for name in view.names:
+            runs = [r for r in view.runs_by_workload.get(label, ()) if r.candidate == name]
+            times = [r.metrics["elapsed_s"] for r in runs if "elapsed_s" in r.metrics]
+            mean_s = statistics.fmean(times) if times else None
+            first_s = smallest.setdefault((test, name), mean_s)
+            row += [mean_s, INDEX * mean_s / first_s if mean_s and first_s else None]
+        rows.append(row)
+    if len(rows) < 2:
+        return []
+    columns = [
+        Column(texts("column.test"), text=True),
+        Column(texts("column.block_size"), text=True),
+    ]
+    for name in view.names:
+        columns += [Column(name, "s"), Column(texts("column.index"), decimals=1)]
+    return [build(texts, "by-block-size", texts("table.by_block_size"), columns, rows)]
 
 
 def _costs(view: View) -> list[Table]:
