@@ -76,9 +76,10 @@ FILES = {
     "filter": "# {{ schedlab_device | map('extract') }}\n",
     "variable": 'a = "{{ schedlab_device }}"\n'
                 "b = {{ schedlab_list | default(['x', 2]) | to_json }}\n"
+                "d = {{ schedlab_list | default([schedlab_device, schedlab_dev,'x']) | to_json }}\n"
                 "c = {{schedlab_size|to_json}} # {{ schedlab_list | default('/mnt') }} }} #}\n",
 }  # fmt: skip
-RENDERED = 'a = "loop7"\nb = ["x", 2]\nc = "1G" # /mnt }} #}\n'
+RENDERED = 'a = "loop7"\nb = ["x", 2]\nd = ["loop7", "y", "x"]\nc = "1G" # /mnt }} #}\n'
 
 
 def test_no_template_language_reads_an_experiment(tmp_path, machines):
@@ -87,7 +88,8 @@ def test_no_template_language_reads_an_experiment(tmp_path, machines):
         file, evil = tmp_path / f"{name}.toml", template(tmp_path, number)
         owned = str(tmp_path / f"owned{number}")
         file.write_text(text.replace("TEMPLATE", evil).replace("OWNED", owned))
-        own[name] = {"schedlab_file": file, "schedlab_device": "loop7", "schedlab_size": "1G"}
+        own[name] = {"schedlab_file": file, "schedlab_device": "loop7",
+                     "schedlab_dev": "y", "schedlab_size": "1G"}  # fmt: skip
     variables = {"schedlab_run": "x", "schedlab_home_dir": str(tmp_path)}
     asked = machines(FILES, **own)
     states = fleet.play("run", fleet.Machines(asked.inventory, "", variables), silent)

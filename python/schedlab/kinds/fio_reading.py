@@ -302,9 +302,13 @@ def _sections(text: str, last_line: str) -> tuple[list[Section], list[str]]:
 def check(label: str, path: Path, jobs: JobFile) -> None:
     """SpecError for an option, an engine or a file that a measurement has no use for."""
     for section in jobs.sections:
-        # Without a file name fio makes one from the name of the section, or takes it as a device's.
-        named = () if section.is_global else (Option("name", section.name),)
-        for option in (*named, *section.options):
+        if not section.is_global and _problem(Option("name", section.name)):
+            raise SpecError(
+                f"{label}: {path}: [{section.name}] is outside the target: where no filename is "
+                "given, fio takes the name of the section",
+                "rename the section: [job]; a bare device is filename=${SCHEDLAB_DEVICE}",
+            )
+        for option in section.options:
             if problem := _problem(option):
                 reason, hint = problem
                 raise SpecError(f"{label}: {path}: [{section.name}]: {reason}", hint)

@@ -67,9 +67,10 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
         path = Path(work.job_file).resolve()
-        shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
-                  if key in parameters}  # fmt: skip
-        job = msgspec.convert(dict(shared, job_file=str(path)), FioJob)
+        shared: dict[str, Any] = {"job_file": str(path)}
+        for key in ("environment", "clear_environment", "extract"):
+            shared |= {key: parameters[key]} if key in parameters else {}
+        job = msgspec.convert(shared, FioJob)
         usual_fio, synced = _fio_metrics(job, names)
         parameters["job_file"] = str(path)
         parameters["job_sha256"] = job.read().digest()
