@@ -9,14 +9,17 @@ would. Printed are Markdown tables for docs/reference/calibration.md.
 from __future__ import annotations
 
 import math
+import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from schedlab.analyse.answer import answer
-from schedlab.spec import METRICS, Samples
+from schedlab.design.orders import Orders
+from schedlab.spec import METRICS, Require, Samples
 from schedlab.spec.answer import Answer, CellAnswer
 
 ROUNDING = 1e-9
@@ -238,6 +241,104 @@ def special(experiments: int) -> None:
         print(f"| {title} | {false / experiments:.3f} | {100 * median:.0f} % |", flush=True)
 
 
+#: (design, candidates, blocks, hosts, boots): merged as planned, or a look among any.
+MERGES = (("2 boots of 6 blocks", 2, 12, 1, 2), ("3 boots of 6 blocks", 2, 18, 1, 3),
+          ("6 boots of 6 blocks", 2, 36, 1, 6), ("3 hosts of 3 blocks", 2, 9, 3, 1),
+          ("10 hosts of 3 blocks", 2, 30, 10, 1),
+          ("20 hosts of 3 blocks", 2, 60, 20, 1))  # fmt: skip
+
+
+def merges(experiments: int) -> None:
+    """Hosts: of the next one; boots: of their mean. The truth is that c1 is 30 % better."""
+    print("\n| folders | bound held, planned end | median | bound held, any look | median |")
+    print("|---|---|---|---|---|")
+    truth = np.array([[0.0, -0.3]])
+    for title, k, n, hosts, boots in MERGES:
+        cells = []
+        for ends in ((n,), ()):
+            held, bounds = 0, []
+            for seed in range(experiments):
+                design = {"hosts": hosts, "boots": max(boots, hosts), "of_hosts": 0.07,
+                          "of_boots": 0.07 if boots > 1 else 0.0}  # fmt: skip
+                result = asked(truth, "normal", 0.05, n, seed + 10**5, ends=ends, **design)
+                spread = 0.07 if hosts > 1 else 0.0
+                new = truth + spread * np.random.default_rng(seed).standard_normal((1, k))
+                bound = math.inf if result.bound is None else result.bound
+                loss = new - new.min()
+                held += loss[0, int(result.take[1:])] <= bound + ROUNDING
+                bounds.append(bound)
+            median = math.expm1(sorted(bounds)[experiments // 2])
+            cells.append(f"{held / experiments:.3f} | {100 * median:.0f} %")
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
+def carried(experiments: int) -> None:
+    """c1 leaves a part of its time to the run after it, also to its own."""
+    print("\n| orders | debt | any bound missed | false “worse” | adjusted | c1 is best |")
+    print("|---|---|---|---|---|---|")
+    truth = np.zeros((1, 3))
+    for name, chained in (("chained", True), ("balanced for others only", False)):
+        for debt in (0.0, 0.05, 0.1):
+            counts, adjusted, best = np.zeros(3), 0, 0
+            for seed in range(experiments):
+                rng = np.random.default_rng(seed)
+                orders = Orders(3, random.Random(seed), chained=chained)
+                runs = [c for block in range(24) for c in orders.of_block(block)]
+                before = [-1, *runs[:-1]]
+                known = tuple("" if c < 0 else f"c{c}" for c in before)
+                logs = 0.03 * rng.standard_normal(72) + debt * (np.array(before) == 1)
+                sample = Samples("w0", TIME, tuple(f"c{c}" for c in runs),
+                                 tuple(np.repeat(np.arange(24), 3).tolist()),
+                                 tuple(np.exp(logs).tolist()),
+                                 before=known)  # fmt: skip
+                result = answer([sample], baseline="c0", ends=(24,))
+                counts += wrong(result, truth)
+                adjusted += result.rows[0].adjusted
+                best += (result.code, result.take) == ("best", "c1")
+            rates = [*(counts[[0, 2]] / experiments), adjusted / experiments, best / experiments]
+            shown = " | ".join(f"{rate:.3f}" for rate in rates)
+            print(f"| {name} | {100 * debt:.0f} % | {shown} |", flush=True)
+
+
+def conditions(experiments: int) -> None:
+    """Requirements at ten looks, and negative controls that are equal or differ."""
+    print("\n| condition | rate |\n|---|---|")
+    limit, false = 1.0, 0
+    for seed in range(experiments):
+        rng = np.random.default_rng(seed)
+        values = np.exp(0.1 * rng.standard_normal((24, 3)))
+        ever = False
+        for n in range(6, 25, 2):
+            sample = _table(values[:n])
+            require = Require("w0", TIME.name, limit, below=True)
+            result = answer([sample], baseline="c0", ends=(6, 12, 24), requires=[require])
+            ever |= "missed" in result.requirements[0].candidates.values()
+        false += ever
+    print(f"| a requirement that all just meet: missed at any of 10 looks | "
+          f"{false / experiments:.3f} |")  # fmt: skip
+    for title, gap in (("equal", 0.0), ("22 % apart", 0.2)):
+        doubts = 0
+        for seed in range(experiments):
+            rng = np.random.default_rng(seed)
+            logs = 0.05 * rng.standard_normal((2, 8, 3))
+            control = replace(_table(np.exp(logs[1] + gap * (np.arange(3) == 1))), workload="w1",
+                              negative_control=True)  # fmt: skip
+            work = _table(np.exp(logs[0] - 0.3 * (np.arange(3) == 1)))
+            doubts += answer([work, control], baseline="c0", ends=(8,)).code == "doubt"
+        print(
+            f"| one is 30 % better, a control is {title}: in doubt | {doubts / experiments:.3f} |"
+        )
+
+
+def _table(values: np.ndarray) -> Samples:
+    """A row of time: `values` (blocks × candidates)."""
+    blocks, columns = np.indices(values.shape)
+    names = tuple(f"c{c}" for c in columns.ravel())
+    return Samples(
+        "w0", TIME, names, tuple(blocks.ravel().tolist()), tuple(values.ravel().tolist())
+    )
+
+
 def directions(experiments: int) -> None:
     """How often it is found that a candidate is behind."""
     print("\n| truth | 4 | 6 | 8 | 12 blocks |\n|---|---|---|---|---|")
@@ -264,6 +365,9 @@ def main() -> None:
     blocks_needed(4 * experiments)
     directions(2 * experiments)
     special(4 * experiments)
+    merges(4 * experiments)
+    carried(4 * experiments)
+    conditions(4 * experiments)
     looking(4 * experiments)
     budgets(2 * experiments)
 

@@ -106,6 +106,12 @@ class Result:
 
         return report.first_sentence(self.record, self.answer, lang)
 
+    def reach(self, lang: str | None = None) -> str:
+        """The bound in the next boot and on another layout, if it is known; else that it is not."""
+        from schedlab import report
+
+        return report.reach(self.record, self.answer, lang)
+
     def text(
         self,
         width: int = 80,

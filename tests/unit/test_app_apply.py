@@ -63,6 +63,7 @@ def result_of(monkeypatch, code="best", take="bfq", **changes):
     host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}
     record = SimpleNamespace(experiment=experiment, host=host)
     result = SimpleNamespace(record=record, answer=answer, headline=lambda: "bfq is best",
+                             reach=lambda: "in the next boot not known",
                              first_sentence=lambda lang: "Nothing is proven yet.")  # fmt: skip
     monkeypatch.setattr(Result, "load", lambda folder: result)
 
@@ -71,7 +72,9 @@ def test_the_winner_of_a_result_is_taken(monkeypatch, tmp_path, say):
     result_of(monkeypatch)
     found = choice_of_result(tmp_path, anyway=False)
     assert found == ToApply(
-        Candidate("bfq", {"scheduler": "bfq"}), str(tmp_path), "bfq is best"
+        Candidate("bfq", {"scheduler": "bfq"}),
+        str(tmp_path),
+        "bfq is best (in the next boot not known)",
     )  # fmt: skip
     (tmp_path / "experiment.toml").touch()
     assert choice_of(str(tmp_path), ["x=1"]).candidate.settings == {"scheduler": "bfq", "x": "1"}

@@ -29,15 +29,7 @@ from schedlab.analyse.rows import Booleans, RowData, row_data
 from schedlab.analyse.rungs import rungs
 from schedlab.analyse.wild import wild_run
 from schedlab.errors import SpecError
-from schedlab.spec import (
-    Flag,
-    Objective,
-    Population,
-    Require,
-    Samples,
-    StoredSession,
-    boot_of,
-)
+from schedlab.spec import Flag, Objective, Population, Require, Samples, StoredSession, boot_of
 from schedlab.spec.answer import (
     MIX,
     Advice,
@@ -598,16 +590,11 @@ def _price_of(
 def _population(
     samples: Sequence[Samples], study: RowArrays, question: Question, device: str
 ) -> Population:
-    sessions = len({name for sample in samples for name in sample.sessions}) or 1
-    boots = len({boot_of(name) for sample in samples for name in sample.sessions}) or 1
-    blocks = len(study.blocks)
+    names = {name for sample in samples for name in sample.sessions}
+    blocks, counted = len(study.blocks), [r for r in study.rows if r.counted and r.role != "mix"]
+    parts = [row for row in study.rows if row.role == "part"]
     return Population(
-        workloads=sum(
-            r.role == "part" or (r.role, r.counted) == ("primary", True) for r in study.rows
-        ),
-        blocks=blocks,
-        sessions=sessions,
-        boots=boots,
-        device=device,
+        workloads=len(parts or counted), blocks=blocks, sessions=len(names) or 1,
+        boots=len({*map(boot_of, names)}) or 1, device=device,
         seconds=(question.seconds or 0.0) * blocks,
-    )
+    )  # fmt: skip

@@ -26,6 +26,7 @@ __all__ = [
     "markdown",
     "opposed",
     "printed",
+    "reach",
     "reproduce_script",
     "setting_of",
     "tables_text",
@@ -64,6 +65,13 @@ def first_sentence(record: Record, answer: Answer, lang: str | None = "en") -> s
     from schedlab.report.sentences import code
 
     return code(View(record, answer, Texts(lang)))
+
+
+def reach(record: Record, answer: Answer, lang: str | None = "en") -> str:
+    """The reach of an answer: its bound in the next boot and on another layout, if it is known."""
+    from schedlab.report.screen import reach as words
+
+    return words(View(record, answer, Texts(lang)))
 
 
 def opposed(record: Record, answer: Answer) -> frozenset[str]:

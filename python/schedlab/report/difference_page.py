@@ -65,7 +65,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Boots:
+class BootCounts:
     """The boots of each of two results, of which one has a single one; `needed` of each would
     decide (`None`: not known) where boots differ by the share `differ`.
     """
@@ -137,7 +137,7 @@ def changed(
     names: Names,
     machines: Machines,
     units: str = "sessions",
-    boots: Boots | None = None,
+    boots: BootCounts | None = None,
     lang: str = "en",
 ) -> Beside:
     """Changes from the first to the second; `answers` by candidate on the two results.
@@ -198,7 +198,7 @@ def _machines(texts: Texts, machines: Machines) -> list[str]:
     return [texts("text.diff_machines", facts="; ".join(facts))] if facts else []
 
 
-def _scope(texts: Texts, names: Names, units: str, boots: Boots | None) -> str:
+def _scope(texts: Texts, names: Names, units: str, boots: BootCounts | None) -> str:
     """For which sessions this holds, and how many boots would decide."""
     if boots is None:
         return texts("text.diff_boots" if units == "sessions" else "text.diff_runs")

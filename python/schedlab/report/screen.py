@@ -160,7 +160,7 @@ def measured(view: View) -> str:
     if of and of.seconds and kind in ("io", "cpu"):
         parts.append(texts.duration(of.seconds))
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")
-    scope = _rungs(view) or texts(f"scope_of.{answer.scope.replace('-', '_')}")
+    scope = reach(view)
     if answer.code == "one-run" and view.record.is_of_boots:
         scope = texts("scope_of.one_boot")
     if view.medium == "emulated":
@@ -172,15 +172,15 @@ def measured(view: View) -> str:
     return texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
 
 
-def _rungs(view: View) -> str:
-    """What the bound becomes in another boot and on another layout; "" where nothing is known."""
+def reach(view: View) -> str:
+    """The reach of an answer: its bound in another boot and on another layout, if it is known."""
     texts, answer = view.texts, view.answer
     wider = {rung.name: rung.bound for rung in answer.rungs if rung.name != "this-boot"}
     if all(bound is None for bound in wider.values()):
-        return ""
+        return texts(f"scope_of.{answer.scope.replace('-', '_')}")
     how = words.way(answer.row(answer.worst_row).metric)
 
-    def reach(bound: float | None) -> str:
+    def words_of(bound: float | None) -> str:
         if bound is None:
             return texts("rung.unknown")
         if bound == 0:
@@ -188,7 +188,8 @@ def _rungs(view: View) -> str:
         return texts("rung.at_most", change=words.said(texts, how, bound, "up"))
 
     return "; ".join(
-        texts(f"rung.{name.replace('-', '_')}", bound=reach(bound)) for name, bound in wider.items()
+        texts(f"rung.{name.replace('-', '_')}", bound=words_of(bound))
+        for name, bound in wider.items()
     )
 
 

@@ -107,7 +107,7 @@ def choice_of_result(
         raise SpecError(f"--switch {unused[0]} would change nothing", "omit it")
     if experiment.kind == "cpu":
         candidate = apply_machine.of_result(candidate)
-    headline = result.headline()
+    headline = f"{result.headline()} ({result.reach()})"
     return ToApply(candidate, str(folder.resolve()), headline, tuple(objections))
 
 

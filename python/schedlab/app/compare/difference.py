@@ -193,10 +193,10 @@ def _changed(
     one, other = (len({boot_of(r.session) for r in of.analysed_runs}) for of in (before, after))
     is_one_boot = before.experiment.kind in ("io", "cpu") and min(one, other) < FEWEST_SESSIONS
     needed = boots_needed(answers) if is_one_boot else None
+    counts = difference_page.BootCounts((one, other), needed, BOOTS_DIFFER)
     shown = difference_page.changed(
-        before, answers, names, machines,
-        units, difference_page.Boots((one, other), needed, BOOTS_DIFFER) if is_one_boot else None,
-    )  # fmt: skip
+        before, answers, names, machines, units, counts if is_one_boot else None
+    )
     return Difference(before, answers, names, machines, units, is_one_boot, needed, page, shown)
 
 
