@@ -16,7 +16,7 @@ NOBODY = 65534
 # Root's /etc and /srv, and all that it mounts, are gone with the shell.
 OWN_PLACES = """
 cp -a /etc {place}/etc && mount --bind {place}/etc /etc
-mount -t tmpfs tour /srv && mkdir /srv/db /srv/test
+mount -t tmpfs tour /srv && mkdir /srv/db /srv/test /srv/home
 mount -t tmpfs tour /mnt
 """
 

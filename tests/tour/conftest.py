@@ -134,6 +134,7 @@ def start(installed, place, need):
             "LANG": "C.UTF-8", "COLUMNS": "100",
         }  # fmt: skip
         if not is_plain:
+            environment["HOME"] = "/srv/home"  # Sockets of ssh have a short path.
             environment["SCHEDLAB_STATE_DIR"] = str(place / "state")
             environment["SCHEDLAB_VAR_DIR"] = str(place / "var")
         packages = Path(sysconfig.get_path("purelib"))
