@@ -12,7 +12,14 @@ fn main() {
     ) else {
         return; // built without the feature `bpf`
     };
-    for header in ["base.h", "switch.h", "wakeups.h", "blocks.h"] {
+    for header in [
+        "base.h",
+        "switch.h",
+        "wakeups.h",
+        "blocks.h",
+        "untraced.h",
+        "waiting.h",
+    ] {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let out = PathBuf::from(out);

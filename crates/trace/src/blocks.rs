@@ -297,13 +297,7 @@ impl BlockCapture {
             totals,
             bfq: self.options.is_bfq.then_some(bfq),
             lost,
-            waiting: waiting
-                .into_iter()
-                .map(|(class, operation, arrival_ns)| {
-                    let age_ns = now_ns.saturating_sub(arrival_ns);
-                    (class, OPERATION_NAMES[operation], age_ns)
-                })
-                .collect(),
+            waiting: waiting.into_iter().map(|one| aged(one, now_ns)).collect(),
             accounting,
             cost: blocks.cost(),
         })
@@ -348,6 +342,13 @@ impl BlockCapture {
         }
         Ok((series, bfq))
     }
+}
+
+/// The age of the oldest request of a class and operation, from its arrival.
+fn aged(waits: (usize, usize, u64), now_ns: u64) -> (usize, &'static str, u64) {
+    let (class, operation, arrival_ns) = waits;
+    let age_ns = now_ns.saturating_sub(arrival_ns);
+    (class, OPERATION_NAMES[operation], age_ns)
 }
 
 /// The depths, without requests that the kernel has no longer: their ends were not traced.

@@ -112,7 +112,7 @@ class OwnFigure:
         return self._reader.read(stdout, stderr, _content)
 
     def _outputs(self) -> tuple[tuple[bytes, bytes], list[GateFinding]]:
-        """What the command prints on its standard output and error; nothing without one."""
+        """The standard output and error of the command; nothing without one."""
         stdout = stderr = b""
         if self._command:
             try:
