@@ -53,8 +53,8 @@ def ext(tmp_path, monkeypatch):
 
 def compared(tmp_path, policies, line, blocks=1, **parameters):
     asked = policy_comparison(
-        CpuLoad(work=OwnWork([line], True, parameters=parameters)),
-        policies=policies, aa_arm=False, seed=1, stopping=Stopping(blocks=blocks),
+        CpuLoad(work=OwnWork([line], True, parameters=parameters)), policies=policies,
+        aa_arm=False, seed=1, stopping=Stopping(blocks=blocks),
     )  # fmt: skip
     return run(asked, tmp_path / "out").folder.runs()
 

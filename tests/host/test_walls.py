@@ -201,6 +201,11 @@ def test_a_link_that_takes_the_place_of_the_target_is_not_followed(scene):
     assert scene.tree() == scene.before[1]
 
 
+def entries_of_dev():
+    """What is in /dev but for devices, which others make meanwhile."""
+    return {path for path in Path("/dev").iterdir() if path.is_file() or path.is_dir()}
+
+
 @pytest.mark.parametrize("typed", [".", "x", "../x", "link", "a b's"])
 @pytest.mark.parametrize("work", ["command", "fio"])
 def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_path):
@@ -222,7 +227,7 @@ def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_p
     (here / "from here").mkdir()
     (here / "from here" / "file").write_text(name)
     (where / "job.fio").write_text("[w]\nrw=write\nbs=4k\nsize=1m\nioengine=psync\n")
-    before = sorted(Path("/dev").iterdir())
+    before = entries_of_dev()
     words = ["--directory", typed, "--switch", Path(scene.queue).name, "--rehearse", "--anyway",
              "--schedulers", "none", "--user", "root"]  # fmt: skip
     if work == "fio":
@@ -235,7 +240,7 @@ def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_p
             del words[words.index("--copy-in") : words.index("--copy-in") + 2]
     code, _, err = ended("compare", *words, cwd=here)
     assert code == 0, err
-    assert sorted(Path("/dev").iterdir()) == before
+    assert entries_of_dev() <= before
     if work == "command":
         assert (where / "where").read_text() == f"{where}\n"
         assert (where / "read").read_text() == name
