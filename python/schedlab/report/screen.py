@@ -173,7 +173,7 @@ def measured(view: View) -> str:
 
 
 def _rungs(view: View) -> str:
-    """What the bound becomes in another boot and on another layout; "" where nothing is known."""
+    """The bound in another boot and on another layout; "" where nothing is known."""
     texts, answer = view.texts, view.answer
     wider = {rung.name: rung.bound for rung in answer.rungs if rung.name != "this-boot"}
     if all(bound is None for bound in wider.values()):

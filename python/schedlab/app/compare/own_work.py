@@ -67,9 +67,9 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
         path = Path(work.job_file).resolve()
-        shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
+        shared: dict[str, Any] = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
                   if key in parameters}  # fmt: skip
-        job = msgspec.convert(dict(shared, job_file=str(path)), FioJob)
+        job = msgspec.convert({**shared, "job_file": str(path)}, FioJob)
         usual_fio, synced = _fio_metrics(job, names)
         parameters["job_file"] = str(path)
         parameters["job_sha256"] = job.read().digest()
