@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from schedlab.analyse.advice import advise
+from schedlab.analyse.cells import behind, cells_of, price_of
 from schedlab.analyse.choice import Choice, choose, look_of, others
 from schedlab.analyse.contradictions import contradictions
 from schedlab.analyse.losses import ALPHA, RowLosses, RowPairs, losses, lower, pairs_of, upper
@@ -321,13 +322,13 @@ class RowArrays:
         take, base = question.labels[choice.take], question.baseline
         bound = choice.bound if math.isfinite(choice.bound) else None
         point = [rows.point[choice.take] for rows in choice.rows]
-        gains = _behind(cells, base, self.counted_names) if take != base else []
+        gains = behind(cells, base, self.counted_names) if take != base else []
         silent = gains or choice.code in ("one-run", "unbounded", "trade", "trade-open")
         losers = [
             max(own, key=lambda loss: loss.low)
             for label in question.labels
             if label not in (take, base) and not silent
-            if (own := _behind(cells, label, self.counted_names))
+            if (own := behind(cells, label, self.counted_names))
         ]
         missed = tuple(c for c, ok in zip(question.labels, self.allowed, strict=True) if not ok)
         is_trade = choice.code in ("trade", "trade-open")
@@ -357,7 +358,7 @@ class RowArrays:
             prices=self._prices(cells, take),
             requirements=self.requirements,
             excluded=missed,
-            requirement_price=_price_of(missed, cells, take, self.counted_names),
+            requirement_price=price_of(missed, cells, take, self.counted_names),
             unfit=self._unfit(),
             advice=self._advice(choice),
             wild=self._wild(choice),
@@ -403,7 +404,7 @@ class RowArrays:
                     min(up[choice.take], choice.bound), float(result.point[choice.take])
                 )
                 result = replace(result, up=up)
-            cells[row.name] = _cells_of(pairs.row, row, result)
+            cells[row.name] = cells_of(pairs.row, row, result)
         return cells
 
     def _same(self, choice: Choice) -> tuple[str, ...]:
@@ -420,7 +421,7 @@ class RowArrays:
         """The secondary rows on which what is taken is proven behind by more than the margin."""
         rows = [row for row in self.rows if row.role == "secondary" and not row.why]
         prices = [
-            loss for row in rows for loss in _behind(cells, take, [row.name])
+            loss for row in rows for loss in behind(cells, take, [row.name])
             if loss.loss > row.margin
         ]  # fmt: skip
         return tuple(sorted(prices, key=lambda loss: -loss.loss))
@@ -432,18 +433,18 @@ class RowArrays:
         ahead = max(range(len(choice.rows)), key=lambda i: choice.rows[i].up[choice.take])
         pairs = self.pairs[self.counted[ahead]]
         k, count = len(question.labels), len(self.counted)
-        behind = float(choice.worst[choice.take])
+        estimate = float(choice.worst[choice.take])
         announced = sum(end <= len(self.blocks) for end in question.ends or ())
         return advise(
             pairs.top,
             units=choice.units,
-            worst=behind,
+            worst=estimate,
             bound=choice.bound,
             now=upper(self.look, k, count).pooled,
             then=upper(_next_look(announced, question), k, count).pooled,
             delta=question.margin,
             seconds=self._seconds_per_unit(choice.units),
-            rounding=min(self._rounding(pairs, choice.take), choice.bound - behind),
+            rounding=min(self._rounding(pairs, choice.take), choice.bound - estimate),
         )
 
     def _rounding(self, pairs: RowPairs, take: int) -> float:
@@ -539,52 +540,6 @@ def _row(
         control=sample.negative_control,
         nothing_to_order=sample.nothing_to_order,
     )
-
-
-def _cells_of(data: RowData, row: Row, result: RowLosses) -> dict[str, CellAnswer]:
-    """The cells of one row, of the candidates that have runs."""
-    bounded, there = data.bounded, data.there
-    counts = np.isfinite(data.y)
-    cells = {}
-    for i in np.flatnonzero(there).tolist():
-        columns = [i, data.k] if i == data.aa else [i]
-        up = float(result.up[i])
-        known = math.isfinite(up)
-        own = data.y[:, columns][counts[:, columns]]
-        cells[data.labels[i]] = CellAnswer(
-            value=None
-            if row.metric is None
-            else data.with_zeros.get(i, float(np.exp(data.sign * own.mean()))),
-            loss=float(result.point[i]),
-            low=float(result.low[i]),
-            up=up if known else None,
-            best=known and up == 0.0,
-            open=bool(bounded[i]) and not known,
-            runs=int(counts[:, columns].sum()),
-            starved=int(data.bounds[:, columns].sum()),
-        )
-    return cells
-
-
-def _behind(
-    cells: Mapping[str, Mapping[str, CellAnswer]], label: str, rows: Sequence[str]
-) -> list[Loss]:
-    """Where a candidate is proven behind."""
-    found = [(name, cells[name].get(label)) for name in rows]
-    return [
-        Loss(label, name, cell.loss, cell.low, cell.up, cell.open)
-        for name, cell in found
-        if cell is not None and cell.low > 0
-    ]
-
-
-def _price_of(
-    missed: Sequence[str], cells: Mapping[str, Mapping[str, CellAnswer]], take: str,
-    rows: Sequence[str],
-) -> Loss | None:  # fmt: skip
-    """Where what is taken is proven furthest behind one that a requirement removed."""
-    led = [row for row in rows if any(c in cells[row] and cells[row][c].loss == 0 for c in missed)]
-    return max(_behind(cells, take, led), key=lambda loss: loss.low, default=None)
 
 
 def _population(
