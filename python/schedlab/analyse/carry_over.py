@@ -19,7 +19,7 @@ LEVEL = 0.01
 #: Blocks from which it can be separated from noise.
 FEWEST_BLOCKS = 6
 #: Of more candidates few blocks show each pair of neighbours too seldom, and the fit is slow.
-MOST_TO_FOLLOW = 30
+MOST_TO_FOLLOW = 20
 #: A residual of logs below this is rounding of the arithmetic.
 ROUNDING = 1e-9
 
