@@ -27,7 +27,7 @@ def fleet_hosts(place: Path, program: Path) -> Iterator[dict[str, str]]:
              f"ansible_ssh_common_args='{OPTIONS}'", "schedlab_poll_seconds=1",
              f"ansible_python_interpreter={program}/python",
              f"schedlab_command={program}/schedlab",
-             """schedlab_candidates='["none", "bfq"]'""", "[all]"]  # fmt: skip
+             'schedlab_candidates=["none", "bfq"]', "[all]"]  # fmt: skip
     with ExitStack() as stack:
         for name in HOSTS:
             device = stack.enter_context(loop_device(place / name, SIZE_BYTES))

@@ -79,6 +79,7 @@ def completed(form, place):
     form = re.sub(r"^import \x01name\x02", "import fio", form)
     filled = re.sub("\x01(.*?)\x02", fill, form).replace("…", "")
     filled = re.sub(r'"?\$\w+(\.html)?"?', f"{place}\\1", filled)
+    filled = re.sub(r"--blocks N\b", "--blocks 3", filled)
     return [re.sub(r"^[A-Z]{2,}$", str(place), word.rstrip(".,:")) for word in filled.split()]
 
 
