@@ -5,8 +5,7 @@
 A start is from the order to the exec, as the launcher sees it, and to the end of /bin/true. Each
 round starts every kind once, in a random order. Prints medians, the quarters, and the median of
 the differences to the unconfined start of the same round. Exit 1 when a difference is above the
-bound of 4 ms (the wall of mounts alone, without a namespace of processes, took less than 1 ms).
-Without root it says what the kernel could not hold.
+bound of 2 ms. Without root it says what the kernel could not hold.
 """
 
 import json
@@ -23,7 +22,7 @@ from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.run.confinement import Wall
 
-BOUND_MS = 4.0
+BOUND_MS = 2.0
 KINDS = {
     "unconfined": Command(argv=("true",), confine="nothing"),
     "devices (a command)": Command(argv=("true",)),

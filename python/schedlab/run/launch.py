@@ -173,10 +173,12 @@ class WorkGroup:
         left = self.members()
         self._signal(signal.SIGTERM)
         owned.wait_until(lambda: not self.members(), TERM_PATIENCE_S if left else 0.0)
-        self._signal(signal.SIGKILL)
-        for each in (*self._kept, *self._rooms.values()):
+        walled = [child for child in self._kept if child.walls()]
+        for each in (*walled, *self._rooms.values()):  # at once, however fast they fork
             each.end()
         owned.wait_until(lambda: not self._signal(signal.SIGKILL), 10.0)
+        for each in self._kept:  # by whom what they left was found until now
+            each.end()
         self._kept.clear()
         self._rooms.clear()
         return [name for _, name in left]
