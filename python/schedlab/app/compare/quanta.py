@@ -36,7 +36,7 @@ class Sweep:
     policy: str
     priority: int
     cpus: tuple[int, ...]
-    kernel: str
+    calculation: str
     precision: bool
     budget_s: float
     aa: bool
@@ -62,7 +62,7 @@ def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float,
     with Control(report=report) as control:
         for slice_ms in typed.slices:
             policy = CpuPolicy(typed.policy, typed.priority, slice_ms=slice_ms)
-            settings = Settings(1, 1, policy, typed.cpus, kernel=typed.kernel)
+            settings = Settings(1, 1, policy, typed.cpus, kernel=typed.calculation)
             with held_crew(settings, control) as (_, quantum):
                 effective[slice_ms] = quantum.effective_ms
     return effective
@@ -80,7 +80,7 @@ def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Ex
         )
     work = {
         "processes": typed.processes,
-        "kernel": typed.kernel,
+        "kernel": typed.calculation,
         "cpus": list(typed.cpus),
         "priority": typed.priority,
         "flip": typed.precision,
@@ -96,7 +96,7 @@ def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Ex
         work["seconds"] = typed.seconds
         blocks, secondary = typed.repeat, ("calculations", "fairness_jain")
         how = f"{typed.seconds:g} s a run"
-    label, metric = f"{typed.processes} x {typed.kernel}", "calculations_per_cpu_s"
+    label, metric = f"{typed.processes} x {typed.calculation}", "calculations_per_cpu_s"
     return experiment_of(
         "cpu",
         f"Quantum of {typed.policy}, {counted(typed.processes, 'process')}, {how}",

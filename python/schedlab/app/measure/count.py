@@ -55,12 +55,13 @@ def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
         meaning = "milliseconds" if compat == "spec" else "seconds"
         report(f"TIME {time} is read as {meaning} (--compat {compat})")
     policy = CpuPolicy(typed["policy"], typed["priority"], slice_ms=typed["slice_ms"])
-    same = ("processes", "cpuset", "kernel")
+    same = ("processes", "cpuset")
     return Settings(
         duration_ns=duration_ns,
         policy=policy,
         cpus=typed["cpus"] or ((last_cpu(),) if typed["cpuset"] else ()),
         epoch_grid=compat == "sample",
+        kernel=typed["calculation"],
         **{name: typed[name] for name in same},
     )
 

@@ -26,7 +26,8 @@ from schedlab.cpu.settings import KERNELS
 @click.option("--compat", type=click.Choice(["spec", "sample"]), default="spec", show_default=True,
               help="Format of the lines; a bare TIME is ms under spec, seconds under sample.",
 )  # fmt: skip
-@click.option("--kernel", type=click.Choice(KERNELS), default="elementwise", show_default=True)
+@click.option("--calculation", type=click.Choice(KERNELS), default="elementwise",
+              show_default=True)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_context
 def run(ctx: click.Context, /, as_json: bool, **typed: Any) -> None:
