@@ -137,6 +137,7 @@ pub struct BlockCapture {
     samples: Arc<Mutex<Vec<Sample>>>,
     count: DeviceCount,
     ended: Option<(Option<u64>, Option<u64>)>,
+    waiting: Vec<(usize, usize, u64)>,
     stop: Arc<AtomicBool>,
     sampler: Option<JoinHandle<()>>,
 }
@@ -174,6 +175,7 @@ impl BlockCapture {
             samples: Arc::default(),
             count,
             ended: None,
+            waiting: Vec::new(),
             stop: Arc::default(),
             sampler: None,
         };
@@ -231,8 +233,13 @@ impl BlockCapture {
             sampler.thread().unpark();
             let _ = sampler.join();
         }
+        let mut blocks = lock(&self.blocks);
+        if self.ended.is_none() {
+            // Not later: the end of what is in flight is not seen from here on.
+            self.waiting = blocks.waiting().unwrap_or_default();
+        }
         let before = self.count.now();
-        lock(&self.blocks).detach();
+        blocks.detach();
         self.ended.get_or_insert((before, self.count.now()));
         self.end_ns.get_or_insert_with(crate::now_ns);
     }
@@ -241,7 +248,10 @@ impl BlockCapture {
         let blocks = lock(&self.blocks);
         let elapsed_ns = self.end_ns.unwrap_or_else(crate::now_ns) - self.start_ns;
         let now_ns = self.start_ns + elapsed_ns;
-        let waiting = blocks.waiting()?;
+        let waiting = match self.ended {
+            Some(_) => self.waiting.clone(),
+            None => blocks.waiting()?,
+        };
         let depths = blocks.depths()?;
         let before = self.count.now();
         let (mut totals, lost, sectors) = blocks.totals()?;
