@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "__init__": {"app", "call", "result", "run", "spec"},
     "__main__": {"cli"},
 }  # fmt: skip
-CLI_LINES_MAX = 3_500
+CLI_LINES_MAX = 3_700
 RUST_MAY_USE = {
     "model": set(),
     "load": {"model"},

@@ -139,7 +139,8 @@ def test_a_trace_of_a_command_ends_with_its_status_and_writes_its_bursts():
     Path("odd").write_bytes(b"\0")
     Path("odd").chmod(0o755)
     message, hint = refused(trace_command, ["./odd"], "schedstat", 1 << 20)
-    assert message.startswith("cannot execute ./odd: Exec format error") and hint == "file ./odd"
+    assert message.startswith(f"cannot execute {Path('odd').resolve()}: Exec format error")
+    assert hint.startswith("file ")
 
 
 def test_a_switch_costs_what_is_predicted_for_the_quanta_that_are_asked():

@@ -155,11 +155,11 @@ POLICIES = (
     "other,batch,rr:8ms,fifo:priority=20,other:slice=3ms,nice=5,other:weight=50", "other,other",
     "batch:slice=3ms,nice=5", "other:slice=0.05ms,other:slice=0.1ms", "other:slice=500ms",
     "deadline", "deadline:period=20ms", "deadline:8", "deadline:8ms", "deadline:500us",
-    "deadline:0.02s", "other:nice=-20,batch:nice=19,fifo:priority=1,fifo:priority=99",
+    "deadline:0.005s", "other:nice=-20,batch:nice=19,fifo:priority=1,fifo:priority=99",
     "other:weight=1,other:weight=10000",
 )  # fmt: skip
 WRONG_POLICIES = (
-    "deadline:-8ms", "deadline:8x", "deadline:0ms", "realtime", "fifo:slice=3ms",
+    "deadline:-8ms", "deadline:0.02s", "deadline:8x", "deadline:0ms", "realtime", "fifo:slice=3ms",
     "fifo:priority=100", "fifo:priority=0", "idle:nice=5", "other:nice=-21", "other:nice=20",
     "fifo:weight=50", "other:weight=0", "other:weight=10001", "other:wieght=50", "other:max=half",
 )  # fmt: skip

@@ -276,7 +276,7 @@ def test_a_limit_that_buffered_writes_pass_is_said(is_v2, host, monkeypatch):
 
 def test_a_dry_run_names_every_file(host):
     places = setting_checks.places_of(("sdx",), [COMMAND])
-    (candidate,) = of("a=cfq slice_idle=0 cgroup.io.weight=9 thp=never run='a b' undo=c")
+    (candidate,) = of("a=bfq slice_idle=0 cgroup.io.weight=9 thp=never run='a b' undo=c")
     written = setting_checks.planned_writes(candidate, places)
     assert [(path.removeprefix(f"{host}/"), text) for path, text in written] == [
         ("block/sdx/queue/scheduler", "bfq"),

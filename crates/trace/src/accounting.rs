@@ -6,8 +6,8 @@ use serde::Serialize;
 /// Fields of `stat`: sectors read, written, discarded.
 const SECTORS: [usize; 3] = [2, 6, 13];
 
-/// The two counts. The kernel's is read before and after the capture begins and ends, so it is known
-/// between two bounds.
+/// The two counts. The kernel's is read before and after the capture begins and ends, so it is
+/// known between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accounting {
     /// Of requests that completed, or ended without an event.

@@ -110,8 +110,8 @@ impl RecordCapture {
     }
 }
 
-/// Of the records that are left when a capture ends: those that ended untraced, with the last moment
-/// as their end, and how many are unfinished. The last issued are those that are `in_flight`.
+/// Of the records that are left when a capture ends: those that ended untraced, with the last
+/// moment as their end, and how many are unfinished. The last issued are `in_flight`.
 #[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 pub(crate) fn close(left: Vec<Vec<u8>>, in_flight: u64, now_ns: u64) -> (Vec<Vec<u8>>, u64) {
     let issued_ns = |one: &Vec<u8>| u64::from_ne_bytes(std::array::from_fn(|at| one[8 + at]));

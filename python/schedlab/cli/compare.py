@@ -27,7 +27,7 @@ _candidate_options = section(
     click.option(
         "--schedulers",
         type=Listed(),
-        help="Which to compare: none,mq-deadline:fifo_batch=32 (default: all).",
+        help="Which to compare: none,bfq:slice_idle=0 (default: all).",
     ),
     candidate_option,
     click.option("--labels", type=Listed(), help="Names for the candidates: before,after."),

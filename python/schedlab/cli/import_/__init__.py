@@ -27,7 +27,7 @@ class _Importers(LazyGroup):
         return of_files(cmd_name)
 
     def line_of(self, name: str) -> str:
-        """What it reads, from the table of importers."""
+        """The line of the table of importers about it."""
         return IMPORTERS[name].line
 
 
