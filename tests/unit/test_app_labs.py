@@ -120,11 +120,13 @@ def test_where_a_lab_works(golden, say):
 def test_quanta_of_a_lab():
     sweep = sweep_of(TABLE, LabChanges())
     assert (sweep.slices, sweep.processes, sweep.seconds, sweep.repeat) == ((1.0, 10.0), 4, 2.0, 6)
-    assert (sweep.policy, sweep.priority, sweep.kernel) == ("rr", 5, "elementwise")
+    assert (sweep.policy, sweep.priority, sweep.calculation) == ("rr", 5, "elementwise")
     assert (sweep.precision, sweep.budget_s, sweep.aa) == (False, 0.0, True)
     assert len(sweep.cpus) == 1 and sweep.seed is None
-    mine = sweep_of({**TABLE, "slices_ms": 3, "kernel": "matmul"}, LabChanges(blocks=9, seed=0))
-    assert (mine.slices, mine.repeat, mine.seed, mine.kernel) == ((3.0,), 9, 0, "matmul")
+    mine = sweep_of(
+        {**TABLE, "slices_ms": 3, "calculation": "matmul"}, LabChanges(blocks=9, seed=0)
+    )
+    assert (mine.slices, mine.repeat, mine.seed, mine.calculation) == ((3.0,), 9, 0, "matmul")
 
 
 def test_quanta_of_a_lab_are_set_only_on_request(monkeypatch):
@@ -145,7 +147,7 @@ def test_quanta_of_a_lab_are_set_only_on_request(monkeypatch):
 def quantum(**changes):
     usual = {
         "slices": (1.0, 10.0), "processes": 4, "seconds": 2.0, "repeat": 6, "policy": "rr",
-        "priority": 5, "cpus": (3,), "kernel": "matmul", "precision": False, "budget_s": 60.0,
+        "priority": 5, "cpus": (3,), "calculation": "matmul", "precision": False, "budget_s": 60.0,
         "aa": True, "seed": 11,
     }  # fmt: skip
     return Sweep(**usual | changes)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.app.compare.difference import require_same_clock
-from schedlab.app.measure import virtual
+from schedlab.app.measure import labs, virtual
 from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
 from schedlab.guest import image, initramfs, kernels, machine, place
@@ -287,3 +287,12 @@ def test_a_folder_of_virtual_time_is_not_resumed_here(tmp_path):
 def test_a_quantum_becomes_whole_ticks(tmp_path, ticks, requested_ms, effective_ms):
     options = {"CONFIG_HZ": ticks} if ticks else {}
     assert kernels.Kernel("6", tmp_path, None, options).quantum_ms(requested_ms) == effective_ms
+
+
+def test_the_quanta_of_a_lab_are_those_of_the_kernel_on_its_only_cpu(home):
+    cached(home, "6.12.1-test", "CONFIG_HZ=250\n")
+    changes = labs.LabChanges(kernel="6.12")
+    asked = labs.lab_experiment(labs.lab_named("rr-quantum"), "small", changes, probe=True)
+    quanta = [each.settings["effective_ms"] for each in asked.candidates]
+    assert quanta == [4, 12, 100]
+    assert {tuple(work.parameters["cpus"]) for work in asked.workloads} == {(0,)}

@@ -50,6 +50,7 @@ def check(version: str, everything: bool) -> None:
 def shell(version: str) -> None:
     """Boot VERSION (or the bzImage FILE) in virtual time, with a shell; its end is the end."""
     from schedlab.app.measure.kernels import shell as boot
-    from schedlab.cli.show import print_message
+    from schedlab.cli.show import print_message, signals_interrupt
 
-    boot(version, print_message)
+    with signals_interrupt():
+        boot(version, print_message)

@@ -44,11 +44,12 @@ class Sweep:
 
 
 def sweep_of(typed: Mapping[str, Any]) -> Sweep:
-    """The options of `schedlab cpu sweep`, by the names of `Sweep`."""
+    """The options of `schedlab cpu sweep`, by the names of `Sweep`; `kernel` is of virtual time."""
     from schedlab.cpu.crew import last_cpu
 
     named = {field.name: typed[field.name] for field in fields(Sweep)}
-    named["cpus"] = typed["cpus"] or (last_cpu(),)
+    # A machine in virtual time has one.
+    named["cpus"] = typed["cpus"] or ((0,) if typed.get("kernel") else (last_cpu(),))
     named["aa"] = not typed["precision"] if typed["aa"] is None else typed["aa"]
     return Sweep(**named)
 

@@ -228,7 +228,8 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def sweep_of(table: Mapping[str, Any], changes: LabChanges) -> Sweep:
     """The quanta that a lab asks for."""
     known = {key: parse_quantity(key, value) for key, value in table.items()}
-    usual = {"calculation": "elementwise", "cpus": (), "precision": False, "budget_s": 0.0, "aa": True}
+    usual = {"calculation": "elementwise", "cpus": (), "precision": False, "budget_s": 0.0,
+             "aa": True, "kernel": changes.kernel}  # fmt: skip
     asked = {
         "slices": tuple(float(ms) for ms in _list(known.pop("slices_ms"))),
         "repeat": changes.blocks or known["repeat"],
