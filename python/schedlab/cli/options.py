@@ -140,7 +140,7 @@ design_options = section(
     click.option("--blocks", type=click.IntRange(1, 10_000),
                  help="Number of blocks (each runs every candidate once on every workload)."),
     click.option("--budget", type=Duration(), help="Plan what fits into this time, e.g. 10m."),
-    click.option("--quick", is_flag=True, help="A budget of just under two minutes."),
+    click.option("--quick", is_flag=True, help="A budget of one minute."),
     click.option("--until-decided", is_flag=True,
                  help="Stop once one is proven the best, or as good as the best."),
     click.option("--precision", type=Percent(), help="Stop at a bound of, e.g., 5%."),
