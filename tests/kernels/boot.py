@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,21 +101,18 @@ def read(outcome: Path) -> dict[str, object]:
 
 def fetched(package: str) -> Path:
     """The unpacked kernel of a Debian package, with its modules uncompressed and indexed."""
-    depends = text("apt-cache", "depends", "--important", package)
-    image = next(
-        line.split()[-1]
-        for line in depends.splitlines()
-        if "Depends: linux-image-" in line and "<" not in line
-    )
+    (image,) = depends(package, "linux-image-")
     root = KERNELS / image
     if (root / "ready").exists():
         return root
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
-    subprocess.run(["apt-get", "download", image], cwd=root, check=True)
-    archive = next(root.glob("*.deb"))
-    subprocess.run(["dpkg-deb", "-x", archive, root], check=True)
-    archive.unlink()
+    # From 6.19 on the files are in packages of their own.
+    parts = [image, *depends(image, "linux-binary-", "linux-modules-")]
+    subprocess.run(["apt-get", "download", *parts], cwd=root, check=True)
+    for archive in root.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", archive, root], check=True)
+        archive.unlink()
     version = next((root / "lib" / "modules").iterdir()).name
     packed = [str(path) for path in root.rglob("*.ko.xz")]
     for start in range(0, len(packed), 500):
@@ -122,6 +120,13 @@ def fetched(package: str) -> Path:
     subprocess.run(["busybox", "depmod", "-b", root, version], check=True)
     (root / "ready").touch()
     return root
+
+
+def depends(package: str, *prefixes: str) -> list[str]:
+    """The packages that one depends on whose names begin so."""
+    listing = text("apt-cache", "depends", "--important", package)
+    names = re.findall(r"^ *Depends: ([^<\s]+)$", listing, re.MULTILINE)
+    return [name for name in names if name.startswith(prefixes)]
 
 
 def boot(root: Path, version: str, results: Path) -> None:
