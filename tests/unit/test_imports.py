@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from imports import Imports, biff
 
+from schedlab.errors import SpecError
 from schedlab.store.importers import dmesg, fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
@@ -206,8 +207,13 @@ def test_fio(imports):
     mixed["write"] = {"bw_bytes": 1000, "iops": 5.0, "runtime": 3000, "clat_ns": latency}
     mixed["job options"] = {"rw": "randrw", "bs": 4096}
     apart = [report_of(3, 1_000_000 + at, 300) for at in (0, 3200, 9000)]
+    plain = fio_output_job(total_ios=4)
+    del plain["read"]["lat_ns"]["bins"]
+    unified = fio_output_job("j")
+    unified["mixed"] = unified.pop("read")
+    unified["write"].clear()
     imports("fio", partial(fio.read, options=Options()), {
-        "text before it, and two of a name":
+        "text before it, and two processes of a job":
             "fio: a warning\n" + jobs(*map(fio_output_job, ("a", "a", "b"))),
         "an old one has microseconds and KiB": jobs(old),
         "the total latency counts, and completion where there is no other": jobs(both),
@@ -228,7 +234,57 @@ def test_fio(imports):
             "".join(report_of(n, 1_000_000 + 1000 * n, 100 * n) for n in (1, 2, 3)),
         "separate runs are": "".join("fio: laying out\n" + text for text in apart),
         "as PowerShell writes it": jobs(fio_output_job()).encode("utf-16"),
+        "two jobs of one name that ran one after the other":
+            jobs(*({**fio_output_job(), "groupid": n} for n in (0, 0, 1))),
+        "two processes without bins": jobs(plain, plain),
+        "all directions together": jobs(unified),
+        "each direction, and all together": jobs({**both, "mixed": unified["mixed"]}),
+        "two versions of one candidate":
+            pair(*(jobs(fio_output_job(), **{"fio version": v}) for v in ("fio-3.7", "fio-3.36"))),
+        "a version per candidate":
+            [(v, jobs(fio_output_job(), **{"fio version": v})) for v in ("fio-3.7", "fio-3.36")],
     })  # fmt: skip
+
+
+ONE, TWO, THREE = (report_of(3, 1_000_000 + 9000 * n, 300 * (n % 3 + 1)) for n in range(3))
+FLAT = [json.dumps(json.loads(text)) for text in (ONE, TWO, THREE)]
+SEVERAL = {
+    "one below the other": ONE + TWO + THREE,
+    "an array": json.dumps([json.loads(text) for text in FLAT], indent=2),
+    "an array on one line": f"[{','.join(FLAT)}]",
+    "stamped lines": "".join(f"2026-01-01T10:0{n}:00 {t}\n" for n, t in enumerate(FLAT)),
+    "indented": "".join(f"    {line}\n" for t in (ONE, TWO, THREE) for line in t.splitlines()),
+    "end to beginning": "".join(FLAT),
+    "on one line each": "\n".join(FLAT),
+    "in an object": json.dumps({f"run {n}": json.loads(t) for n, t in enumerate(FLAT)}),
+    "braces in the text between": "".join(f'set {{both}} {{}} {{"a": b}}\n{t}\n' for t in FLAT),
+    "other objects": "".join(f'{{"level": "info", "of": {{"n": 1}}}}\n{t}\n' for t in FLAT),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_every_report_of_fio_is_a_repetition(tmp_path, case):
+    (tmp_path / "o").write_text(SEVERAL[case])
+    runs = fio.read([("none", tmp_path / "o")], Options()).runs
+    assert [(run.block, run.metrics["iops"]) for run in runs] == [(0, 100), (1, 200), (2, 300)]
+
+
+CUT = {
+    "the first": f"{FLAT[0][:90]}\n{FLAT[1]}",
+    "the second of three": f"{FLAT[0]}\n{FLAT[1][:-9]}\n{FLAT[2]}",
+    "the last": f"x\n{FLAT[0]}\n  {FLAT[1][:300]}",
+    "one with words in it": FLAT[0] + "\n" + ONE.replace('"jobs"', 'fio: a warning "jobs"'),
+    "stamped line by line": "".join(f"10:00 {line}\n" for line in ONE.splitlines()),
+    "one without a list": FLAT[0] + '{"fio version": "fio-3.36", "jobs": 3}',
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_report_of_fio_that_cannot_be_read_is_an_error(tmp_path, case):
+    (tmp_path / "o").write_text(CUT[case])
+    with pytest.raises(SpecError, match=r"/o(, line \d+)?: expected (JSON|an object)") as refused:
+        fio.read([("none", tmp_path / "o")], Options())
+    assert refused.value.hint
 
 
 def test_complaints_about_fio(imports):
