@@ -99,6 +99,9 @@ def test_iozone(imports):
         "a table in operations": TABLE.replace("kBytes/sec", "operations per second"),
         "a table in microseconds": TABLE.replace("kBytes/sec", "microseconds per operation"),
         "reports; 0 is: not run": REPORT,
+        "reports alone": REPORT.partition("is below:\n")[2],
+        "reports that begin with a title": REPORT[REPORT.index('"Random') :].partition("iozone")[0],
+        "reports of two runs": REPORT + "\tIozone: Performance Test of File I/O\n" + REPORT,
         "reports in operations": "\tOPS Mode. Output is in operations per second.\n" + REPORT,
         "figures belong to the column above them": OLD_HEADER + OLD_ROW + END,
         "indentation that a mail removed": OLD_HEADER + OLD_ROW.strip() + END,
@@ -327,6 +330,25 @@ def test_hdparm(imports):
             "stray lines, and its control": [("none", HDPARM), ("none", HDPARM), ("bfq", HDPARM)],
             "two disks are two workloads": hdparm_of("sdx", 100) + hdparm_of("sdy", 300) * 2,
             "a disk per candidate is a note": [(n, hdparm_of(n, 100)) for n in ("sdx", "sdy")],
+            "the scheduler changes": "none [bfq]\n"
+            + hdparm_of("sdx", 100)
+            + "# echo none | tee /sys/block/sdx/queue/scheduler\n"
+            + hdparm_of("sdx", 300),
+            "the scheduler changes, as it is shown": hdparm_of("sdx", 100)
+            + "sdx: [none] bfq\n"
+            + hdparm_of("sdx", 100)
+            + "none [bfq]\n"
+            + hdparm_of("sdx", 300),
+            "the scheduler stays": [
+                (
+                    "mq-deadline",
+                    "echo deadline > /sys/block/sdx/queue/scheduler\n"
+                    + hdparm_of("sdx", 100)
+                    + "[mq-deadline] none\n"
+                    + hdparm_of("sdx", 100),
+                )
+            ],
+            "a label that the file contradicts": "Scheduler: bfq\n" + hdparm_of("sdx", 100),
             "a rate that its own line contradicts": "/dev/sdx:\n" + line.format("3.00", "999.00"),
             "the time of a window": line.format("0.50", "0.25"),
             "no time": line.format("0", "1"),
@@ -335,6 +357,45 @@ def test_hdparm(imports):
             "nothing": "\n",
         },
     )
+
+
+SPENT = "\nreal\t0m{}s\nuser\t0m1s\nsys\t0m0.5s\n"
+TIMED = {
+    "bash": ("$ time tar xf a.tar\n" + SPENT, "$ time rm -r a\n" + SPENT),
+    "a prompt with a name": ("u@h:~# time tar xf a.tar\n" + SPENT, "u@h:~# time rm -r a" + SPENT),
+    "a script that is traced": ("+ time tar xf a.tar" + SPENT, "++ time rm -r a" + SPENT),
+    "with options": ("$ sudo /usr/bin/time -p tar xf a.tar" + SPENT, "$ A=1 time rm -r a" + SPENT),
+    "GNU -v": tuple(
+        f'\tCommand being timed: "{command}"\n\tUser time (seconds): 1\n'
+        "\tSystem time (seconds): 0.5\n\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:0{}\n"
+        for command in ("tar xf a.tar", "rm -r a")
+    ),
+    "zsh": tuple(
+        command + "  1.0s user 0.5s system 9% cpu {} total\n"
+        for command in ("tar xf a.tar", "rm -r a")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIMED)
+def test_commands_that_were_timed_are_workloads(tmp_path, case):
+    first, second = TIMED[case]
+    (tmp_path / "t").write_text(first.format(2) + second.format(9) + first.format(3))
+    for named, prefix in (("command", ""), ("work", "work of ")):
+        runs = time.read([("x", tmp_path / "t")], named, Options()).runs
+        assert [(run.workload, run.block, run.metrics["elapsed_s"]) for run in runs] == [
+            (f"{prefix}tar xf a.tar", 0, 2), (f"{prefix}rm -r a", 0, 9),
+            (f"{prefix}tar xf a.tar", 1, 3),
+        ]  # fmt: skip
+    (tmp_path / "one").write_text(first.format(2) * 2)
+    assert {r.workload for r in time.read([("x", tmp_path / "one")], "w", Options()).runs} == {"w"}
+
+
+def test_a_switch_of_the_scheduler_between_timed_commands_is_an_error(tmp_path):
+    text = "# cat /sys/block/sda/queue/scheduler\n[none] bfq\n" + SPENT.format(2)
+    (tmp_path / "t").write_text(text + text.replace("[none] bfq", "none [bfq]"))
+    with pytest.raises(SpecError, match="line 10: expected the scheduler of the figures above"):
+        time.read([("none", tmp_path / "t")], "w", Options())
 
 
 def test_time(imports):
