@@ -202,11 +202,11 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
             raise SpecError(f"{place}: has no {blank[0]}", hint)
         _refuse_totals(place, [row[name] for name in columns.names])
         cells, what = _cells(place, row, columns, known)
-        first = next(iter(groups.values()), None)
-        if first and not (columns.unit_column or columns.metric_column):
-            if what.metric != first.quantity.metric:
-                expected = f"a figure like that in {first.place}"
-                raise bad(place, expected, row[columns.value], "import each quantity on its own")
+        is_one = not (columns.unit_column or columns.metric_column)
+        first = next(iter(groups.values()), None) if is_one else None
+        if first and what.metric != first.quantity.metric:
+            expected, found = f"a figure like that in {first.place}", row.get(columns.value, "")
+            raise bad(place, expected, found, "import each quantity on its own")
         values = [decimals.number(place, name, text) for name, text in cells.items()]
         values[0] *= what.factor
         digit = (
