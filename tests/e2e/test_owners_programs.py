@@ -168,6 +168,10 @@ def test_an_exported_result_has_what_fio_plot_reads(tmp_path):
         }  # fmt: skip
         assert set(ours[direction]["lat_ns"]) >= {"min", "max", "mean", "stddev"}
         assert ours[direction]["bw_bytes"] == theirs[direction]["bw_bytes"]
+    # fio itself has the third block with unified_rw_reporting=both.
+    assert ours["mixed"]["bw_bytes"] == pytest.approx(
+        sum(ours[direction]["bw_bytes"] for direction in ("read", "write")), abs=2
+    )
     for key in ("usr_cpu", "sys_cpu", "job options"):
         assert key in ours
     for unit in ("latency_ns", "latency_us", "latency_ms"):

@@ -298,32 +298,6 @@ fn a_line_that_names_the_columns_is_skipped_and_a_line_without_a_type_carries_no
 }
 
 #[test]
-fn two_captures_in_one_file_are_noticed_and_late_lines_are_not() {
-    let fell_back = |text: &[u8]| {
-        let reordering = TraceOptions {
-            reorder: Some(100),
-            ..options()
-        };
-        let mut reader = read_bytes("trace", text.to_vec(), None, &reordering).unwrap();
-        assert!(reader.by_ref().all(|record| record.is_ok()));
-        reader.skipped().fell_back_ns
-    };
-    assert_eq!(
-        fell_back(b"0,0,512,R,0.0\n0,0,512,R,0.4\n0,8,512,R,0.1\n0,8,512,R,0.5\n"),
-        300_000_000
-    );
-    assert_eq!(
-        fell_back(b"0,0,512,R,0.0\n0,0,512,R,9.0\n0,0,512,R,8.0\n"),
-        0
-    );
-    assert_eq!(fell_back(b"0,0,512,R,0.0005\n0,0,512,R,0.0\n"), 0);
-    assert_eq!(
-        fell_back(b"0,0,512,R,0.0\n0,0,512,R,9.0\n0,0,512,R,9.5\n"),
-        0
-    );
-}
-
-#[test]
 fn mqsim_and_disksim() {
     let text = b"938513000 4 264719034 16 0\n938828000 3 197570570 16 1\n";
     assert_eq!(

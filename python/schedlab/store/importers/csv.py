@@ -203,9 +203,9 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
         _refuse_totals(place, [row[name] for name in columns.names])
         cells, what = _cells(place, row, columns, known)
         is_one = not (columns.unit_column or columns.metric_column)
-        first = next(iter(groups.values()), None) if is_one else None
-        if first and what.metric != first.quantity.metric:
-            expected, found = f"a figure like that in {first.place}", row.get(columns.value, "")
+        other = next(iter(groups.values()), None) if is_one else None
+        if other and what.metric != other.quantity.metric:
+            expected, found = f"a figure like that in {other.place}", row.get(columns.value, "")
             raise bad(place, expected, found, "import each quantity on its own")
         values = [decimals.number(place, name, text) for name, text in cells.items()]
         values[0] *= what.factor
