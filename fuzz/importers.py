@@ -59,7 +59,9 @@ def check_figures(name, imported, data, units):
     # A BIFF file has its numbers in binary, and text may have digits of other scripts.
     numbers = None
     if units and data.isascii() and not data.startswith(b"\x09\0"):
-        numbers = {float(text) for text in _NUMBER.findall(data) if text.count(b".") < 2
+        # A figure may have commas, spaces or apostrophes between its thousands.
+        both = data + b"\n" + re.sub(rb"(?<=\d)[,' ](?=\d{3})", b"", data)
+        numbers = {float(text) for text in _NUMBER.findall(both) if text.count(b".") < 2
                    and any(48 <= byte <= 57 for byte in text)}  # fmt: skip
     for run in imported.runs:
         for metric, value in run.metrics.items():

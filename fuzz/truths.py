@@ -186,7 +186,7 @@ def _reports(rng):
 
 def _cells(rng):
     sizes, records, draw = _figures(rng)
-    cells, runs, row = [(0, 0, "iozone -a -b")], [], 2
+    cells, runs, row = [(0, 0, "iozone -a -b x.xls")], [], 2
     for name in rng.sample(_TESTS, rng.randint(1, 3)):
         cells.append((row, 0, f"{name} report"))
         cells += [(row + 1, 1 + i, float(record)) for i, record in enumerate(records)]

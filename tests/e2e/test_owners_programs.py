@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab.cli import cli
+from schedlab.kinds.fio_job import FioJob
 from schedlab.result import Result
 from schedlab.store.exporters import fio as fio_export
 from schedlab.store.importers import fio, hdparm, iozone, time
@@ -55,17 +56,53 @@ def test_jobs_and_rates_are_those_that_fio_says(tmp_path, form, order, more):
     (tmp_path / "o.json").write_text(text)
     report, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
     imported = fio.read([("none", tmp_path / "o.json")], Options())
-    assert len(imported.runs) == len(report["jobs"])
-    for job, reading in zip(report["jobs"], imported.runs, strict=True):
-        assert reading.workload.split("#")[0].split(" (")[0] == job["jobname"]
-        sides = [job[d] for d in ("read", "write")]
-        assert reading.metrics["throughput_bytes_per_s"] == sum(s["bw_bytes"] for s in sides)
-        assert reading.metrics["iops"] == pytest.approx(sum(s["iops"] for s in sides))
-        for direction, side in zip(("read", "write"), sides, strict=True):
-            prefix = f"{direction}_" if order == "randrw" else ""
-            if side["total_ios"] and (prefix or side is max(sides, key=lambda s: s["total_ios"])):
-                mean = reading.metrics[f"{prefix}latency_ns_mean"]
-                assert mean == pytest.approx(side["lat_ns"]["mean"])
+    names = list(dict.fromkeys(job["jobname"] for job in report["jobs"]))
+    assert [reading.workload.split(" (")[0] for reading in imported.runs] == names
+    for name, reading in zip(names, imported.runs, strict=True):
+        parts = [job for job in report["jobs"] if job["jobname"] == name]
+        sides = {d: [part[d] for part in parts if part[d]["total_ios"]] for d in ("read", "write")}
+        every = [side for each in sides.values() for side in each]
+        assert reading.metrics["throughput_bytes_per_s"] == sum(s["bw_bytes"] for s in every)
+        assert reading.metrics["iops"] == pytest.approx(sum(s["iops"] for s in every))
+        for direction, each in sides.items():
+            if each:
+                prefix = f"{direction}_" if order == "randrw" else ""
+                total = sum(side["total_ios"] for side in each)
+                mean = sum(side["lat_ns"]["mean"] * side["total_ios"] for side in each) / total
+                assert reading.metrics[f"{prefix}latency_ns_mean"] == pytest.approx(mean)
+
+
+BOTH_DOORS = [
+    "rw=read", "rw=randwrite\nfsync=4", "rw=randrw", "rw=randrw\nnumjobs=4",
+    "rw=randrw\nnumjobs=4\ngroup_reporting", "rw=read\nunified_rw_reporting=mixed",
+    "rw=randrw\nnumjobs=2\nunified_rw_reporting=mixed", "rw=randrw\nunified_rw_reporting=both",
+    "rw=randwrite\nlat_percentiles=1", "rw=read\nclat_percentiles=0", "rw=read\ndisable_clat=1",
+    "rw=read\ndisable_lat=1", "rw=read\ngtod_reduce=1", "rw=write\nverify=crc32c",
+    "rw=write\nfdatasync=1\nnumjobs=2", "rw=read\nbs=512\nloops=3\nrandseed=3",
+]  # fmt: skip
+
+
+@needs("fio")
+@pytest.mark.parametrize("lines", BOTH_DOORS)
+def test_a_job_file_and_an_import_have_the_same_figures(tmp_path, lines):
+    (tmp_path / "job").write_text(f"[j]\nsize=256k\nioengine=psync\n{lines}\n")
+    kind = FioJob(job_file=str(tmp_path / "job"))
+    out = run(*kind.command(), cwd=tmp_path).stdout
+    values, bounds = kind.values_of(out.encode())
+    (tmp_path / "o.json").write_text(out)
+    (imported,) = fio.read([("none", tmp_path / "o.json")], Options()).runs
+    ways = [way for way in ("read", "write") if f"j.{way}.iops" in values] or ["mixed"]
+    assert imported.metrics["iops"] == sum(values[f"j.{way}.iops"] for way in ways)
+    assert {name for name in values if name.split(".")[1] not in (*ways, "sync")} <= {
+        name for name in values if name.split(".")[1] == "mixed"
+    }
+    for way in (*ways, "sync"):
+        alone = len(ways) == 1
+        prefix = "fsync_" if way == "sync" else "" if alone else f"{way}_"
+        for word in ("mean", "max", "p50", "p90", "p99", "p99_9"):
+            ours, theirs = f"{prefix}latency_ns_{word}", f"j.{way}.lat_ns_{word}"
+            assert imported.metrics.get(ours) == values.get(theirs), word
+            assert imported.bounds.get(ours) == bounds.get(theirs), word
 
 
 @needs("fio")
@@ -131,6 +168,10 @@ def test_an_exported_result_has_what_fio_plot_reads(tmp_path):
         }  # fmt: skip
         assert set(ours[direction]["lat_ns"]) >= {"min", "max", "mean", "stddev"}
         assert ours[direction]["bw_bytes"] == theirs[direction]["bw_bytes"]
+    # fio itself has the third block with unified_rw_reporting=both.
+    assert ours["mixed"]["bw_bytes"] == pytest.approx(
+        sum(ours[direction]["bw_bytes"] for direction in ("read", "write")), abs=2
+    )
     for key in ("usr_cpu", "sys_cpu", "job options"):
         assert key in ours
     for unit in ("latency_ns", "latency_us", "latency_ms"):

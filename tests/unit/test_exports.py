@@ -9,7 +9,7 @@ from experiments import experiment, run_of
 from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
 from schedlab.report.view import flatten
-from schedlab.spec import Candidate, Cell, Plan, Record, Workload
+from schedlab.spec import Candidate, Cell, Plan, Record, Target, Workload
 from schedlab.spec.latency import QUANTILES
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.importers import fio as fio_import
@@ -71,6 +71,7 @@ def test_what_fio_would_have_written(tmp_path, golden):
     (again,) = fio_import.read([("none", tmp_path / "3/none/65536/randrw-1-1.json")],
                                Options()).runs  # fmt: skip
     metrics = {"throughput_bytes_per_s": 2e6, "iops": 500, "elapsed_s": 2}
+    metrics |= dict.fromkeys(("read_bytes_per_s", "write_bytes_per_s"), 1e6)
     quantiles = [f"latency_ns_{q}" for q in ("mean", *QUANTILES, "max")]
     assert again.metrics == metrics | dict.fromkeys(quantiles, 100)
 
@@ -90,6 +91,47 @@ def test_two_workloads_are_never_one_figure_of_iozone(tmp_path):
     with pytest.raises(SpecError, match=r"'w' and 'deep': read of 65536 bytes") as refused:
         iozone.write(both, parameters_of(both), tmp_path / "out")
     assert "--format fio" in refused.value.hint and not (tmp_path / "out").exists()
+
+
+def sized(target, host=None, parameters=None, others=()):
+    each = record(parameters or {"test": "read"}, {"throughput_bytes_per_s": 1e6})
+    works = (*each.experiment.workloads, *others)
+    asked = replace(each.experiment, target=target, workloads=works)
+    return replace(each, experiment=asked, host=host or {})
+
+
+SDX = {"devices": {"sdx": {"size_bytes": 1 << 30}}}
+SIZES = {
+    "the whole of a scratch device": (sized(Target("scratch", size_bytes=256 << 20)), "262144"),
+    "the whole of a device": (sized(Target("device", "/dev/sdx"), SDX), "1048576"),
+    "a part": (sized(Target("device", "/dev/sdx"), SDX, {"test": "read", "span_bytes": 1 << 20}),
+               "1024"),
+    "more than there is": (sized(Target("scratch", size_bytes=1 << 20), None,
+                                 {"test": "read", "span_bytes": 1 << 30}), "1024"),
+    "a file": (sized(Target("none"), None, {"test": "read", "file_bytes": 1 << 21}), "2048"),
+    "an unknown device": (sized(Target("device", "/dev/sdy"), SDX), None),
+    "a device of a model": (sized(Target("emulated", model="disk7200")), None),
+    "a file system": (sized(Target("scratch", size_bytes=1 << 28, filesystem="ext4")), None),
+    "beside what needs a file system": (sized(
+        Target("scratch", size_bytes=1 << 28),
+        others=(Workload("db", "database", "iops", {}),)), None),
+    "nothing": (sized(Target("none")), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_a_row_of_iozone_has_the_size_of_what_was_read_or_there_is_none(tmp_path, case):
+    each, size = SIZES[case]
+    parameters = parameters_of(each)
+    if size is None:
+        with pytest.raises(SpecError, match="a row per file size, and it is not known") as refused:
+            iozone.write(each, parameters, tmp_path)
+        assert "--format fio" in refused.value.hint
+        return
+    (file,) = iozone.write(each, parameters, tmp_path)
+    assert [line.split()[0] for line in file.read_text().splitlines() if line[:1] == '"'][-1:] == [
+        f'"{size}"'
+    ]
 
 
 def test_what_iozone_would_have_written(tmp_path, golden):

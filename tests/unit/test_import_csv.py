@@ -256,6 +256,9 @@ TABLES = {
     "parts of one in two units": parts("a,1,1,s\na,2,500,ms\n"),
     "parts of one in two quantities": parts("a,1,1,s\na,2,5,IOPS\n"),
     "a part twice": parts("a,1,1,s\na,2,1,s\na,1,2,s\n"),
+    "a unit per cell": table("who,speed\na,1.5 MB/s\nb,90 KiB/s\nc,4e2 B/s\n", unit=""),
+    "a unit per cell of another quantity": table("who,speed\na,1.5 MB/s\nb,90 ms\n", unit=""),
+    "a unit per cell that nothing knows": table("who,speed\na,1.5 parrots\n", unit=""),
     "no such column of a ratio": table("who,MB/S\na,4\n", value="MB/s", unit="MB/s"),
     **{f"half a ratio: {half}": table("who,MB,s\na,4,5\n", value=half, unit="MB/s")
        for half in ("MB/", "/s", "")},
@@ -290,6 +293,16 @@ SPREAD = {
     "no test": "scheduler,test,MB/s\nnone,seq,1\nnone,,2\n",
     "decimals or thousands": 'scheduler,test,MB/s\nnone,seq,"1,234"\n',
     "points and commas": "scheduler;test;MB/s\nnone;seq;1,5\nbfq;seq;1.5\n",
+    "thousands before a point": 'scheduler,test,MB/s\nnone,seq,"1,234.5"\nbfq,seq,"1,300"\n',
+    "thousands apart": "scheduler,test,MB/s\nnone,seq,1 234.5\nbfq,seq,1\u202f300\n",
+    "apostrophes": "scheduler;test;MB/s\nnone;seq;1'234.5\nbfq;seq;1’300\n",
+    "units in cells": "scheduler,test,MB/s\nnone,seq,101.5 MB/s\nbfq,seq,99MB/sec\n",
+    "another unit in a cell": "scheduler,test,MB/s\nnone,seq,101.5 MB/s\nbfq,seq,99 KiB/s\n",
+    "a row of means": "scheduler,test,MB/s\nnone,seq,1\nbfq,seq,3\nAverage:,seq,2\n",
+    "a row of sums in Korean": "scheduler,test,MB/s\nnone,seq,1\n합계,seq,1\n",
+    "a row of sums, by its test": "scheduler,test,MB/s\nnone,seq,1\nnone,Grand Total,1\n",
+    "Korean": "scheduler,test,MB/s\nnone,순차,1\n".encode("cp949"),
+    "Russian": "scheduler,test,MB/s\nnone,чтение,1\n".encode("cp1251"),
     "Latin-1": "scheduler,test,MB/s\nnone,d\xe9faut,1\n".encode("latin-1"),
 }
 

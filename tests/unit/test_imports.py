@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from imports import Imports, biff
 
+from schedlab.errors import SpecError
 from schedlab.store.importers import dmesg, fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
@@ -98,6 +99,9 @@ def test_iozone(imports):
         "a table in operations": TABLE.replace("kBytes/sec", "operations per second"),
         "a table in microseconds": TABLE.replace("kBytes/sec", "microseconds per operation"),
         "reports; 0 is: not run": REPORT,
+        "reports alone": REPORT.partition("is below:\n")[2],
+        "reports that begin with a title": REPORT[REPORT.index('"Random') :].partition("iozone")[0],
+        "reports of two runs": REPORT + "\tIozone: Performance Test of File I/O\n" + REPORT,
         "reports in operations": "\tOPS Mode. Output is in operations per second.\n" + REPORT,
         "figures belong to the column above them": OLD_HEADER + OLD_ROW + END,
         "indentation that a mail removed": OLD_HEADER + OLD_ROW.strip() + END,
@@ -206,8 +210,13 @@ def test_fio(imports):
     mixed["write"] = {"bw_bytes": 1000, "iops": 5.0, "runtime": 3000, "clat_ns": latency}
     mixed["job options"] = {"rw": "randrw", "bs": 4096}
     apart = [report_of(3, 1_000_000 + at, 300) for at in (0, 3200, 9000)]
+    plain = fio_output_job(total_ios=4)
+    del plain["read"]["lat_ns"]["bins"]
+    unified = fio_output_job("j")
+    unified["mixed"] = unified.pop("read")
+    unified["write"].clear()
     imports("fio", partial(fio.read, options=Options()), {
-        "text before it, and two of a name":
+        "text before it, and two processes of a job":
             "fio: a warning\n" + jobs(*map(fio_output_job, ("a", "a", "b"))),
         "an old one has microseconds and KiB": jobs(old),
         "the total latency counts, and completion where there is no other": jobs(both),
@@ -228,7 +237,57 @@ def test_fio(imports):
             "".join(report_of(n, 1_000_000 + 1000 * n, 100 * n) for n in (1, 2, 3)),
         "separate runs are": "".join("fio: laying out\n" + text for text in apart),
         "as PowerShell writes it": jobs(fio_output_job()).encode("utf-16"),
+        "two jobs of one name that ran one after the other":
+            jobs(*({**fio_output_job(), "groupid": n} for n in (0, 0, 1))),
+        "two processes without bins": jobs(plain, plain),
+        "all directions together": jobs(unified),
+        "each direction, and all together": jobs({**both, "mixed": unified["mixed"]}),
+        "two versions of one candidate":
+            pair(*(jobs(fio_output_job(), **{"fio version": v}) for v in ("fio-3.7", "fio-3.36"))),
+        "a version per candidate":
+            [(v, jobs(fio_output_job(), **{"fio version": v})) for v in ("fio-3.7", "fio-3.36")],
     })  # fmt: skip
+
+
+ONE, TWO, THREE = (report_of(3, 1_000_000 + 9000 * n, 300 * (n % 3 + 1)) for n in range(3))
+FLAT = [json.dumps(json.loads(text)) for text in (ONE, TWO, THREE)]
+SEVERAL = {
+    "one below the other": ONE + TWO + THREE,
+    "an array": json.dumps([json.loads(text) for text in FLAT], indent=2),
+    "an array on one line": f"[{','.join(FLAT)}]",
+    "stamped lines": "".join(f"2026-01-01T10:0{n}:00 {t}\n" for n, t in enumerate(FLAT)),
+    "indented": "".join(f"    {line}\n" for t in (ONE, TWO, THREE) for line in t.splitlines()),
+    "end to beginning": "".join(FLAT),
+    "on one line each": "\n".join(FLAT),
+    "in an object": json.dumps({f"run {n}": json.loads(t) for n, t in enumerate(FLAT)}),
+    "braces in the text between": "".join(f'set {{both}} {{}} {{"a": b}}\n{t}\n' for t in FLAT),
+    "other objects": "".join(f'{{"level": "info", "of": {{"n": 1}}}}\n{t}\n' for t in FLAT),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_every_report_of_fio_is_a_repetition(tmp_path, case):
+    (tmp_path / "o").write_text(SEVERAL[case])
+    runs = fio.read([("none", tmp_path / "o")], Options()).runs
+    assert [(run.block, run.metrics["iops"]) for run in runs] == [(0, 100), (1, 200), (2, 300)]
+
+
+CUT = {
+    "the first": f"{FLAT[0][:90]}\n{FLAT[1]}",
+    "the second of three": f"{FLAT[0]}\n{FLAT[1][:-9]}\n{FLAT[2]}",
+    "the last": f"x\n{FLAT[0]}\n  {FLAT[1][:300]}",
+    "one with words in it": FLAT[0] + "\n" + ONE.replace('"jobs"', 'fio: a warning "jobs"'),
+    "stamped line by line": "".join(f"10:00 {line}\n" for line in ONE.splitlines()),
+    "one without a list": FLAT[0] + '{"fio version": "fio-3.36", "jobs": 3}',
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_report_of_fio_that_cannot_be_read_is_an_error(tmp_path, case):
+    (tmp_path / "o").write_text(CUT[case])
+    with pytest.raises(SpecError, match=r"/o(, line \d+)?: expected (JSON|an object)") as refused:
+        fio.read([("none", tmp_path / "o")], Options())
+    assert refused.value.hint
 
 
 def test_complaints_about_fio(imports):
@@ -271,6 +330,25 @@ def test_hdparm(imports):
             "stray lines, and its control": [("none", HDPARM), ("none", HDPARM), ("bfq", HDPARM)],
             "two disks are two workloads": hdparm_of("sdx", 100) + hdparm_of("sdy", 300) * 2,
             "a disk per candidate is a note": [(n, hdparm_of(n, 100)) for n in ("sdx", "sdy")],
+            "the scheduler changes": "none [bfq]\n"
+            + hdparm_of("sdx", 100)
+            + "# echo none | tee /sys/block/sdx/queue/scheduler\n"
+            + hdparm_of("sdx", 300),
+            "the scheduler changes, as it is shown": hdparm_of("sdx", 100)
+            + "sdx: [none] bfq\n"
+            + hdparm_of("sdx", 100)
+            + "none [bfq]\n"
+            + hdparm_of("sdx", 300),
+            "the scheduler stays": [
+                (
+                    "mq-deadline",
+                    "echo deadline > /sys/block/sdx/queue/scheduler\n"
+                    + hdparm_of("sdx", 100)
+                    + "[mq-deadline] none\n"
+                    + hdparm_of("sdx", 100),
+                )
+            ],
+            "a label that the file contradicts": "Scheduler: bfq\n" + hdparm_of("sdx", 100),
             "a rate that its own line contradicts": "/dev/sdx:\n" + line.format("3.00", "999.00"),
             "the time of a window": line.format("0.50", "0.25"),
             "no time": line.format("0", "1"),
@@ -279,6 +357,45 @@ def test_hdparm(imports):
             "nothing": "\n",
         },
     )
+
+
+SPENT = "\nreal\t0m{}s\nuser\t0m1s\nsys\t0m0.5s\n"
+TIMED = {
+    "bash": ("$ time tar xf a.tar\n" + SPENT, "$ time rm -r a\n" + SPENT),
+    "a prompt with a name": ("u@h:~# time tar xf a.tar\n" + SPENT, "u@h:~# time rm -r a" + SPENT),
+    "a script that is traced": ("+ time tar xf a.tar" + SPENT, "++ time rm -r a" + SPENT),
+    "with options": ("$ sudo /usr/bin/time -p tar xf a.tar" + SPENT, "$ A=1 time rm -r a" + SPENT),
+    "GNU -v": tuple(
+        f'\tCommand being timed: "{command}"\n\tUser time (seconds): 1\n'
+        "\tSystem time (seconds): 0.5\n\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:0{}\n"
+        for command in ("tar xf a.tar", "rm -r a")
+    ),
+    "zsh": tuple(
+        command + "  1.0s user 0.5s system 9% cpu {} total\n"
+        for command in ("tar xf a.tar", "rm -r a")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIMED)
+def test_commands_that_were_timed_are_workloads(tmp_path, case):
+    first, second = TIMED[case]
+    (tmp_path / "t").write_text(first.format(2) + second.format(9) + first.format(3))
+    for named, prefix in (("command", ""), ("work", "work of ")):
+        runs = time.read([("x", tmp_path / "t")], named, Options()).runs
+        assert [(run.workload, run.block, run.metrics["elapsed_s"]) for run in runs] == [
+            (f"{prefix}tar xf a.tar", 0, 2), (f"{prefix}rm -r a", 0, 9),
+            (f"{prefix}tar xf a.tar", 1, 3),
+        ]  # fmt: skip
+    (tmp_path / "one").write_text(first.format(2) * 2)
+    assert {r.workload for r in time.read([("x", tmp_path / "one")], "w", Options()).runs} == {"w"}
+
+
+def test_a_switch_of_the_scheduler_between_timed_commands_is_an_error(tmp_path):
+    text = "# cat /sys/block/sda/queue/scheduler\n[none] bfq\n" + SPENT.format(2)
+    (tmp_path / "t").write_text(text + text.replace("[none] bfq", "none [bfq]"))
+    with pytest.raises(SpecError, match="line 10: expected the scheduler of the figures above"):
+        time.read([("none", tmp_path / "t")], "w", Options())
 
 
 def test_time(imports):

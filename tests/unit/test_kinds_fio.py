@@ -101,6 +101,10 @@ NAMED = {
     "one name twice": ("[one]\n[one]\nstonewall\n", {"one"}),
     "a global that is longer": ("[globals]\nname=b\n[one]\n", {"one"}),
     "spaces and dots": ("[a job.1]\n", {"a job.1"}),
+    "all together": ("[one]\nunified_rw_reporting=mixed\nnumjobs=2\nfsync=4\n", {"one"}),
+    "all together, by a number": ("[one]\nunified_rw_reporting=1\n", {"one"}),
+    "each and all": ("[one]\nunified_rw_reporting=both\nfsync=4\n", {"one"}),
+    "each, as usual": ("[one]\nunified_rw_reporting=0\nfsync=4\n", {"one"}),
 }
 
 
@@ -295,6 +299,21 @@ def test_completion_latency_counts_where_the_total_has_no_bins():
     nothing = {**side, "clat_ns": {}}
     values, _ = FioJob().values_of(json.dumps({"jobs": [{**job, "read": nothing}]}).encode())
     assert "a.read.lat_ns_p50" not in values
+
+
+@needs_fio
+@pytest.mark.parametrize("mode", ["none", "mixed", "both"])
+def test_the_bytes_that_fio_moved_are_counted_once(tmp_path, mode):
+    kind = job_file(tmp_path, f"[a]\nsize=64k\nrw=rw\nnumjobs=3\nunified_rw_reporting={mode}\n")
+    ran = subprocess.run(list(kind.command()), capture_output=True, check=True, cwd=tmp_path)
+    assert kind.claimed_bytes(ran.stdout) == 3 * 65536
+
+
+def test_one_run_of_fio_is_one_report():
+    report = json.dumps({"fio version": "fio-3.33", "jobs": []}).encode()
+    assert FioJob().values_of(b"note: {both} and {}\n" + report) == ({}, {})
+    with pytest.raises(SpecError, match="fio printed 2 reports, not one"):
+        FioJob().values_of(report + report)
 
 
 @pytest.mark.parametrize("text", [b"", b"fio: broken", b"{", b'{"a": 1}', b"[1]"])

@@ -90,6 +90,17 @@ def test_bad_lines_are_counted_when_asked(tmp_path):
     assert (report["summary"]["requests"], report["skipped"]["bad"]) == (2, 1)
 
 
+def test_a_clock_that_falls_back_far_is_a_warning(tmp_path):
+    """Two captures of 0.4 s in one file, and one whose lines are a little late."""
+    several, one = tmp_path / "several", tmp_path / "one"
+    several.write_text("".join(f"0,{n},512,R,0.{n}\n" for n in (0, 2, 4)) * 2)
+    one.write_text("".join(f"0,{n},512,R,0.{n}\n" for n in (0, 2, 1, 4, 8)))
+    text = "the clock falls back by 0.400 s: if the file holds several captures, split it"
+    assert text in trace("stats", several).output
+    assert text in trace("convert", several, tmp_path / "out", "--to", "spc").output
+    assert "falls back" not in trace("stats", one).output
+
+
 def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):
     file = tmp_path / "t"
     file.write_bytes(b"\x00\x01binary")

@@ -20,13 +20,16 @@ const SECOND_MAX: usize = 1 << 18;
 /// No request of a real device is longer.
 const LENGTH_BYTES_MAX: u64 = 4 << 30;
 
-/// What was passed over.
+/// What was passed over, and whether what was read is in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Lines that are none, under `skip_bad_lines`.
     pub bad: u64,
     /// Lines that are understood and carry no I/O: headers, messages, flushes, other events.
     pub without_io: u64,
+    /// How far the clock fell back at most, where that is a good part of all the time: the file
+    /// may hold several captures, which were merged by time. Else 0.
+    pub fell_back_ns: u64,
 }
 
 /// Requests of a trace in the order of arrival. Give up after an error.
@@ -42,7 +45,37 @@ pub struct TraceReader {
     complained: bool,
     /// Earliest and latest arrival read, while a fall back to the earliest is looked for.
     range_ns: Option<(u64, u64)>,
+    clock: Clock,
     second: Spread,
+}
+
+/// The least and the largest time that was read, and the longest fall from the latter.
+#[derive(Default)]
+struct Clock {
+    range_ns: Option<(u64, u64)>,
+    fall_ns: u64,
+}
+
+impl Clock {
+    #[inline]
+    fn read(&mut self, ns: u64) {
+        let (first, last) = self.range_ns.get_or_insert((ns, ns));
+        self.fall_ns = self.fall_ns.max(last.saturating_sub(ns));
+        *first = ns.min(*first);
+        *last = ns.max(*last);
+    }
+
+    /// The longest fall if requests that were only written down late do not explain it.
+    fn fell_back_ns(&self) -> u64 {
+        const LATE_NS: u64 = 1_000_000;
+        let span = self.range_ns.map_or(0, |(first, last)| last - first);
+        let is_long = self.fall_ns > LATE_NS && self.fall_ns >= span / 4;
+        if is_long {
+            self.fall_ns
+        } else {
+            0
+        }
+    }
 }
 
 enum Source {
@@ -113,6 +146,7 @@ fn assemble(
         ended: false,
         complained: false,
         range_ns: (format.is_sorted() && options.reorder.is_none()).then_some((u64::MAX, 0)),
+        clock: Clock::default(),
         second: Spread::default(),
     })
 }
@@ -125,7 +159,11 @@ impl TraceReader {
 
     /// What was passed over so far.
     pub fn skipped(&self) -> Skipped {
-        self.skipped
+        let fell_back_ns = self.clock.fell_back_ns();
+        Skipped {
+            fell_back_ns,
+            ..self.skipped
+        }
     }
 
     /// The name of a device as the trace has it.
@@ -183,11 +221,7 @@ impl TraceReader {
                 }
                 Some(Line::Text(line)) => {
                     let line = line.strip_suffix(b"\r").unwrap_or(line);
-                    let parsed = if line.is_empty() {
-                        Ok(None)
-                    } else {
-                        parse(line, memory)
-                    };
+                    let parsed = self.format.parsed(*parse, line, memory);
                     match parsed.and_then(checked) {
                         Ok(record) => (Ok(record), String::new()),
                         Err(mismatch) => (Err(mismatch), shown(line)),
@@ -219,6 +253,7 @@ impl TraceReader {
             let actual = format!("{} ns", record.request.arrival.0);
             return self.refuse(Mismatch(AGAIN), actual);
         }
+        self.clock.read(record.request.arrival.0);
         match self.reorder.push(record) {
             Ok(()) => Ok(()),
             Err(_) if self.options.skip_bad_lines => {

@@ -253,6 +253,51 @@ fn alibaba_tencent_and_systor() {
 }
 
 #[test]
+fn a_line_that_names_the_columns_is_skipped_and_a_line_without_a_type_carries_no_io() {
+    let published: [(&str, &[u8]); 5] = [
+        (
+            "msr",
+            b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n5,usr,0,Read,0,512,7\n",
+        ),
+        ("spc", b"ASU, LBA, Size, Opcode, Timestamp\n0,0,512,R,0.5\n"),
+        (
+            "alibaba",
+            b"device_id,opcode,offset,length,timestamp\r\n419,R,0,512,7\r\n",
+        ),
+        (
+            "tencent",
+            b"\"Timestamp\",\"Offset\",\"Size\",\"IOType\",\"VolumeID\"\n7,0,1,0,1063\n",
+        ),
+        (
+            "systor",
+            b"\xef\xbb\xbftimestamp,response,io_type,lun,offset,size\n7.0,,R,0,0,512\n",
+        ),
+    ];
+    for (format, text) in published {
+        let read = rows(text, format);
+        assert_eq!(read.len(), 1, "{format}");
+        assert_eq!(
+            (read[0].1, read[0].2, read[0].3),
+            (0, 512, false),
+            "{format}"
+        );
+    }
+    let other = b"device_id,opcode,length,offset,timestamp\n419,R,0,512,7\n";
+    assert!(read_bytes("trace", other.to_vec(), None, &options()).is_err());
+
+    let text =
+        b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592740.0,0.000125,,2,66446848,4096\n\
+                 1455592741.0,0.1,R,2,66446848,4096\n";
+    assert_eq!(
+        rows(text, "systor"),
+        [(0, 66_446_848, 4096, false, 2, Some(100_000_000))]
+    );
+    let mut reader = read_bytes("trace", text.to_vec(), None, &options()).unwrap();
+    assert_eq!(reader.by_ref().count(), 1);
+    assert_eq!(reader.skipped().without_io, 2);
+}
+
+#[test]
 fn mqsim_and_disksim() {
     let text = b"938513000 4 264719034 16 0\n938828000 3 197570570 16 1\n";
     assert_eq!(
@@ -426,7 +471,8 @@ fn bad_lines_are_named_or_counted() {
         reader.skipped(),
         Skipped {
             bad: 2,
-            without_io: 1
+            without_io: 1,
+            fell_back_ns: 0,
         }
     );
     assert_eq!(reader.lines(), 5);

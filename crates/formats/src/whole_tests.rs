@@ -154,3 +154,29 @@ fn five_whole_numbers_may_be_two_formats() {
     let detected = read_bytes("z", text.to_vec(), None, &options()).unwrap();
     assert_eq!(detected.format().name, "mqsim");
 }
+
+#[test]
+fn two_captures_in_one_file_are_noticed_and_late_lines_are_not() {
+    let fell_back = |text: &[u8]| {
+        let reordering = TraceOptions {
+            reorder: Some(100),
+            ..options()
+        };
+        let mut reader = read_bytes("trace", text.to_vec(), None, &reordering).unwrap();
+        assert!(reader.by_ref().all(|record| record.is_ok()));
+        reader.skipped().fell_back_ns
+    };
+    assert_eq!(
+        fell_back(b"0,0,512,R,0.0\n0,0,512,R,0.4\n0,8,512,R,0.1\n0,8,512,R,0.5\n"),
+        300_000_000
+    );
+    assert_eq!(
+        fell_back(b"0,0,512,R,0.0\n0,0,512,R,9.0\n0,0,512,R,8.0\n"),
+        0
+    );
+    assert_eq!(fell_back(b"0,0,512,R,0.0005\n0,0,512,R,0.0\n"), 0);
+    assert_eq!(
+        fell_back(b"0,0,512,R,0.0\n0,0,512,R,9.0\n0,0,512,R,9.5\n"),
+        0
+    );
+}

@@ -239,6 +239,8 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
             follows = "it acts before others and loses"
             if each is last:
                 follows = "it wins at boot, and may act during a run"
+            elif each.is_refused:
+                follows = "the kernel has no such scheduler and refuses it"
             elif each.source in setters.INDIRECT:
                 follows = "it sets nothing itself"
             command = f"sed -n {each.line}p {each.file}" if each.line else f"cat {each.file}"

@@ -14,10 +14,10 @@ import configparser
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedlab.host import udev
+from schedlab.host import knobs, udev
 
 # In the order in which they act at boot.
 SOURCES = (
@@ -34,11 +34,15 @@ SOURCES = (
 # Named, but they set nothing themselves: the kernel ignores `elevator=`, NixOS writes a rule, and
 # ZFS has ignored its option since 0.8.3.
 INDIRECT = ("boot parameter", "ZFS", "NixOS")
+# What the kernel has, now or as a module; mq-deadline has its old name, too.
+SCHEDULERS = ("none", "mq-deadline", "deadline", "kyber", "bfq")
 UNITS = ("etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
 MODPROBE = ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
 TMPFILES = ("etc/tmpfiles.d", "run/tmpfiles.d", "usr/local/lib/tmpfiles.d", "usr/lib/tmpfiles.d")
 PROFILES = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
 INCLUDES_MAX = 8
+#: Options of tuned's plugins that say for which machine or device a section is.
+TUNED_MATCHES = ("devices_udev_regex", "uname_regex", "cpuinfo_regex")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Setter:
     """One place that sets the scheduler of the disk; `certain` unless the files leave it open.
 
     `is_final`: no later udev rule changes it. `name` is another file of `queue/` in `others`.
+    `is_refused`: the kernel has no such scheduler, so that the one before stays.
     """
 
     source: str
@@ -55,6 +60,7 @@ class Setter:
     certain: bool = True
     is_final: bool = False
     name: str = "scheduler"
+    is_refused: bool = False
 
     @property
     def place(self) -> str:
@@ -64,6 +70,13 @@ class Setter:
 
 
 Planned = Mapping[Path, str]
+# What lines below it depend on: of a shell, and of a unit.
+_CONDITION = re.compile(
+    r"\b(?:if|case|for|while|until|exit|return|test)\b|&&|\|\||\[ |\(\)|^(?:Condition|Assert)\w+=|"
+    r"^ExecCondition="
+)
+# Variables and functions of tuned.
+_VARIABLE = "${"
 
 
 def setters_of(disk: udev.Disk, root: Path, planned: Planned | None = None) -> list[Setter]:
@@ -71,7 +84,13 @@ def setters_of(disk: udev.Disk, root: Path, planned: Planned | None = None) -> l
 
     `planned` are files that are judged as if they had these texts.
     """
-    return [each for each in _all(disk, root, planned or {}) if each.name == "scheduler"]
+    offered = (knobs.text(disk.path / "queue/scheduler") or "").replace("[", "").replace("]", "")
+    known = {*SCHEDULERS, *offered.split()}
+    return [
+        replace(each, is_refused=each.certain and each.value.strip() not in known)
+        for each in _all(disk, root, planned or {})
+        if each.name == "scheduler"
+    ]
 
 
 def others(disk: udev.Disk, root: Path) -> list[Setter]:
@@ -99,14 +118,14 @@ def _all(disk: udev.Disk, root: Path, planned: Planned) -> list[Setter]:
 
 def winner_at_boot(setters: Iterable[Setter]) -> Setter | None:
     """Whose value stays after a boot; uncertain ones count, so that none is overlooked."""
-    acting = [s for s in setters if s.source not in INDIRECT]
+    acting = [s for s in setters if s.source not in INDIRECT and not s.is_refused]
     later = [s for s in acting if s.source != "udev"]
     return later[-1] if later else winner_of_udev(acting)
 
 
 def winner_of_udev(setters: Iterable[Setter]) -> Setter | None:
     """Whose value stays when the disk is plugged in: the first final rule, else the last one."""
-    rules = [s for s in setters if s.source == "udev"]
+    rules = [s for s in setters if s.source == "udev" and not s.is_refused]
     final = next((s for s in rules if s.is_final and s.certain), None)
     return final or (rules[-1] if rules else None)
 
@@ -162,23 +181,41 @@ def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
 
 def _units(name: str, root: Path) -> Iterator[Setter]:
     """Services that are wanted at boot and write a scheduler in one of their commands."""
+    wanted = {
+        link.name
+        for directory in UNITS
+        for kind in ("wants", "requires", "upholds")
+        for link in root.glob(f"{directory}/*.{kind}/*.service")
+    }
     for file in overriding(root, UNITS, "*.service"):
-        text = _text(file) or ""
-        if "/queue/" not in text:
+        if "/queue/" not in (_text(file) or ""):
             continue
-        if any(any(root.glob(f"{d}/*.wants/{file.name}")) for d in UNITS):
-            yield from _script("systemd unit", name, file)
+        stem, at, rest = file.name.partition("@")
+        if file.name in wanted:
+            instance = rest.removesuffix(".service") if at else ""
+            yield from _script("systemd unit", name, file, instance)
+        elif rest == ".service":
+            for each in sorted(wanted):
+                if each.startswith(f"{stem}@"):
+                    instance = each.removeprefix(f"{stem}@").removesuffix(".service")
+                    yield from _script("systemd unit", name, file, instance)
 
 
-def _script(source: str, name: str, file: Path) -> Iterator[Setter]:
-    """Shell lines such as `echo bfq > /sys/block/sda/queue/scheduler`."""
-    for number, line in _lines(file):
+def _script(source: str, name: str, file: Path, instance: str = "") -> Iterator[Setter]:
+    """Shell lines such as `echo bfq > /sys/block/sda/queue/scheduler`; `instance` is what %i and %I
+    are in a unit. Below a condition they are uncertain.
+    """
+    is_conditional = False
+    for number, written in _lines(file):
+        is_conditional = is_conditional or bool(_CONDITION.search(written))
+        line = re.sub("%[iI]", instance, written) if instance else written
         path = next((w for w in re.split(r"[\s>\"';]+", line) if "/queue/" in w), "")
         aims = _aims_at(path, name)
         if aims is not False:
-            match = re.search(r"(?:echo|printf)\s+(?:-\w+\s+)?['\"]?([\w-]+)", line)
+            match = re.search(r"(?:echo|printf)\s+(?:-\w+\s+)?['\"]?([\w-]+)['\"]?(?=[\s>|])", line)
+            certain = aims is True and match is not None and not is_conditional
             value = match[1] if match else line
-            yield Setter(source, file, number, value, aims is True, name=_queue_file(path))
+            yield Setter(source, file, number, value, certain, name=_queue_file(path))
 
 
 def _tlp(name: str, root: Path) -> Iterator[Setter]:
@@ -219,7 +256,11 @@ def _tuned_profile(
     if file is None or depth > INCLUDES_MAX:
         return
     parser = configparser.ConfigParser(
-        strict=False, interpolation=None, delimiters=("=",), allow_no_value=True
+        strict=False,
+        interpolation=None,
+        delimiters=("=",),
+        allow_no_value=True,
+        inline_comment_prefixes=("#",),
     )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
@@ -233,14 +274,22 @@ def _tuned_profile(
     for section in parser.sections():
         options = parser[section]
         kind = options.get("type", section)
+        if (options.get("enabled") or "true").lower() in ("false", "0"):
+            continue
+        is_known = not any(key in options for key in TUNED_MATCHES)
         if kind == "disk" and (value := options.get("elevator")):
-            if _is_listed(name, options.get("devices") or "*"):
-                yield Setter("tuned", file, _line_of(file, "elevator", value), value)
+            devices = options.get("devices") or "*"
+            is_known = is_known and _VARIABLE not in value + devices
+            if _VARIABLE in devices or _is_listed(name, devices):
+                line = _line_of(file, "elevator", value)
+                yield Setter("tuned", file, line, value, is_known)
         elif kind == "sysfs":
             for path, value in options.items():
-                if value and _aims_at(path, name) is not False:
+                aims = _aims_at(path, name)
+                if value and aims is not False:
                     line = _line_of(file, path, value)
-                    yield Setter("tuned", file, line, value, name=_queue_file(path))
+                    certain = is_known and aims is True and _VARIABLE not in value
+                    yield Setter("tuned", file, line, value, certain, name=_queue_file(path))
 
 
 def _is_listed(name: str, devices: str) -> bool:
@@ -253,7 +302,7 @@ def _is_listed(name: str, devices: str) -> bool:
 
 
 def _line_of(file: Path, key: str, value: str) -> int:
-    wanted = re.compile(rf"\s*{re.escape(key)}\s*=\s*{re.escape(value)}\s*$")
+    wanted = re.compile(rf"\s*{re.escape(key)}\s*=\s*{re.escape(value)}\s*(?:#.*)?$")
     return next((n for n, line in _lines(file) if wanted.match(line)), 0)
 
 

@@ -20,8 +20,9 @@ from schedlab.host import knobs
 DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d",
                "usr/lib/udev/rules.d", "lib/udev/rules.d")  # fmt: skip
 _TOKEN = re.compile(
-    r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*e?"((?:[^"\\]|\\.)*)"\s*,?'
+    r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*([ei]{0,2})"((?:[^"\\]|\\.)*)"\s*,?'
 )
+_SUBSTITUTION = re.compile(r"\$\$|%%|\$([a-z]+)(?:\{([^}]*)\})?|%([a-zA-Z])(?:\{([^}]*)\})?|[$%]")
 _QUEUE = "queue/"
 _QUEUE_FILE = re.compile(r"queue/((?:iosched/)?\w+)")
 
@@ -34,11 +35,14 @@ class Token:
     attribute: str
     operator: str
     value: str
+    ignores_case: bool = False
 
     @property
     def is_match(self) -> bool:
-        """Whether it is a condition."""
-        return self.operator in ("==", "!=")
+        """Whether it is a condition: what a program or an import gives is one however it is
+        written.
+        """
+        return self.operator in ("==", "!=") or self.key in ("PROGRAM", "IMPORT")
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class Setting:
 class Disk:
     """A disk as udev knows it: kernel name, properties, and its directory in sysfs.
 
-    `is_known`: udev has stored its properties, so that a missing one is empty.
+    `is_known`: udev has stored its properties, so that a missing one is empty. `cmdline` has the
+    parameters of the kernel's command line.
     """
 
     name: str
@@ -75,6 +80,7 @@ class Disk:
     sysfs: Path = Path("/sys")
     action: str = "change"
     is_known: bool = False
+    cmdline: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -134,7 +140,9 @@ def queue_settings(
     """
     settings: list[Setting] = []
     properties: dict[str, str | None] = dict(target.properties)
-    here = replace(target, properties=properties)
+    words = [w.partition("=") for w in (knobs.text(root / "proc/cmdline") or "").split()]
+    cmdline = {name: value or "1" for name, _, value in words}
+    here = replace(target, properties=properties, cmdline=cmdline)
     planned = planned or {}
     for file in rule_files(root, planned):
         skip_to, unsure_to = "", ""
@@ -147,8 +155,8 @@ def queue_settings(
                 continue
             if unsure_to:
                 holds = None
-            settings += _settings(rule, holds)
-            _set_properties(rule, holds, properties, root)
+            _set_properties(rule, holds, here, properties)  # before files, as udev does
+            settings += _settings(rule, holds, here)
             gotos = [t.value for t in rule.tokens if t.key == "GOTO"]
             if gotos and holds is True:
                 skip_to = gotos[0]
@@ -158,17 +166,18 @@ def queue_settings(
 
 
 def _set_properties(
-    rule: Rule, holds: bool | None, properties: dict[str, str | None], root: Path
+    rule: Rule, holds: bool | None, target: Disk, properties: dict[str, str | None]
 ) -> None:
     """Apply a rule's ENV and its imports from the kernel command line; None: not known."""
     for token in rule.tokens:
         if token.key == "ENV" and not token.is_match:
-            is_plain = holds is True and token.operator in ("=", ":=") and "$" not in token.value
-            properties[token.attribute] = token.value if is_plain else None
+            is_plain = holds is True and token.operator in ("=", ":=")
+            value = substituted(token.value, target) if is_plain else None
+            # It is known what udev stored in the end: a rule that may say the same changes nothing.
+            if value is not None or properties.get(token.attribute) != token.value:
+                properties[token.attribute] = value
         elif token.key == "IMPORT" and token.attribute == "cmdline":
-            pairs = [w.partition("=") for w in (knobs.text(root / "proc/cmdline") or "").split()]
-            values = [value or "1" for name, _, value in pairs if name == token.value]
-            properties[token.value] = values[-1] if values else ""
+            properties[token.value] = target.cmdline.get(token.value, "")
 
 
 def _rule(file: Path, line: int, text: str) -> Rule:
@@ -178,23 +187,49 @@ def _rule(file: Path, line: int, text: str) -> Rule:
         match = _TOKEN.match(text, at)
         if not match:
             return Rule(file, line, tuple(tokens), readable=not text[at:].strip())
-        key, attribute, operator, value = match.groups()
-        tokens.append(Token(key, attribute or "", operator, value.replace('\\"', '"')))
+        key, attribute, operator, prefix, value = match.groups()
+        value = value.replace('\\"', '"')
+        tokens.append(Token(key, attribute or "", operator, value, "i" in prefix))
         at = match.end()
     return Rule(file, line, tuple(tokens))
 
 
-def _settings(rule: Rule, holds: bool | None) -> Iterator[Setting]:
+def _settings(rule: Rule, holds: bool | None, target: Disk) -> Iterator[Setting]:
     for token in rule.tokens:
-        if token.is_match:
-            continue
         certain = holds is True and rule.readable
-        if token.key == "ATTR" and token.attribute.startswith(_QUEUE):
-            name = token.attribute.removeprefix(_QUEUE)
-            is_final = token.operator == ":="
-            yield Setting(rule.file, rule.line, token.value, certain, is_final, name)
+        name = token.attribute
+        if token.key == "ATTR" and (another := re.match(r"\[block/([^]]*)\]/?", name)):
+            # The file of a named disk, whatever disk the rule acts on.
+            text = substituted(another[1], target)
+            name = name[another.end() :] if text in (target.name, None) else ""
+            certain = certain and text == target.name
+        if token.key == "ATTR" and not token.is_match and name.startswith(_QUEUE):
+            value = substituted(token.value, target)
+            is_final, shown = token.operator == ":=", token.value if value is None else value
+            certain = certain and value is not None
+            knob = name.removeprefix(_QUEUE)
+            yield Setting(rule.file, rule.line, shown, certain, is_final, knob)
         elif token.key in ("RUN", "PROGRAM") and (match := _QUEUE_FILE.search(token.value)):
             yield Setting(rule.file, rule.line, token.value, certain=False, name=match[1])
+
+
+def substituted(text: str, target: Disk) -> str | None:
+    """A text with what udev puts in place of `$kernel`, `%k`, `$env{NAME}`, `$attr{FILE}`, `$$` and
+    `%%`; None where it has a substitution that is not known here.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        word, name = match[1] or match[3], match[2] or match[4]
+        if word in ("kernel", "k"):
+            return target.name
+        if word in ("env", "E") and target.properties.get(name):
+            return str(target.properties[name])
+        if word in ("attr", "s") and (read := knobs.text(target.path / name)):
+            return read.strip()
+        return match[0][0] if match[0] in ("$$", "%%") else "\0"
+
+    result = _SUBSTITUTION.sub(value, text)
+    return None if "\0" in result else result
 
 
 def _holds(rule: Rule, target: Disk) -> bool | None:
@@ -207,9 +242,12 @@ def _holds(rule: Rule, target: Disk) -> bool | None:
         if values is None:
             unknown = True
             continue
-        matches = any(_matches(value, token.value) for value in values)
-        if matches != (token.operator == "=="):
+        wanted = token.value.lower() if token.ignores_case else token.value
+        texts = map(str.lower, values) if token.ignores_case else values
+        matches = any(_matches(value, wanted) for value in texts)
+        if matches == (token.operator == "!="):
             return False
+        unknown |= token.ignores_case  # udev before 256 does not read the rule
     return None if unknown else True
 
 
@@ -237,8 +275,14 @@ def _values(token: Token, target: Disk) -> list[str] | None:
         own = target.path.resolve()
         return [own.name, *(parent.name for parent in own.parents)]
     if key == "TEST":
-        there = (target.path / token.value).exists()
-        return [token.value] if there else []
+        place = substituted(token.value, target)
+        if place is None or token.attribute:
+            return None
+        if not re.search(r"[*?\[]", place):
+            return [token.value] if (target.path / place).exists() else []
+    if key == "IMPORT" and attribute == "cmdline":
+        # It fails where the kernel's command line does not have it.
+        return [token.value] if token.value in target.cmdline else []
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,11 +9,9 @@ from typing import Any, ClassVar, Literal
 from schedlab.errors import SpecError
 from schedlab.kinds import fio_files, fio_reading
 from schedlab.kinds.command import COMMAND_METRICS, Command
-from schedlab.spec import Metric, latency
+from schedlab.spec import Metric
+from schedlab.store import fio_output
 
-DIRECTIONS = ("read", "write", "trim")
-#: Calls of fsync, fdatasync and sync_file_range, beside the directions of a job.
-SYNC = "sync"
 QUANTILES = ("p50", "p90", "p99", "p99_9")
 # The metrics of a direction: unit and whether more is better.
 GIVEN: Mapping[str, tuple[str, bool]] = {
@@ -74,7 +71,7 @@ class FioJob(Command, frozen=True):
         metrics = dict(super().own_metrics())
         for job, directions in self.jobs().items():
             for direction in directions:
-                for word in SYNC_GIVEN if direction == SYNC else GIVEN:
+                for word in SYNC_GIVEN if direction == fio_output.SYNC else GIVEN:
                     unit, higher = GIVEN[word]
                     name = f"{job}.{direction}.{word}"
                     metrics[name] = Metric(name, unit, higher, name)
@@ -108,8 +105,7 @@ class FioJob(Command, frozen=True):
 
     def claimed_bytes(self, stdout: bytes) -> float:
         """The bytes that fio says its jobs moved."""
-        sides = (job[way] for job in _jobs_in(stdout) for way in ("read", "write"))
-        return float(sum(side.get("io_bytes", 0) for side in sides))
+        return fio_output.moved_bytes(_report_in(stdout))
 
     def values_of(self, stdout: bytes) -> tuple[dict[str, float], dict[str, str]]:
         """(every metric in fio's JSON, those that are only bounds); bins of several processes of a
@@ -117,73 +113,23 @@ class FioJob(Command, frozen=True):
 
         SpecError when the output is not fio's.
         """
-        jobs = _jobs_in(stdout)
         values: dict[str, float] = {}
         bounds: dict[str, str] = {}
-        for name in dict.fromkeys(str(job["jobname"]) for job in jobs if "jobname" in job):
-            parts = [job for job in jobs if job.get("jobname") == name]
-            for direction in DIRECTIONS:
-                sides = [part[direction] for part in parts if part[direction]["total_ios"]]
-                if sides:
-                    metrics, least = _direction(sides)
-                    prefix = f"{name}.{direction}."
-                    values |= {prefix + word: v for word, v in metrics.items() if v > 0}
-                    bounds |= {prefix + word: "at-least" for word in least}
-            synced = [part[SYNC]["lat_ns"] for part in parts if _syncs(part)]
-            if synced:
-                metrics, least = _latencies(synced)
-                values |= {f"{name}.{SYNC}.{word}": v for word, v in metrics.items() if v > 0}
-                bounds |= {f"{name}.{SYNC}.{word}": "at-least" for word in least}
+        for job in fio_output.by_name("fio's output", _report_in(stdout)):
+            for direction, figures in job.directions().items():
+                prefix = f"{job.name}.{direction}."
+                known = {word: v for word, v in figures.values.items() if word in GIVEN and v > 0}
+                values |= {prefix + word: value for word, value in known.items()}
+                bounds |= {prefix + word: "at-least" for word in figures.least if word in GIVEN}
         return values, bounds
 
 
-def _jobs_in(stdout: bytes) -> list[dict[str, Any]]:
-    """The jobs of fio's JSON; SpecError when it is none."""
-    start = stdout.find(b"{")
+def _report_in(stdout: bytes) -> dict[str, Any]:
+    """The report of a run; SpecError when there is none, or more than one."""
     try:
-        jobs: list[dict[str, Any]] = json.loads(stdout[max(start, 0) :])["jobs"]
-    except (ValueError, KeyError, TypeError) as error:
+        report, *more = fio_output.reports("fio's output", stdout.decode(errors="replace"))
+    except SpecError as error:
         raise SpecError(f"the output of fio is not JSON: {error}", "fio --version") from error
-    return jobs
-
-
-def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]]:
-    """(sums and merged bins of one direction of a job's processes, the lower bounds in it)."""
-    which = "lat_ns" if all("bins" in side["lat_ns"] for side in sides) else "clat_ns"
-    blocks = [
-        {**side["lat_ns"], "N": side["total_ios"], "bins": side[which].get("bins", {})}
-        for side in sides
-    ]
-    latencies, least = _latencies(blocks)
-    rates = {
-        "bw_bytes": float(sum(side["bw_bytes"] for side in sides)),
-        "iops": float(sum(side["iops"] for side in sides)),
-    }
-    return {**rates, **latencies}, least
-
-
-def _syncs(job: Mapping[str, Any]) -> bool:
-    """Whether fio says how long its calls of fsync took."""
-    return bool(job.get(SYNC, {}).get("lat_ns", {}).get("N"))
-
-
-def _latencies(blocks: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]]:
-    """(mean, maximum and quantiles of several blocks of latencies, the lower bounds in them)."""
-    bins: dict[int, int] = {}
-    for block in blocks:
-        for value, count in block.get("bins", {}).items():
-            bins[int(value)] = bins.get(int(value), 0) + count
-    rows = [[value, value, count] for value, count in sorted(bins.items())]
-    total = sum(block["N"] for block in blocks)
-    metrics = {
-        "lat_ns_mean": sum(block["mean"] * block["N"] for block in blocks) / total,
-        "lat_ns_max": float(max(block["max"] for block in blocks)),
-    }
-    least = []
-    for word in QUANTILES:
-        value = latency.quantile(rows, latency.QUANTILES[word])
-        if value is None:
-            value = latency.bound(rows, latency.QUANTILES[word])
-            least.append(f"lat_ns_{word}")
-        metrics[f"lat_ns_{word}"] = value or 0.0
-    return metrics, least
+    if more:
+        raise SpecError(f"fio printed {len(more) + 1} reports, not one", "fio --version")
+    return report

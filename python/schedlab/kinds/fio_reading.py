@@ -131,7 +131,8 @@ class JobSection:
         return option is not None and option.value.strip() != "0"
 
     def directions(self) -> tuple[str, ...]:
-        """Where it moves data, and `sync` where it syncs what it wrote."""
+        """Where it moves data, `mixed` for all of them together where its output has that, and
+        `sync` where it syncs what it wrote."""
         engine, kind = self.value("ioengine"), self.value("rw", "readwrite")
         if engine and engine.value == "cpuio":
             return ()
@@ -139,7 +140,13 @@ class JobSection:
         single = tuple(each for each in ("read", "write", "trim") if word.endswith(each))
         ways = DIRECTIONS.get(word, single or ("read",))
         ways = (*ways, "read") if self._reads_again() and ways == ("write",) else ways
-        return (*ways, "sync") if self._syncs() and "write" in ways else ways
+        unified = self.value("unified_rw_reporting")
+        mode = unified.value.strip() if unified else ""
+        if mode in ("mixed", "1"):
+            return ("mixed",)
+        together = ("mixed",) if mode in ("both", "2") else ()
+        synced = ("sync",) if self._syncs() and "write" in ways else ()
+        return (*ways, *together, *synced)
 
     def _syncs(self) -> bool:
         """Whether it waits for its writes to be durable, in calls that fio times."""

@@ -93,11 +93,18 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
     return SpecError(text, hint)
 
 
+def clock_warnings(skipped: Mapping[str, int]) -> list[str]:
+    """A warning where the clock of a trace falls back far, or none."""
+    fall_s = skipped.get("fell_back_ns", 0) / 1e9
+    words = f"the clock falls back by {fall_s:,.3f} s: if the file holds several captures, split it"
+    return [f"{words} (they were merged by time)"] if fall_s else []
+
+
 def replay_warnings(trace: Mapping[str, Any] | None) -> list[str]:
     """Warnings about the trace: skipped lines, changed requests."""
     if not trace:
         return []
-    warnings = []
+    warnings = clock_warnings(trace["skipped"])
     bad, lines = trace["skipped"]["bad"], trace["lines"]
     if bad:
         share = bad / max(lines, 1)

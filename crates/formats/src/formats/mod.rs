@@ -45,6 +45,8 @@ pub struct Format {
     pub title: &'static str,
     /// How it is read.
     pub(super) kind: Kind,
+    /// The names of its columns, as a line above its requests may state them.
+    pub(super) columns: &'static str,
     /// Its times are whole seconds: the requests of one are spread over it.
     pub(super) whole_seconds: bool,
     /// Requests held back to sort.
@@ -86,9 +88,14 @@ pub static FORMATS: &[Format] = &[
         "arrival_ms,is_write,first_page,pages (4 KiB pages)",
         requests::line,
     )
-    .written(requests::HEADER, requests::write),
-    text("msr", "MSR Cambridge CSV", msr::line).written("", msr::write),
-    text("spc", "SPC (UMass repository)", spc::line).written("", spc::write),
+    .with_columns(requests::COLUMNS)
+    .written(requests::COLUMNS, requests::write),
+    text("msr", "MSR Cambridge CSV", msr::line)
+        .with_columns("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime")
+        .written("", msr::write),
+    text("spc", "SPC (UMass repository)", spc::line)
+        .with_columns("ASU,LBA,Size,Opcode,Timestamp")
+        .written("", spc::write),
     text("iolog", "fio iolog, versions 2 and 3", iolog::line)
         .written(iolog::HEADER, iolog::write)
         .with_devices(iolog::open, iolog::close),
@@ -98,14 +105,18 @@ pub static FORMATS: &[Format] = &[
         "binary files of blktrace, one per CPU",
         blktrace::open,
     ),
-    text("alibaba", "Alibaba block traces 2020", alibaba::line).written("", alibaba::write),
+    text("alibaba", "Alibaba block traces 2020", alibaba::line)
+        .with_columns("device_id,opcode,offset,length,timestamp")
+        .written("", alibaba::write),
     text("tencent", "Tencent CBS", tencent::line)
+        .with_columns("Timestamp,Offset,Size,IOType,VolumeID")
         .unsorted()
         .in_whole_seconds()
         .written("", tencent::write),
     text("systor", "SYSTOR'17 enterprise VDI", systor::line)
+        .with_columns(systor::COLUMNS)
         .unsorted()
-        .written(systor::HEADER, systor::write),
+        .written(systor::COLUMNS, systor::write),
     text("mqsim", "MQSim ASCII", mqsim::line).written("", mqsim::write),
     text("disksim", "DiskSim ASCII", disksim::line).written("", disksim::write),
     text(
@@ -132,6 +143,7 @@ const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Form
         name,
         title,
         kind: Kind::Text(parse),
+        columns: "",
         whole_seconds: false,
         reorder: NEARLY_SORTED,
         write: None,
@@ -150,6 +162,35 @@ impl Format {
     /// Whether traces can be converted to it.
     pub fn is_writable(&self) -> bool {
         self.write.is_some()
+    }
+
+    /// The line, or nothing for one that is empty or names the columns.
+    #[inline]
+    pub(super) fn parsed(&self, parse: ParseLine, line: &[u8], memory: &mut Memory) -> Parsed {
+        if line.is_empty() {
+            return Ok(None);
+        }
+        parse(line, memory).or_else(|mismatch| match self.is_header(line) {
+            true => Ok(None),
+            false => Err(mismatch),
+        })
+    }
+
+    /// Whether a line has the names of the columns, in whatever spelling.
+    #[cold]
+    fn is_header(&self, line: &[u8]) -> bool {
+        let letters = |text: &'_ [u8]| -> Vec<u8> {
+            let kept = text
+                .iter()
+                .filter(|b| b.is_ascii_alphanumeric() || **b == b',');
+            kept.map(u8::to_ascii_lowercase).collect()
+        };
+        !self.columns.is_empty() && letters(line) == letters(self.columns.as_bytes())
+    }
+
+    const fn with_columns(mut self, names: &'static str) -> Self {
+        self.columns = names;
+        self
     }
 
     const fn in_whole_seconds(mut self) -> Self {
@@ -343,11 +384,7 @@ fn fits(format: &Format, lines: &[&[u8]]) -> bool {
     let mut records = 0;
     for line in lines {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match if line.is_empty() {
-            Ok(None)
-        } else {
-            parse(line, &mut memory)
-        } {
+        match format.parsed(parse, line, &mut memory) {
             Ok(record) => records += usize::from(record.is_some()),
             Err(_) => return false,
         }

@@ -13,9 +13,6 @@ const EXPECTED: &str = "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,Res
 const TICK_NS: u64 = 100;
 
 pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
-    if line.starts_with(b"Timestamp,") {
-        return Ok(None);
-    }
     let mut fields = Fields::new(line, b',');
     let arrival_ns = times(whole(fields.take(EXPECTED)?, EXPECTED)?, TICK_NS, EXPECTED)?;
     let host = fields.take(EXPECTED)?;

@@ -8,12 +8,9 @@ use super::Memory;
 
 const PAGE_BYTES: u64 = 4096;
 const EXPECTED: &str = "arrival_ms,is_write (0, 1; 2: trim),first_page,pages";
-pub(super) const HEADER: &str = "arrival_ms,is_write,first_page,pages";
+pub(super) const COLUMNS: &str = "arrival_ms,is_write,first_page,pages";
 
 pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
-    if line == HEADER.as_bytes() {
-        return Ok(None);
-    }
     let mut fields = Fields::new(line, b',');
     let arrival_ns = decimal(fields.take(EXPECTED)?, 6, EXPECTED)?;
     let operation = fields.take(EXPECTED)?;

@@ -9,31 +9,31 @@ use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
 use super::Memory;
 
-pub(super) const HEADER: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
-const EXPECTED: &str = "Timestamp,Response (s, may be empty),R|W,LUN,Offset,Size";
+pub(super) const COLUMNS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
+const EXPECTED: &str = "Timestamp,Response (s, may be empty),R|W (may be empty),LUN,Offset,Size";
 
 pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
-    if line == HEADER.as_bytes() {
-        return Ok(None);
-    }
     let mut fields = Fields::new(line, b',');
     let arrival_ns = decimal(fields.take(EXPECTED)?, 9, EXPECTED)?;
     let latency = match fields.take(EXPECTED)? {
         b"" => None,
         text => Some(Nanos(decimal(text, 9, EXPECTED)?)),
     };
+    // Some lines of the data set have no type: whether they read or wrote is not known.
     let is_write = match fields.take(EXPECTED)? {
-        b"R" => false,
-        b"W" => true,
+        b"R" => Some(false),
+        b"W" => Some(true),
+        b"" => None,
         _ => return Err(Mismatch(EXPECTED)),
     };
     let lun = whole(fields.take(EXPECTED)?, EXPECTED)?;
     let offset = whole(fields.take(EXPECTED)?, EXPECTED)?;
     let length = whole(fields.take(EXPECTED)?, EXPECTED)?;
     fields.end(EXPECTED)?;
-    Ok(Some(TraceRecord {
+    let device = u32::try_from(lun).map_err(|_| Mismatch(EXPECTED))?;
+    Ok(is_write.map(|is_write| TraceRecord {
         latency,
-        device: u32::try_from(lun).map_err(|_| Mismatch(EXPECTED))?,
+        device,
         ..record(arrival_ns, offset, length, is_write)
     }))
 }

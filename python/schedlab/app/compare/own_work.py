@@ -23,11 +23,12 @@ from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
 from schedlab.kinds.command import sha256_of_tree
-from schedlab.kinds.fio_job import SYNC, FioJob
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Workload
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
+from schedlab.store import fio_output
 
 #: Further metrics of own work that can be a price: a program may move more for the same result.
 MOVED = ("read_bytes", "written_bytes", "major_faults")
@@ -103,7 +104,9 @@ def _fio_metrics(kind: FioJob, names: Sequence[str]) -> tuple[str, list[str]]:
     when one must be named.
     """
     jobs = kind.jobs()
-    prefixes = [f"{job}.{way}" for job, ways in jobs.items() for way in ways if way != SYNC]
+    prefixes = [
+        f"{job}.{way}" for job, ways in jobs.items() for way in ways if way != fio_output.SYNC
+    ]
     if not prefixes:
         raise SpecError(f"{kind.job_file}: no job moves data", "add a job that reads or writes")
     if len(prefixes) > 1 and not names:
@@ -118,8 +121,8 @@ def _fio_metrics(kind: FioJob, names: Sequence[str]) -> tuple[str, list[str]]:
                 f"--metric {name}: this job does not measure it",
                 f"one of {', '.join((*known, *BUILT_IN))}",
             )
-    synced = [job for job, ways in jobs.items() if SYNC in ways]
-    rows = [f"{job}.{SYNC}.lat_ns_{word}" for job in synced for word in ("p50", "p99")]
+    synced = [job for job, ways in jobs.items() if fio_output.SYNC in ways]
+    rows = [f"{job}.{fio_output.SYNC}.lat_ns_{word}" for job in synced for word in ("p50", "p99")]
     return f"{prefixes[0]}.iops", rows
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.replay import compiled
+from schedlab.sim.replay import clock_warnings, compiled
 from schedlab.spec.reading import split_format
 
 NAME_IT, LOOK_AT_IT = "write FILE or FILE:FORMAT", "check the file with `file` and `head`"
@@ -69,7 +69,7 @@ def converted_lines(document: Mapping[str, Any], to: str) -> list[str]:
         count = counts.get(key, counts["skipped"].get(key, 0))
         if count:
             lines.append(f"warning: {count:,} {words}")
-    return lines
+    return [*lines, *_about_the_clock(counts["skipped"])]
 
 
 def stats_lines(document: Mapping[str, Any]) -> list[str]:
@@ -101,7 +101,11 @@ def stats_lines(document: Mapping[str, Any]) -> list[str]:
         lines.append("note: times are whole seconds; the requests of each were spread over it")
     if bad := document["skipped"]["bad"]:
         lines.append(f"warning: {bad:,} malformed lines were skipped")
-    return lines
+    return [*lines, *_about_the_clock(document["skipped"])]
+
+
+def _about_the_clock(skipped: Mapping[str, int]) -> list[str]:
+    return [f"warning: {words}" for words in clock_warnings(skipped)]
 
 
 def _times(d: Mapping[str, float]) -> str:

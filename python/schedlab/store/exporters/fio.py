@@ -47,12 +47,13 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
     folders = safe_names(candidate for candidate, _ in groups)
     written: list[Path] = []
     for (candidate, label), runs in groups.items():
-        options = _options(workloads[label], parameters[label, candidate])
+        p = parameters[label, candidate]
+        options = _options(workloads[label], p)
         rows = record.histograms.get((label, candidate), ())
         first = path = make_beneath(out, _folder(folders[candidate], options)) / _file(options)
         while path in written:
             path = first.with_name(f"{first.stem}_{safe_name(label)}_{len(written)}.json")
-        text = json.dumps(_document(label, options, runs, rows), indent=1) + "\n"
+        text = json.dumps(_document(label, options, _reads(p), runs, rows), indent=1) + "\n"
         write_atomic(path, text, within=out)
         written.append(path)
     return written
@@ -71,6 +72,12 @@ def _options(workload: Workload, p: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def _reads(p: Mapping[str, Any]) -> float | None:
+    """The share of reads of a mixed test: ours has as many reads as writes."""
+    text = "50" if p.get("test") == "mixed" else str(p.get("rwmixread", ""))
+    return int(text) / 100 if text.isdecimal() else None
+
+
 def _folder(candidate: str, options: Mapping[str, str]) -> str:
     return f"{candidate}/{safe_name(options['bs'])}" if options["bs"] else candidate
 
@@ -80,8 +87,14 @@ def _file(options: Mapping[str, str]) -> str:
 
 
 def _document(
-    label: str, options: Mapping[str, str], runs: Sequence[Run], rows: Sequence[Sequence[int]]
+    label: str,
+    options: Mapping[str, str],
+    reads: float | None,
+    runs: Sequence[Run],
+    rows: Sequence[Sequence[int]],
 ) -> Any:
+    """A report with one job; `reads` is the share of reads that was asked for, if known."""
+
     def mean(name: str) -> float:
         values = [run.metrics[name] for run in runs if name in run.metrics]
         return sum(values) / len(values) if values else 0.0
@@ -93,13 +106,21 @@ def _document(
     kib = [run.metrics.get("throughput_bytes_per_s", 0.0) / 1024 for run in runs]
     total |= _spread("bw", kib, "dev")
     sides = {"read": idle, "write": idle, "trim": idle}
-    if mean("read_bytes_per_s") and mean("write_bytes_per_s"):
-        share = mean("read_bytes_per_s") / (mean("read_bytes_per_s") + mean("write_bytes_per_s"))
-        iops = mean("iops")
-        sides["read"] = _direction(mean("read_bytes_per_s"), iops * share, elapsed_s, rows)
-        sides["write"] = _direction(mean("write_bytes_per_s"), iops * (1 - share), elapsed_s, ())
-    elif options["rw"] == "randrw":
-        sides = {"mixed": total}  # as fio has it with unified_rw_reporting
+    read, written = mean("read_bytes_per_s"), mean("write_bytes_per_s")
+    facts: dict[str, Any] = {"runs": len(runs), "rates": "means over the runs"}
+    if options["rw"] == "randrw" or (read and written):
+        options = {**options, "unified_rw_reporting": "both"}
+        share = read / (read + written) if read and written else reads
+        if share is not None:
+            for way, part in (("read", share), ("write", 1 - share)):
+                rate = mean("throughput_bytes_per_s") or read + written
+                sides[way] = _direction(rate * part, mean("iops") * part, elapsed_s, ())
+        if not (read and written) and share is not None:
+            facts["directions"] = f"{share:.0%} are reads, as was asked for"
+        if not total["bw_bytes"]:
+            total |= _rates(read + written, elapsed_s)
+        # Latencies are of both together.
+        sides["mixed"] = total
     else:
         sides["write" if "write" in options["rw"] else "read"] = total
     job = {
@@ -114,7 +135,7 @@ def _document(
         "sys_cpu": 100 * _property(runs, "sys_cpu"),
     }
     top = {"fio version": "schedlab", "global options": options, "jobs": [job], "disk_util": []}
-    return {**top, "schedlab": {"runs": len(runs), "rates": "means over the runs"}}
+    return {**top, "schedlab": facts}
 
 
 def _property(runs: Sequence[Run], name: str) -> float:
@@ -127,10 +148,7 @@ def _direction(
 ) -> dict[str, Any]:
     latency = _latency(rows)
     return {
-        "io_bytes": round(bytes_per_s * elapsed_s),
-        "io_kbytes": round(bytes_per_s * elapsed_s / 1024),
-        "bw_bytes": round(bytes_per_s),
-        "bw": round(bytes_per_s / 1024),
+        **_rates(bytes_per_s, elapsed_s),
         "iops": iops,
         **_spread("iops", [iops] if iops else []),
         **_spread("bw", [bytes_per_s / 1024] if iops else [], "dev"),
@@ -139,6 +157,15 @@ def _direction(
         "slat_ns": _latency(()),
         "clat_ns": latency,
         "lat_ns": latency,
+    }
+
+
+def _rates(bytes_per_s: float, elapsed_s: float) -> dict[str, int]:
+    return {
+        "io_bytes": round(bytes_per_s * elapsed_s),
+        "io_kbytes": round(bytes_per_s * elapsed_s / 1024),
+        "bw_bytes": round(bytes_per_s),
+        "bw": round(bytes_per_s / 1024),
     }
 
 

@@ -5,7 +5,9 @@ Figures are the means of the analysed runs in kB/s (of 1024 bytes), 0 where noth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.spec import Record
@@ -44,8 +46,12 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
         rate = run.metrics.get("throughput_bytes_per_s")
         if name not in _TITLES or not isinstance(size, int) or rate is None:
             continue
-        span = p.get("file_bytes", p.get("span_bytes", 0))
-        key = (span if isinstance(span, int) else 0, size)
+        key = (_file_bytes(record, p), size)
+        if not key[0]:
+            raise SpecError(
+                f"{run.workload}: IOzone's tables have a row per file size, and it is not known",
+                "export it with --format fio",
+            )
         other = workloads.setdefault((run.candidate, name, *key), run.workload)
         if other != run.workload:
             place = f"{name} of {size} bytes"
@@ -70,6 +76,23 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
     return written
 
 
+def _file_bytes(record: Record, p: Mapping[str, Any]) -> int:
+    """The size of what a test went over: its own, else the whole target; 0 where that is not known,
+    as on a file system, of which a test has a part.
+    """
+    target = record.experiment.target
+    size = target.size_bytes
+    if target.kind == "device":
+        facts = record.host.get("devices", {}).get(Path(target.path).name, {})
+        size = facts.get("size_bytes", 0) if isinstance(facts, Mapping) else 0
+    is_bare = all(workload.kind == "file-test" for workload in record.experiment.workloads)
+    if target.filesystem not in ("", "none") or not is_bare:
+        size = 0
+    own = p.get("file_bytes") or p.get("span_bytes") or 0
+    own = own if isinstance(own, int) else 0
+    return min(own, size) if own and size else own or size
+
+
 def _report(candidate: str, tests: dict[str, Table]) -> str:
     lines = [f"\tschedlab, candidate {candidate}", "\tOutput is in kBytes/sec", ""]
     lines.append("Excel output is below:")
@@ -82,6 +105,5 @@ def _report(candidate: str, tests: dict[str, Table]) -> str:
         lines.append("        " + "  ".join(f'"{record // 1024}"' for record in records))
         for size in sorted({size for size, _ in table}):
             means = [sum(v) / len(v) if (v := table.get((size, r))) else 0.0 for r in records]
-            shown = max(size, *records) // 1024
-            lines.append(f'"{shown}"   ' + "  ".join(f"{mean:.2f}" for mean in means))
+            lines.append(f'"{size // 1024}"   ' + "  ".join(f"{mean:.2f}" for mean in means))
     return "\n".join([*lines, "", "iozone test complete.", ""])

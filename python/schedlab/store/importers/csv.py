@@ -16,9 +16,16 @@ from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
 from schedlab.spec.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
-from schedlab.store.importers.tables import Decimals, last_digit, table
+from schedlab.store.importers.tables import Decimals, last_digit, split_unit, table
 from schedlab.store.importers.text import bad
 from schedlab.store.importers.units import Quantity, quantity
+
+# What spreadsheets call rows about other rows, in the languages of our texts.
+_TOTALS = """
+    average avg avg. mean median total totals subtotal sum geomean stdev std stddev std.dev.
+    grand_total std_dev standard_deviation geometric_mean
+    평균 합계 총계 중앙값 среднее медиана итого всего сумма
+    """
 
 Unit = tuple[str, float]  # as written, and how many of the metric's own one is
 
@@ -193,10 +200,20 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
         if blank := [name for name in columns.names if not row[name]]:
             hint = "is it a merged cell of a spreadsheet? Fill it down there (Ctrl-D)"
             raise SpecError(f"{place}: has no {blank[0]}", hint)
-        values = [decimals.number(place, name, row[name]) for name in columns.figures(row)]
-        what = _quantity(row, columns, known)
+        _refuse_totals(place, [row[name] for name in columns.names])
+        cells, what = _cells(place, row, columns, known)
+        is_one = not (columns.unit_column or columns.metric_column)
+        other = next(iter(groups.values()), None) if is_one else None
+        if other and what.metric != other.quantity.metric:
+            expected, found = f"a figure like that in {other.place}", row.get(columns.value, "")
+            raise bad(place, expected, found, "import each quantity on its own")
+        values = [decimals.number(place, name, text) for name, text in cells.items()]
         values[0] *= what.factor
-        digit = last_digit(row[columns.figures(row)[0]]) * what.factor if len(values) == 1 else 0.0
+        digit = (
+            last_digit(decimals.plain(next(iter(cells.values())))) * what.factor
+            if len(values) == 1
+            else 0.0
+        )
         key: Any = place
         if columns.sum_over:
             names = [*columns.candidate, *columns.workload, columns.metric_column, columns.block]
@@ -221,10 +238,39 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
     return list(groups.values())
 
 
+def _refuse_totals(place: str, names: Iterable[str]) -> None:
+    """SpecError for a row that sums up others."""
+    for name in names:
+        if name.rstrip(":").strip().lower().replace(" ", "_") in _TOTALS.split():
+            hint = "remove the row: means and totals are computed from the others"
+            raise SpecError(f"{place}: {name!r} is a row about other rows", hint)
+
+
+def _cells(
+    place: str, row: Mapping[str, str], columns: Columns, known: dict[tuple[str, str], Quantity]
+) -> tuple[dict[str, str], Quantity]:
+    """(figures by their columns, what they are): a figure may have its unit behind it."""
+    names = columns.figures(row)
+    what = unit = ""
+    cells = {name: split_unit(row[name]) for name in names}
+    if len(names) == 1:
+        what, unit = row[names[0]], cells[names[0]][1]
+    if not unit:
+        return {name: row[name] for name in names}, _quantity(row, columns, known)
+    quantity_ = _quantity(row, columns, known, unit)
+    stated = row[columns.unit_column] if columns.unit_column else columns.unit
+    if stated and _quantity(row, columns, known).factor != quantity_.factor:
+        raise bad(place, f"a figure in {stated}", what, "omit --unit: the cells have their own")
+    return {name: text for name, (text, _) in cells.items()}, quantity_
+
+
 def _quantity(
-    row: Mapping[str, str], columns: Columns, known: dict[tuple[str, str], Quantity]
+    row: Mapping[str, str],
+    columns: Columns,
+    known: dict[tuple[str, str], Quantity],
+    unit: str = "",
 ) -> Quantity:
-    unit = row[columns.unit_column] if columns.unit_column else columns.unit
+    unit = unit or (row[columns.unit_column] if columns.unit_column else columns.unit)
     measured = row[columns.metric_column] if columns.metric_column else ""
     key = (unit, measured)
     if key not in known:

@@ -1,9 +1,9 @@
-"""Differences between runs that have one label: other options, another disk.
+"""Differences between runs that have one label: other options, another disk, another program.
 
 Runs of one candidate and workload are repetitions only where the same thing was measured. Options
-of the load that differ make other workloads. So does the subject (a disk, a file) where one
-candidate has several; where each candidate has its own, it is a note, because the comparison may
-be of disks instead of schedulers.
+of the load that differ make other workloads. So does the subject (a disk, a file), or the program
+with its version, where one candidate has several. Where each candidate has its own, it is a note:
+the comparison may be of disks instead of schedulers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ def tell_apart(readings: Sequence[Reading]) -> tuple[list[Reading], list[str]]:
     for label, group in groups.items():
         names = dict.fromkeys(name for each in group for name in each.options)
         differing = [n for n in names if len({each.options.get(n) for each in group}) > 1]
-        with_subject = _with_subject(label, group, notes)
+        with_subject = _varies(label, group, "subject", "on different disks or files", notes)
+        with_program = _varies(label, group, "program", "by different programs", notes)
         for each in group:
             parts = [_option(name, each.options.get(name)) for name in differing]
             text = label + (f" ({', '.join(parts)})" if parts else "")
-            labels[id(each)] = f"{text} of {each.subject}" if with_subject else text
+            text += f" of {each.subject or 'an unnamed one'}" if with_subject else ""
+            text += f" by {each.program or 'an unnamed program'}" if with_program else ""
+            labels[id(each)] = text
     return [replace(each, workload=labels[id(each)]) for each in readings], notes
 
 
@@ -38,15 +41,20 @@ def _option(name: str, value: str | None) -> str:
     return f"{name} default" if value is None else f"{name}={value}"
 
 
-def _with_subject(label: str, group: Sequence[Reading], notes: list[str]) -> bool:
-    """Whether one candidate has several subjects; a note where only the candidates differ in it."""
-    subjects: dict[str, dict[str, None]] = {}
+def _varies(
+    label: str, group: Sequence[Reading], name: str, differently: str, notes: list[str]
+) -> bool:
+    """Whether one candidate has several of what the field `name` says; a note where only the
+    candidates differ in it.
+    """
+    values: dict[str, dict[str, None]] = {}
     for each in group:
-        subjects.setdefault(each.candidate, {})[each.subject] = None
-    if any(len(each) > 1 for each in subjects.values()):
+        values.setdefault(each.candidate, {})[getattr(each, name)] = None
+    if any(len(each) > 1 for each in values.values()):
         return True
-    single = {candidate: next(iter(each)) for candidate, each in subjects.items()}
+    single = {candidate: next(iter(each)) for candidate, each in values.items()}
     if len(set(single.values())) > 1:
-        listed = ", ".join(f"{c} on {s or 'an unnamed one'}" for c, s in single.items())
-        notes.append(f"{label}: the candidates were measured on different disks or files: {listed}")
+        joint = "on" if name == "subject" else "by"
+        listed = ", ".join(f"{c} {joint} {s or 'an unnamed one'}" for c, s in single.items())
+        notes.append(f"{label}: the candidates were measured {differently}: {listed}")
     return False

@@ -1,7 +1,8 @@
 """Text of `hdparm -tT`: MB are 2^20 bytes; stray lines may lie between.
 
 ` Timing buffered disk reads: 604 MB in  3.00 seconds = 201.10 MB/sec`, also with `O_DIRECT` and
-`(offset N GB)`. A line `/dev/sdx:` names the disk of those below it. Repeated runs of one disk in
+`(offset N GB)`. A line `/dev/sdx:` names the disk of those below it, and a
+line about the scheduler theirs (context.py). Repeated runs of one disk in
 one file are repetitions.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from schedlab.store.importers.context import SchedulerSeen
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 
@@ -39,7 +41,9 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]:
     any_reading, disk = False, ""
+    scheduler = SchedulerSeen(candidate, notes)
     for place, line in read_lines(file):
+        scheduler.line(line)
         if named := _DISK.fullmatch(line):
             disk = named["disk"]
         if not line.lstrip().startswith("Timing "):
@@ -48,6 +52,8 @@ def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]
         if match is None:
             raise bad(place, "Timing … reads: N MB in S seconds = R MB/sec", line)
         any_reading = True
+        if match["what"] != CONTROL:
+            scheduler.measured(place)
         rate = number_at(place, "MB/sec", match["rate"]) * _UNITS[match["unit"]]
         seconds = number_at(place, "seconds", match["s"])
         if not (rate > 0 and seconds > 0):

@@ -39,7 +39,8 @@ Rows = Sequence[Sequence[int]]
 class Reading:
     """One run of a foreign file: what it measured (first metric: the primary one), and its place
     in the file. `block` names the repetition; empty: numbered in the order of the file. `options`
-    (of the load) and `subject` (a disk, a file) tell runs apart (`distinct.py`).
+    (of the load), `subject` (a disk, a file) and `program` (with its version) tell runs apart
+    (`distinct.py`). `bounds` are those of a run.
     """
 
     place: str
@@ -53,6 +54,8 @@ class Reading:
     histograms: Mapping[str, Rows] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     subject: str = ""
+    program: str = ""
+    bounds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,7 @@ def _run(cell: Cell, row: Reading) -> Run:
         elapsed_s=row.metrics.get("elapsed_s", math.nan),
         metrics=dict(row.metrics),
         properties={"place": row.place, **row.properties},
+        bounds=dict(row.bounds),
     )
 
 

@@ -58,6 +58,7 @@ _FILE = re.compile(r"\s*(?:File size set to|Each process writes a) (\d+) k[Bb]")
 _SIZE = re.compile(r"(\d{1,12})([kmg]?)", re.IGNORECASE)
 _NO_TEST = re.compile("CPU utili[sz]ation", re.IGNORECASE)
 _COMPLETE = "iozone test complete."
+_BELOW = "Excel output is below"
 # The options of 3.489, those with a value before a colon, for the command line in the file of `-b`.
 _OPTIONS = "ZQNIBDGCTOMREWovAxamwphcezKJ:j:k:V:r:t:s:f:F:d:l:u:U:S:L:H:+:P:i:b:X:Y:g:n:y:q:"
 # unit -> (metric, factor)
@@ -115,7 +116,7 @@ def _figures(file: Path) -> list[_Figure]:
     lines = list(_text(file))
     if any(_CHILDREN_START in line for _, line in lines):
         return list(_throughput_mode(file, lines))
-    if any("Excel output is below" in line for _, line in lines):
+    if any(_BELOW in line or _title(line.strip()) for _, line in lines):
         return list(_from_reports(_rates(_report_rows(lines)), _unit_of(lines)))
     return list(_table_mode(file, lines))
 
@@ -256,15 +257,23 @@ def _by_column(place: str, line: str, header: list[int]) -> Iterator[tuple[str, 
 
 
 def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
-    """(place, cells) of the part of an output below `Excel output is below:`."""
+    """(place, cells) of the reports: from the first title, or from `Excel output is below:`, on."""
     below = False
     for place, line in lines:
         text = line.strip()
-        if "Excel output is below" in text:
-            below = True
-        elif below and text and _COMPLETE not in text:
+        if _BELOW in text or _COMPLETE in text:
+            below = _BELOW in text
+            continue
+        below = below or bool(_title(text))
+        if below and text:
             is_one = text.count('"') == 2 and text[0] == text[-1] == '"'
             yield place, [text.strip('"')] if is_one else [w.strip('"') for w in text.split()]
+
+
+def _title(text: str) -> str:
+    """The test of a report's title; empty for any other text."""
+    name = text.strip('"').lower().removesuffix(" report")
+    return name if name in _TITLES and name != text.strip('"').lower() else ""
 
 
 def _sheet(file: Path) -> Iterator[_Figure]:

@@ -17,6 +17,10 @@ _WORKBOOK = b"PK\x03\x04"
 #: What a workbook may take when it is unpacked.
 WORKBOOK_BYTES_MAX = 256 << 20
 _COMMA = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+(?:[eE][+-]?\d+)?")
+# Commas of thousands before a decimal point, and other signs between thousands.
+_POINTED = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+")
+_SPACED = re.compile(r"-?\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?:[.,]\d+)?")
+_WITH_UNIT = re.compile(r"(-?\d(?:[\d.,'’ \u00a0\u202f]*\d)?(?:[eE][+-]?\d+)?)\s*([^\W\d_].*|%)")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+")
 SEMICOLONS = "fields are separated by semicolons"
 
@@ -28,6 +32,7 @@ class Decimals:
         self._example: dict[str, str] = {}
         self._has_decimals = False
         self._thousands: tuple[str, str] | None = None
+        self._points_in_thousands = False
 
     @property
     def note(self) -> str:
@@ -39,6 +44,8 @@ class Decimals:
 
     def number(self, place: str, what: str, text: str) -> float:
         """A finite number; SpecError for none, and where the file has decimal points and commas."""
+        self._points_in_thousands |= bool(_POINTED.fullmatch(text))
+        text = self.plain(text)
         comma = bool(_COMMA.fullmatch(text))
         value = number_at(place, what, pointed(text))
         if comma or "." in text:
@@ -52,6 +59,12 @@ class Decimals:
             self._has_decimals = True
         return value
 
+    def plain(self, text: str) -> str:
+        """A figure without signs between thousands, where it is known which they are."""
+        text = _unspaced(text)
+        is_known = self._points_in_thousands and _THOUSANDS.fullmatch(text)
+        return text.replace(",", "") if is_known or _POINTED.fullmatch(text) else text
+
     def check(self, notes: Collection[str]) -> None:
         """SpecError where every comma may as well separate thousands; `notes` are of the file."""
         # Who separates fields by semicolons does so because commas are in the figures.
@@ -61,8 +74,23 @@ class Decimals:
 
 
 def pointed(text: str) -> str:
-    """A figure with decimal commas as one with a point; all else as it is."""
+    """A figure with decimal commas, or with signs between thousands, as one with a point only; all
+    else as it is.
+    """
+    text = _unspaced(text)
+    if _POINTED.fullmatch(text):
+        return text.replace(",", "")
     return text.replace(".", "").replace(",", ".") if _COMMA.fullmatch(text) else text
+
+
+def _unspaced(text: str) -> str:
+    return re.sub(r"[ \u00a0\u202f'’]", "", text) if _SPACED.fullmatch(text) else text
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """(figure, unit) of a cell such as `101.5 MB/s`; the unit is empty where the cell has none."""
+    match = _WITH_UNIT.fullmatch(text)
+    return (match[1], match[2].strip()) if match else (text, "")
 
 
 def last_digit(text: str) -> float:

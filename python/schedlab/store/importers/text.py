@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ UTF_16_BYTES_MAX = 64 << 20
 # Of a format that is read as a whole.
 WHOLE_HINT = "name the result file itself, or split it"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_ENCODING_HINT = "is it in another encoding? iconv -f windows-1252 -t utf-8 FILE > NEW"
+# What files are in that are not UTF-8, of the languages that our texts are in and their neighbours.
+_ENCODINGS = ("CP949", "CP1251", "windows-1252")
+_WORD_BYTES_MAX = 24
 
 
 def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
@@ -52,7 +55,31 @@ def decoded(place: str, data: bytes) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         byte = f"byte {data[error.start]:#04x}"
-        raise bad(f"{place}, byte {error.start}", "UTF-8 text", byte, _ENCODING_HINT) from None
+        hint = _encoding_hint(data, error.start)
+        raise bad(f"{place}, byte {error.start}", "UTF-8 text", byte, hint) from None
+
+
+def _encoding_hint(data: bytes, at: int) -> str:
+    """How the word at that byte reads in each encoding that it may be in: the reader knows which
+    one is right.
+    """
+    first = max(at - _WORD_BYTES_MAX, 0)
+    before = re.search(rb"[\w\x80-\xff]*\Z", data[first:at], re.ASCII)
+    start = at - len(before[0]) if before else at
+    after = re.match(rb"[\w\x80-\xff]+", data[start : at + _WORD_BYTES_MAX], re.ASCII)
+    word = after[0] if after else data[at : at + 1]
+    shown = []
+    for encoding in _ENCODINGS:
+        try:
+            text = word.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if text.isprintable():
+            shown.append(f"{text!r} in {encoding}")
+    if not shown:
+        return "convert it: iconv -f ENCODING -t utf-8 FILE > NEW"
+    name = "ENCODING" if len(shown) > 1 else shown[0].rpartition(" ")[2]
+    return f"convert it: iconv -f {name} -t utf-8 FILE > NEW; the word is {', '.join(shown)}"
 
 
 def number_at(place: str, what: str, text: str) -> float:
@@ -76,5 +103,5 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte {raw[error.start]:#04x}"
-        raise bad(place, "UTF-8 text", byte, _ENCODING_HINT) from None
+        raise bad(place, "UTF-8 text", byte, _encoding_hint(raw, error.start)) from None
     return text.rstrip("\r\n")

@@ -1,17 +1,22 @@
 """Output of time(1) and of the shells' `time`.
 
-Several measurements in one file are repetitions. All other text in the file is ignored.
+Several measurements of one command in one file are repetitions. Lines that name the command or the
+scheduler count (context.py); all other text in the file is ignored.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from schedlab.store.importers.context import SchedulerSeen, command_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 
+#: The workload's name where the user says none.
+WORKLOAD = "command"
 #: What is read, for errors and for the documents.
 SHAPES = (
     "bash `real 0m6.95s`, POSIX -p `real 6.95`, GNU `6.78user 2.92system 0:06.95elapsed`, GNU -v, "
@@ -59,20 +64,30 @@ _FAILED = re.compile(
     r"Command exited with non-zero status \d+|Command (?:terminated|stopped) by signal \d+"
     r"|\s*Exit status: [1-9]\d*"
 )
+# zsh prints the command before the figures.
+_OF_ZSH = re.compile(rf"\s*(?P<command>\S.*?)\s+{_SPAN} user {_SPAN} system ")
 _FISH_S = {"micros": 1e-6, "millis": 1e-3, "sec": 1.0, "min": 60.0, "hour": 3600.0}
 
 
 def read(files: Sequence[tuple[str, Path]], workload: str, options: Options) -> Imported:
     """The import of (candidate, file) pairs of one workload; SpecError naming file and line."""
-    readings = [r for candidate, file in files for r in _readings(candidate, file, workload)]
+    notes: list[str] = []
+    readings = [r for candidate, file in files for r in _readings(candidate, file, workload, notes)]
+    commands = {r.subject for r in readings}
+    if workload == WORKLOAD and len(commands) > 1 and "" not in commands:
+        readings = [replace(r, workload=r.subject, subject="") for r in readings]
+    options = replace(options, notes=(*options.notes, *notes))
     return assemble(readings, options, {"format": "time", "file": str(files[0][1])})
 
 
-def _readings(candidate: str, file: Path, workload: str) -> Iterator[Reading]:
+def _readings(candidate: str, file: Path, workload: str, notes: list[str]) -> Iterator[Reading]:
+    scheduler, command = SchedulerSeen(candidate, notes), ""
     figures: dict[str, float] = {}
     place = first = f"{file}, line 1"
     count = 0
     for place, line in read_lines(file):
+        scheduler.line(line)
+        command = command_in(line) or command
         if _FAILED.fullmatch(line):
             raise bad(place, "a command without errors", line.strip(), "remove its measurement")
         for name, value in _figures(place, line).items():
@@ -83,7 +98,10 @@ def _readings(candidate: str, file: Path, workload: str) -> Iterator[Reading]:
             figures[name] = value
         if {"real", "user", "sys"} <= figures.keys():
             count += 1
-            yield _reading(first, candidate, workload, figures)
+            scheduler.measured(first)
+            own = _OF_ZSH.match(line)
+            reading = _reading(first, candidate, workload, figures)
+            yield replace(reading, subject=own["command"] if own else command)
             figures = {}
     if figures:
         missing = ", ".join(sorted({"real", "user", "sys"} - figures.keys()))

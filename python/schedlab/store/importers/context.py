@@ -1,0 +1,70 @@
+"""Lines around figures that name what was measured: a scheduler that was set or shown, a command.
+
+Text of a terminal has them between the measurements. Those of one file are repetitions only while
+nothing around them changes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from schedlab.store.importers.text import bad
+
+_NAMES = "none|noop|mq-deadline|deadline|kyber|bfq|cfq|anticipatory"
+_SCHEDULER = (
+    # echo bfq > /sys/block/sda/queue/scheduler, also by tee
+    re.compile(rf"(?:echo|printf)\s+(?:-\w+\s+)?[\"']?({_NAMES})\b.*queue/scheduler"),
+    # none [mq-deadline] bfq
+    re.compile(rf"(?:[^\s\[]*:\s*)?(?:(?:{_NAMES})\s+)*\[({_NAMES})\](?:\s+(?:{_NAMES}))*\s*$"),
+    re.compile(rf".*\bscheduler\b\W{{1,3}}(?:is\s+|to\s+)?({_NAMES})(?![\w-])", re.IGNORECASE),
+    re.compile(rf".*\bschedlab io set ({_NAMES})(?![\w-])"),
+)
+_COMMAND = re.compile(
+    r"(?:.*[$#%>+]\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
+    r"(?P<command>[^\s\d(].*)"
+)
+_TIMED = re.compile(r'\s*Command being timed: "(?P<command>.*)"\s*')
+
+
+class SchedulerSeen:
+    """Follows the scheduler that the lines of one file name."""
+
+    def __init__(self, candidate: str, notes: list[str]) -> None:
+        self._candidate, self._notes = candidate, notes
+        self._now = self._measured = ""
+
+    def line(self, line: str) -> None:
+        """Look at a line."""
+        for shape in _SCHEDULER if len(line) < 4096 else ():
+            if match := shape.search(line) if shape is _SCHEDULER[0] else shape.match(line):
+                self._now = match[1].lower()
+                return
+
+    def measured(self, place: str) -> None:
+        """Check a measurement; SpecError where the one before had another scheduler. A label that
+        the file contradicts is a note.
+        """
+        if not self._now:
+            return
+        if self._measured and _full(self._measured) != _full(self._now):
+            hint = "split the file, one scheduler each: CANDIDATE=FILE"
+            raise bad(
+                place, f"the scheduler of the figures above, {self._measured}", self._now, hint
+            )
+        if not self._measured and _full(self._now) not in map(_full, self._candidate.split()):
+            words = f"the file names the scheduler {self._now}, the label {self._candidate}"
+            self._notes.append(f"{place}: {words}")
+        self._measured = self._now
+
+
+def command_in(line: str) -> str:
+    """The command that a line says was timed; empty for any other line."""
+    if len(line) > 4096:
+        return ""
+    match = _TIMED.fullmatch(line) or _COMMAND.fullmatch(line)
+    return match["command"].strip() if match else ""
+
+
+def _full(name: str) -> str:
+    """The kernel knows mq-deadline by its old name, too."""
+    return "mq-deadline" if name == "deadline" else name

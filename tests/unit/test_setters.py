@@ -1,0 +1,160 @@
+"""Who sets the scheduler of a disk: what can be evaluated is, and what cannot is uncertain."""
+
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import setters, udev
+
+
+def disk(tmp_path, name="sda", offered="[none] mq-deadline kyber bfq", **properties):
+    queue = tmp_path / "sys/block" / name / "queue"
+    queue.mkdir(parents=True)
+    (queue / "scheduler").write_text(f"{offered}\n")
+    (queue / "rotational").write_text("1\n")
+    return udev.Disk(name, {"DEVTYPE": "disk", **properties}, tmp_path / "sys", is_known=True)
+
+
+def write(root, name, text):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    return root / name
+
+
+SETS = 'ATTR{queue/scheduler}="bfq"'
+RULES = {
+    "a property that a rule set": ('ENV{X}="bfq", ATTR{queue/scheduler}="$env{X}"',
+                                    ("bfq", True)),
+    "a property that rules set":
+        ('ENV{X}="b$env{Y}"\nATTR{queue/scheduler}="%E{X}"', ("%E{X}", False)),
+    "a property of two": ('ENV{X}="fq"\nENV{Y}="b%E{X}"\nATTR{queue/scheduler}="$env{Y}"',
+                          ("bfq", True)),
+    "no such property": ('ATTR{queue/scheduler}="%E{SCHED}"', ("%E{SCHED}", False)),
+    "the result of a program": ('ATTR{queue/scheduler}="$result"', ("$result", False)),
+    "the same, short": ('ATTR{queue/scheduler}="%c{2}"', ("%c{2}", False)),
+    "the name of the disk": ('KERNEL=="sda", ENV{of_sda}="bfq"\n'
+                             'ATTR{queue/scheduler}="$env{of_%k}"', ("$env{of_%k}", False)),
+    "a file of the disk": ('ATTR{queue/scheduler}="$attr{queue/mine}"', ("kyber", True)),
+    "a file that is not there": ('ATTR{queue/scheduler}="%s{no}"', ("%s{no}", False)),
+    "letters of any case": (f'KERNEL==i"SDA", {SETS}', ("bfq", False)),
+    "letters of any case of another": (f'KERNEL==i"SDB", {SETS}', None),
+    "escapes": (f'KERNEL==e"sda", {SETS}', ("bfq", True)),
+    "a program": (f'PROGRAM=="/bin/false", {SETS}', ("bfq", False)),
+    "a program with one =": (f'PROGRAM="/bin/false", {SETS}', ("bfq", False)),
+    "an import": (f'IMPORT{{program}}="/bin/x", {SETS}', ("bfq", False)),
+    "an import of a builtin": (f'IMPORT{{builtin}}="path_id", {SETS}', ("bfq", False)),
+    "a parameter of the kernel": (f'IMPORT{{cmdline}}="mine", {SETS}', ("bfq", True)),
+    "a parameter that is not there": (f'IMPORT{{cmdline}}="no", {SETS}', None),
+    "a test of a pattern": (f'TEST=="queue/rot*", {SETS}', ("bfq", False)),
+    "a test of a file": (f'TEST=="queue/rotational", {SETS}', ("bfq", True)),
+    "a test of no file": (f'TEST=="queue/no", {SETS}', None),
+    "a test of a mode": (f'TEST{{0111}}=="queue/rotational", {SETS}', ("bfq", False)),
+    "a test of a name": (f'TEST=="/sys/block/$env{{NO}}", {SETS}', ("bfq", False)),
+    "a constant": (f'CONST{{virt}}=="kvm", {SETS}', ("bfq", False)),
+    "a tag": (f'TAG=="x", {SETS}', ("bfq", False)),
+    "a disk by its name": ('ATTR{[block/sda]queue/scheduler}="bfq"', ("bfq", True)),
+    "another disk by its name": ('ATTR{[block/sdb]queue/scheduler}="bfq"', None),
+    "some disk": ('ATTR{[block/$result]queue/scheduler}="bfq"', ("bfq", False)),
+    "a dollar sign": ('ENV{X}="$$k"\nENV{X}=="$k", ' + SETS, ("bfq", True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_rules_of_udev(tmp_path, case):
+    text, expected = RULES[case]
+    root = tmp_path / "root"
+    write(root, "etc/udev/rules.d/99-x.rules", text + "\n")
+    write(root, "proc/cmdline", "quiet mine=1\n")
+    here = disk(tmp_path)
+    (here.path / "queue/mine").write_text("kyber\n")
+    found = [(each.value, each.certain) for each in setters.setters_of(here, root)]
+    assert found == ([expected] if expected else [])
+
+
+def test_what_udev_stored_stays_known(tmp_path):
+    text = f'PROGRAM="/bin/x", ENV{{ID_BUS}}="ata"\nENV{{ID_BUS}}=="ata", {SETS}\n'
+    write(tmp_path / "root", "etc/udev/rules.d/99-x.rules", text)
+    (each,) = setters.setters_of(disk(tmp_path, ID_BUS="ata"), tmp_path / "root")
+    assert (each.value, each.certain) == ("bfq", True)
+
+
+REFUSED = [("noop", "", None), ("cfq", "", None), ("BFQ", "", None), ("noop", "[noop] cfq", "noop"),
+           ("deadline", "", "deadline"), ("adios", "[none] adios", "adios")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "offered", "winner"), REFUSED)
+def test_what_the_kernel_refuses_does_not_win(tmp_path, value, offered, winner):
+    rules = f'ATTR{{queue/scheduler}}="kyber"\nATTR{{queue/scheduler}}="{value}"\n'
+    write(tmp_path / "root", "etc/udev/rules.d/99-x.rules", rules)
+    here = disk(tmp_path, offered=offered) if offered else disk(tmp_path)
+    found = setters.setters_of(here, tmp_path / "root")
+    assert [each.value for each in found] == ["kyber", value]
+    assert found[1].is_refused == (winner is None)
+    for last in (setters.winner_at_boot(found), setters.winner_of_udev(found)):
+        assert last.value == (winner or "kyber")
+
+
+SCRIPT = "[Service]\nExecStart=/bin/sh -c 'echo {} > /sys/block/{}/queue/scheduler'\n"
+UNITS = {
+    "an instance": ("bfq@.service", "bfq@vda.service", SCRIPT.format("bfq", "%i"), ("bfq", True)),
+    "its unescaped name": ("x@.service", "x@vda.service", SCRIPT.format("kyber", "%I"),
+                           ("kyber", True)),
+    "the scheduler is the instance": ("x@.service", "x@bfq.service", SCRIPT.format("%i", "vda"),
+                                      ("bfq", True)),
+    "another instance": ("bfq@.service", "bfq@vdb.service", SCRIPT.format("bfq", "%i"), None),
+    "no instance": ("bfq@.service", "kyber@vda.service", SCRIPT.format("bfq", "%i"), None),
+    "a condition": ("x.service", "x.service",
+                    "[Unit]\nConditionVirtualization=no\n" + SCRIPT.format("bfq", "vda"),
+                    ("bfq", False)),
+    "a variable": ("x.service", "x.service", SCRIPT.format("$SCHED", "vda"), ("?", False)),
+    "a test": ("x.service", "x.service", SCRIPT.replace("echo", "test -e /x && echo").format(
+        "bfq", "vda"), ("bfq", False)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["wants", "requires"])
+@pytest.mark.parametrize("case", UNITS)
+def test_units_of_systemd(tmp_path, case, kind):
+    name, enabled, text, expected = UNITS[case]
+    root = tmp_path / "root"
+    file = write(root, f"usr/lib/systemd/system/{name}", text)
+    wanted = root / f"etc/systemd/system/multi-user.target.{kind}"
+    wanted.mkdir(parents=True)
+    (wanted / enabled).symlink_to(file)
+    found = [(each.value, each.certain) for each in setters.setters_of(disk(tmp_path, "vda"), root)]
+    if expected and expected[0] == "?":
+        expected = (text.splitlines()[-1], expected[1])
+    assert found == ([expected] if expected else [])
+
+
+PROFILES = {
+    "[disk]\nelevator=bfq\n": ("bfq", True),
+    "[disk]\nelevator=bfq # for all\n": ("bfq", True),
+    "[disk]\nelevator=${mine}\n": ("${mine}", False),
+    "[disk]\ndevices=${mine}\nelevator=bfq\n": ("bfq", False),
+    "[disk]\ndevices_udev_regex=(ID_BUS=ata)\nelevator=bfq\n": ("bfq", False),
+    "[disk]\nuname_regex=x86\nelevator=bfq\n": ("bfq", False),
+    "[disk]\nenabled=false\nelevator=bfq\n": None,
+    "[disk]\nenabled=0\nelevator=bfq\n": None,
+    "[mine]\ntype=disk\ndevices=sd*\nelevator=bfq\n": ("bfq", True),
+    "[mine]\ntype=disk\ndevices=vd*\nelevator=bfq\n": None,
+    "[sysfs]\n/sys/block/sda/queue/scheduler=bfq\n": ("bfq", True),
+    "[sysfs]\n/sys/block/sd*/queue/scheduler=bfq\n": ("bfq", True),
+    "[sysfs]\n/sys/block/${disk}/queue/scheduler=bfq\n": ("bfq", False),
+    "[sysfs]\n/sys/block/sda/queue/scheduler=${mine}\n": ("${mine}", False),
+}
+
+
+@pytest.mark.parametrize("text", PROFILES)
+def test_profiles_of_tuned(tmp_path, text):
+    root = tmp_path / "root"
+    write(root, "etc/tuned/active_profile", "mine\n")
+    file = write(root, "etc/tuned/mine/tuned.conf", text)
+    found = setters.setters_of(disk(tmp_path), root)
+    assert [(s.value, s.certain) for s in found] == [PROFILES[text]] * (PROFILES[text] is not None)
+    lines = text.splitlines()
+    assert all(
+        (s.file, "scheduler" in lines[s.line - 1] or "elevator" in lines[s.line - 1])
+        == (Path(file), True)
+        for s in found
+    )
