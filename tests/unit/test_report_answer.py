@@ -21,7 +21,7 @@ from schedlab.report import exchange, sentences, steps, terminal, words
 from schedlab.report.screen import first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts
 from schedlab.report.view import View
-from schedlab.spec import METRICS
+from schedlab.spec import METRICS, Flag
 
 
 def test_every_form_shows_the_same_cells_and_sentences():
@@ -182,3 +182,13 @@ def test_two_opposite_effects_are_both_told():
         "b looks best, but not proven the best: w0 gets 1.90 to 2.1× more than with a; w1 gets "
         "1.92 to 2.1× less than with the best; every other loses somewhere too, at least 47 %."
     )
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_goal_decides_only_where_something_measures_it(apart):
+    """One of two workloads without a metric of the goal, or both of them."""
+    names = answers.TRADE.counted[: 1 if apart else None]
+    lacking = tuple(Flag("goal-not-measured", name, values={"goal": "fairness"}) for name in names)
+    for flags, is_told in ((lacking, apart), ((), True)):
+        of = replace(answers.TRADE, goal="fairness", flags=flags)
+        assert ("Judged by fairness." in sentences.headline(reports.view_of(of))) == is_told

@@ -53,15 +53,13 @@ class _Part:
 class _Place:
     """A counted row of an answer, with its pairs, its claims, and the workloads it is made of.
 
-    Another candidate than what is taken may be ahead by the `bound`, with what an interval
-    `may_hide` where no difference is to matter.
+    Another candidate than what is taken may be ahead by the `bound`.
     """
 
     name: str
     take: str
     margin: float
     bound: float
-    may_hide: bool
     pairs: RowPairs
     claims: tuple[Claim, ...]
     parts: tuple[_Part, ...]
@@ -132,7 +130,6 @@ def _places(study: RowArrays, answer: Answer, conditions: Sequence[Flag]) -> lis
                 answer.take,
                 question.margin,
                 max(question.margin, answer.bound or 0.0),
-                answer.code in SAME,
                 study.pairs[index],
                 tuple(claim for claim in claims if claim.row == row.name),
                 tuple(part for part in parts if part),

@@ -15,7 +15,7 @@ from schedlab.report.fleet_table import fleet_lines, kind_lines
 from schedlab.report.replays import doubts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX
-from schedlab.spec.answer import Doubt, Loss, Requirement, Row, Unfit
+from schedlab.spec.answer import MIX, Doubt, Loss, Requirement, Row, Unfit
 from schedlab.spec.names import is_beyond_target
 
 LISTED_MAX = 4
@@ -36,7 +36,9 @@ def headline(view: View) -> list[str]:
     lines += fleet_lines(view)
     lines += [view.texts("fleet.kind", kind=kind, hosts=hosts, sentence=code(of))
               for kind, hosts, of in kind_lines(view)]  # fmt: skip
-    if answer.goal:
+    lacking = {flag.workload for flag in answer.flags if flag.kind == "goal-not-measured"}
+    judged = {row.workload for row in answer.rows if row.counted or row.share} - {MIX}
+    if answer.goal and judged - lacking:
         lines.append(texts("answer.goal", goal=texts(f"goal.{answer.goal}")))
     lines[0] = _of_medium(view, lines[0])
     return [*doubts(view), *lines]
