@@ -214,7 +214,12 @@ def test_what_does_not_fit_is_refused_with_figures_that_would_do():
     assert live.blocks_of(question) == 20
     with pytest.raises(SpecError, match="fit 11 times") as error:
         live.blocks_of(replace(question, for_s=2159.0))
-    assert error.value.hint == "--for 2160s, or --every 60s"
+    assert error.value.hint == "--for 2160s, or --every 59.9s"
+    assert live.blocks_of(replace(question, for_s=2159.0, every_s=59.9)) == 12
+    assert live.blocks_of(replace(question, for_s=39.6, every_s=1.1)) == 12
+    with pytest.raises(SpecError) as error:
+        live.blocks_of(replace(question, for_s=16.0, every_s=1.01))
+    assert error.value.hint == "--for 37s"  # no period of 0.4 s, which would be refused
     with pytest.raises(SpecError, match="at least 1 s"):
         live.blocks_of(replace(question, every_s=0.5))
     with pytest.raises(SpecError, match="nothing to be compared with"):

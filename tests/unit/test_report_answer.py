@@ -19,7 +19,7 @@ import reports
 from schedlab import report
 from schedlab.report import exchange, sentences, steps, terminal, words
 from schedlab.report.screen import first_table, screen
-from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts
+from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.spec import METRICS, Flag
 
@@ -192,3 +192,15 @@ def test_a_goal_decides_only_where_something_measures_it(apart):
     for flags, is_told in ((lacking, apart), ((), True)):
         of = replace(answers.TRADE, goal="fairness", flags=flags)
         assert ("Judged by fairness." in sentences.headline(reports.view_of(of))) == is_told
+
+
+@pytest.mark.parametrize(
+    ("language", "up_to"), [("en", "up to"), ("ko", "최대"), ("ru", "не более чем")]
+)
+def test_what_may_come_is_a_bound_in_every_language(language, up_to):
+    bounds = {
+        key: text for key, text in catalogue(language).items()
+        if re.fullmatch("said.(?!others).*_(worse|open)", key)
+    }  # fmt: skip
+    assert len(bounds) >= 12
+    assert [key for key, text in bounds.items() if up_to not in text] == []

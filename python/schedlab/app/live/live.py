@@ -9,6 +9,7 @@ The unit of the analysis is the period. How periods are planned, and why: `docs/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,14 +105,16 @@ def blocks_of(question: LiveRequest) -> int:
             f"--every {question.every_s:g}s: a period is at least {PERIOD_LEAST_S:g} s",
             f"--every {PERIOD_LEAST_S:g}s",
         )
-    blocks = int(question.for_s / (question.every_s * arms))
+    blocks = int(question.for_s / (question.every_s * arms) + 1e-9)  # 39.6 s are 12 × 3 × 1.1 s
     if blocks < BLOCKS_LEAST:
-        needed_s = BLOCKS_LEAST * arms * question.every_s
+        needed_s = math.ceil(BLOCKS_LEAST * arms * question.every_s)
+        fits_s = math.floor(question.for_s / BLOCKS_LEAST / arms * 10) / 10
+        shorter = f", or --every {fits_s:g}s" if fits_s >= PERIOD_LEAST_S else ""
         raise SpecError(
             f"{arms} periods of {question.every_s:g} s a block (each candidate, and the baseline "
             f"twice) fit {blocks} times into {duration_text(question.for_s)}; {BLOCKS_LEAST} "
             "blocks are the least",
-            f"--for {needed_s:.0f}s, or --every {question.for_s / BLOCKS_LEAST / arms:.3g}s",
+            f"--for {needed_s}s{shorter}",
         )
     return blocks
 
