@@ -171,6 +171,19 @@ def test_the_boots_that_would_decide_are_enough():
     assert 0.4 < found / 200 < 0.95
 
 
+def test_what_is_noise_in_a_boot_takes_more_boots():
+    """The same change of 20 %, within 0.01 % and within 20 % of itself; and without a bound."""
+    of = answer([difference_of(0.2)], baseline="x", blocked=False)
+    own = of.cells["w"]["y"]
+
+    def needed(up):
+        cells = {"w": {**of.cells["w"], "y": replace(own, up=up)}}
+        return boots_needed({"a": replace(of, cells=cells)})
+
+    assert needed(own.loss + 0.4) > needed(own.loss + 1e-4)
+    assert needed(own.loss + 10) is None and needed(None) is None
+
+
 def difference_of(log):
     values = (1.0, 1.0001, math.exp(log), 1.0001 * math.exp(log))
     return Samples("w", TIME, ("x", "x", "y", "y"), (0, 1, 0, 1), values)

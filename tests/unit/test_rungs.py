@@ -1,16 +1,22 @@
 """How far an answer reaches: the next boot, another layout, from all stored results."""
 
 import math
+from dataclasses import replace
 
+import answers
 import numpy as np
 import pytest
+import reports
 from test_merge import HOST, measured
 
 from schedlab import report
 from schedlab.analyse.answer import answer
 from schedlab.kinds import Outcome
+from schedlab.report.screen import reach
+from schedlab.report.sentences import code
 from schedlab.result import Result
 from schedlab.spec import METRICS, Samples, StoredSession, Workload
+from schedlab.spec.answer import Rung
 
 TIME = METRICS["elapsed_s"]
 LABELS = ("a", "b", "c")
@@ -112,3 +118,13 @@ def test_results_beside_it_say_what_the_next_boot_does(tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "experiment.toml").write_text("no experiment")
     assert bounds(Result.load(tmp_path / "r0").answer) == of
+
+
+@pytest.mark.parametrize(("bound", "is_told"), [(math.log(12), True), (50.0, False)])
+def test_a_bound_that_cannot_be_printed_is_none(bound, is_told):
+    """Of e^50 a screen said "at most 1,000,000× longer"."""
+    wider = (Rung("this-boot"), Rung("next-boot"), Rung("layout", bound, 2))
+    line = reach(reports.view_of(replace(answers.TRADE, rungs=wider)))
+    assert ("on another layout" in line) == is_told and "1,000,000" not in line
+    open_ = replace(answers.TRADE, code="for-now", bound=bound)
+    assert ("no bound can be given" in code(reports.view_of(open_))) != is_told

@@ -176,6 +176,7 @@ def reach(view: View) -> str:
     """The reach of an answer: its bound in another boot and on another layout, if it is known."""
     texts, answer = view.texts, view.answer
     wider = {rung.name: rung.bound for rung in answer.rungs if rung.name != "this-boot"}
+    wider = {name: words.bounded(bound) for name, bound in wider.items()}
     if all(bound is None for bound in wider.values()):
         return texts(f"scope_of.{answer.scope.replace('-', '_')}")
     how = words.way(answer.row(answer.worst_row).metric)

@@ -106,7 +106,9 @@ def code(view: View) -> str:
         )
     if answer.code == "one-run" and view.record.is_of_boots:
         key = "one_boot"
-    if answer.code in ("one-run", "unbounded"):
+    if answer.code in ("for-now", "keep") and words.bounded(answer.bound) is None:
+        key = "unbounded"  # What is larger than can be printed is no bound.
+    if key in ("one_run", "one_boot", "unbounded"):
         return texts(f"answer.{key}", what=_what(view))
     if answer.code == "doubt":
         return texts("answer.doubt", reason=doubt(view, answer.doubt[0]), name=answer.take)

@@ -202,7 +202,8 @@ def _changed(
 
 def boots_needed(answers: Mapping[str, Answer]) -> int | None:
     """How many boots a side would decide the largest change, or that there is none beyond the
-    margin, where boots differ by `BOOTS_DIFFER`; `None` beyond `BOOTS_MOST`.
+    margin, where boots differ by `BOOTS_DIFFER` and each has the noise of these; `None` beyond
+    `BOOTS_MOST`.
     """
     from schedlab.analyse.losses import lower
     from schedlab.analyse.quantiles import t_quantile
@@ -211,11 +212,14 @@ def boots_needed(answers: Mapping[str, Answer]) -> int | None:
     cells = [cell for of in own for row in of.counted for cell in of.cells[row].values()]
     if not cells:
         return None
-    target = max(own[0].margin, *(cell.loss for cell in cells))
+    largest = max(cells, key=lambda cell: cell.loss)
+    target = max(own[0].margin, largest.loss)
+    noise = math.inf if largest.up is None else largest.up - largest.loss
     level = lower(1 / len(own), 2, max(len(of.counted) for of in own)).pooled
     for boots in range(FEWEST_SESSIONS, BOOTS_MOST + 1):
         error = math.log1p(BOOTS_DIFFER) * math.sqrt(2 / boots)
-        if float(t_quantile(level, 2 * (boots - 1))) * error <= target:
+        between = float(t_quantile(level, 2 * (boots - 1))) * error
+        if math.hypot(between, noise / math.sqrt(boots)) <= target:
             return boots
     return None
 
