@@ -226,3 +226,8 @@ def test_every_check_of_a_run_has_a_name_in_every_language():
     named = {key.removeprefix("gate.") for key in catalogue("en") if key.startswith("gate.")}
     assert len(found) > 30
     assert {one or other for one, other in found} == named
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_count_has_no_unit(language):
+    assert Texts(language).quantity(17, "1", 2) == Texts(language).quantity(17, "", 2) == "17"
