@@ -209,7 +209,9 @@ def test_catalogues_have_the_same_keys_and_placeholders():
     for language in LANGUAGES[1:]:
         entries = catalogue(language)
         units = {key for key in entries if key.startswith("unit.")}
-        assert units == {"unit." + u for s in SCALES.values() for _, u in s if language == "ru"}
+        assert units == {
+            "unit." + u for s in SCALES.values() for _, u in s if u and language == "ru"
+        }
         assert entries.keys() - units == english.keys()
         forms = {key for key, text in entries.items() if isinstance(text, list)}
         assert forms == {key for key, text in english.items() if isinstance(text, list)}
@@ -226,3 +228,8 @@ def test_every_check_of_a_run_has_a_name_in_every_language():
     named = {key.removeprefix("gate.") for key in catalogue("en") if key.startswith("gate.")}
     assert len(found) > 30
     assert {one or other for one, other in found} == named
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_count_has_no_unit(language):
+    assert Texts(language).quantity(17, "1", 2) == Texts(language).quantity(17, "", 2) == "17"

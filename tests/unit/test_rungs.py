@@ -128,3 +128,11 @@ def test_a_bound_that_cannot_be_printed_is_none(bound, is_told):
     assert ("on another layout" in line) == is_told and "1,000,000" not in line
     open_ = replace(answers.TRADE, code="for-now", bound=bound)
     assert ("no bound can be given" in code(reports.view_of(open_))) != is_told
+
+
+def test_cpu_policies_reach_no_layouts_or_devices():
+    wider = (Rung("this-boot"), Rung("next-boot", 0.1, 2), Rung("layout", 0.2, 2))
+    far = reach(reports.view_of(replace(answers.TRADE, rungs=wider), kind="cpu"))
+    assert "in the next boot" in far and "in another session" in far and "layout" not in far
+    near = reach(reports.view_of(answers.TRADE, kind="cpu"))
+    assert near == "another boot or machine may differ by more"

@@ -178,7 +178,8 @@ def reach(view: View) -> str:
     wider = {rung.name: rung.bound for rung in answer.rungs if rung.name != "this-boot"}
     wider = {name: words.bounded(bound) for name, bound in wider.items()}
     if all(bound is None for bound in wider.values()):
-        return texts(f"scope_of.{answer.scope.replace('-', '_')}")
+        is_of_cpu = view.experiment.kind == "cpu" and answer.scope == "this-boot"
+        return texts(f"scope_of.{'cpu' if is_of_cpu else answer.scope.replace('-', '_')}")
     how = words.way(answer.row(answer.worst_row).metric)
 
     def words_of(bound: float | None) -> str:
@@ -188,9 +189,13 @@ def reach(view: View) -> str:
             return texts("rung.best")
         return texts("rung.at_most", change=words.said(texts, how, bound, "up"))
 
+    # A session of CPU policies lays out no files.
+    keys = {
+        "next-boot": "next_boot",
+        "layout": "session" if view.experiment.kind == "cpu" else "layout",
+    }
     return "; ".join(
-        texts(f"rung.{name.replace('-', '_')}", bound=words_of(bound))
-        for name, bound in wider.items()
+        texts(f"rung.{keys[name]}", bound=words_of(bound)) for name, bound in wider.items()
     )
 
 
