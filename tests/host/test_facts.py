@@ -78,7 +78,8 @@ def test_without_root_there_is_one_clear_message(nobody, loop, monkeypatch):
         codes.append(result.returncode)
         if arguments[1:2] == ["set"]:
             assert "Permission denied" in result.stderr
-            assert "hint: run it as root (sudo)" in result.stderr
+            assert "hint: " in result.stderr and "sudo" in result.stderr
+            assert "without root: schedlab " in result.stderr
     assert codes == [2, 0, 0, 0, 0]
 
 

@@ -48,10 +48,10 @@ def scheduler_of(device):
     return knobs.read_value(knobs.scheduler_file(device))
 
 
-def live_command(device, folder, *options):
+def live_command(device, folder, *options, every="3s", length="108s"):
     return [
         sys.executable, "-m", "schedlab", "live", device, "--schedulers", "none,bfq",
-        "--every", "3s", "--for", "108s", "--wash-out", "100ms", "--yes", "--out", str(folder),
+        "--every", every, "--for", length, "--wash-out", "100ms", "--yes", "--out", str(folder),
         *options,
     ]  # fmt: skip
 
@@ -244,8 +244,8 @@ def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, 
     limits = {"none": 200, "bfq": 200, "kyber": 200, "mq-deadline": 200}
     soon = "from schedlab.run.backends import live as of; of.WATCH_S = of.BETWEEN_S = 5; "
     program = f"{soon}from schedlab.cli import cli; cli()"
-    longer = ("--every", "6s", "--for", "216s")  # a pilot that announces itself in time, again
-    words = live_command(filled, tmp_path / "result", *longer)[3:]
+    # A pilot that announces itself in time, again.
+    words = live_command(filled, tmp_path / "result", every="6s", length="216s")[3:]
     command = [sys.executable, "-c", program, *words]
     with throttled_reader(filled, cgroup, limits):
         owner = subprocess.Popen(command)

@@ -364,7 +364,7 @@ def test_families_of_workloads():
         ({"blocks": 5, "sessions": 3}, Stopping("fixed", 15, sessions=3)),
         ({"budget_s": 60.0}, Stopping("fixed", 40, budget_s=60.0)),
         ({"blocks": 7, "budget_s": 60.0}, Stopping("fixed", 7, budget_s=60.0)),
-        ({"quick": True}, Stopping("fixed", 40, budget_s=114.0)),
+        ({"quick": True}, Stopping("fixed", 40, budget_s=60.0)),
         ({"quick": True, "budget_s": 5.0}, Stopping("fixed", 40, budget_s=5.0)),
         ({"quick": True, "blocks": 3}, Stopping("fixed", 3)),
         ({"quick": True, "until_decided": True}, Stopping("until-decided", 20)),

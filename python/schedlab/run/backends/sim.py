@@ -139,6 +139,8 @@ def seconds_of(experiment: Experiment, runs: int) -> float:
 
     Two lengths of each: what a simulation needs before its first request does not grow with it.
     """
+    if not runs:
+        return 0.0
     cells = [*itertools.product(experiment.workloads, experiment.candidates)]
     if len(cells) > CALIBRATED:
         cells = random.Random(experiment.seed).sample(cells, CALIBRATED)
