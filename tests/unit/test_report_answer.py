@@ -204,3 +204,11 @@ def test_what_may_come_is_a_bound_in_every_language(language, up_to):
     }  # fmt: skip
     assert len(bounds) >= 12
     assert [key for key, text in bounds.items() if up_to not in text] == []
+
+
+@pytest.mark.parametrize(("rows", "advice"), [(1, "longer runs"), (2, "fewer workloads")])
+def test_only_of_several_workloads_fewer_can_be_asked_about(rows, advice):
+    of = answers.TRADE
+    names = of.counted[:rows]
+    of = replace(of, code="keep", take="none", advice=None, prices=(), counted=names, units=50)
+    assert advice in steps.next_step(reports.view_of(of, kind="cpu")).remark
