@@ -399,17 +399,9 @@ def test_what_each_worker_counted():
 )
 def test_how_a_bare_time_is_read(time, compat, duration_ns, said):
     notes = []
-    typed = {
-        "time": time,
-        "compat": compat,
-        "cpus": (),
-        "cpuset": "",
-        "processes": 2,
-        "policy": "rr",
-        "priority": 5,
-        "slice_ms": None,
-        "calculation": "elementwise",
-    }
+    typed = {"time": time, "compat": compat, "cpus": (), "cpuset": "", "processes": 2,
+             "policy": "rr", "priority": 5, "slice_ms": None,
+             "calculation": "elementwise"}  # fmt: skip
     settings = count.settings_of(typed, notes.append)
     assert (settings.duration_ns, notes) == (duration_ns, said)
     assert settings.epoch_grid is (compat == "sample")

@@ -204,3 +204,20 @@ def test_what_may_come_is_a_bound_in_every_language(language, up_to):
     }  # fmt: skip
     assert len(bounds) >= 12
     assert [key for key, text in bounds.items() if up_to not in text] == []
+
+
+@pytest.mark.parametrize(("rows", "advice"), [(1, "longer runs"), (2, "fewer workloads")])
+def test_only_of_several_workloads_fewer_can_be_asked_about(rows, advice):
+    of = answers.TRADE
+    names = of.counted[:rows]
+    of = replace(of, code="keep", take="none", advice=None, prices=(), counted=names, units=50)
+    assert advice in steps.next_step(reports.view_of(of, kind="cpu")).remark
+
+
+@pytest.mark.parametrize(("metric", "subject"), [
+    ("elapsed_s", "w0 may be"), ("latency_ns_p99", "w0 (p99 latency) may be")])  # fmt: skip
+def test_a_latency_is_named_where_it_changes(metric, subject):
+    of = answers.FOR_NOW
+    row = replace(of.rows[0], metric=METRICS[metric])
+    said = sentences.code(reports.view_of(replace(of, rows=(row, *of.rows[1:]))))
+    assert subject in said

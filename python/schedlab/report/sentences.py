@@ -19,6 +19,8 @@ from schedlab.spec.answer import MIX, Doubt, Loss, Requirement, Row, Unfit
 from schedlab.spec.names import is_beyond_target
 
 LISTED_MAX = 4
+#: The times of a whole workload.
+WHOLE = ("elapsed_s", "elapsed_synced_s")
 #: Codes with which what is taken only looks best.
 OPEN = ("for-now", "trade-open")
 #: Workloads of which people say more than their name, and the phrases.
@@ -198,7 +200,11 @@ def _said(view: View, row: Row, which: str, change: str, amount: str) -> str:
     """A change of a row in a phrase of its own workload, or of its sort of metric."""
     sort = PHRASES.get(row.name, words.sort(row.metric))
     about = {"change": change, "amount": amount, "base": view.answer.base}
-    return view.texts(f"said.{sort}_{which}", row=view.title_of(row), **about)
+    title = view.title_of(row)
+    if sort == "time" and row.metric and row.metric.name not in WHOLE and title == row.workload:
+        # A latency is of a part of the workload, which itself becomes no shorter.
+        title = view.texts("row.title", workload=title, metric=view.metric_title(row))
+    return view.texts(f"said.{sort}_{which}", row=title, **about)
 
 
 def doubt(view: View, of: Doubt) -> str:

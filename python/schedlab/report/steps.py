@@ -57,7 +57,8 @@ def _rest_of(view: View) -> Step:
     if answer.code == "trade-open":
         return Step("", texts("next.choice_open"))
     if answer.code in ("keep", "for-now", "unbounded", "one-run"):
-        return Step("", texts("next.enough" if answer.units > 1 else "next.more_runs"))
+        enough = "enough" if len(answer.counted) > 1 else "enough_one"
+        return Step("", texts(f"next.{enough if answer.units > 1 else 'more_runs'}"))
     return Step("", texts("next.settled" if answer.keeps else "next.done", name=answer.take))
 
 
