@@ -340,8 +340,8 @@ impl Blocks {
 
     /// Detaches the programs, the first events of a request first; their counters stay readable.
     pub(crate) fn detach(&mut self) {
-        // What begins from here on is seen by some programs only, so it counts as begun before them.
-        // If the kernel refuses, it is taken for lost: nothing is hidden.
+        // What begins from here on is seen by some programs only, so it counts as begun before
+        // them. If the kernel refuses, it is taken for lost: nothing is hidden.
         let _ = self.fill("attached", &[0]);
         while self.links.pop().is_some() {}
         // Programs that were running when they were detached end within moments.
