@@ -68,12 +68,11 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
         path = Path(work.job_file).resolve()
-        shared: dict[str, Any] = {"job_file": str(path)}
-        for key in ("environment", "clear_environment", "extract"):
-            shared |= {key: parameters[key]} if key in parameters else {}
+        parameters["job_file"] = str(path)
+        keys = ("job_file", "environment", "clear_environment", "extract")
+        shared = {key: parameters[key] for key in keys if key in parameters}
         job = msgspec.convert(shared, FioJob)
         usual_fio, synced = _fio_metrics(job, names)
-        parameters["job_file"] = str(path)
         parameters["job_sha256"] = job.read().digest()
         names = [*(names or [usual_fio]), *(name for name in synced if name not in names)]
     elif work.shell:
