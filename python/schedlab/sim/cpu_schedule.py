@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.validate import aligned
+from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
 
