@@ -1,8 +1,9 @@
 """Cold buffered reads beside `hdparm -tT`: `hdparm_buffered.py DEVICE [ROUNDS]`.
 
 All read 2 MiB at a time from the start of the device for 3 s or to its end, in turns: hdparm, ours,
-ours, hdparm, … Each of ours is divided by the mean of the two hdparm around it, which takes out what grows or falls over the rounds (a host's cache, memory that a hypervisor
-has to hand out again). hdparm divided by the hdparm before it is the noise.
+hdparm, … Each of ours is divided by the mean of the two hdparm around it, which takes out what
+grows or falls over the rounds (a host's cache, memory that a hypervisor has to hand out again).
+hdparm divided by the hdparm before it is the noise.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ QUICK = {
     "live": ["LOOP", "--dry-run"], "recommend": ["LOOP", "--seconds", "1"], "run": ["EMPTY"],
     "sim compare": ["--requests", "100", "--seeds", "2"],
     "trace cpu": ["true"], "trace io": ["LOOP", "--seconds", "0.1"],
-    "tune": ["--scratch", "64M", "--dry-run"], "undo": ["--all"], "watch": ["LOOP", "--seconds", "0.1"],
+    "tune": ["--scratch", "64M", "--dry-run"], "undo": ["--all"],
+    "watch": ["LOOP", "--seconds", "0.1"],
 }  # fmt: skip
 
 

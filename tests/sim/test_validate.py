@@ -97,10 +97,10 @@ def test_volumes_of_a_trace_are_chosen_as_the_error_says(tmp_path: Path) -> None
 
 
 def test_fail_above_is_exit_code_1(tmp_path: Path) -> None:
-    words = [small_disk(tmp_path), measured_trace(tmp_path, ["R A 2 1 1000 1000"])]
+    words = ["disk7200", measured_trace(tmp_path, ["R A 2 1 8000 1000"])]
     share = validated(*words)["parts"]["all"]["demerit_share"]
-    for limit, code in ((1.01, 0), (1, 0), (0.99, 1)):
-        asked = [*words, "--fail-above", repr(share * limit)]
+    for factor, code in ((1.01, 0), (1, 0), (0.99, 1)):
+        asked = [*words, "--fail-above", repr(share * factor)]
         assert CliRunner().invoke(validate_disk, asked).exit_code == code
 
 

@@ -369,7 +369,7 @@ def options(**changes):
     names = ["tasks", "processes", "time", "calculation", "hz", "aging", "boost", "kernel"]
     names += ["seed", "wakeup_granularity", "to_ns", "width", "measured", "bursts"]
     plain = {"policy": "rr", "quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3}
-    more = {"latency": 24 * MS, "set": (), "gantt": "none", "from_ns": 0, "quiz": False}
+    more = {"latency": 24 * MS, "set": (), "gantt": None, "from_ns": 0, "quiz": False}
     return {**dict.fromkeys(names), **plain, **more, **changes}
 
 

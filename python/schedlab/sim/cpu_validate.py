@@ -384,7 +384,7 @@ def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]
     """The lines of `schedlab sim cpu --validate`, and whether the simulation is close enough."""
     from schedlab.sim.cpu_schedule import settings_of
 
-    idle = [name for name in IDLE if options[name] not in (None, False, 0, "text", "none")]
+    idle = [name for name in IDLE if options[name] not in (None, False, 0)]
     if idle:
         option = f"--{idle[0].removesuffix('_ns')}"
         raise SpecError(f"{option} would change nothing beside --validate", f"omit {option}")
