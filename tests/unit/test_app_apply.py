@@ -253,7 +253,6 @@ def test_a_file_of_ours_is_known_by_its_head(tmp_path, say):
     applied.refuse_foreign(file)
     file.write_text("# mine\n")
     say(applied.refuse_foreign, file)
-    say(applied.refuse_foreign, file, "no")
     assert len(applied.boot_id()) == 36
 
 
