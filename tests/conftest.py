@@ -25,7 +25,7 @@ os.environ["LANGUAGE"] = "en"  # of whoever runs the tests
 MEASURING = frozenset({
     "test_block_capture", "test_burst_capture", "test_command_truth", "test_commands",
     "test_compare", "test_compare_workloads", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep",
-    "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine", "test_io_run",
+    "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine",
     "test_kinds", "test_live_guide", "test_live_runs", "test_settings",
     "test_tour", "test_tour_of_the_machine", "test_true_experiments", "test_tune_device",
 })  # fmt: skip

@@ -78,7 +78,7 @@ DEVICE_TESTS = {
         ),
         (
             "*",
-            "tests/e2e/test_io_run.py tests/host/test_true_experiments.py"
+            "tests/host/test_io_engine.py tests/host/test_true_experiments.py"
             " tests/host/test_emulated_runs.py tests/e2e/test_compare.py"
             " tests/e2e/test_compare_workloads.py tests/e2e/test_switch.py"
             " tests/host/test_run_conditions.py",
@@ -106,7 +106,7 @@ DEVICE_TESTS = {
         ("trace/command", "tests/host/test_burst_capture.py"),
         ("trace/block_io", "tests/host/test_block_capture.py"),
         ("own_work extraction", "tests/host/test_commands.py tests/host/test_kinds.py"),
-        ("*", "tests/e2e/test_io_run.py tests/e2e/test_compare.py"),
+        ("*", "tests/host/test_io_engine.py tests/e2e/test_compare.py"),
     ),
     "cpu": (("*", "tests/host/test_cpu_[rs]*.py tests/host/test_burst_capture.py"),),
     "cli": (
@@ -120,7 +120,7 @@ DEVICE_TESTS = {
         ("cpu", "tests/host/test_burst_capture.py"),
         ("io", "tests/host/test_block_capture.py"),
         ("timings", "tests/host/test_io_engine.py"),
-        ("run", "tests/e2e/test_io_run.py tests/host/test_cpu_run.py"),
+        ("run", "tests/e2e/test_compare.py tests/host/test_cpu_run.py"),
         ("reproduce show", "tests/e2e/test_hostile_inputs.py"),
     ),
     "kinds": (

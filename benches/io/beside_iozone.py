@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from side_by_side import limited, loop_device, tmpfs_file
+
+from schedlab.host import scratch
+from schedlab.kinds import file_test
+from schedlab.kinds.engine import run_groups, work
 
 TESTS = (
     "write", "rewrite", "read", "re-read", "random-read", "random-write", "reverse-read",
@@ -45,17 +47,17 @@ def iozone(program: str, folder: Path, record_kib: int, size_mib: int) -> Rates:
 
 
 def ours(folder: Path, record_kib: int, size_mib: int) -> Rates:
-    """MiB/s by test, as `schedlab io run` measures them."""
+    """MiB/s by test, of one pass of the engine each."""
     file, rates = folder / "ours", {}
     file.unlink(missing_ok=True)
+    scratch.fill(file, size_mib << 20)
     for test in TESTS:
-        command = [sys.executable, "-m", "schedlab", "io", "run", "--test", test, "--file", file]
-        command += ["--size", f"{size_mib}m", "--record", f"{record_kib}k", "--direct", "--json"]
-        command += ["--overwrite"] if file.exists() else []
-        result = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
-        group = json.loads(result.stdout)["groups"][0]
-        moved = group["reads"]["bytes"] + group["writes"]["bytes"]
-        rates[test] = moved / 2**20 / group["elapsed_ns"] * 1e9
+        order, direction, _ = file_test.TESTS[test]
+        load = work(order, direction, record_kib << 10, 1, span=size_mib << 20)
+        group = {"name": test, "path": str(file), "engine": "psync", "direct": True}
+        (result,) = run_groups([group | {"workload": load}], None)["groups"]
+        moved = result["reads"]["bytes"] + result["writes"]["bytes"]
+        rates[test] = moved / 2**20 / result["elapsed_ns"] * 1e9
     return rates
 
 

@@ -1,9 +1,9 @@
 """Cold buffered reads beside `hdparm -tT`: `hdparm_buffered.py DEVICE [ROUNDS]`.
 
 All read 2 MiB at a time from the start of the device for 3 s or to its end, in turns: hdparm, ours,
-hdparm, the other of ours, hdparm, … Each of ours is divided by the mean of the two hdparm around
-it, which takes out what grows or falls over the rounds (a host's cache, memory that a hypervisor
-has to hand out again). hdparm divided by the hdparm before it is the noise.
+hdparm, … Each of ours is divided by the mean of the two hdparm around it, which takes out what
+grows or falls over the rounds (a host's cache, memory that a hypervisor has to hand out again).
+hdparm divided by the hdparm before it is the noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 
 from schedlab import _core
-from schedlab.app.measure.single_load import device_timings
 from schedlab.host.facts import free_pages_reported
 
 MIB = 1 << 20
@@ -38,11 +37,6 @@ def job_mib_s(device: str) -> float:
     return float(result["reads"]["bytes"] / MIB / (result["elapsed_ns"] / 1e9))
 
 
-def timings_mib_s(device: str) -> float:
-    read = device_timings(Path(device), direct=False)["device"]
-    return float(read["bytes"] / MIB / (read["elapsed_ns"] / 1e9))
-
-
 def hdparm_mib_s(device: str) -> float:
     result = subprocess.run(["hdparm", "-tT", device], capture_output=True, text=True, check=True)
     match = re.search(r"disk reads:.*= *([\d.]+) MB/sec", result.stdout)
@@ -55,19 +49,16 @@ def main() -> None:
     device, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 7
     if free_pages_reported():
         print("free memory goes back to the hypervisor: all of these can measure its page faults")
-    ours = {"io timings": timings_mib_s, "a cold job": job_mib_s}
-    ratios: dict[str, list[float]] = {name: [] for name in (*ours, "hdparm")}
+    ratios: dict[str, list[float]] = {"a cold job": [], "hdparm": []}
     rates: dict[str, list[float]] = {name: [] for name in ratios}
     before = hdparm_mib_s(device)
     for _ in range(rounds):
-        for name, measure in ours.items():
-            rate = measure(device)
-            after = hdparm_mib_s(device)
-            ratios[name].append(2 * rate / (before + after))
-            ratios["hdparm"].append(after / before)
-            rates[name].append(rate)
-            rates["hdparm"].append(after)
-            before = after
+        rate, after = job_mib_s(device), hdparm_mib_s(device)
+        ratios["a cold job"].append(2 * rate / (before + after))
+        ratios["hdparm"].append(after / before)
+        rates["a cold job"].append(rate)
+        rates["hdparm"].append(after)
+        before = after
     for name, values in ratios.items():
         print(
             f"{name:12s}{statistics.median(rates[name]):7.0f} MiB/s, "

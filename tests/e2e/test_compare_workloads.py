@@ -52,23 +52,6 @@ def test_a_program_that_is_not_installed_is_named(tmp_path):
     assert "hint: " in err
 
 
-def test_workers_are_reported_in_iozones_words(tmp_path):
-    words = ["io", "run", "--test", "randread", "--file", "F", "--size", "4M", "--workers", 3]
-    code, out, err = ended(*words)
-    assert code == 0, err
-    assert "Children see throughput for  3 random readers" in out
-    assert "Min xfer" in out
-    code, out, err = ended(*words, "--json")
-    assert code == 0, err
-    result = json.loads(out)
-    assert result["iozone"]["min_xfer_kib"] == 4096
-    assert len(result["groups"][0]["workers"]) == 3
-    assert result["iozone"]["min_kib_per_s"] <= result["iozone"]["avg_kib_per_s"]
-    assert result["iozone"]["avg_kib_per_s"] * 3 == pytest.approx(
-        result["iozone"]["children_kib_per_s"]
-    )
-
-
 @needs_root
 def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path):
     code, out, err = ended(

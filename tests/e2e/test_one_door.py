@@ -270,14 +270,9 @@ def door_of_lab(data, tmp_path, *consent):
     return call("lab", "run", lab, "--device", path, "--out", tmp_path / "r", *extra, *consent)
 
 
-def door_of_io_run(data, tmp_path, *consent):
-    path, test = of_options(data)
-    return call("io", "run", "--test", test, "--file", path, "--seconds", "20ms", *consent)
-
-
 DOORS = (
     door_of_run, door_of_api, door_of_resume, door_of_compare_resume, door_of_reproduce,
-    door_of_compare, door_of_tune, door_of_io_sweep, door_of_lab, door_of_io_run,
+    door_of_compare, door_of_tune, door_of_io_sweep, door_of_lab,
 )  # fmt: skip
 CONSENTING = tuple(
     door for door in DOORS if door not in (door_of_api, door_of_compare_resume)

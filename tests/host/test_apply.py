@@ -1,6 +1,5 @@
 """Apply, status, undo: real loop devices, and trees of rules as distributions ship them."""
 
-import configparser
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -135,10 +134,9 @@ def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypa
     other = Path(new_loop()).name
     # Every device is checked before the first one is changed.
     monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", (other,))
-    for kept in ({"persist": True}, {"tuned": True}):
-        with pytest.raises(SpecError, match=f"{other}: schedlab writes no lasting rule"):
-            apply(choice("bfq"), Request((device, other), root=root, **kept), quiet)
-        assert knobs.snapshot(knobs.queue_of(device)) == before
+    with pytest.raises(SpecError, match=f"{other}: schedlab writes no lasting rule"):
+        apply(choice("bfq"), Request((device, other), root=root, persist=True), quiet)
+    assert knobs.snapshot(knobs.queue_of(device)) == before
     with pytest.raises(HostError, match="cfs"):
         apply(choice("cfs"), Request((device,), root=root), quiet)
     with pytest.raises(HostError):
@@ -343,49 +341,6 @@ def test_a_rule_is_for_one_whole_disk_however_it_is_called(tmp_path):
     for name in ("loop7", "zram0", "dm-3"):
         (tmp_path / "sys/block" / name).symlink_to(target.path)
         assert udev.queue_settings(replace(target, name=name), tmp_path / "r") == []
-
-
-@needs_root
-def test_a_tuned_profile_keeps_it_and_goes_without_a_trace(root, device, lasting, tmp_path):
-    (root / "etc/tuned/profiles").mkdir(parents=True)
-    (root / "etc/tuned/active_profile").write_text("balanced\n")
-    queue = knobs.queue_of(device)
-    before, files = knobs.snapshot(queue), tree(root)
-    request = Request((device,), root=root, tuned=True)
-    messages = []
-    apply(choice("bfq", low_latency=0, read_ahead_kb=64), request, messages.append)
-    assert "tuned-adm profile schedlab" in messages[0]
-    text = (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
-    profile = configparser.ConfigParser()
-    profile.optionxform = str
-    profile.read_string(text)
-    assert profile["main"]["include"] == "balanced"
-    assert profile["disk"]["devices"] == f"!{device}"
-    assert profile[f"disk_schedlab_{device}"]["elevator"] == "bfq"
-    assert profile["sysfs_schedlab"] == {
-        "type": "sysfs",
-        f"{queue}/iosched/low_latency": "0",
-        f"{queue}/read_ahead_kb": "64",
-    }
-    (root / "etc/tuned/active_profile").write_text("schedlab\n")  # what tuned-adm does
-    apply(choice("kyber"), request, quiet)
-    assert "include=balanced" in (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
-    messages.clear()
-    undo([device], False, messages.append)
-    assert "tuned-adm profile balanced" in messages[0]
-    (root / "etc/tuned/active_profile").write_text("balanced\n")
-    assert tree(root) == files
-    assert not (root / "etc/tuned/profiles/schedlab").exists()
-    assert knobs.snapshot(queue) == before
-
-
-@needs_root
-def test_without_an_active_profile_nothing_is_changed(root, device, lasting):
-    before = knobs.snapshot(knobs.queue_of(device))
-    with pytest.raises(HostError, match="no active profile"):
-        apply(choice("bfq"), Request((device,), root=root, tuned=True), quiet)
-    assert knobs.snapshot(knobs.queue_of(device)) == before
-    assert applied.load_all() == []
 
 
 @needs_root

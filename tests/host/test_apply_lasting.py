@@ -21,13 +21,8 @@ def test_what_keeps_a_device_follows_a_later_apply(root, device, lasting, new_lo
     reloaded = []
     monkeypatch.setattr(udev_service, "reload", lambda names, report: reloaded.append(names))
     other = Path(new_loop()).name
-    (root / "etc/tuned").mkdir()
-    (root / "etc/tuned/active_profile").write_text("balanced\n")
     files, messages = tree(root), []
-    rules, profile = (
-        root / "etc/udev/rules.d/90-schedlab.rules",
-        root / "etc/tuned/schedlab/tuned.conf",
-    )
+    rules = root / "etc/udev/rules.d/90-schedlab.rules"
     apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
     later = Request((device, other), root=root)
     apply(choice("none"), replace(later, dry_run=True), messages.append)
@@ -38,31 +33,11 @@ def test_what_keeps_a_device_follows_a_later_apply(root, device, lasting, new_lo
     assert list(record.files) == [str(rules)]
     assert not unlasting.files
     assert reloaded == [[device], [device]]
-    messages.clear()
-    tuned = Request((device, other), tuned=True, root=root)
-    apply(choice("kyber", read_lat_nsec=1), replace(tuned, dry_run=True), messages.append)
-    assert not profile.exists()
-    assert f"{profile}: devices=!{device},!{other}" in messages
-    assert f"{profile}: [disk_schedlab_{other}]" in messages
-    assert "tuned-adm profile schedlab" in messages
-    apply(choice("kyber"), Request((device,), tuned=True, root=root), quiet)
-    assert '="kyber"' in rules.read_text()
-    messages.clear()
-    apply(choice("bfq"), later, messages.append)
-    assert '="bfq"' in rules.read_text()
-    assert "elevator=bfq" in profile.read_text()
-    assert not any("tuned-adm" in line for line in messages)  # another profile is active
-    (root / "etc/tuned/active_profile").write_text("schedlab\n")
-    apply(choice("none"), later, messages.append)
-    assert "elevator=none" in profile.read_text()
-    assert "note: activate the profile: tuned-adm profile schedlab" in messages
     rules.write_text("# mine\n")
     with pytest.raises(HostError, match="schedlab did not write it"):
         apply(choice("bfq"), later, quiet)
-    assert "elevator=none" in profile.read_text()
     rules.unlink()
     undo([], True, quiet)
-    (root / "etc/tuned/active_profile").write_text("balanced\n")
     assert tree(root) == files
 
 

@@ -28,13 +28,12 @@ QUICK = {
     "completion": ["bash"], "cpu compare": ["--dry-run"], "cpu cost": ["--cpu", "99999"],
     "cpu run": ["1", "0.1"], "cpu sweep": ["--dry-run"], "device up": ["no-such-model"],
     "docs": ["io-lab"], "init": ["FILE"], "io get": ["LOOP"], "io list": ["LOOP"],
-    "io run": ["--test", "write", "--file", "FILE", "--size", "64k"], "io set": ["bfq", "LOOP"],
-    "io sweep": ["--dry-run"], "lab run": ["block-size", "--dry-run"],
+    "io set": ["bfq", "LOOP"], "io sweep": ["--dry-run"], "lab run": ["block-size", "--dry-run"],
     "live": ["LOOP", "--dry-run"], "recommend": ["LOOP", "--seconds", "1"], "run": ["EMPTY"],
     "sim compare": ["--requests", "100", "--seeds", "2"],
-    "sim validate": ["disk7200", "EMPTY"], "trace cpu": ["true"],
-    "trace io": ["LOOP", "--seconds", "0.1"], "tune": ["--scratch", "64M", "--dry-run"],
-    "undo": ["--all"], "watch": ["LOOP", "--seconds", "0.1"],
+    "trace cpu": ["true"], "trace io": ["LOOP", "--seconds", "0.1"],
+    "tune": ["--scratch", "64M", "--dry-run"], "undo": ["--all"],
+    "watch": ["LOOP", "--seconds", "0.1"],
 }  # fmt: skip
 
 

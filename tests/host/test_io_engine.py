@@ -15,13 +15,10 @@ import time
 from pathlib import Path
 
 import pytest
-from calls import document
-from calls import run as called
 from giving_up import given_up
 from loops import attached, loop_device
 
 from schedlab import _core
-from schedlab.app.measure import single_load
 from schedlab.errors import HostError, SpecError
 from schedlab.host.consent import hold
 
@@ -157,7 +154,6 @@ def test_errors_of_the_device_are_counted_and_end_the_load(thin_loop, engine, de
 CHILD = """
 import sys
 from schedlab import _core
-from schedlab.app.measure import single_load
 print(_core.run_io_job(sys.argv[1], lambda: print("running", flush=True)), flush=True)
 """
 
@@ -249,34 +245,6 @@ def thread_names():
     return names
 
 
-def test_hdparms_timings_read_what_they_say_and_are_its_lines(loop, new_loop, monkeypatch):
-    unwritten = new_loop()
-    elsewhere = os.open(unwritten, os.O_WRONLY)
-    os.pwrite(elsewhere, bytes(4096), 0)
-    with Path(loop).open("rb") as device:  # while it is open, its cache is kept
-        assert len(device.read()) == 16 << 20
-        before = sectors(loop)[0]
-        (timings,) = document("io", "timings", loop)["timings"].values()
-        # The second one is from the device again; other tests may drop the cache of the first.
-        assert sectors(loop)[0] - before >= 16 << 20
-    assert timings["cached"]["elapsed_ns"] >= 2e9
-    assert timings["cached"]["bytes"] % (2 << 20) == 0
-    assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over
-    assert not timings["interrupted"]
-    assert sectors(unwritten)[1] >= 4096  # everything was synced before
-    os.close(elsewhere)
-    read_before, _ = sectors(loop)
-    (direct,) = document("io", "timings", loop, "--direct")["timings"].values()
-    claimed = direct["cached"]["bytes"] + direct["device"]["bytes"]
-    assert sectors(loop)[0] - read_before >= claimed >= 16 << 20
-    monkeypatch.setattr(single_load, "device_timings", lambda device, direct: timings)
-    for words in ((), ("--direct",)):
-        _, head, *lines = called("io", "timings", loop, *words).stdout.splitlines()[:4]
-        assert head == f"{loop}:"
-        assert [line.startswith(" Timing ") for line in lines] == [True, True]
-        assert sum("O_DIRECT" in line for line in lines) == 2 * len(words)
-
-
 @pytest.mark.machine
 def test_the_engine_publishes_its_own_cost(io_uring):
     cost = json.loads(_core.io_nop_calibration(64, 32))
@@ -361,7 +329,6 @@ def test_workers_are_processes_of_their_own(loop):
 DOOMED = """
 import sys
 from schedlab import _core
-from schedlab.app.measure import single_load
 _core.run_io_job(sys.argv[1], None, lambda text: print(text, flush=True))
 """
 

@@ -1,4 +1,4 @@
-"""`schedlab sim disk`: runs per policy and seed, device files, errors that name the key."""
+"""Simulated disks: runs per policy and seed, device files, errors that name the key."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from schedlab.sim import Simulation
 from schedlab.sim.results import NOT_MEASURED
 
 
+def words(arguments: tuple[str, ...]) -> list[str]:
+    device = [] if "--device" in arguments else ["--device", "disk7200"]
+    return ["run", *device, *arguments]
+
+
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(sim, ["disk", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(sim, words(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -27,7 +32,7 @@ def runs(*arguments: str) -> list[dict]:
 
 
 def refused(*arguments: str) -> str:
-    result = CliRunner().invoke(sim, ["disk", *arguments])
+    result = CliRunner().invoke(sim, words(arguments))
     assert isinstance(result.exception, SpecError), result.output
     assert result.exception.hint
     return str(result.exception)

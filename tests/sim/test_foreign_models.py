@@ -27,9 +27,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(
-    "command", ["sim disk --device", "sim run --device", "sim compare --device", "device up"]
-)
+@pytest.mark.parametrize("command", ["sim run --device", "sim compare --device", "device up"])
 def test_the_program_of_a_file_is_named(name: str, command: str, tmp_path: Path) -> None:
     program, text = FILES[name]
     (tmp_path / name).write_text(text)

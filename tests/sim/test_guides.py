@@ -113,7 +113,8 @@ def test_kernel_schedulers(tmp_path: Path) -> None:
     assert (tmp_path / "verdict" / "report.html").is_file()
     (processes,) = blocks("kernel-schedulers.md", "toml")
     (tmp_path / "own.toml").write_text(processes)
-    line = "schedlab sim disk --scheduler cfq --processes own.toml --window 1 --seconds 2 --seeds 1"
+    line = "schedlab sim run --device disk7200 --scheduler cfq --processes own.toml"
+    line += " --window 1 --seconds 2 --seeds 1"
     result = run(line, tmp_path)
     assert result.returncode == 0, result.stderr
     assert "writer-2" in result.stdout

@@ -20,8 +20,7 @@ from schedlab.sim.experiments import experiment_of, process_names
 from schedlab.sim.results import HOST_LOG_DTYPE
 from schedlab.sim.simulation import Simulation, process_text, split_schedulers
 from schedlab.sim.simulation_set import SimulationSet
-from schedlab.sim.tables import host_table
-from schedlab.sim.validate import aligned
+from schedlab.sim.tables import aligned, host_table
 from schedlab.spec import Candidate, Stopping
 
 MS = 1_000_000

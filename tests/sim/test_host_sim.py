@@ -162,7 +162,16 @@ def test_wrong_processes_name_the_process(tmp_path):
 def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
     common = ["--window", "1", "--size", "8GiB", "--seconds", "2", "--seeds", "2"]
     files = ["--gantt", str(tmp_path / "g.svg"), "--log", str(tmp_path / "l.csv"), "--json"]
-    asked = ["sim", "disk", "--scheduler", "none;cfq:slice_idle=4", "--processes", "readers3"]
+    asked = [
+        "sim",
+        "run",
+        "--device",
+        "disk7200",
+        "--scheduler",
+        "none;cfq:slice_idle=4",
+        "--processes",
+        "readers3",
+    ]
     result = CliRunner().invoke(cli, [*asked, *common, *files])
     assert result.exit_code == 0, result.output
     runs = json.loads(result.stdout)["runs"]["readers3"]

@@ -32,7 +32,7 @@ def test_every_sheet_has_other_tasks_and_the_key_has_their_figures(tmp_path):
             run("--policy", "fcfs,rr", "--quiz", "--seed", str(seed), "--json").output
         )
         for policy, command in quiz["reveal"].items():
-            words = [sys.executable, "-m", *command.split(), "--gantt", "none"]
+            words = [sys.executable, "-m", *command.split()]
             shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
             means = re.search(
                 r"mean turnaround (\S+) ms, waiting (\S+) ms, response (\S+) ms", shown

@@ -55,7 +55,7 @@ def test_errors_name_the_file_and_the_option_and_no_line_of_ours(tmp_path: Path)
 @pytest.mark.parametrize(
     "words",
     [["sim", "cpu", "--seed", "-1"], ["sim", "cpu", "--width", "-1"], ["sim", "cpu", "--hz", "-1"],
-     ["sim", "disk", "--depth", "-1"], ["sim", "run", "--seed", "18446744073709551616"]],
+     ["sim", "run", "--depth", "-1"], ["sim", "run", "--seed", "18446744073709551616"]],
 )  # fmt: skip
 def test_numbers_beyond_an_option_are_refused_before_a_simulation(words: list[str]) -> None:
     result = CliRunner().invoke(cli, words)

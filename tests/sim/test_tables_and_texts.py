@@ -4,9 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim import Simulation
 from schedlab.sim.experiments import (
@@ -258,15 +256,3 @@ def test_a_job_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(SpecError) as caught:
         Simulation(device="disk7200", **changes).run()
     assert str(caught.value).startswith(message) and caught.value.hint
-
-
-@pytest.mark.parametrize(("columns", "width"), [(40, 60), (61, 61), (160, 160), (200, 160)])
-def test_a_chart_is_as_wide_as_the_terminal_within_limits(monkeypatch, columns, width):
-    def shown(*more):
-        asked = ["cpu", "--tasks", "A:0:8,B:1:400", *more]
-        return CliRunner().invoke(sim, asked, catch_exceptions=False).output
-
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert shown() == shown("--width", str(width)) != shown("--width", str(width + 1))
-    assert 'viewBox="0 0 1000 ' in shown("--gantt", "svg")
-    assert 'viewBox="0 0 500 ' in shown("--gantt", "svg", "--width", "500")

@@ -1,4 +1,4 @@
-"""Traces in `sim run` and `sim disk`: volumes, fit, times, malformed lines."""
+"""Traces in `sim run`: volumes, fit, times, malformed lines."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sim validate`: the demerit by hand, closed loops, and a DiskSim parameter file end to end."""
+"""`tools/validate_disk.py`: the demerit by hand, closed loops, volumes of a trace."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from small_disks import measured_trace, small_disk
+from validate_disk import Comparison, validate_disk
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim import Simulation
-from schedlab.sim.validate import Comparison
 
 
 def validated(*arguments: str) -> dict:
-    result = CliRunner().invoke(sim, ["validate", *arguments, "--json"], catch_exceptions=False)
+    result = CliRunner().invoke(validate_disk, [*arguments, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -73,7 +73,7 @@ def test_no_measured_response_is_refused(tmp_path: Path) -> None:
     path.write_text("0,1,512,r,0\n")
     with pytest.raises(SpecError, match="no measured response times") as caught:
         CliRunner().invoke(
-            sim, ["validate", small_disk(tmp_path), f"{path}:spc"], catch_exceptions=False
+            validate_disk, [small_disk(tmp_path), f"{path}:spc"], catch_exceptions=False
         )
     assert "disksim-validate" in str(caught.value.hint)
 
@@ -96,21 +96,27 @@ def test_volumes_of_a_trace_are_chosen_as_the_error_says(tmp_path: Path) -> None
     )
 
 
-def test_fail_above_exits_1_and_out_holds_the_page(tmp_path: Path) -> None:
-    arguments = [
-        small_disk(tmp_path),
-        measured_trace(tmp_path, ["R A 2 1 1000 1000"]),
-        "--fail-above",
-        "8%",
-    ]
-    result = CliRunner().invoke(sim, ["validate", *arguments, "--out", str(tmp_path / "out")])
-    assert result.exit_code == 1
-    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+def test_fail_above_is_exit_code_1(tmp_path: Path) -> None:
+    words = ["disk7200", measured_trace(tmp_path, ["R A 2 1 8000 1000"])]
+    share = validated(*words)["parts"]["all"]["demerit_share"]
+    for factor, code in ((1.01, 0), (1, 0), (0.99, 1)):
+        asked = [*words, "--fail-above", repr(share * factor)]
+        assert CliRunner().invoke(validate_disk, asked).exit_code == code
 
 
 def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
-    arguments = ["disk", "--requests", "50", "--seeds", "1", "--set", "rpm=3600"]
+    arguments = [
+        "run",
+        "--device",
+        "disk7200",
+        "--requests",
+        "50",
+        "--seeds",
+        "1",
+        "--set",
+        "rpm=3600",
+    ]
     result = CliRunner().invoke(sim, [*arguments, "--log", str(log), "--json"])
     (run,) = json.loads(result.stdout)["runs"]
     lines = log.read_text().splitlines()

@@ -6,20 +6,13 @@ import itertools
 import numpy as np
 import pytest
 from small_disks import measured_trace, small_disk
+from validate_disk import Comparison, Validation, simulation_of, tables, trace_format, validate
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim import Simulation, cpu_bursts, cpu_schedule, cpu_validate
+from schedlab.sim.cpu_validate import demerit
 from schedlab.sim.results import DISK_LOG_DTYPE, NOT_MEASURED
-from schedlab.sim.validate import (
-    Comparison,
-    Validation,
-    demerit,
-    show,
-    simulation_of,
-    trace_format,
-    validate,
-)
 
 MS = 1_000_000
 
@@ -58,7 +51,7 @@ def test_the_tables_of_a_validation(golden):
     kinds = {"read-hit": 2, "read-miss": 0, "write-through": 1}
     none = np.array([])
     one = Validation(parts, kinds, worst, none, none, {"trace": {"lines": 3}})
-    golden("validation.txt", "\n".join(show(one)))
+    golden("validation.txt", "\n".join(tables(one)))
     assert one.to_json() == {
         "parts": {name: dataclasses.asdict(part) for name, part in parts.items()},
         "percentiles": [50, 95, 99],
@@ -376,7 +369,7 @@ def options(**changes):
     names = ["tasks", "processes", "time", "calculation", "hz", "aging", "boost", "kernel"]
     names += ["seed", "wakeup_granularity", "to_ns", "width", "measured", "bursts"]
     plain = {"policy": "rr", "quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3}
-    more = {"latency": 24 * MS, "set": (), "gantt": "none", "from_ns": 0, "quiz": False}
+    more = {"latency": 24 * MS, "set": (), "gantt": None, "from_ns": 0, "quiz": False}
     return {**dict.fromkeys(names), **plain, **more, **changes}
 
 

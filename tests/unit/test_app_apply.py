@@ -13,7 +13,6 @@ from calls import refused
 
 from schedlab.app.apply import applied, apply, undo
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result, rule_text
 from schedlab.app.apply.set_scheduler import set_scheduler
@@ -137,7 +136,6 @@ def test_what_a_result_sets_beyond_the_device_needs_a_yes(monkeypatch, tmp_path)
 def test_requests_that_cannot_be(tmp_path, say):
     bfq, cpu = choice_of("bfq", []), choice_of("sched_rr_timeslice_ms=20", [])
     say(apply.apply, bfq, Request(()), print)
-    say(apply.apply, cpu, Request((), tuned=True), print)
     say(apply.apply, cpu, Request(("sdx",)), print)
 
 
@@ -151,17 +149,17 @@ def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch):
     mine = replace(RECORD, originals=of("1", "50"), values=of("2", "50"), made=("x",))
     assert apply._onto(mine, None) == mine
     earlier = replace(RECORD, originals=of("0", "128"), values=of("1", "128"),
-                      files={"f": None}, written={"tuned_parent": "p"}, made=("d",))  # fmt: skip
+                      files={"f": None}, written={"f": "p"}, made=("d",))  # fmt: skip
     both = apply._onto(mine, earlier)
     # Another program set read_ahead_kb in between, and this apply left it alone.
     assert (both.originals, both.values) == (of("0", "50"), mine.values)
-    assert (both.files, both.written, both.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+    assert (both.files, both.written, both.made) == ({"f": None}, {"f": "p"}, ("d",))
     ours = replace(mine, setting="bfq:read_ahead_kb=50")
     assert apply._onto(ours, earlier).originals == of("0", "128")
     for other in (replace(earlier, boot_id="before"), replace(earlier, instance="another disk")):
         old = apply._onto(mine, other)
         assert (old.originals, old.values) == (mine.originals, mine.values)
-        assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+        assert (old.files, old.written, old.made) == ({"f": None}, {"f": "p"}, ("d",))
 
 
 def test_a_disk_does_not_inherit_what_another_of_its_name_keeps(monkeypatch, tmp_path):
@@ -221,9 +219,8 @@ def test_who_else_sets_the_scheduler(monkeypatch, tmp_path):
         return apply.warnings("sdx", "bfq", request)
 
     ours = setter(tmp_path / apply.RULES, "kyber")
-    profile = setter(apply_tuned.profile_path(tmp_path), "kyber", "tuned")
     rule, unit = setter(Path("/a"), "none"), setter(Path("/b"), "kyber", "systemd unit")
-    assert said() == said(ours) == said(profile) == []
+    assert said() == said(ours) == []
     assert said(rule) == ["also sets it: /a:3 (none)",
                           "/a:3 wins at the next boot or hot-plug and sets none"]  # fmt: skip
     assert said(setter(Path("/a"), "bfq", certain=False)) == [
@@ -256,7 +253,6 @@ def test_a_file_of_ours_is_known_by_its_head(tmp_path, say):
     applied.refuse_foreign(file)
     file.write_text("# mine\n")
     say(applied.refuse_foreign, file)
-    say(applied.refuse_foreign, file, "no")
     assert len(applied.boot_id()) == 36
 
 
@@ -461,66 +457,6 @@ def test_the_last_file_sets_a_knob(kernel):
     assert not some.holds and some.after_reboot.startswith("sched_x: 4 (50.conf), nr_migrate: 6")
     old = undo._machine_status(replace(kept, files={}), root)  # RECORD is of another boot
     assert (old.holds, old.gone, old.drift) == (False, "it ended with the last boot", ())
-
-
-def test_a_profile_of_tuned(tmp_path, monkeypatch):
-    path = apply_tuned.profile_path(tmp_path)
-    assert path == tmp_path / "etc/tuned/schedlab/tuned.conf"
-    (tmp_path / "etc/tuned/profiles").mkdir(parents=True)
-    path = apply_tuned.profile_path(tmp_path)
-    assert path == tmp_path / "etc/tuned/profiles/schedlab/tuned.conf"
-    assert apply_tuned.is_profile(path) and not apply_tuned.is_profile(path.parent / "x")
-    assert not apply_tuned.is_profile(Path("/etc/tuned/mine/tuned.conf"))
-    none = ("tuned has no active profile", "keep it by a udev rule: --persist")
-    assert refused(apply_tuned.named, [RECORD], tmp_path) == none
-    active = tmp_path / "etc/tuned/active_profile"
-    active.write_text("schedlab\n")
-    assert refused(apply_tuned.named, [RECORD], tmp_path) == none
-    active.write_text("throughput\n")
-    (record,) = apply_tuned.named([RECORD], tmp_path)
-    assert record.written == {"tuned_parent": "throughput"} and list(record.files) == [str(path)]
-    applied.store(replace(record, device="sda"))
-    applied.store(replace(RECORD, device="sdz"))
-    active.write_text("schedlab\n")
-    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
-    queue = tmp_path / "block/sdx/queue"
-    queue.mkdir(parents=True)
-    (queue / "slice_idle").touch()
-    (record,) = apply_tuned.named([replace(RECORD, values={f"{queue}/iosched/x": "1"})], tmp_path)
-    assert record.written == {"tuned_parent": "throughput"}
-    applied.write_file(path, apply_tuned.whole_text([record], tmp_path))
-    inside = tmp_path / "block/sda/queue/iosched"
-    assert path.read_text() == HEADER + "\n".join([
-        "[main]", "summary=I/O settings that schedlab decided", "include=throughput", "",
-        "[disk]", "devices=!sda,!sdx", "",
-        "[disk_schedlab_sda]", "type=disk", "devices=sda", "elevator=bfq", "",
-        "[disk_schedlab_sdx]", "type=disk", "devices=sdx", "elevator=bfq", "",
-        "[sysfs_schedlab]", "type=sysfs",
-        f"{inside}/low_latency=0", f"{inside}/slice_idle=2",
-        f"{queue}/iosched/low_latency=0", f"{queue}/slice_idle=2", "",
-    ])  # fmt: skip
-    applied.store(record)
-    said = []
-    apply_tuned.remove(record, path, said.append)
-    assert "sdx" not in path.read_text() and "!sda" in path.read_text()
-    applied.forget("sdx")
-    assert said == ["note: activate the profile: tuned-adm profile schedlab"]
-    active.write_text("virtual\n")
-    apply_tuned.remove(replace(record, device="sdy"), path, said.append)
-    assert len(said) == 1
-    active.write_text("schedlab\n")
-    apply_tuned.remove(replace(record, device="sda"), path, said.append)
-    assert said[1:] == ["note: activate the profile: tuned-adm profile throughput"]
-    assert not path.parent.exists()
-    apply_tuned.remove(record, path, said.append)
-    assert said[-1] == f"note: {path} was removed by another program"
-    path.parent.mkdir()
-    path.write_text("[main]\n")
-    apply_tuned.remove(record, path, said.append)
-    assert said[-1] == f"note: {path} was changed by another program; it is kept"
-    assert path.read_text() == "[main]\n"
-    plain = replace(record, setting="none")
-    assert "[sysfs_schedlab]" not in apply_tuned.profile_text([plain])
 
 
 @pytest.mark.parametrize(("user", "sudo"), [(0, ""), (1000, "sudo ")])

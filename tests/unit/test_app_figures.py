@@ -16,8 +16,7 @@ from schedlab.app import documents
 from schedlab.app.apply.emulated_devices import emulation_of, kept_lines, model_lines
 from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.compare.contradict import contradictions
-from schedlab.app.measure import count, single_load
-from schedlab.app.measure.load_lines import load_lines
+from schedlab.app.measure import count
 from schedlab.app.measure.switch_cost import (
     WORKING_SETS,
     Costs,
@@ -26,7 +25,6 @@ from schedlab.app.measure.switch_cost import (
     interval,
     loss,
 )
-from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.app.trace import block_io as trace_io
 from schedlab.app.trace import command as trace_command
 from schedlab.errors import HostError, SpecError
@@ -34,57 +32,6 @@ from schedlab.host import knobs
 from schedlab.result import Result
 from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
-
-
-def side(operations, moved_bytes, mean, errors=0):
-    bins = [[1000, 1999, operations]] if operations else []
-    return {"operations": operations, "errors": errors, "bytes": moved_bytes,
-            "latency": {"mean": mean, "bins": bins}}  # fmt: skip
-
-
-def group(**changes):
-    """A finished group of the engine: 3002 reads and 998 writes in 2.5 s."""
-    usual = {
-        "elapsed_ns": 2_500_000_000, "arrivals": "open", "engine": "psync",
-        "reads": side(3002, 12_000_000, 1_234_500.0), "writes": side(998, 4_100_000, 98_700.0),
-        "cpu_user_ns": 6_000_000, "cpu_system_ns": 21_000_000,
-        "load_generator_bottleneck": False, "fallback": "", "unissued": 0, "error_counts": {},
-        "first_error": "", "mismatches": 0, "first_mismatch": "",
-    }  # fmt: skip
-    return usual | changes
-
-
-def test_loads_in_words(golden):
-    """What was done, and a note on whatever a reader must know to believe it."""
-    none = side(0, 0, 0.0)
-    changes = [
-        {}, {"writes": none}, {"reads": none},
-        {"reads": side(0, 0, 0.0, errors=1), "writes": none},
-        {"load_generator_bottleneck": True}, {"fallback": "no ring"}, {"unissued": 1},
-        {"error_counts": {"EIO": 2}}, {"first_error": "EIO at 8"},
-        {"mismatches": 1, "first_mismatch": "at 4"}, {"arrivals": "closed"},
-    ]  # fmt: skip
-    golden("commands/load.txt", "\n\n".join("\n".join(load_lines(group(**c))) for c in changes))
-
-
-WORKERS = {
-    "elapsed_ns": 4_000_000_000,
-    "workers": [
-        {"bytes": 3 << 20, "elapsed_ns": 1_500_000_000},
-        {"bytes": 5 << 20, "elapsed_ns": 4_000_000_000},
-        {"bytes": 1 << 20, "elapsed_ns": 0},
-    ],
-}
-
-
-def test_figures_of_workers(golden):
-    """3072 KiB in 1.5 s, 5120 in 4 s and nothing are 3328 KiB/s; 9216 in 4 s are 2304."""
-    figures = worker_lines(WORKERS)
-    assert (figures["children_kib_per_s"], figures["parent_kib_per_s"]) == (3328, 2304)
-    assert figures["avg_kib_per_s"] == pytest.approx(3328 / 3)
-    golden("commands/workers.txt", as_iozone(figures, "re-read", 3))
-    still = worker_lines({"elapsed_ns": 0, "workers": WORKERS["workers"]})
-    assert still["parent_kib_per_s"] == 0.0
 
 
 def test_an_interval_is_students():
@@ -407,17 +354,6 @@ def test_how_a_bare_time_is_read(time, compat, duration_ns, said):
     assert settings.epoch_grid is (compat == "sample")
     assert (settings.cpus, settings.processes, settings.policy.priority) == ((), 2, 5)
     assert count.settings_of({**typed, "cpus": (0,)}, notes.append).cpus == (0,)
-
-
-def test_timings_of_a_device_look_like_hdparms(monkeypatch, golden):
-    cached = {"bytes": 6 << 30, "elapsed_ns": 2_000_000_000}
-    texts = []
-    for moved_bytes, direct, reported in ((1 << 20, False, True), (1 << 20, True, True),
-                                          (4 << 20, False, False)):  # fmt: skip
-        timings = {"cached": cached, "device": {"bytes": moved_bytes, "elapsed_ns": 4_000_000_000}}
-        monkeypatch.setattr(single_load, "free_pages_reported", lambda known=reported: known)
-        texts += single_load.timing_lines(Path("/dev/sdb"), timings, direct=direct)
-    golden("commands/timings.txt", "\n".join(texts))
 
 
 def test_emulated_devices_that_are_up(monkeypatch, tmp_path):

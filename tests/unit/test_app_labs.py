@@ -15,7 +15,7 @@ from schedlab.app.compare.comparison import Place
 from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.compare.own_work import OwnWork, workload_of
 from schedlab.app.compare.quanta import Sweep, merged_candidates, quantum_experiment
-from schedlab.app.measure import labs, single_load
+from schedlab.app.measure import labs
 from schedlab.app.measure.labs import (
     Lab,
     LabChanges,
@@ -24,7 +24,6 @@ from schedlab.app.measure.labs import (
     merged,
     sweep_of,
 )
-from schedlab.host import scratch
 
 STUDY = {"title": "A lab", "study": " what \n was  done "}
 TABLE = {"slices_ms": [1, 10], "processes": 4, "seconds": "2s", "repeat": 6, "policy": "rr",
@@ -344,50 +343,3 @@ def test_who_called_sudo(monkeypatch):
     monkeypatch.setenv("SUDO_UID", "7")
     monkeypatch.setattr(os, "geteuid", lambda: 7)
     assert own_work.usual_user() == ""
-
-
-def load(path, **changes):
-    """The options of a single load on a file of 8 KiB."""
-    usual = {
-        "test_name": "read", "path": path, "size": None, "depth": 1, "rate": None,
-        "arrivals": "poisson", "engine": None, "workers": 2, "record": 4096, "seed": 5,
-        "direct": True, "sync": "none", "fsync_at_end": False, "verify": False, "batch": 1,
-        "allow_fallback": True, "iopoll": False, "sqpoll": False, "with_replacement": True,
-        "read_percent": 70, "overwrite": False,
-    }  # fmt: skip
-    return usual | changes
-
-
-def test_a_single_load(tmp_path, monkeypatch, golden, say):
-    monkeypatch.chdir(tmp_path)
-    file = Path("file")
-    file.write_bytes(bytes(8192))
-    loads = [
-        {}, {"depth": 16, "test_name": "randrw", "size": 4096, "batch": 8},
-        {"depth": 2, "engine": "psync"}, {"depth": 2}, {"rate": 9.0, "test_name": "randread"},
-    ]  # fmt: skip
-    groups = {str(changes): single_load.group_of(load(file, **changes)) for changes in loads}
-    golden("experiments/single-loads.txt", shown(groups))
-    say(single_load.group_of, load(file, test_name="raed"))
-    say(single_load.group_of, load(file, batch=8))
-
-
-def test_the_file_of_a_single_load(tmp_path, monkeypatch, say):
-    file, none = tmp_path / "file", tmp_path / "none"
-    file.write_bytes(bytes(8192))
-    assert single_load.span_of(none, 4096) == 4096
-    assert single_load.span_of(file, 16384) == 16384
-    say(single_load.span_of, none, None)
-    empty = tmp_path / "empty"
-    empty.touch()
-    say(single_load.span_of, empty, None)
-    check = single_load.make_or_check_file
-    check(file, 8192, keep=False)
-    check(file, None, keep=False)
-    say(check, file, 8193, keep=False)
-    say(check, file, None, keep=True)
-    made = []
-    monkeypatch.setattr(scratch, "check_space", lambda *asked: made.append(asked))
-    monkeypatch.setattr(scratch, "fill", lambda *asked: made.append(asked))
-    check(none, 4096, keep=True)
-    assert made == [(tmp_path, 4096), (none, 4096)]

@@ -9,7 +9,6 @@ from test_app_apply import RECORD, refused
 
 from schedlab.app.apply import applied, apply, undo
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.apply import Request
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
@@ -94,13 +93,13 @@ def test_of_a_cpu_result_the_settings_of_the_system_are_applied(say):
     say(of, "x", policy="fifo", knob_nr_migrate=8, knob_sched_x=1.0, max="1/2")
 
 
-@pytest.mark.parametrize("name", [apply.RULES.name, "schedlab/tuned.conf", "90-schedlab.conf"])
+@pytest.mark.parametrize("name", [apply.RULES.name, "90-schedlab.conf"])
 def test_a_file_that_this_user_may_not_remove_is_an_error(tmp_path, monkeypatch, name):
     def refuse(path, missing_ok=False):
         raise PermissionError(13, "Permission denied", str(path))
 
-    file = tmp_path / "tuned" / name
-    device = "cpu" if file.suffix == ".conf" and not apply_tuned.is_profile(file) else "sdx"
+    file = tmp_path / "etc" / name
+    device = "cpu" if file.suffix == ".conf" else "sdx"
     record = replace(RECORD, device=device, files={str(file): None})
     applied.store(record)
     applied.write_file(file, applied.HEADER)

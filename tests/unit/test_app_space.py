@@ -8,15 +8,12 @@ from calls import refused
 
 from schedlab.app import targets
 from schedlab.app.compare.comparison import Place
-from schedlab.app.measure import extraction
 from schedlab.app.trace import files as trace_files
 from schedlab.app.tune import question as tune_question
 from schedlab.app.tune import space as tune_space
 from schedlab.app.tune.question import TuneOptions, preview_lines, question_of, typed_question
 from schedlab.errors import HostError
 from schedlab.host import knobs
-from schedlab.kinds import source_tree
-from schedlab.kinds.startup import TimedRun
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Experiment, Target, Workload
 from schedlab.tune.space import SchedulerSpace, Space, Tunable
@@ -234,51 +231,6 @@ def test_only_formats_that_can_be_written_are_named(tmp_path):
     named = hint.removeprefix("--to one of ").split(", ")
     assert named == trace_files.formats(writable=True)
     assert set(named) < set(trace_files.formats())
-
-
-def test_each_extraction_has_its_times(tmp_path, monkeypatch, say):
-    did = []
-
-    class Host:
-        def __init__(self, report):
-            pass
-
-        def __enter__(self):
-            drop = lambda: did.append("drop")  # noqa: E731
-            return SimpleNamespace(directory=lambda path: path / "own", drop_caches=drop)
-
-        def __exit__(self, *_):
-            did.append("restored")
-
-    runs = ((4.0, 2.5, 0.5, 0, ""), (2.0, 1.0, 2.0, 0, ""), (1.0, 0.0, 0.0, 2, "broken"))
-    answers = iter([TimedRun(*each) for each in runs])
-    monkeypatch.setattr(extraction, "Control", Host)
-    monkeypatch.setattr(extraction, "extraction", lambda archive, own: next(answers))
-    made = []
-
-    def write_archive(*values, **named):
-        made.append((values, named))
-        return 12
-
-    monkeypatch.setattr(source_tree, "write_archive", write_archive)
-    archive = tmp_path / "a.tar"
-    said = []
-
-    def rows(repeat, spec=None):
-        return list(extraction.extractions(archive, tmp_path, repeat, spec, said.append))
-
-    say(rows, 1)
-    say(rows, 1, (4096, "xz"))
-    assert made == [((archive, 4096, "xz"), {"seed": 1})]
-    assert said == [f"generated {archive}: 12 files"]
-    archive.touch()
-    say(rows, 1, (4096, "xz"))
-    assert rows(2) == [
-        {"real_s": 4.0, "user_s": 2.5, "system_s": 0.5, "cpu_share": 0.75},
-        {"real_s": 2.0, "user_s": 1.0, "system_s": 2.0, "cpu_share": 1.5},
-    ]
-    assert did == ["drop", "drop", "restored"]
-    say(rows, 1)
 
 
 def test_a_conversion_in_words():

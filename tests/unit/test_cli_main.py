@@ -96,7 +96,7 @@ def test_the_help_shows_nine_commands_and_names_each_other_once():
         assert re.search(rf"^  {name} +[A-Z]", shown, re.M), name
 
 
-@pytest.mark.parametrize("words", [["-h"], ["cpu", "-h"], ["sim", "-h"], ["io", "run", "-h"]])
+@pytest.mark.parametrize("words", [["-h"], ["cpu", "-h"], ["sim", "-h"], ["io", "get", "-h"]])
 def test_the_help_has_a_short_name(words):
     shown = CliRunner().invoke(cli, words)
     assert shown.exit_code == 0

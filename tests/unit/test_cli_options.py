@@ -85,13 +85,7 @@ def refusal(name, *words):
     return error.value.format_message()
 
 
-def test_a_rate_is_above_zero():
-    words = ["--test", "read", "--file", "f", "--rate"]
-    assert "0.0 is not in the range x>0" in refusal("io run", *words, "0")
-    assert parsed("io run", [*words, "0.001"])["rate"] == 0.001
-
-
-@pytest.mark.parametrize("name", ["sim run", "sim compare", "sim disk"])
+@pytest.mark.parametrize("name", ["sim run", "sim compare"])
 def test_a_closed_loop_has_one_request_unless_it_says_more(name):
     assert parsed(name, ["--closed"])["closed"] == 1
     assert parsed(name, ["--closed", "--skip-bad-lines"])["closed"] == 1
@@ -107,8 +101,7 @@ def test_a_command_to_watch_keeps_its_own_options(name, first):
 
 def test_a_file_that_must_exist_does():
     assert "File 'gone' does not exist" in refusal("compare", "--archive", "gone")
-    for name in ("cpu cost", "io timings"):
-        assert "Path 'gone' does not exist" in refusal(name, "gone")
+    assert "Path 'gone' does not exist" in refusal("cpu cost", "gone")
 
 
 def test_a_watch_has_no_end_unless_it_is_typed():

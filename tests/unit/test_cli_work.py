@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -20,47 +19,6 @@ from schedlab.host.devices import with_queues
 def own_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-
-
-def load(test, *words, code=0):
-    return run("io", "run", "--test", test, "--file", "f", *words, code=code)
-
-
-def test_a_load_prints_its_figures_and_its_remarks_elsewhere():
-    done = load("write", "--size", "64k")
-    assert done.stdout.startswith("writes: ") and "Children see" not in done.stdout
-    assert done.stderr.startswith("note: closed loop")
-    assert Path("f").stat().st_size == 65536
-    several = load("read", "--workers", 2).stdout
-    assert "Children see throughput for  2" in several
-
-
-@pytest.mark.parametrize(("record", "operations"), [("4k", 16), ("16k", 4)])
-def test_a_load_as_json_has_every_figure(record, operations):
-    Path("f").write_bytes(bytes(65536))
-    found = document("io", "run", "--test", "read", "--file", "f", "--record", record)
-    (group,) = found["groups"]
-    assert (group["name"], group["reads"]["operations"]) == ("read", operations)
-    assert group["reads"]["bytes"] == 65536
-    assert found["iozone"]
-
-
-def test_records_that_are_not_what_was_written_are_exit_code_1():
-    Path("f").write_bytes(bytes(65536))
-    assert "16 records do not match" in load("read", "--verify", code=1).output
-    load("read")
-    load("write", "--overwrite", "--verify")
-    load("read", "--verify")
-    found = document("io", "run", "--test", "read", "--file", "f", "--verify", "--record", "8k",
-                     code=1)  # fmt: skip
-    assert found["groups"][0]["mismatches"] == 8
-
-
-def test_a_full_disk_is_exit_code_1(small_disk):
-    done = CliRunner().invoke(
-        cli, ["io", "run", "--test", "write", "--file", str(small_disk / "f"), "--size", "64M"]
-    )
-    assert done.exit_code == 1
 
 
 def disks():
@@ -214,7 +172,18 @@ def test_what_would_be_compared_on_the_cpu_is_shown():
 
 
 def test_a_disk_is_simulated_or_becomes_an_experiment():
-    words = ["sim", "disk", "--policy", "fcfs, sptf", "--requests", 200, "--depth", 8]
+    words = [
+        "sim",
+        "run",
+        "--device",
+        "disk7200",
+        "--policy",
+        "fcfs, sptf",
+        "--requests",
+        200,
+        "--depth",
+        8,
+    ]
     words += ["--seeds", 2]
     done = run(*words)
     model, titles, *_ = done.stdout.splitlines()
@@ -230,35 +199,3 @@ def test_a_disk_is_simulated_or_becomes_an_experiment():
     assert made() == set()
     shown = run(*words, "--out", "r")
     assert "Take sptf" in shown.stdout and (Path("r") / "runs.jsonl").is_file()
-
-
-def test_a_validation_fails_above_the_demerit_that_is_asked():
-    Path("t").write_text("R A 2 1 8000 1000\n")
-    words = ["sim", "validate", "disk7200", "t:disksim-validate"]
-    demerit = document(*words)["parts"]["all"]["demerit_share"]
-    assert 0.02 < demerit < 0.1
-    run(*words)
-    run(*words, "--fail-above", demerit * 1.01)
-    run(*words, "--fail-above", repr(demerit))
-    run(*words, "--fail-above", demerit * 0.99, code=1)
-    run(*words, "--fail-above", demerit * 0.99, "--out", "o", code=1)
-    assert Path("o/report.html").is_file()
-
-
-@needs_root
-def test_an_extraction_is_timed_as_often_as_is_asked():
-    if not shutil.which("tar"):
-        pytest.skip("needs tar")
-    words = ["io", "extract", "a.tar"]
-    done = run(*words, "--size", "1M", "--make-archive")
-    assert done.stdout.count("\n") == 1
-    share = re.fullmatch(
-        r"real \d+\.\d{3} s   user \d+\.\d{3} s   sys \d+\.\d{3} s   CPU (\d+)%\n", done.stdout
-    )
-    if abs(int(share[1]) - 90) > 1:
-        assert ("limited by the CPU" in done.stderr) is (int(share[1]) > 90)
-    found = document(*words, "--repeat", 2)
-    assert [set(each) for each in found["runs"]] == [
-        {"real_s", "user_s", "system_s", "cpu_share"}
-    ] * 2
-    assert made() == {"a.tar"}

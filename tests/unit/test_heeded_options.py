@@ -55,12 +55,11 @@ def test_options_that_would_change_nothing_are_refused(name, lines, golden):
     "words",
     [
         "sim run --log l.csv --dry-run", "sim run --log l.csv --out o",
-        "sim run --scheduler none --gantt g.svg --dry-run", "sim cpu --quiz --gantt svg",
-        "sim cpu --validate b.csv --from 1ms", "sim cpu --validate b.csv --gantt svg",
+        "sim run --scheduler none --gantt g.svg --dry-run", "sim cpu --quiz --gantt g.svg",
+        "sim cpu --validate b.csv --from 1ms", "sim cpu --validate b.csv --gantt g.svg",
         "cpu sweep --budget 9s --dry-run", "cpu sweep --precision --time 9s --dry-run",
-        "cpu sweep --precision --repeat 9 --dry-run", "io run --test read --file f --batch 2",
-        "io run --test read --file f --arrivals constant", "io extract a.tar --size 4k",
-        "io extract a.tar --decompressor xz", "report . --csv", "report . --json --xlsx x.xlsx",
+        "cpu sweep --precision --repeat 9 --dry-run",
+        "report . --csv", "report . --json --xlsx x.xlsx",
     ],
 )  # fmt: skip
 def test_what_a_command_would_not_write_or_use_is_refused(words, tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ from typing import get_args
 import pytest
 from answers import behind, primary, secondary
 
-from schedlab.app.measure.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.kinds import KINDS, typed
 from schedlab.kinds.command import Command
@@ -18,8 +17,6 @@ from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded, with_times
 from schedlab.run.explain import worth_explaining
 from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, latency
-from schedlab.store.importers import iozone
-from schedlab.store.importers.imported import Options
 
 MIB = 1 << 20
 
@@ -135,24 +132,6 @@ def test_decided_and_large_differences_are_explained_the_largest_first():
     by_row = {label: {"a": best, "b": cell} for label, cell in cells.items()}
     answer = SimpleNamespace(rows=rows, cells={**by_row, rows[-1].name: {"a": best, "b": large}})
     assert worth_explaining(answer) == ("large, undecided", "small, decided")
-
-
-# 2 workers: 1 MiB in 1 s and 3 MiB in 2 s; the group takes 2 s.
-GROUP = {
-    "elapsed_ns": 2_000_000_000,
-    "workers": [
-        {"bytes": MIB, "elapsed_ns": 1_000_000_000},
-        {"bytes": 3 * MIB, "elapsed_ns": 2_000_000_000},
-    ],
-}
-
-
-def test_the_lines_are_read_by_the_importer_of_iozone(tmp_path):
-    text = as_iozone(worker_lines(GROUP), "random-read", 2)
-    file = tmp_path / "iozone.txt"
-    file.write_text(f"\tRecord Size 8 kB\n{text}\niozone test complete.\n")
-    (run,) = iozone.read([("bfq", file)], Options()).runs
-    assert run.metrics["throughput_bytes_per_s"] == 2560 * 1024
 
 
 def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(tmp_path, monkeypatch):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from load_engine import BINS, MIB, group, side
 
 from schedlab import _core
-from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.kinds.actors import (
     Actors,
     added,
@@ -21,7 +20,6 @@ from schedlab.kinds.actors import (
 )
 from schedlab.kinds.engine import (
     DOCTOR,
-    device_timings,
     run_groups,
     run_job,
     watching_jobs,
@@ -160,16 +158,6 @@ def test_what_the_engine_refuses_has_a_hint(monkeypatch, fault, message, hint):
     with pytest.raises(HostError) as error:
         run_groups([], None)
     assert (str(error.value), error.value.hint) == (message, hint)
-
-
-def test_an_interrupted_job_and_the_timings_of_a_device(monkeypatch):
-    def io_timings(path, direct):
-        return json.dumps({"interrupted": direct, "path": path})
-
-    monkeypatch.setattr(_core, "io_timings", io_timings)
-    assert device_timings(Path("/raw"), False) == {"interrupted": False, "path": "/raw"}
-    with pytest.raises(Interrupted):
-        device_timings(Path("/raw"), True)
 
 
 class Watcher:

@@ -114,10 +114,10 @@ def test_what_is_joined_is_what_one_text_would_have_said(kind, texts, value):
     [
         ("sim cpu --tasks A:0:3,B:1:2 --policy fcfs --policy rr,srtf --json",
          "sim cpu --tasks A:0:3,B:1:2 --policy fcfs,rr,srtf --json"),
-        ("sim disk --scheduler none,noop --scheduler cfq:quantum=4 --processes readers3 --seconds 1"
-         " --seeds 1 --json",
-         "sim disk --scheduler none;noop;cfq:quantum=4 --processes readers3 --seconds 1 --seeds 1"
-         " --json"),
+        ("sim run --device disk7200 --scheduler none,noop --scheduler cfq:quantum=4"
+         " --processes readers3 --seconds 1 --seeds 1 --json",
+         "sim run --device disk7200 --scheduler none;noop;cfq:quantum=4"
+         " --processes readers3 --seconds 1 --seeds 1 --json"),
     ],
 )  # fmt: skip
 def test_both_are_used(twice, once):

@@ -62,55 +62,6 @@ fn written_data_does_not_compress() {
 }
 
 #[test]
-fn verification_finds_one_flipped_byte_and_an_old_record() {
-    let (_directory, path) = scratch();
-    for engine in engines() {
-        let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
-                           "workload.pattern": {"kind": "random"}, "verify": true});
-        pass(&path, with(&engine, write));
-        let read = json!({"workload.pattern": {"kind": "reverse"}, "verify": true,
-                          "generation": 1});
-        let clean = &pass(&path, with(&engine, read.clone())).groups[0];
-        assert_eq!((clean.verified, clean.mismatches), (SPAN / 4096, 0));
-
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, 300_001).unwrap();
-        file.write_all_at(&[byte[0] ^ 1], 300_001).unwrap();
-        let flipped = &pass(&path, with(&engine, read.clone())).groups[0];
-        assert_eq!(flipped.mismatches, 1);
-        let first = flipped.first_mismatch.as_ref().unwrap();
-        assert_eq!(first.offset, 300_001 / 4096 * 4096);
-        assert!(first.reason.contains("byte 993 "), "{}", first.reason);
-        file.write_all_at(&byte, 300_001).unwrap();
-
-        let newer = with(&engine, with(&read, json!({"generation": 2})));
-        assert_eq!(pass(&path, newer).groups[0].mismatches, SPAN / 4096);
-    }
-}
-
-#[test]
-fn verified_mixed_load_reads_what_it_wrote() {
-    let (_directory, path) = scratch();
-    for engine in engines() {
-        let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
-                           "verify": true});
-        pass(&path, with(&engine, write));
-        let mixed = json!({"workload.direction": {"kind": "mixed", "read_percent": 50},
-                           "workload.pattern": {"kind": "random", "replacement": true},
-                           "verify": true, "generation": 1});
-        let group_of = group(&path, with(&engine, mixed));
-        let result = &carry_out(Some(0.2), vec![group_of]).unwrap().groups[0];
-        assert!(result.verified > 100 && result.writes.operations > 100);
-        assert_eq!(result.mismatches, 0, "{:?}", result.first_mismatch);
-    }
-}
-
-#[test]
 fn groups_run_at_once_and_workers_divide_a_file_or_have_their_own() {
     let (directory, path) = scratch();
     laid_out(&path);
@@ -355,10 +306,6 @@ fn impossible_jobs_are_refused_with_their_reason() {
         (json!({"workers": 0}), "workers"),
         (json!({"file": "fresh"}), "nothing to read"),
         (
-            json!({"verify": true, "workload.record": 32}),
-            "at least 64",
-        ),
-        (
             json!({"path": directory.path().join("missing")}),
             "missing: open: No such file",
         ),
@@ -368,10 +315,6 @@ fn impossible_jobs_are_refused_with_their_reason() {
             "is a character device, expected a file",
         ),
         (json!({"depht": 3}), "depht"),
-        (
-            json!({"verify": true, "workers": 2, "workload.direction": {"kind": "write"}}),
-            "tear",
-        ),
     ] {
         let message = refused(changes, None);
         assert!(message.contains(words), "{message}");

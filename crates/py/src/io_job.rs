@@ -1,12 +1,11 @@
-//! Block-I/O jobs: `run_io_job`, `io_timings`, `io_nop_calibration`. JSON in, JSON out; the formats
+//! Block-I/O jobs: `run_io_job`, `io_nop_calibration`. JSON in, JSON out; the formats
 //! are documented in `crates/load/src/io/job.rs` and `result.rs`.
 
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use schedlab_load::io::{self, nop, timings, Decision, IoError, Job, ReadyGroup};
+use schedlab_load::io::{self, nop, Decision, IoError, Job, ReadyGroup};
 
 use crate::replay_plan::ReplayPlan;
 use crate::wrong;
@@ -44,15 +43,6 @@ pub fn run_io_job(
         io::run_watched(&job, &mut |groups| introduce(groups), &mut || poll())
     });
     let cancel = cancel.into_inner().unwrap_or_else(PoisonError::into_inner);
-    cancel.answer(py, outcome)
-}
-
-/// hdparm's cached and buffered timings of a device or file, as JSON; about 9 s.
-#[pyfunction]
-#[pyo3(signature = (path, direct=false))]
-pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<String> {
-    let mut cancel = CancelPoll::new(None);
-    let outcome = py.detach(|| timings::measure(&path, direct, &mut || cancel.poll()));
     cancel.answer(py, outcome)
 }
 

@@ -48,7 +48,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     emulated_device::register(module)?;
     simulation::register(module)?;
     module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;
-    module.add_function(wrap_pyfunction!(io_job::io_timings, module)?)?;
     module.add_function(wrap_pyfunction!(io_job::io_nop_calibration, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;

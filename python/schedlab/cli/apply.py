@@ -28,7 +28,6 @@ root_option = click.option(
     metavar="NAMES",
     help="Settings of the machine that RESULT may set, too.",
 )
-@click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this place.")
 @click.option("--dry-run", is_flag=True, help="Print the changes; write nothing.")
 @root_option

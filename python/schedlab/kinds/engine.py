@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
@@ -106,13 +105,6 @@ def run_groups(
     if watcher is not None:
         watcher.see(result["groups"])
     return result
-
-
-def device_timings(path: Path, direct: bool) -> dict[str, Any]:
-    """hdparm's two timings, as in crates/load/src/io/timings.rs. Raises as `run_groups`."""
-    from schedlab import _core
-
-    return _answer(lambda: _core.io_timings(str(path), direct))
 
 
 def _answer(call: Callable[[], str]) -> dict[str, Any]:

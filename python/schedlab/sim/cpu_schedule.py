@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import random
 import shlex
-import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.validate import aligned
+from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
+from schedlab.store.files import made
 
 TIE_RULE = (
     "Ties: at one instant arrivals are queued first (in the order of the task list), then tasks "
@@ -35,39 +35,52 @@ COUNTS = {"bursts"}
 ANSWERS = ("turnaround", "waiting", "response")
 
 
+# Options of the chart alone.
+OF_CHART = ("from_ns", "to_ns", "width", "measured")
+WIDTHS_PX = (300, 20_000)
+
+
 def document(options: Mapping[str, Any]) -> dict[str, Any]:
     """The document of `sim cpu --json`."""
     tasks, settings, seed = inputs(options)
     if options["quiz"]:
         return quiz(tasks, settings, seed)
-    return {"schema": 1, "tasks": tasks, "results": [simulate(tasks, one) for one in settings]}
+    return {"schema": 1, "tasks": tasks, "results": schedules(tasks, settings, options)}
 
 
 def shown(options: Mapping[str, Any]) -> list[str]:
-    """The output of `sim cpu`: a quiz, one chart as SVG, or results and how they compare."""
+    """The output of `sim cpu`: a quiz, or results and how they compare."""
     tasks, settings, seed = inputs(options)
-    is_svg = options["gantt"] == "svg"
     if options["quiz"]:
-        if is_svg:
-            raise SpecError("--gantt svg: a quiz has a chart in its answers", "omit it")
         return quiz_lines(tasks, settings, seed)
-    if is_svg and len(settings) != 1:
-        raise SpecError(f"--gantt svg draws one schedule, not {len(settings)}", "name one policy")
-    results = [simulate(tasks, one) for one in settings]
-    if is_svg:
-        return chart(results[0], options)
-    lines = []
-    for result in results:
-        lines += result_lines(result, options)
-        if result["segments_dropped"]:
-            lines.append(f"note: {result['segments_dropped']} segments are not in the chart")
+    results = schedules(tasks, settings, options)
+    lines = [line for result in results for line in result_lines(result)]
     if len(results) > 1:
         lines += comparison_lines(results)
     return [*lines, *textwrap.wrap(TIE_RULE, 80)]
 
 
+def schedules(
+    tasks: Sequence[Mapping[str, Any]],
+    settings: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The schedule under each policy; with `gantt` the only one is drawn into that file."""
+    if options["gantt"] and len(settings) != 1:
+        raise SpecError(f"--gantt draws one schedule, not {len(settings)}", "name one policy")
+    results = [simulate(tasks, one) for one in settings]
+    if options["gantt"]:
+        made(Path(options["gantt"])).write_text(chart(results[0], options), encoding="utf-8")
+    return results
+
+
 def inputs(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     """(tasks with times in ns, settings of each policy, seed)."""
+    idle = [name.removesuffix("_ns") for name in OF_CHART if options[name]]
+    if idle and not options["gantt"]:
+        raise SpecError(f"--{idle[0]} would change nothing without --gantt", "add --gantt FILE.svg")
+    if options["gantt"] and options["quiz"]:
+        raise SpecError("--gantt would show the answers of a quiz", "omit it")
     seed = options["seed"]
     if seed is None:
         seed = random.randrange(1, 100_000) if options["quiz"] else 1
@@ -173,30 +186,23 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
     return result
 
 
-def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """The schedule, drawn as the options request."""
+def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """The schedule as an SVG document, drawn as the options request."""
     from schedlab.report.gantt import schedule_chart
-    from schedlab.report.gantt_text import schedule_text
     from schedlab.sim.cpu_bursts import read_bursts
 
-    is_svg = options["gantt"] == "svg"
-    columns = min(shutil.get_terminal_size((80, 24)).columns, 160)
-    usual, least, most = (1000, 300, 20_000) if is_svg else (max(columns, 60), 40, 10_000)
-    width = usual if options["width"] is None else options["width"]
+    width = 1000 if options["width"] is None else options["width"]
+    least, most = WIDTHS_PX
     if not least <= width <= most:
-        unit = "pixels" if is_svg else "columns"
-        raise SpecError(f"width = {width}: expected {least} to {most} {unit}", "see --width")
+        raise SpecError(f"width = {width}: expected {least} to {most} pixels", "see --width")
     end_ns = max(result["summary"]["makespan_ns"], 1)
     to_ns = end_ns if options["to_ns"] is None else options["to_ns"]
     if options["from_ns"] >= to_ns:
         expected = f"less than the end of the window, {to_ns} ns"
         raise SpecError(f"from = {options['from_ns']}: expected {expected}", "see --from, --to")
-    window = (options["from_ns"], to_ns)
     names = [task["name"] for task in result["tasks"]]
     measured = read_bursts(Path(options["measured"]), names) if options["measured"] else []
-    if is_svg:
-        return schedule_chart(result, window, width, measured).splitlines()
-    return schedule_text(result, window, width, measured)
+    return schedule_chart(result, (options["from_ns"], to_ns), width, measured)
 
 
 def _heading(result: Mapping[str, Any]) -> str:
@@ -211,11 +217,8 @@ def _heading(result: Mapping[str, Any]) -> str:
     )
 
 
-def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Heading, chart, table and summary of one schedule."""
-    lines = [_heading(result)]
-    if options["gantt"] == "text":
-        lines += chart(result, options)
+def result_lines(result: Mapping[str, Any]) -> list[str]:
+    """Heading, table and summary of one schedule."""
     with_counts = result["tasks"][0]["calculations"] is not None
     columns = COLUMNS | ({"count": "calculations"} if with_counts else {})
     rows = [["task, ms", *columns]]
@@ -227,7 +230,7 @@ def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[
         rows.append([task["name"], *cells])
     summary = result["summary"]
     return [
-        *lines,
+        _heading(result),
         *aligned(rows),
         f"mean turnaround {milliseconds_text(summary['turnaround_ns_mean'])} ms, "
         f"waiting {milliseconds_text(summary['waiting_ns_mean'])} ms, "

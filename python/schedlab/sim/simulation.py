@@ -65,7 +65,7 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 HINTS = {
     "ssd": "see `schedlab sim run --help` and docs/concepts/ssd-simulator.md",
-    "disk": "see `schedlab sim disk --help` and docs/concepts/disk-model.md",
+    "disk": "see `schedlab sim run --help` and docs/concepts/disk-model.md",
     SCHEDULED: "see docs/guides/kernel-schedulers.md",
 }
 

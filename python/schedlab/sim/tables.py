@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.sim.judge import verdict_of
 from schedlab.sim.policy_file import is_policy_file, policy_sha256
-from schedlab.sim.validate import aligned
 from schedlab.spec import SCHEMA_VERSION, to_json
 
 if TYPE_CHECKING:
@@ -36,6 +35,18 @@ DISK_COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]]
     "busy": (".1%", lambda run: run["utilisation"]),
     "hits": (".1%", lambda run: run["hit_ratio"]),
 }
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def ssd_table(labels: Sequence[str], results: Sequence[SimResult]) -> list[str]:

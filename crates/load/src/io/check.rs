@@ -1,10 +1,9 @@
 //! What a job may ask for: refused before anything is started, naming group and key.
 
-use schedlab_model::{Arrivals, Bytes, Direction, Pattern};
+use schedlab_model::{Arrivals, Bytes, Direction};
 
 use super::error::IoError;
-use super::job::{EngineKind, FileState, Group, Job, Layout, Prime};
-use super::verify;
+use super::job::{EngineKind, FileState, Group, Job, Prime};
 
 /// The kernel's limit of a submission ring; one entry stays for the wake-up.
 const DEPTH_MAX: u32 = 32_767;
@@ -66,9 +65,6 @@ impl Group {
         }
         self.check_engine()?;
         self.check_course()?;
-        if self.verify {
-            self.check_verify()?;
-        }
         Ok(())
     }
 
@@ -90,8 +86,8 @@ impl Group {
         if self.discard && !writes {
             return Err(self.refuse("discard", "a group that only reads discards nothing".into()));
         }
-        if self.prime == Prime::Write && (!writes || self.verify) {
-            let reason = "\"write\" is for groups that write and do not verify";
+        if self.prime == Prime::Write && !writes {
+            let reason = "\"write\" is for groups that write";
             return Err(self.refuse("prime", reason.into()));
         }
         if self.prime == Prime::Read && self.workload.direction == Direction::Write {
@@ -104,8 +100,8 @@ impl Group {
             return Ok(());
         };
         let psync_reads = self.engine == EngineKind::Psync && !writes;
-        if !psync_reads || self.verify || self.has_own_files() {
-            let reason = "a database client reads by psync, does not verify, and has one file";
+        if !psync_reads || self.has_own_files() {
+            let reason = "a database client reads by psync, and has one file";
             return Err(self.refuse("log", reason.into()));
         }
         if log.path.as_os_str().is_empty() || !(1..=RECORD_MAX).contains(&log.record.0) {
@@ -120,7 +116,7 @@ impl Group {
     fn check_replay(&self) -> Result<(), IoError> {
         let by_ring = self.engine == EngineKind::IoUring && self.direct && !self.allow_fallback;
         let alone = self.workers == 1 && self.log.is_none() && self.requests.is_none();
-        if by_ring && alone && !self.verify {
+        if by_ring && alone {
             return Ok(());
         }
         let reason = "a replay is one worker by io_uring and direct I/O, without other options";
@@ -160,38 +156,6 @@ impl Group {
         }
         if self.file == FileState::Fresh && self.workload.direction != Direction::Write {
             return Err(self.refuse("file", "a fresh file has nothing to read".into()));
-        }
-        Ok(())
-    }
-
-    fn check_verify(&self) -> Result<(), IoError> {
-        let writes = self.workload.direction != Direction::Read;
-        if self.workload.record.0 < verify::RECORD_MIN {
-            let reason = format!(
-                "verified records have at least {} bytes",
-                verify::RECORD_MIN
-            );
-            return Err(self.refuse("verify", reason));
-        }
-        if writes && self.workers > 1 && self.layout == Layout::Shared && !self.has_own_files() {
-            return Err(self.refuse(
-                "verify",
-                "workers that write the same records tear them; use layout \"divided\" or a \
-                 path with {worker}"
-                    .into(),
-            ));
-        }
-        if self.records_per_worker() <= u64::from(self.slots()) {
-            return Err(self.refuse(
-                "verify",
-                "needs more records than requests in flight".into(),
-            ));
-        }
-        if writes && self.workload.pattern == Pattern::Same && self.slots() > 1 {
-            return Err(self.refuse(
-                "verify",
-                "pattern \"same\" at a depth above 1 overwrites records in flight".into(),
-            ));
         }
         Ok(())
     }

@@ -26,8 +26,6 @@
 //!    "sync": "none",          // "dsync" (O_DSYNC), "sync" (O_SYNC); mmap: msync per record
 //!    "fsync_at_end": false,   // fsync (mmap: msync) after the last record, inside elapsed time
 //!    "close_counted": false,  // closing the file is inside elapsed time, too
-//!    "verify": false,         // write marked records / check every record that is read
-//!    "generation": 0,         // generation of all records in the file before the job; 0: unknown
 //!    "allow_fallback": false, // io_uring refused by the kernel: use psync, and report it
 //!    "batch": 1,              // io_uring: completions waited for, and so requests per submission
 //!    "max_in_flight": 128,    // io_uring, open loop: requests in flight at most
@@ -265,10 +263,6 @@ pub struct Group {
     #[serde(default)]
     pub close_counted: bool,
     #[serde(default)]
-    pub verify: bool,
-    #[serde(default)]
-    pub generation: u32,
-    #[serde(default)]
     pub allow_fallback: bool,
     #[serde(default = "one")]
     pub batch: u32,
@@ -405,7 +399,7 @@ impl Group {
             self.workload.pattern,
             Pattern::Random { replacement: false }
         );
-        let per_record = 4 * u64::from(shuffled) + 5 * u64::from(self.verify);
+        let per_record = 4 * u64::from(shuffled);
         let orders = self.records_per_worker().saturating_mul(per_record);
         buffers
             .saturating_add(orders)

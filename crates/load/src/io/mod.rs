@@ -5,9 +5,8 @@
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
 //! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
-//! what comes back. [`permit`] guards block devices against writing. [`verify`] marks and checks
-//! data, [`nop`] measures the engine
-//! itself, [`timings`] repeats hdparm's two timings.
+//! what comes back. [`permit`] guards block devices against writing. [`payload`] makes what is
+//! written, [`nop`] measures the engine itself.
 //!
 //! ```no_run
 //! use schedlab_load::io;
@@ -30,6 +29,7 @@ pub mod error;
 mod inflight;
 pub mod job;
 pub mod nop;
+mod payload;
 mod permit;
 mod place;
 mod prepare;
@@ -41,8 +41,6 @@ mod shared;
 mod summary;
 mod tally;
 mod target;
-pub mod timings;
-pub mod verify;
 mod worker;
 
 pub use error::IoError;

@@ -42,7 +42,6 @@
 //!    "device_bytes_read": 0, "device_bytes_written": 0, // all ever moved: ramp and drain included
 //!    "error_counts": {"EIO": 3}, // by cause, ramp and drain included
 //!    "first_error": {"operation": "read", "path": "…", "offset": 0, "error": "EIO"},   // or null
-//!    "verified": 0, "mismatches": 0, "first_mismatch": null, // {"path", "offset", "reason"}
 //!    "load_generator_bottleneck": false, // null where CPU time means nothing (iopoll)
 //!    "ring": {"flags": "single_issuer+defer_taskrun+no_sqarray", "registered_buffers": true,
 //!             "registered_file": true, "registered_ring": true, "enters": 0},  // or null
@@ -149,9 +148,6 @@ pub struct GroupResult {
     pub device_bytes_written: u64,
     pub error_counts: BTreeMap<String, u64>,
     pub first_error: Option<FirstError>,
-    pub verified: u64,
-    pub mismatches: u64,
-    pub first_mismatch: Option<Mismatch>,
     pub load_generator_bottleneck: Option<bool>,
     pub ring: Option<RingFacts>,
     pub workers: Vec<WorkerResult>,
@@ -188,15 +184,6 @@ pub struct FirstError {
     pub path: String,
     pub offset: u64,
     pub error: String,
-}
-
-/// The first record that was not what had been written.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct Mismatch {
-    pub path: String,
-    pub offset: u64,
-    pub reason: String,
 }
 
 /// How the ring of the first worker was set up.

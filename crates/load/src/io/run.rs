@@ -25,7 +25,6 @@ use super::shared::{Control, GROUPS_MAX};
 use super::summary;
 use super::tally::{Stop, Tally};
 use super::target::Target;
-use super::verify::Findings;
 use super::worker::{Usage, Worker};
 use crate::clock::{self, Cpu};
 
@@ -64,7 +63,6 @@ pub(crate) struct Report {
     pub id: u32,
     pub path: PathBuf,
     pub tally: Tally,
-    pub findings: Findings,
     pub usage: Usage,
     pub stop: Stop,
     pub fsync_ns: u64,
@@ -418,7 +416,6 @@ impl WorkerSetup {
         let Worker {
             target: Target { file, path, .. },
             mut meter,
-            payload,
             tally,
             prepared,
             ..
@@ -432,7 +429,6 @@ impl WorkerSetup {
             number: self.number,
             id,
             prepared,
-            findings: payload.findings(),
             usage: meter.usage(),
             path,
             tally,

@@ -5,7 +5,7 @@ use schedlab_model::{Arrivals, Direction, Histogram};
 use super::error;
 use super::job::{Group, Job};
 use super::result::{
-    FirstError, GroupResult, JobResult, Latency, Mismatch, Prepared, SeriesResult, SideResult,
+    FirstError, GroupResult, JobResult, Latency, Prepared, SeriesResult, SideResult,
     Transactions, WorkerResult,
 };
 use super::run::Report;
@@ -72,10 +72,7 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
         prepared: prepared(reports),
         device_bytes_read: sum(&|r| r.tally.sides[0].bytes_ever(u64::from(r.tally.records[0]))),
         device_bytes_written: sum(&|r| r.tally.sides[1].bytes_ever(u64::from(r.tally.records[1]))),
-        verified: sum(&|r| r.findings.checked),
-        mismatches: sum(&|r| r.findings.mismatches),
         first_error: reports.iter().find_map(|r| first_error(r)),
-        first_mismatch: reports.iter().find_map(|r| first_mismatch(r)),
         load_generator_bottleneck: bottleneck(group, reports),
         ring: reports.iter().find_map(|r| r.ring.clone()),
         workers: reports.iter().map(|r| worker(r)).collect(),
@@ -188,15 +185,6 @@ fn first_error(report: &Report) -> Option<FirstError> {
     })
 }
 
-fn first_mismatch(report: &Report) -> Option<Mismatch> {
-    let (offset, reason) = report.findings.first.clone()?;
-    Some(Mismatch {
-        path: report.path.display().to_string(),
-        offset,
-        reason,
-    })
-}
-
 /// Whether some worker never had to wait for the device: then the figure is about the worker.
 /// Time spent ready but not running counts as busy, so that a neighbour on the same CPU does not
 /// hide it. A polling worker is always busy, so its CPU time means nothing.
@@ -248,7 +236,6 @@ mod tests {
             id: 0,
             path: "/".into(),
             tally: Tally::new([4096; 2]),
-            findings: Default::default(),
             usage: Usage {
                 window: (from * MS, to * MS),
                 runnable_share: Some(runnable_share),

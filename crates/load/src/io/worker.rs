@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::error::IoError;
 use super::job::{AtEnd, Group, Job};
+use super::payload::Payload;
 use super::prepare;
 use super::result::Prepared;
 use super::shared::Control;
 use super::tally::{Stop, Tally};
 use super::target::{LogTarget, Target};
-use super::verify::Payload;
 use crate::clock::{self, Cpu};
 
 /// CPU use and clock at one moment.
@@ -122,7 +122,6 @@ impl Worker {
         control: &Arc<Control>,
     ) -> Result<Worker, IoError> {
         let workload = group.workload_of(number);
-        let count = workload.records();
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let target = Target::open(group, number)?;
         let log = LogTarget::open(group)?;
@@ -145,7 +144,7 @@ impl Worker {
             index,
             steps: Steps::new(&workload, group.steps(job.seconds.is_some())),
             schedule: Schedule::new(workload.arrivals, workload.seed),
-            payload: Payload::new(group.verify, group.workload.seed, count, group.generation),
+            payload: Payload::new(group.workload.seed),
             tally,
             group: Arc::clone(group),
             control: Arc::clone(control),
@@ -239,16 +238,14 @@ impl Worker {
     /// The next record and its offset in the file; nothing after the pass.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<(Step, u64)> {
-        loop {
-            let Some(step) = self.steps.next() else {
-                self.begin_anew()?;
-                continue;
-            };
-            if self.payload.claim(step) {
-                let offset = self.target.offset + u64::from(step.record) * self.record;
-                return Some((step, offset));
+        let step = loop {
+            if let Some(step) = self.steps.next() {
+                break step;
             }
-        }
+            self.begin_anew()?;
+        };
+        let offset = self.target.offset + u64::from(step.record) * self.record;
+        Some((step, offset))
     }
 
     /// After a pass whose end drops the cache, lets the next one be drawn.

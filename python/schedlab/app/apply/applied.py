@@ -84,12 +84,12 @@ def is_ours(text: str) -> bool:
     return text.startswith(HEADER.strip())
 
 
-def refuse_foreign(path: Path, hint: str = "") -> None:
+def refuse_foreign(path: Path) -> None:
     """HostError where there is a file of that name that is not ours."""
     text = text_of(path)
     if text and not is_ours(text):
-        away = f"move it away, then try again: mv {path} {path}.old"
-        raise HostError(f"{path}: schedlab did not write it", hint or away)
+        hint = f"move it away, then try again: mv {path} {path}.old"
+        raise HostError(f"{path}: schedlab did not write it", hint)
 
 
 def boot_id() -> str:

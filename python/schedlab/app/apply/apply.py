@@ -15,7 +15,6 @@ from pathlib import Path
 from schedlab.app import targets
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.setting_checks import check_allowed, planned_writes
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
@@ -143,14 +142,13 @@ def _with(choice: ToApply, changes: Sequence[str]) -> ToApply:
 class Request:
     """Where and how a choice is applied; `root` holds the rule directories (a test's tree).
 
-    `persist` keeps it by a udev rule, `tuned` by a profile of tuned.
+    `persist` keeps it by a udev rule.
     """
 
     devices: tuple[str, ...]
     persist: bool = False
     root: Path = Path("/")
     dry_run: bool = False
-    tuned: bool = False
 
 
 def apply(choice: ToApply, request: Request, report: Report) -> list[Applied]:
@@ -158,8 +156,6 @@ def apply(choice: ToApply, request: Request, report: Report) -> list[Applied]:
     for caveat in choice.caveats:
         report(f"note: it may not hold here: {caveat}")
     machine, disks = _divided(choice)
-    if machine and request.tuned and not disks:
-        raise SpecError("--tuned keeps settings of disks", "keep it by sysctl.d: --persist")
     if machine and request.devices and not disks:
         raise SpecError(f"{next(iter(machine))} belongs to no device", "omit the devices")
     if disks is None:
@@ -211,7 +207,8 @@ def _apply_disks(choice: ToApply, request: Request, report: Report) -> list[Appl
         records = [_onto(record, applied.find(record.device)) for record in records]
         _keep_after_reboot(records, request, report, control)
     records = [current for name in names if (current := applied.find(name))]
-    _activate(records, request, report)
+    if ruled := _kept_by(request.root / RULES, records):
+        udev_service.reload([record.device for record in ruled], report)
     for record in records:
         for line in warnings(record.device, record.setting, request):
             report(line)
@@ -221,31 +218,14 @@ def _apply_disks(choice: ToApply, request: Request, report: Report) -> list[Appl
 def _keep_after_reboot(
     records: list[Applied], request: Request, report: Report, control: Control
 ) -> None:
-    """Store the records, and write the files that keep them.
+    """Store the records, and write the rules that keep them.
 
-    A file that keeps a device from an earlier apply gets the new setting, too: it has no other.
+    A rule that keeps a device from an earlier apply gets the new setting, too: it has no other.
     """
     records = _with_files(records, request)
     with applied.stored(records, control):
-        profile = apply_tuned.profile_path(request.root)
-        if profiled := _kept_by(profile, records):
-            applied.write_file(profile, apply_tuned.whole_text(profiled, request.root))
         if ruled := _kept_by(request.root / RULES, records):
             _write_rules(ruled, request, report)
-
-
-def _activate(records: list[Applied], request: Request, report: Report) -> None:
-    """Have tuned and udev read the files that keep these records."""
-    if _activates(records, request):
-        apply_tuned.activate(apply_tuned.NAME, request.root, report)
-    if ruled := _kept_by(request.root / RULES, records):
-        udev_service.reload([record.device for record in ruled], report)
-
-
-def _activates(records: list[Applied], request: Request) -> bool:
-    """Whether tuned reads the profile; another one that the user activated since stays."""
-    profiled = _kept_by(apply_tuned.profile_path(request.root), records)
-    return request.tuned or bool(profiled and apply_tuned.is_active(request.root))
 
 
 def _kept_by(file: Path, records: list[Applied]) -> list[Applied]:
@@ -286,7 +266,7 @@ def _check(name: str, choice: ToApply, request: Request) -> None:
             "NixOS makes its udev rules from its configuration: schedlab cannot add a rule",
             f'hardware.block.scheduler = {{ "{name}" = "{scheduler}"; }}; in configuration.nix',
         )
-    if (request.persist or request.tuned) and name.startswith(UNLASTING):
+    if request.persist and name.startswith(UNLASTING):
         raise SpecError(
             f"{name}: schedlab writes no lasting rule for a device of this kind",
             "omit --persist, or apply it to the disk below",
@@ -359,9 +339,7 @@ def rule_text(record: Applied) -> str:
 
 def _with_files(records: list[Applied], request: Request) -> list[Applied]:
     """The records, which now name the file that keeps them; refuse one that is not ours."""
-    if request.tuned:
-        records = apply_tuned.named(records, request.root)
-    elif request.persist:
+    if request.persist:
         records = [applied.with_file(record, request.root / RULES) for record in records]
     for name in {name for record in records for name in record.files}:
         applied.refuse_foreign(Path(name))
@@ -392,24 +370,24 @@ def warnings(
     scheduler, _, tunables = setting.partition(":")
     disk = udev.disk(name)
     found = setters.setters_of(disk, request.root, written)
-    ours = (request.root / RULES, apply_tuned.profile_path(request.root))
+    ours = request.root / RULES
     lines = []
     for each in found:
-        if each.file in ours:
+        if each.file == ours:
             continue
         if each.source == "boot parameter":
             lines.append(f"elevator={each.value} on the kernel command line: Linux ignores it")
             continue
         lines.append(f"also sets it{_unsure(each)}: {each.place} ({each.value})")
     last, plugged = setters.winner_at_boot(found), setters.winner_of_udev(found)
-    if last is not None and last.file not in ours and last.value != scheduler:
+    if last is not None and last.file != ours and last.value != scheduler:
         when = "at the next boot or hot-plug" if last is plugged else "at the next boot"
         lines.append(f"{last.place} wins {when} and sets {last.value}")
-    if plugged and plugged is not last and plugged.file not in ours and plugged.value != scheduler:
+    if plugged and plugged is not last and plugged.file != ours and plugged.value != scheduler:
         lines.append(f"{plugged.place} wins at the next hot-plug and sets {plugged.value}")
     mine = {text.partition("=")[0] for text in tunables.split(",")}
     for each in setters.others(disk, request.root):
-        if each.file not in ours:
+        if each.file != ours:
             key = each.name.removeprefix("iosched/")
             too = ", as this does" if key in mine else ""
             lines.append(f"{each.place} sets {key} to {each.value}{_unsure(each)}{too}")
@@ -432,13 +410,6 @@ def planned(names: Sequence[str], choice: ToApply, request: Request) -> list[str
     if ruled := _kept_by(rules, records):
         written[rules] = _rules_of(ruled, rules)
     lines += [f"{rules}: {rule_text(record)}" for record in ruled]
-    profile = apply_tuned.profile_path(request.root)
-    if profiled := _kept_by(profile, records):
-        text = written[profile] = apply_tuned.whole_text(profiled, request.root)
-        lines += [f"{profile}: {line}" for line in text.removeprefix(HEADER).splitlines() if line]
-    if _activates(records, request):
-        lines.append(f"tuned-adm profile {apply_tuned.NAME}")
-        written[request.root / "etc/tuned/active_profile"] = apply_tuned.NAME
     for record in records:
         lines += warnings(record.device, record.setting, request, written)
     return lines

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply import tuned as apply_tuned
 from schedlab.app.apply.applied import HEADER, Applied, goes_with_scheduler
 from schedlab.app.apply.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
@@ -81,8 +80,6 @@ def _remove_files(record: Applied, report: Report) -> None:
     """Our rule file without this device's line; removed when no line is left."""
     for name in record.files:
         path = Path(name)
-        if apply_tuned.is_profile(path):
-            apply_tuned.remove(record, path, report)
         if path.name != RULES.name:
             continue
         others = applied.others_in(path, [record])

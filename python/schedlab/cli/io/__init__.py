@@ -10,10 +10,7 @@ from schedlab.cli import LazyGroup
 COMMANDS = {
     "get": "schedlab.cli.io.get:get",
     "list": "schedlab.cli.io.list:list_",
-    "extract": "schedlab.cli.io.extract:extract",
-    "run": "schedlab.cli.io.run:run",
     "sweep": "schedlab.cli.io.sweep:sweep",
-    "timings": "schedlab.cli.io.timings:timings",
     "set": "schedlab.cli.io.set:set_",
 }
 

@@ -8,10 +8,8 @@ from schedlab.cli import LazyGroup
 
 COMMANDS = {
     "cpu": "schedlab.cli.sim.cpu:cpu",
-    "disk": "schedlab.cli.sim.run:disk",
     "compare": "schedlab.cli.sim.run:compare",
     "run": "schedlab.cli.sim.run:run",
-    "validate": "schedlab.cli.sim.validate:validate",
 }
 
 

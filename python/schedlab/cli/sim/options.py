@@ -92,11 +92,11 @@ _compare_options = together(
 )  # fmt: skip
 
 
-def simulation_options(device: str, *, verdict: bool = False) -> Callable[[F], F]:
-    """All options of a simulation of `device`, or whatever device is named instead."""
-    which = "A shipped device or the path of a device file."
+def simulation_options(*, verdict: bool = False) -> Callable[[F], F]:
+    """All options of a simulation."""
+    which = "A shipped device (disk7200, nvme, …) or the path of a device file."
     return together(
-        click.option("--device", default=device, show_default=True, help=which),
+        click.option("--device", default="ncq2014", show_default=True, help=which),
         set_option,
         _compare_options if verdict else _run_options,
         _trace_options,

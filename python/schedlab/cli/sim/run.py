@@ -1,4 +1,4 @@
-"""`schedlab sim run`, `disk` and `compare`: policies or schedulers × seeds on simulated devices."""
+"""`schedlab sim run` and `compare`: policies or schedulers × seeds on simulated devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlab.cli.sim.options import simulate, simulation_options
 
 
 @command()
-@simulation_options("ncq2014")
+@simulation_options()
 def run(**typed: Any) -> None:
     """Simulate a device under policies of its queue, or under the kernel's schedulers.
 
@@ -19,24 +19,14 @@ def run(**typed: Any) -> None:
 
     \b
     schedlab sim run --policy fcfs,tsb --workload A --buffer 64MiB
+    schedlab sim run --device disk7200 --policy fcfs,sstf,scan,clook,sptf --depth 32
     schedlab sim run --device nvme --scheduler 'none;bfq' --processes reader-writers
     """
     simulate(typed)
 
 
 @command()
-@simulation_options("disk7200")
-def disk(**typed: Any) -> None:
-    """Simulate a disk with heads: `schedlab sim run` with another default device.
-
-    \b
-    schedlab sim disk --policy fcfs,sstf,scan,clook,sptf --workload random4k --depth 32
-    """
-    simulate(typed)
-
-
-@command()
-@simulation_options("ncq2014", verdict=True)
+@simulation_options(verdict=True)
 def compare(**typed: Any) -> None:
     """Decide which policy or scheduler is better on which workload, and by how much.
 

@@ -84,23 +84,16 @@ impl Mapping {
     }
 
     pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
-        let slow = worker.payload.is_slow();
         one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
-            worker.payload.prepare(step, offset, self.region.slot(0));
-            let started = started.unwrap_or_else(|now| if slow { clock::now() } else { now });
+            worker.payload.prepare(step, self.region.slot(0));
+            let started = started.unwrap_or_else(|now| now);
             let result = self.transfer(worker, step, offset);
             let now = clock::now();
             let latency = now.saturating_sub(started);
-            let whole = worker
+            worker
                 .tally
                 .complete(step.is_write, offset, result, now, latency);
-            let buffer = self.region.slot(0);
-            worker.payload.finish(step, offset, buffer, whole);
-            if slow {
-                clock::now()
-            } else {
-                now
-            }
+            now
         })
     }
 

@@ -27,11 +27,10 @@ impl Psync {
         if worker.log.is_some() {
             return self.run_client(worker, gate_ns);
         }
-        let slow = worker.payload.is_slow();
         one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
             let buffer = self.region.slot(0);
-            worker.payload.prepare(step, offset, buffer);
-            let started = started.unwrap_or_else(|now| if slow { clock::now() } else { now });
+            worker.payload.prepare(step, buffer);
+            let started = started.unwrap_or_else(|now| now);
             let moved = if step.is_write {
                 pwrite(&worker.target.file, buffer, offset)
             } else {
@@ -40,15 +39,10 @@ impl Psync {
             let now = clock::now();
             let result = moved.map_or_else(|errno| -errno.raw_os_error(), |bytes| bytes as i32);
             let latency = now.saturating_sub(started);
-            let whole = worker
+            worker
                 .tally
                 .complete(step.is_write, offset, result, now, latency);
-            worker.payload.finish(step, offset, buffer, whole);
-            if slow {
-                clock::now()
-            } else {
-                now
-            }
+            now
         })
     }
 

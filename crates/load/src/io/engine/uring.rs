@@ -162,11 +162,8 @@ impl Uring {
             slots: &mut self.slots,
             entries: &self.entries,
             in_flight: &mut self.in_flight,
-            slow: worker.payload.is_slow(),
-            armed: Vec::new(),
             enters: 0,
         };
-        queue.armed.reserve(queue.slots.len());
         self.facts.registered_ring = queue.submitter.register_ring_fd().is_ok();
         if pollable {
             queue.watch(self.wake);
@@ -237,9 +234,6 @@ pub(crate) struct Queue<'a> {
     slots: &'a mut [Slot],
     entries: &'a [[squeue::Entry; 2]],
     in_flight: &'a mut u32,
-    /// Whether preparing a record takes so long that its start is stamped after it.
-    slow: bool,
-    armed: Vec<u32>,
     enters: u64,
 }
 
@@ -270,10 +264,7 @@ impl Queue<'_> {
         let Some((step, offset)) = worker.draw() else {
             return false;
         };
-        worker.payload.prepare(step, offset, self.region.slot(slot));
-        if self.slow && worker.schedule.is_none() {
-            self.armed.push(slot as u32);
-        }
+        worker.payload.prepare(step, self.region.slot(slot));
         // A copy in registers: patching the prebuilt entry in memory would stall its copying.
         let mut entry = self.entries[slot][usize::from(step.is_write)].clone();
         set_offset(&mut entry, offset);
@@ -308,15 +299,9 @@ impl Queue<'_> {
         Some((slot, request))
     }
 
-    /// Hands over what is armed and waits for `want` completions, or until `timeout`.
+    /// Submits, and waits for `want` completions, or until `timeout`.
     #[inline]
     pub(crate) fn enter(&mut self, want: u32, timeout_ns: Option<u64>) -> Result<(), IoError> {
-        if !self.armed.is_empty() {
-            let now = clock::now();
-            for slot in self.armed.drain(..) {
-                self.slots[slot as usize].started = now;
-            }
-        }
         self.submissions.sync();
         // Publishes what was reaped: else the kernel takes it for what is waited for.
         self.completions.sync();
@@ -381,13 +366,9 @@ impl Queue<'_> {
         } = request;
         let latency = now.saturating_sub(started);
         let result = completion.result();
-        let whole = worker
+        worker
             .tally
             .complete(step.is_write, offset, result, now, latency);
-        if self.slow {
-            let buffer = self.region.slot(slot);
-            worker.payload.finish(step, offset, buffer, whole);
-        }
         Some(slot)
     }
 

@@ -1,4 +1,5 @@
-"""A simulated disk against measured response times: the demerit of Ruemmler and Wilkes.
+"""A simulated disk against measured response times, by the demerit of Ruemmler and Wilkes:
+`python tools/validate_disk.py --help`.
 
 The demerit is the root mean square of the horizontal distance between the distributions of
 response time (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994), here from
@@ -13,36 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from schedlab.cli import main
+from schedlab.cli.options import json_option
+from schedlab.cli.sim.options import set_option, show, volumes_option
+from schedlab.cli.types import Percent
 from schedlab.errors import SpecError
-from schedlab.sim.replay import compiled, replay_of
+from schedlab.sim.cpu_validate import demerit
+from schedlab.sim.device import device_changes
+from schedlab.sim.replay import compiled, replay_of, replay_warnings
 from schedlab.sim.results import KINDS, NOT_MEASURED
 from schedlab.sim.simulation import Simulation
+from schedlab.sim.simulation_set import Shown
+from schedlab.sim.tables import aligned
+from schedlab.spec import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 # Formats whose requests can have a measured response time.
 FORMATS_WITH_RESPONSE = ("disksim-validate", "msr", "systor", "blkparse", "blktrace")
 WORST = 10
 PERCENTILES = (50, 95, 99)
-
-
-def demerit(simulated: ArrayLike, measured: ArrayLike) -> float:
-    """Root mean square of the horizontal distance of two samples' distributions, in their unit.
-
-    Equal counts: of the sorted samples. Else of both quantile functions at (j − ½)/N, N the larger
-    count, linear between the sorted values.
-    """
-    import numpy as np
-
-    one, other = (np.sort(np.asarray(x, dtype=float)) for x in (simulated, measured))
-    if not len(one) or not len(other):
-        return float("nan")
-    if len(one) != len(other):
-        count = max(len(one), len(other))
-        at = (np.arange(count) + 0.5) / count
-        one, other = (np.interp(at, (np.arange(len(x)) + 0.5) / len(x), x) for x in (one, other))
-    return float(np.sqrt(np.mean((one - other) ** 2)))
 
 
 @dataclass(frozen=True)
@@ -136,8 +130,8 @@ def validate(simulation: Simulation) -> Validation:
     return Validation(parts, kinds, tuple(worst), simulated, measured, result.report)
 
 
-def show(validation: Validation) -> Sequence[str]:
-    """The tables that `sim validate` prints."""
+def tables(validation: Validation) -> Sequence[str]:
+    """The figures of both, and the worst requests."""
     head: tuple[str, ...] = ("", "n", "mean", "p50", "p95", "p99", "demerit", "share")
     rows: list[tuple[str, ...]] = [head]
     for name, part in validation.parts.items():
@@ -171,18 +165,6 @@ def show(validation: Validation) -> Sequence[str]:
         for row in validation.worst
     ]
     return [*lines, *aligned([head, *rows])]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def simulation_of(
@@ -225,3 +207,35 @@ def trace_format(path: Path) -> str:
 
     with compiled("check the file with `file` and `head`"):
         return _core.trace_format_of(str(path))
+
+
+@click.command("validate-disk")
+@click.argument("device")
+@click.argument("trace", metavar="TRACE[:FORMAT]")
+@click.option("--policy", default="fcfs", show_default=True)
+@set_option
+@click.option("--arrivals", type=click.Choice(["trace", "measured"]), default="trace",
+              help="measured: use the measured times, also for a disksim-validate trace.",
+)  # fmt: skip
+@volumes_option
+@click.option("--closed", is_flag=True, help="Keep the measured think times, not the arrivals.")
+@click.option("--requests", type=click.IntRange(min=1), help="At most this number.")
+@click.option("--event", type=click.Choice(["queue", "dispatch", "complete"]), default="complete")
+@click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them.")
+@click.option("--fail-above", type=Percent(),
+              help="Exit 1 when the demerit is above this share, such as 8%.")  # fmt: skip
+@json_option
+def validate_disk(
+    fail_above: float | None, as_json: bool, changes: Sequence[str], **typed: Any
+) -> None:
+    """Compare the response times of DEVICE with those recorded in TRACE (demerit)."""
+    validation = validate(simulation_of(device_set=device_changes(changes), **typed))
+    document = {"schema": SCHEMA_VERSION, "device": typed["device"], **validation.to_json()}
+    warnings = replay_warnings(validation.figures.get("trace"))
+    show(Shown(tables(validation), document, warnings), as_json)
+    if fail_above is not None and not validation.parts["all"].demerit_share <= fail_above:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main(validate_disk)
