@@ -420,7 +420,7 @@ def _run_flags(record: Record) -> list[Flag]:
         # Only a workload with a window of time has a steady state: a newcomer never settles.
         if "seconds" in getattr(KINDS.get(work.kind), "__struct_fields__", ()):
             flags += run_flags(work.label, _bins(record, work.label))
-    return flags + _inside(record)
+    return flags + [flag for flag in _inside(record) if flag.values["proven"]]
 
 
 def _inside(record: Record) -> list[Flag]:

@@ -499,13 +499,14 @@ def test_blocks_whose_halves_decide_differently():
     assert not of(blocks_of(np.exp(proven(rng, 16))), aa=AA).doubt
 
 
-@pytest.mark.parametrize(("late", "code"), [(1.0, "doubt"), (1.05, "best")])
-def test_halves_of_periods_that_decide_differently(late, code):
+@pytest.mark.parametrize(
+    ("late", "fades", "code"), [(1.0, False, "doubt"), (1.05, False, "best"), (1.05, True, "doubt")]
+)
+def test_halves_of_periods_that_decide_differently(late, fades, code):
     """Fast for a moment after each switch: the second half is what lasts."""
     halves = [{"better": "b", "worse": "a", "ratio": ratio} for ratio in (1.3, late)]
-    flag = Flag(
-        "changes-inside", "w0", ("b", "a"), dict(zip(("early", "late"), halves, strict=True))
-    )
+    values = {"early": halves[0], "late": halves[1], "proven": not fades, "fades": fades}
+    flag = Flag("changes-inside", "w0", ("b", "a"), values)
     row = blocks_of(np.exp(proven(np.random.default_rng(25))))
     result = of(row, aa=AA, conditions=[flag])
     assert result.code == code and doubts(result) == ["halves"] * (code == "doubt")

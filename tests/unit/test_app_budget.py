@@ -391,11 +391,11 @@ def test_a_planning_in_words():
     assert planned_lines(planning) == [
         "omitted, because the budget is too short: a, b",
         "ramp of w: 2.2 s, where its rates became steady",
-        "planned: 6 blocks; the answer should be at most 25 % behind the best (from one block)",
+        "planned: 6 blocks; the best should be at most 1.25× ahead (from one block)",
     ]
     short = "the budget is short: the answer will be rough"
     assert planned_lines(Planning(5, bound=1.0, target_s=600.0)) == [
-        "planned: 5 blocks; the answer should be at most 2.0× behind the best (from one block)",
+        "planned: 5 blocks; the best should be at most 2.0× ahead (from one block)",
         f"{short} (10 % need about 10 min)",
     ]
     assert planned_lines(Planning(7, fits=False)) == ["planned: 7 blocks", short]

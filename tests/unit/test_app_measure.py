@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from calls import refused
+from experiments import Clock
 
 from schedlab.app.admit import admit
 from schedlab.app.measure import budget, measure
@@ -20,11 +22,14 @@ from schedlab.app.measure.files import experiment_of, stopped_by
 from schedlab.app.measure.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
 from schedlab.cpu.policy import RR_KNOB
+from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, HostError, Interrupted, SpecError
 from schedlab.kinds import Outcome, cached_reads, random_reads
+from schedlab.run import executor
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
 from schedlab.spec import Candidate, Experiment, Plan, Planning, Stopping, Target, Workload
+from schedlab.spec.results import boot_of
 from schedlab.store.folder import Folder
 
 TRUSTED = Permission(trust=True)
@@ -110,6 +115,45 @@ def test_an_experiment_is_measured_into_its_folder(tmp_path, known):
                             observer=observer(said))  # fmt: skip
     assert said[1:] == ["nothing left to measure: all 3 blocks are done"]
     assert again.folder.path == out and known.opened == 1
+
+
+@pytest.mark.parametrize(
+    ("blocks", "step_s", "layouts"), [(6, 1e-6, 2), (5, 1e-6, 2), (3, 1e-6, 1), (6, 10.0, 1)]
+)
+def test_files_are_laid_out_twice_where_that_is_cheap(
+    tmp_path, known, monkeypatch, blocks, step_s, layouts
+):
+    """The units stay blocks, and what another layout changes is known."""
+    clock = SimpleNamespace(monotonic=Clock(step_s).monotonic, strftime=time.strftime)
+    monkeypatch.setattr(measure, "time", clock)
+    asked = experiment(tmp_path / "d", stopping=Stopping(blocks=blocks))
+    result = measure.run(asked, tmp_path / "r")
+    blocks_of = {}
+    for run in result.folder.runs():
+        blocks_of.setdefault(run.session, set()).add(run.block)
+    assert len(blocks_of) == layouts and len({*map(boot_of, blocks_of)}) == 1
+    # Too few, or too dear: the second half is measured on the files that there are.
+    assert known.opened == layouts and known.explained == [layouts]
+    halves = [blocks // 2, -(-blocks // 2)] if layouts == 2 else [blocks]
+    assert sorted(map(len, blocks_of.values())) == halves
+    answer = result.answer
+    assert answer.used == "blocks" and answer.blocks == blocks
+    assert {rung.name: rung.bound is not None for rung in answer.rungs} == {
+        "this-boot": True, "next-boot": False, "layout": layouts == 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("budget_s", "layouts"), [(200.0, 2), (100.0, 1)])
+def test_the_budget_is_that_of_all_layouts(tmp_path, known, monkeypatch, budget_s, layouts):
+    """The second is not given the time of the first again, nor made where none is left."""
+    clock = Clock(1.0)
+    monkeypatch.setattr(executor, "time", clock)
+    monkeypatch.setattr(budget, "is_planned", lambda folder: True)
+    asked = experiment(tmp_path / "d", stopping=Stopping(blocks=40, budget_s=budget_s))
+    admitted = admit(asked, TRUSTED)
+    folder = measure.create(admitted, tmp_path / "r", make_plan(asked))
+    measure.measure(admitted, folder)
+    assert known.opened == layouts and 0.8 * budget_s < clock.now_s < 1.2 * budget_s
 
 
 def test_a_file_is_not_trusted(tmp_path, known, monkeypatch, say):

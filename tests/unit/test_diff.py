@@ -24,7 +24,7 @@ TIME = METRICS["elapsed_s"]
 HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
 
 
-def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=()):
+def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=(), layouts=False):
     work = Workload("w", "file-test", "iops", {"record_bytes": record_bytes})
     asked = experiment(workloads=(work,), seed=seed, stopping=Stopping(blocks=12))
     folder = Folder.create(path, asked, make_plan(asked), host)
@@ -34,7 +34,8 @@ def result(path, speed, host=HOST, seed=1, record_bytes=4096, starved=()):
         value = 1000 * level * rng.lognormvariate(0, 0.01)
         is_bound = (cell.candidate, cell.block) in starved
         bounds = {"iops": "at-most"} if is_bound else {}
-        folder.append(run_of(cell, {"iops": value}, bounds=bounds))
+        half = layouts and f"{path.name}-{cell.block // 6}"
+        folder.append(run_of(cell, {"iops": value}, bounds=bounds, session=half or ""))
     return path
 
 
@@ -42,9 +43,12 @@ def run(*words):
     return CliRunner().invoke(diff, [str(word) for word in words], standalone_mode=False)
 
 
-def test_one_session_a_side_holds_for_these_two_boots(tmp_path):
-    first = result(tmp_path / "a", {})
-    second = result(tmp_path / "b", {"bfq": 0.8}, {**HOST, "kernel": {"release": "6.2"}}, seed=2)
+@pytest.mark.parametrize("layouts", [False, True])
+def test_one_session_a_side_holds_for_these_two_boots(tmp_path, layouts):
+    """Two layouts of the files within a boot make no second boot of it."""
+    newer = {**HOST, "kernel": {"release": "6.2"}}
+    first = result(tmp_path / "a", {}, layouts=layouts)
+    second = result(tmp_path / "b", {"bfq": 0.8}, newer, seed=2, layouts=layouts)
     data = json.loads(run(first, second, "--json", "--fail-on", "never").stdout)
     assert data["differences"] == {"kernel.release": ["6.1", "6.2"]} and data["units"] == "blocks"
     bfq = data["candidates"]["bfq"]

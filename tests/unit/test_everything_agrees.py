@@ -14,6 +14,7 @@ import shutil
 import statistics
 from dataclasses import replace
 
+import click
 import openpyxl
 import pytest
 from click.testing import CliRunner
@@ -25,7 +26,7 @@ from schedlab.analyse.answer_check import check
 from schedlab.app.compare.difference import difference
 from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.budget import extend, extended
-from schedlab.cli import cli
+from schedlab.cli import cli, show
 from schedlab.design.plan import make_plan
 from schedlab.report import handin, sentences, steps, words
 from schedlab.report.screen import candidate_cell, first_table, rows_of
@@ -388,6 +389,9 @@ def test_a_candidate_whose_runs_were_all_discarded_stays_with_the_reason(tmp_pat
         assert "bfq" in result.answer.candidates and check(result.answer) == []
         (unfit,) = result.answer.unfit
         assert (unfit.candidate, unfit.runs, unfit.tried) == ("bfq", 0, 4)
+        with click.Context(click.Command("compare")), pytest.raises(click.exceptions.Exit) as end:
+            show._finish(result, {"as_json": True}, lambda *_: None)
+        assert end.value.exit_code == 1  # The answer is no.
         told = "bfq: 4 of 4 runs discarded: scheduler ejected"
         assert told in " ".join(sentences.headline(view))
         assert told.partition(": ")[2] in [c.note for r in first_table(view).rows for c in r.cells]

@@ -130,6 +130,23 @@ def test_a_debt_to_the_next_period_is_neither_a_gain_nor_hidden(direct, missed):
     assert covered >= 0.93 * EXPERIMENTS and best <= missed
 
 
+def test_an_effect_that_does_not_last_is_never_the_best():
+    """Faster only after each switch, or only in the first blocks; one that lasts is, mostly."""
+
+    def fast_at_first(bfq, block, half, since):
+        return 0.8 if bfq and half == 0 else 1.0
+
+    def ages(bfq, block, half, since):
+        return 1 - 0.4 * math.exp(-block / 3) if bfq else 1.0
+
+    def codes(factor):
+        return [answer_of(simulated(seed, factor)).code for seed in range(EXPERIMENTS // 2)]
+
+    assert codes(fast_at_first).count("best") <= 1
+    assert codes(ages).count("best") <= 3
+    assert codes(times(1.3)).count("doubt") <= 3
+
+
 def test_an_effect_that_changes_inside_its_periods_is_flagged():
     def settles(bfq, block, half, since):
         return (2.0, 1.4)[half] if bfq else 1.0

@@ -17,7 +17,9 @@ import numpy as np
 from schedlab.analyse.doubts import Findings, examine
 from schedlab.analyse.losses import RowPairs
 from schedlab.analyse.matrix import RunMatrix, arrange
+from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import Fit, fit_of
+from schedlab.analyse.run_flags import FADES_LEVEL, fades
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer, Doubt
 
@@ -67,16 +69,24 @@ class _Place:
 
     def is_told(self, names: Sequence[str]) -> bool:
         """Whether the answer says something of these two."""
-        claimed = ({claim.ahead, claim.behind} for claim in self.claims)
-        return self.take in names or {*names} in claimed
+        return self.take in names or self.claims_of(names)
+
+    def claims_of(self, names: Sequence[str]) -> bool:
+        """Whether one of these two is claimed to be ahead of the other."""
+        return any({claim.ahead, claim.behind} == {*names} for claim in self.claims)
 
     def turns(self, names: Sequence[str]) -> bool:
         """Whether the first half of the blocks decides unlike the second."""
+        early, late = self.halves(names)
+        return len(early) > 0 and self.differ(early.mean(), late.mean())
+
+    def halves(self, names: Sequence[str]) -> tuple[Floats, Floats]:
+        """The difference of two in the first half of the blocks, and in the second; logs."""
         values, labels = self.pairs.row.values(), self.pairs.row.labels
         one, other = (values[:, labels.index(name)] for name in names)
         difference = (one - other)[np.isfinite(one - other)]
         half = len(difference) // 2
-        return half > 0 and self.differ(difference[:half].mean(), difference[-half:].mean())
+        return difference[:half], difference[len(difference) - half :]
 
     def differ(self, early: float, late: float) -> bool:
         """Whether two differences are not beyond the margin on one side, and not both within it."""
@@ -197,7 +207,9 @@ def _inside(place: _Place) -> Iterator[Doubt]:
             math.log(fact["ratio"]) * (1 if fact["better"] == first else -1)
             for fact in (flag.values["early"], flag.values["late"])
         )
-        if place.is_told(flag.candidates) and place.differ(early, late):
+        is_lost = flag.values["fades"] and place.claims_of(flag.candidates)
+        is_proven = flag.values["proven"] and place.is_told(flag.candidates)
+        if is_lost or (is_proven and place.differ(early, late)):
             yield Doubt("halves", place.name, flag.candidates)
 
 
@@ -210,6 +222,10 @@ def _changing(place: _Place) -> Iterator[Doubt]:
             if place.is_told(names) and place.turns(names):
                 yield Doubt("candidate-time", place.name, names)
                 return
+    for claim in place.claims:
+        if fades(*place.halves((claim.ahead, claim.behind)), FADES_LEVEL / len(place.claims)):
+            yield Doubt("candidate-time", place.name, (claim.ahead, claim.behind))
+            return
 
 
 def _wandering(place: _Place) -> Iterator[Doubt]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from schedlab.analyse.quantiles import t_tail
+from schedlab.analyse.quantiles import Floats, t_tail
 from schedlab.analyse.rule import ROUNDING
 from schedlab.analyse.steady import Steadiness, steadiness
 from schedlab.spec import Flag, Metric, Workload
@@ -23,6 +23,9 @@ BINS_LEAST = 12
 
 #: The fewest blocks whose halves are compared.
 BLOCKS_LEAST = 6
+
+#: Of a difference that fades less than this share is left, and not proven at this level.
+FADES_TO, FADES_LEVEL, FADES_LEAST = 0.5, 0.05, 3
 
 Bins = Sequence[float]
 Halves = Mapping[str, Mapping[int, tuple[float, float]]]
@@ -55,7 +58,8 @@ def half_flags(
     """Candidates whose distance from the baseline is another one in the second half of a period.
 
     `halves` are, by candidate and block, the values of the two halves; `margin` is a log. One
-    Student test per candidate over its blocks, with Bonferroni's correction.
+    Student test per candidate over its blocks, with Bonferroni's correction: a flag is `proven`
+    where the change is. One that only `fades` contradicts a claim, and says nothing by itself.
     """
     flags = []
     base = halves.get(baseline, {})
@@ -64,15 +68,31 @@ def half_flags(
         if label == baseline or len(blocks) < BLOCKS_LEAST:
             continue
         ratios = np.log([own[b] for b in blocks]) - np.log([base[b] for b in blocks])
-        change = ratios[:, 1] - ratios[:, 0]
-        error = float(change.std(ddof=1)) / np.sqrt(len(blocks))
-        p = float(t_tail(change.mean() / max(error, ROUNDING), len(blocks) - 1))
-        if p < LEVEL / max(len(halves) - 1, 1) and abs(change.mean()) > margin:
-            early, late = ratios.mean(axis=0).tolist()
-            facts = [_fact(metric, label, baseline, each) for each in (early, late)]
-            values = {"early": facts[0], "late": facts[1]}
+        first, second = ratios.T
+        level = LEVEL / max(len(halves) - 1, 1)
+        is_proven = chance(second - first) < level and abs((second - first).mean()) > margin
+        is_fading = fades(first, second, level)
+        if is_proven or is_fading:
+            facts = [_fact(metric, label, baseline, float(each.mean())) for each in ratios.T]
+            values = {"early": facts[0], "late": facts[1], "proven": is_proven, "fades": is_fading}
             flags.append(Flag("changes-inside", work.label, (label, baseline), values))
     return tuple(flags)
+
+
+def fades(first: Floats, second: Floats, level: float) -> bool:
+    """Whether a difference is proven (at `level`) at first, and later neither that nor half as
+    large.
+    """
+    if len(first) < FADES_LEAST or not first.mean():
+        return False
+    left = second.mean() / first.mean()
+    return chance(first) < level and left < FADES_TO and (left < 0 or chance(second) > FADES_LEVEL)
+
+
+def chance(values: Floats) -> float:
+    """How probable so large a mean is where there is none: Student's test, two-sided."""
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(t_tail(abs(values.mean()) / max(error, ROUNDING), len(values) - 1))
 
 
 def _fact(metric: Metric, label: str, baseline: str, log: float) -> dict[str, Any]:

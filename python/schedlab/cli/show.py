@@ -152,7 +152,7 @@ def run_and_present(
     typed: Mapping[str, Any],
     shown_by: Shown | None = None,
     watched_by: Callable[[], AbstractContextManager[Observer]] | None = None,
-) -> Result | None:
+) -> None:
     """Admit an experiment, then show what it would do, rehearse it, or measure it and show that.
 
     `typed` holds `out` and `as_json`, and may ask for `dry_run` or `rehearse`.
@@ -163,28 +163,28 @@ def run_and_present(
     from schedlab.app.preview import preview
 
     if typed.get("kernel"):
-        return _run_in_guest(experiment, name, typed, shown_by or present)
+        _run_in_guest(experiment, name, typed, shown_by or present)
+        return
     admitted = admit(experiment, permission)
     measure.check_dask(experiment, typed.get("dask"))
     if typed.get("dry_run"):
         show_preview(preview(admitted), typed)
-        return None
+        return
     if typed.get("rehearse"):
         with measuring() as observer:
             rehearse(admitted, observer)
-        return None
+        return
     for note in (*admitted.experiment.notes, *admitted.notes):
         print_message(f"note: {note}")
     folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
     with (watched_by or measuring)() as observer:
         result = measure.measure(admitted, folder, observer=observer, dask=typed.get("dask"))
-    (shown_by or present)(result, typed["as_json"])
-    return result
+    _finish(result, typed, shown_by or present)
 
 
 def _run_in_guest(
     experiment: Experiment, name: str, typed: Mapping[str, Any], shown_by: Shown
-) -> Result:
+) -> None:
     """Measure an experiment under the kernel `kernel` in virtual time, and show it."""
     from schedlab.app.measure import virtual
     from schedlab.app.measure.measure import default_folder
@@ -194,8 +194,14 @@ def _run_in_guest(
     out = Path(typed["out"] or default_folder(name))
     with measuring() as observer:
         result = virtual.measure(experiment, typed["kernel"], out, observer)
+    _finish(result, typed, shown_by)
+
+
+def _finish(result: Result, typed: Mapping[str, Any], shown_by: Shown) -> None:
+    """Show what was measured; exit code 1 where no run of some candidate counts."""
     shown_by(result, typed["as_json"])
-    return result
+    if any(unfit.row == "" and not unfit.runs for unfit in result.answer.unfit):
+        click.get_current_context().exit(1)
 
 
 def resume_and_present(
@@ -219,7 +225,7 @@ def resume_and_present(
         result = resume(
             typed["resume"], **more, permission=permission, observer=observer, dask=dask
         )
-    (shown_by or present)(result, typed["as_json"])
+    _finish(result, typed, shown_by or present)
 
 
 @contextmanager

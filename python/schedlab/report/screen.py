@@ -154,7 +154,9 @@ def measured(view: View) -> str:
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
         if of and of.sessions > boots:
-            parts.append(texts.counted("measured.sessions", of.sessions))
+            laid_out = kind == "io" and view.experiment.stopping.sessions == 1
+            noun = "layouts" if laid_out else "sessions"
+            parts.append(texts.counted(f"measured.{noun}", of.sessions))
     units = "blocks" if view.experiment.blocked else "repetitions"
     parts.append(texts.counted(f"scope.{units}", answer.blocks or answer.units))
     if of and of.seconds and kind in ("io", "cpu"):

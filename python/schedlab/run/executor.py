@@ -94,6 +94,9 @@ class Executor:
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.busy_repeats = 0
+        # Into how many parts the blocks are divided, each with a freshly made target.
+        self.parts = self.experiment.stopping.sessions
+        self.spent_s = 0.0
         # Workloads that are decided, and the first block that does without them.
         self.ended: dict[str, int] = {}
         self._read_plan()
@@ -114,8 +117,8 @@ class Executor:
         return tuple(cell for cell in self.cells if not self._is_over(cell))
 
     def session_end(self, number: int) -> float:
-        """The block after the last one of session `number`, once the plan is complete."""
-        share = (number + 1) / self.experiment.stopping.sessions
+        """The block after the last one of part `number`, once the plan is complete."""
+        share = (number + 1) / self.parts
         return math.inf if self._must_plan() else math.ceil(len(self.blocks) * share)
 
     def over(self) -> str | None:
@@ -130,12 +133,20 @@ class Executor:
     ) -> str:
         """Run the remaining cells in an open session, reporting each to `watch`; why it ended.
 
-        `number` is that of the session where its experiment has several: it ends with its share.
+        `number` is that of the part where its experiment has several: it ends with its share. The
+        budget is that of each session, and of all layouts together.
         """
         self.session, self.watch = session, watch
-        began = time.monotonic()
+        began = time.monotonic() - self.spent_s
+        try:
+            return self._run(began, number)
+        finally:
+            is_one = self.experiment.stopping.sessions == 1
+            self.spent_s = time.monotonic() - began if is_one else 0.0
+
+    def _run(self, began: float, number: int | None) -> str:
         budget_s = self.budget_s
-        self._report(0, None)
+        self._report(min(self._next(), len(self.blocks) - 1), None)
         while not (reason := self.over()):
             if self._must_plan() and self._next() == len(self.blocks):
                 self.rules.plan_rest()

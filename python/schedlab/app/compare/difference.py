@@ -313,11 +313,18 @@ def _units(
 ) -> tuple[dict[str, tuple[Metric, Units, Units]], Literal["blocks", "sessions"]]:
     """Per workload of both: its metric, and the means of every candidate, by folder.
 
-    They are of sessions; of blocks where a folder has one session only.
+    They are of sessions; of blocks where a folder has one session only. Sessions that nobody asked
+    for (an extension, another layout) are one for each boot.
     """
     from schedlab.store.table import samples
 
-    ours, theirs = samples(first)[0], {s.workload: s for s in samples(second)[0]}
+    def of(record: Record) -> list[Samples]:
+        own = samples(record)[0]
+        if record.experiment.stopping.sessions > 1:
+            return own
+        return [replace(s, sessions=tuple(map(boot_of, s.sessions))) for s in own]
+
+    ours, theirs = of(first), {s.workload: s for s in of(second)}
     pairs = [(s, theirs[s.workload]) for s in ours if s.workload in theirs]
     fewest = min((len(set(side.sessions)) for pair in pairs for side in pair), default=0)
     by_block = fewest < FEWEST_SESSIONS

@@ -53,6 +53,10 @@ class Observer:
 
 
 SILENT = Observer()
+#: A smaller ratio has two decimals.
+TIMES_FROM = 2.0
+#: Files are laid out twice where that takes at most so much of the time, and from so many blocks.
+LAYOUT_SHARE, LAYOUT_BLOCKS = 0.2, 4
 
 
 def default_folder(name: str) -> Path:
@@ -194,23 +198,51 @@ def run_sessions(
     observer: Observer,
     dask: str | None = None,
 ) -> str:
-    """Run the remaining cells, each session on its own target; why the last one ended."""
+    """Run the remaining cells, each session on its own target; why the last one ended.
+
+    A single session lays its files out again after half of the blocks, where that is cheap: its
+    units stay blocks, and what another layout changes is known.
+    """
     several = admitted.experiment.stopping.sessions
+    executor.parts = 2 if has_layouts(admitted, folder) else several
     reason = ""
-    for number in range(several):
-        last = number == several - 1
+    for number in range(executor.parts):
+        last = number == executor.parts - 1
         if executor.next_block >= executor.session_end(number) and not last:
             continue
         executor.session_id = session_id()
         if several > 1:
             observer.report(f"session {number + 1} of {several}")
+        elif number:
+            observer.report("a new layout of the files, for the second half of the blocks")
+        began = time.monotonic()
         with opened(admitted, observer, executor.left, dask) as session:
+            prepared_s = time.monotonic() - began
             reason = executor.run(session, observer.watch, None if last else number)
+            if executor.parts > several and not last:
+                is_dear = prepared_s > LAYOUT_SHARE * 2 * executor.spent_s
+                ended = executor.next_block < executor.session_end(number)  # by its budget
+                if is_dear or ended or len(executor.blocks) < LAYOUT_BLOCKS:
+                    executor.parts, last = several, True
+                    reason = executor.run(session, observer.watch)
             if last or executor.over():
                 explain(admitted, folder, session, observer)
-        if executor.over():
+        if last or executor.over():
             break
     return reason
+
+
+def has_layouts(admitted: Admitted, folder: Folder) -> bool:
+    """Whether the files of a new experiment are ours, and can be laid out twice."""
+    experiment = admitted.experiment
+    return (
+        experiment.kind == "io"
+        and experiment.target.kind in ("scratch", "directory", "emulated")
+        and experiment.stopping.mode == "fixed"
+        and experiment.stopping.sessions == 1
+        and not any(kind.brings_files for kind in admitted.kinds.values())
+        and not folder.runs()
+    )
 
 
 def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
@@ -270,9 +302,9 @@ def planned_lines(planning: Planning) -> list[str]:
         lines.append(f"ramp of {label}: {seconds:.1f} s, where its rates became steady")
     planned = f"planned: {planning.blocks} blocks"
     if planning.bound:
-        bound = planning.bound
-        share = f"{100 * bound:.0f} %" if bound < 1 else f"{1 + bound:.1f}×"
-        planned += f"; the answer should be at most {share} behind the best (from one block)"
+        ratio = 1 + planning.bound
+        times = f"{ratio:.{2 if ratio < TIMES_FROM else 1}f}×"
+        planned += f"; the best should be at most {times} ahead (from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from schedlab.cli.options import (
 )
 from schedlab.cli.sections import SectionedCommand, heeded, section
 from schedlab.cli.types import Cpus, Duration, Listed, Words
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 _policy_options = section(
     "Policies and work",
@@ -59,7 +62,13 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     """  # fmt: skip
     from schedlab.app import options
     from schedlab.app.compare.cpu_comparison import explain
-    from schedlab.cli.show import measuring, print_message, resume_and_present, run_and_present
+    from schedlab.cli.show import (
+        measuring,
+        present,
+        print_message,
+        resume_and_present,
+        run_and_present,
+    )
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
@@ -67,8 +76,12 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
         return
     options.check_policy_work(typed_options(click.get_current_context()), command, typed)
     experiment = options.policy_comparison(command, typed, print_message)
-    measured = run_and_present(experiment, Permission(), "cpu-compare", typed)
-    if typed["explain"] and measured is not None:
-        with measuring() as observer:
-            lines = explain(measured, observer)
-        click.echo("\n".join(lines), err=typed["as_json"])
+
+    def shown_by(measured: Result, as_json: bool) -> None:
+        present(measured, as_json)
+        if typed["explain"]:
+            with measuring() as observer:
+                lines = explain(measured, observer)
+            click.echo("\n".join(lines), err=as_json)
+
+    run_and_present(experiment, Permission(), "cpu-compare", typed, shown_by)

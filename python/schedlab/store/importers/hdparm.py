@@ -15,6 +15,7 @@ from pathlib import Path
 
 from schedlab.store.importers.context import SchedulerSeen
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.tables import last_digit
 from schedlab.store.importers.text import bad, number_at, read_lines
 
 _UNITS = {"MB/sec": float(1 << 20), "kB/sec": 1024.0}
@@ -55,6 +56,7 @@ def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]
         if match["what"] != CONTROL:
             scheduler.measured(place)
         rate = number_at(place, "MB/sec", match["rate"]) * _UNITS[match["unit"]]
+        step = last_digit(match["rate"]) * _UNITS[match["unit"]]
         seconds = number_at(place, "seconds", match["s"])
         if not (rate > 0 and seconds > 0):
             raise bad(place, "a time and a rate above 0", line)
@@ -67,7 +69,7 @@ def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]
             {"throughput_bytes_per_s": rate},
             settings={"scheduler": candidate},
             parameters={"test": match["what"]},
-            properties={"window_s": seconds},
+            properties={"window_s": seconds, "steps": {"throughput_bytes_per_s": step}},
             # Cached reads are of memory, whatever disk they were called for.
             subject="" if match["what"] == CONTROL else disk,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from schedlab.store.importers.context import SchedulerSeen, command_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.tables import last_digit
 from schedlab.store.importers.text import bad, number_at, read_lines
 
 #: The workload's name where the user says none.
@@ -66,6 +67,8 @@ _FAILED = re.compile(
 )
 # zsh prints the command before the figures.
 _OF_ZSH = re.compile(rf"\s*(?P<command>\S.*?)\s+{_SPAN} user {_SPAN} system ")
+#: Beside the figures: what the last digit of `real` is worth.
+STEP = "step"
 _FISH_S = {"micros": 1e-6, "millis": 1e-3, "sec": 1.0, "min": 60.0, "hour": 3600.0}
 
 
@@ -116,7 +119,9 @@ def _figures(place: str, line: str) -> dict[str, float]:
         return {}
     for shape in _LINES:
         if match := shape.fullmatch(line):
-            return {name: _seconds(place, text) for name, text in match.groupdict().items()}
+            own = match.groupdict()
+            steps = {STEP: _step(own["real"])} if own.get("real") else {}
+            return {name: _seconds(place, text) for name, text in own.items()} | steps
     if _STARTS.match(line):
         raise bad(place, "a line of time such as `real 0m6.95s`", line, f"read are: {SHAPES}")
     return {}
@@ -135,6 +140,14 @@ def _seconds(place: str, text: str) -> float:
     return number_at(place, "a time", str(total))
 
 
+def _step(text: str) -> float:
+    """The value of one unit of the last digit of a time, in seconds."""
+    number, _, unit = text.replace(",", ".").partition(" ")
+    if unit[:3] in (known := {name[:3]: s for name, s in _FISH_S.items()}):
+        return last_digit(number) * known[unit[:3]]
+    return last_digit(re.split(r"[hm:]\s*", text.replace(",", ".").rstrip("s"))[-1])
+
+
 def _reading(place: str, candidate: str, workload: str, figures: dict[str, float]) -> Reading:
     real = figures["real"]
     if not real > 0:
@@ -150,5 +163,6 @@ def _reading(place: str, candidate: str, workload: str, figures: dict[str, float
             "user_s": figures["user"],
             "sys_s": figures["sys"],
             "cpu_share": cpu_s / real,
+            "steps": {"elapsed_s": figures[STEP]},
         },
     )
