@@ -234,7 +234,7 @@ class _ReadyTask:
     def since(self, at_ns: int) -> int:
         """Since when it waits."""
         ends = [end for _, end in (*self.runs, *self.own["io"]) if end <= at_ns]
-        return max([self.own["arrival_ns"], *ends])
+        return int(max([self.own["arrival_ns"], *ends]))
 
     def waiting(self, at_ns: int) -> Queued:
         """It in the queue: what it had of the CPU, and what is left of this burst."""
