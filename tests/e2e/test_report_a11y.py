@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import answers
 import report_simulation as simulation
 import reports
+from click.testing import CliRunner
 
 from schedlab import report
+from schedlab.cli.sim import sim
 
 HERE = Path(__file__).parent / "a11y"
 
@@ -65,6 +67,9 @@ def findings(modules, tmp_path_factory):
     }.items():
         pages.append(directory / f"{name}.html")
         pages[-1].write_text(report.html(record, verdict, language), "utf-8")
+    pages.append(directory / "play.html")
+    words = ["run", "--play", str(pages[-1]), "--lang", "ru", "--policy", "fcfs,tsb"]
+    assert CliRunner().invoke(sim, words).exit_code == 0
     command = ["node", "check.mjs", browser, str(directory / "profile"), *map(str, pages)]
     completed = subprocess.run(
         command, cwd=modules, check=False, capture_output=True, text=True, timeout=600

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from schedlab.app.admit import admit
 from schedlab.app.measure.files import experiment_of
-from schedlab.cli.sim.run import compare, disk, run
+from schedlab.cli.sim.run import compare, run
 from schedlab.errors import SpecError
 from schedlab.run.backends.sim import outcome_of
 from schedlab.sim import Simulation
@@ -49,7 +49,7 @@ VALUES: dict[str, str | None] = {
 # This device takes every command at once: there is nothing to order.
 SAME = {("policies", ABOVE_SSD), ("window", ABOVE_SSD)}
 # These do not change figures: where they go, and how they are printed.
-OUTPUT = {"out", "dry_run", "as_json", "help", "imported"}
+OUTPUT = {"out", "dry_run", "as_json", "help", "imported", "play", "lang"}
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_every_option_changes_the_outcome_or_is_refused(name: str, traces: Path)
 
 
 def test_every_option_is_tried() -> None:
-    names = {each.name for command in (run, disk) for each in command.params}
+    names = {each.name for each in run.params}
     assert names - OUTPUT == set(VALUES)
     of_compare = {each.name for each in compare.params} - OUTPUT
     assert of_compare - set(VALUES) == {"workloads", "metric"}

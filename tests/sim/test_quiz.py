@@ -95,3 +95,18 @@ def test_options_that_do_not_belong_together_are_refused(words, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     assert isinstance(run(*words).exception, SpecError)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_class_of_60_in_three_languages_has_the_same_figures(tmp_path):
+    keys = {}
+    for language, word in (("en", "Sheet 60"), ("ko", "문제지 60"), ("ru", "Лист 60")):
+        file = tmp_path / f"{language}.html"
+        words = ("--seed", "3", "--count", "60", "--lang", language, "--out", str(file))
+        assert run(*QUIZ, *words).exception is None
+        sheets, key = file.read_text().split('<section id="key"')
+        assert sheets.count('<section id="sheet-') == key.count("<caption>") == 60
+        assert f'<html lang="{language}">' in sheets and word in sheets
+        assert ("Draw" in sheets) is ("idle" in key) is (language == "en")
+        keys[language] = re.findall(r"<td>([\d.,]+)", key)
+    assert len(keys["en"]) > 1000
+    assert keys["en"] == keys["ko"] == keys["ru"]

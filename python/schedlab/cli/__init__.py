@@ -116,6 +116,15 @@ class LazyGroup(Group):
 class Commands(LazyGroup):
     """All commands: nine of them with their short helps, the names of the others."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without words, in a terminal: questions."""
+        if not args and sys.stdin.isatty() and sys.stdout.isatty():
+            from schedlab.cli.first import ask
+
+            ask()
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The nine, then the others by what they are for."""
         with formatter.section("Commands"):

@@ -9,6 +9,7 @@ import click
 from schedlab.cli.command_options import file_options, started_options, trace_options
 from schedlab.cli.options import (
     candidate_option,
+    command,
     command_argument,
     design_options,
     kernel_option,
@@ -18,7 +19,7 @@ from schedlab.cli.options import (
     target_options,
     typed_options,
 )
-from schedlab.cli.sections import SectionedCommand, heeded, section
+from schedlab.cli.sections import heeded, section
 from schedlab.cli.types import Listed
 
 EXPLAIN = "Show where requests wait also where no difference is found."
@@ -35,7 +36,7 @@ _candidate_options = section(
 )
 
 
-@click.command(cls=SectionedCommand)
+@command()
 @_candidate_options
 @kernel_option
 @target_options

@@ -60,7 +60,9 @@ def when_repeated(option: click.Option) -> str:
 
 
 class OneRule(click.Command):
-    """A command that keeps the rule of `when_repeated` for each of its options."""
+    """A command whose options are in sections, and which keeps the rule of `when_repeated` for
+    each of them.
+    """
 
     def make_parser(self, ctx: click.Context) -> Any:
         """The parser; values of a list are appended, and its type joins them."""
@@ -76,26 +78,10 @@ class OneRule(click.Command):
             _refuse_repeated(self.make_parser(ctx).parse_args(list(args))[2])
         return super().parse_args(ctx, args)
 
-
-def _refuse_repeated(typed: Sequence[click.Parameter]) -> None:
-    options = Counter(one for one in typed if isinstance(one, click.Option))
-    for option, times in options.items():
-        if times > 1 and when_repeated(option) == "refused":
-            names = "/".join((*option.opts, *option.secondary_opts))
-            raise SpecError(f"{names} is typed {times} times and takes one value", "keep one")
-
-
-class Group(click.Group):
-    """A group of such commands."""
-
-    command_class = OneRule
-
-
-class SectionedCommand(OneRule):
-    """A command whose options are in sections."""
-
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its parameters, and `--help-all`."""
+        """Its parameters, and `--help-all` where `--help` does not show them all."""
+        if all(getattr(option, "is_usual", True) for option in self.params):
+            return super().get_params(ctx)
 
         def show(ctx: click.Context, option: click.Parameter, is_asked: bool) -> None:
             if is_asked:
@@ -112,16 +98,34 @@ class SectionedCommand(OneRule):
             callback=show,
             help=text,
         )
+        every.section = "Help"  # type: ignore[attr-defined]
         return [*super().get_params(ctx), every]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The sections in the order of their first option, then the help options."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for option in filter(lambda one: isinstance(one, click.Option), self.get_params(ctx)):
-            title = getattr(option, "section", "Help")
+        named: dict[str, list[tuple[str, str]]] = {}
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        has_sections = any(hasattr(one, "section") for one in options)
+        for option in options:
+            is_help = "--help" in option.opts
+            title = getattr(option, "section", "Help" if has_sections and is_help else "Options")
             is_shown = ctx.meta.get("help_all") or getattr(option, "is_usual", True)
             if is_shown and (row := option.get_help_record(ctx)):
-                sections.setdefault(title, []).append(row)
-        for title, rows in sections.items():
+                named.setdefault(title, []).append(row)
+        for title, rows in named.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def _refuse_repeated(typed: Sequence[click.Parameter]) -> None:
+    options = Counter(one for one in typed if isinstance(one, click.Option))
+    for option, times in options.items():
+        if times > 1 and when_repeated(option) == "refused":
+            names = "/".join((*option.opts, *option.secondary_opts))
+            raise SpecError(f"{names} is typed {times} times and takes one value", "keep one")
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = OneRule

@@ -11,6 +11,7 @@ import click
 from schedlab.cli.command_options import file_options, started_options
 from schedlab.cli.options import (
     GOALS,
+    command,
     command_argument,
     load_options,
     margin_option,
@@ -19,7 +20,7 @@ from schedlab.cli.options import (
     target_options,
     typed_options,
 )
-from schedlab.cli.sections import SectionedCommand, section
+from schedlab.cli.sections import section
 from schedlab.cli.types import Duration, Listed, Words
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _search_options = section(
 )  # fmt: skip
 
 
-@click.command(cls=SectionedCommand)
+@command()
 @_search_options
 @target_options
 @load_options

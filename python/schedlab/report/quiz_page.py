@@ -30,45 +30,47 @@ class QuizSheet:
     results: Sequence[Mapping[str, Any]]
 
 
-def page(sheets: Sequence[QuizSheet], rule: str, texts: Texts) -> str:
-    """All sheets, each on a page of its own on paper, then the key; `rule` says how ties end."""
+def page(sheets: Sequence[QuizSheet], texts: Texts) -> str:
+    """All sheets, each on a page of its own on paper, then the key."""
     keys = "".join(_key(n, sheet, texts) for n, sheet in enumerate(sheets, 1))
     first, last = sheets[0].seed, sheets[-1].seed
     content = frame.Page(
-        headline=[f"CPU scheduling: {len(sheets)} sheets and their key"],
+        headline=[texts("quiz.headline", count=len(sheets))],
         kicker="",
-        lead=[f"Seeds {first} to {last}. The key is on the last pages: print it for yourself."],
+        lead=[texts("quiz.lead", first=first, last=last)],
         first="",
         sections=[
             *(
-                (f"sheet-{n}", f"Sheet {n}", _sheet(sheet, rule, texts))
+                (f"sheet-{n}", texts("quiz.sheet", number=n), _sheet(sheet, texts))
                 for n, sheet in enumerate(sheets, 1)
             ),
-            ("key", "Key", keys),
+            ("key", texts("quiz.key"), keys),
         ],
     )
     style = "<style>@media print { section { break-before: page; } }</style></head>"
     return frame.render(content, texts).replace("</head>", style, 1)
 
 
-def _sheet(sheet: QuizSheet, rule: str, texts: Texts) -> str:
-    parts = [paragraph(f"Name: {'_' * 40}")]
+def _sheet(sheet: QuizSheet, texts: Texts) -> str:
+    parts = [paragraph(f"{texts('quiz.name')}: {'_' * 40}")]
     has_priority = any("prio" in result["policy"] for result in sheet.results)
-    heads = ("task", "arrival, ms", "CPU / I/O, ms", "priority (smaller is first)")
-    columns = [Column(head, text=head == "task") for head in heads[: 3 + has_priority]]
+    keys = ("task", "arrival", "bursts", "priority")[: 3 + has_priority]
+    columns = [Column(texts(f"quiz.{key}"), text=key == "task") for key in keys]
     rows = [_given(task)[: len(columns)] for task in sheet.tasks]
-    parts.append(drawn_table(build(texts, "tasks", "Tasks", columns, rows)))
+    parts.append(drawn_table(build(texts, "tasks", texts("quiz.tasks"), columns, rows)))
     for result in sheet.results:
-        named = [*(str(task["name"]) for task in sheet.tasks), "mean"]
+        named = [*(str(task["name"]) for task in sheet.tasks), texts("quiz.mean")]
         asked = [[name, *["____"] * len(ASKED)] for name in named]
-        blank = build(texts, "asked", "Draw it, then fill in.", _figures("task"), asked)
-        parts.append(f"<h3>{escape(_title(result))}</h3>{_blank_chart(sheet.tasks, result)}")
+        heads = _figures(texts("quiz.task"), texts)
+        blank = build(texts, "asked", texts("quiz.fill"), heads, asked)
+        chart = _blank_chart(sheet.tasks, result, texts("quiz.draw"))
+        parts.append(f"<h3>{escape(_title(result, texts))}</h3>{chart}")
         parts.append(drawn_table(blank))
-    return "".join([*parts, paragraph(rule, "note")])
+    return "".join([*parts, paragraph(texts("quiz.rule"), "note")])
 
 
-def _figures(first: str) -> list[Column]:
-    return [Column(first, text=True), *(Column(f"{name}, ms") for name in ASKED)]
+def _figures(first: str, texts: Texts) -> list[Column]:
+    return [Column(first, text=True), *(Column(texts(f"quiz.{name}")) for name in ASKED)]
 
 
 def _given(task: Mapping[str, Any]) -> list[str]:
@@ -77,16 +79,14 @@ def _given(task: Mapping[str, Any]) -> list[str]:
     return [str(task["name"]), milliseconds_text(task.get("arrival", 0)), bursts, priority]
 
 
-def _title(result: Mapping[str, Any]) -> str:
-    quantum = (
-        f", quantum {milliseconds_text(result['quantum_effective'])} ms"
-        if "rr" in result["policy"]
-        else ""
-    )
-    return f"{result['policy']}{quantum}, {counted(result['cpus'], 'CPU')}"
+def _title(result: Mapping[str, Any], texts: Texts) -> str:
+    parts = [result["policy"], counted(result["cpus"], "CPU")]
+    if "rr" in result["policy"]:
+        parts.insert(1, texts("quiz.quantum", ms=milliseconds_text(result["quantum_effective"])))
+    return ", ".join(parts)
 
 
-def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
+def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any], label: str) -> str:
     """A grid to draw the schedule in: a row for each task, some more time than is needed."""
     end_ms = int(result["summary"]["makespan_ns"] // 1_000_000) + 3
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 1000, 10**9) if end_ms / s <= 40)
@@ -107,7 +107,7 @@ def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) 
     ]
     return (
         f'<svg viewBox="0 0 {CHART_PX + 30} {height + 16}" role="img" stroke="currentColor" '
-        f'stroke-width=".3" font-size="9" aria-label="Draw the schedule here (ms)">'
+        f'stroke-width=".3" font-size="9" aria-label="{escape(label)}">'
         f'<g fill="currentColor">{"".join(lines)}</g></svg>'
     )
 
@@ -116,24 +116,27 @@ def _key(n: int, sheet: QuizSheet, texts: Texts) -> str:
     """The answers of a sheet: figures, and what runs when."""
     rows: list[list[str]] = []
     for result in sheet.results:
+        title = _title(result, texts)
         for task in result["tasks"]:
             figures = [milliseconds_text(task[key]) for key in ASKED.values()]
-            rows.append([f"{_title(result)}: {task['name']}", *figures, ""])
+            rows.append([f"{title}: {task['name']}", *figures, ""])
         means = [milliseconds_text(result["summary"][f"{key}_mean"]) for key in ASKED.values()]
-        rows.append([f"{_title(result)}: mean", *means, _order(result)])
-    columns = [*_figures(""), Column("what runs, ms", text=True)]
-    return drawn_table(build(texts, "key", f"Sheet {n} (seed {sheet.seed})", columns, rows))
+        rows.append([f"{title}: {texts('quiz.mean')}", *means, _order(result, texts)])
+    columns = [*_figures("", texts), Column(texts("quiz.runs"), text=True)]
+    return drawn_table(
+        build(texts, "key", texts("quiz.seed", number=n, seed=sheet.seed), columns, rows)
+    )
 
 
-def _order(result: Mapping[str, Any]) -> str:
+def _order(result: Mapping[str, Any], texts: Texts) -> str:
     """The work of each CPU, one part after the other."""
     orders: dict[int, list[str]] = {}
     for part in result["segments"]:
         what, task = occupant(part)
         name = "" if task is None else result["tasks"][task]["name"]
-        text = {"task": name, "switch": f"switch to {name}", "idle": "idle"}[what]
-        times = f"{milliseconds_text(part['start_ns'])} to {milliseconds_text(part['end_ns'])}"
-        orders.setdefault(part["cpu"], []).append(f"{text} {times}")
+        text = name if what == "task" else texts(f"quiz.{what}", name=name)
+        times = {key: milliseconds_text(part[f"{key}_ns"]) for key in ("start", "end")}
+        orders.setdefault(part["cpu"], []).append(texts("quiz.stretch", what=text, **times))
     if result["cpus"] == 1:
         return ", ".join(orders.get(0, ()))
     return "; ".join(f"CPU {cpu}: {', '.join(parts)}" for cpu, parts in sorted(orders.items()))

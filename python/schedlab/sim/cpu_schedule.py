@@ -8,19 +8,18 @@ import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.report.texts import Texts
 from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
 from schedlab.store.files import made
 
-TIE_RULE = (
-    "Ties: at one instant arrivals are queued first (in the order of the task list), then tasks "
-    "whose I/O is done, then tasks whose quantum is used up. Equal keys: earlier arrival, then "
-    "order of the list. A running task is preempted only by a strictly better one."
-)
+if TYPE_CHECKING:
+    from schedlab.report.play import Play
+
 COLUMNS = {  # heading: key of a task's result, in ns unless in COUNTS
     "arrival": "arrival_ns",
     "finish": "finish_ns",
@@ -57,7 +56,17 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     lines = [line for result in results for line in result_lines(result)]
     if len(results) > 1:
         lines += comparison_lines(results)
-    return [*lines, *textwrap.wrap(TIE_RULE, 80)]
+    return [*lines, *textwrap.wrap(Texts("en")("quiz.rule"), 80)]
+
+
+def plays_of(options: Mapping[str, Any]) -> list[Play]:
+    """The decisions of each policy (`--play`)."""
+    from schedlab.sim.play import cpu_play
+
+    if idle := [name for name in ("quiz", "gantt") if options[name]]:
+        raise SpecError(f"--{idle[0]} would change nothing beside --play", f"omit --{idle[0]}")
+    tasks, settings, _ = inputs(options)
+    return [cpu_play(tasks, simulate(tasks, one)) for one in settings]
 
 
 def schedules(
@@ -317,7 +326,7 @@ def quiz_lines(
     return [
         *lines,
         "",
-        textwrap.fill(TIE_RULE, 80),
+        textwrap.fill(Texts("en")("quiz.rule"), 80),
         "",
         "Answers:",
         *(f"  {command}" for command in commands),

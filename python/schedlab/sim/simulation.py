@@ -237,9 +237,10 @@ class Simulation:
             "set": dict(self.device_set),
         }
 
-    def run(self, stop: SimStop | None = None) -> SimResult:
+    def run(self, stop: SimStop | None = None, chooser: Any = None) -> SimResult:
         """Carry it out without the GIL; SpecError names a wrong key and its range. Ctrl-C and
-        `stop` end it within 100 ms.
+        `stop` end it within 100 ms. A `chooser` is an object as in a policy file, which chooses in
+        place of the policy.
         """
         from schedlab import _core
 
@@ -247,10 +248,12 @@ class Simulation:
         with compiled(HINTS.get(subject, HINTS["ssd"])):
             columns = self.workload.columns() if isinstance(self.workload, Requests) else None
             policy = None
-            if self.policy and is_policy_file(self.policy):
+            if chooser is None and is_policy_file(self.policy):
+                chooser = load_policy(self.policy)
+            if chooser is not None:
                 import numpy as np
 
-                policy = (self.policy, load_policy(self.policy), np.dtype(QUEUE_DTYPE))
+                policy = (self.policy or "fcfs", chooser, np.dtype(QUEUE_DTYPE))
             job = json.dumps(self.job(), sort_keys=True)
             return SimResult(*_core.simulate(job, columns, stop, policy))
 

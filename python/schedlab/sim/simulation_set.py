@@ -1,4 +1,4 @@
-"""The options of `schedlab sim run|compare|disk` as one set of simulations, whatever they are of.
+"""The options of `schedlab sim run|compare` as one set of simulations, whatever they are of.
 
 A set has a device, the kernel's schedulers above it or none, a source of requests (workloads,
 processes, a trace) and policies of the device's queue. Every option changes it or is refused.
@@ -32,6 +32,7 @@ from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment
 from schedlab.spec.quantities import counted
 
 if TYPE_CHECKING:
+    from schedlab.report.play import Play
     from schedlab.sim.results import SimResult
 
 Typed = Mapping[str, Any]
@@ -233,6 +234,31 @@ def simulations_of(typed: Typed) -> SimulationSet:
         typed["warm_up"] or "none",
         **{name: typed.get(name) for name in ("metric", "log", "gantt")},
     )
+
+
+# Requests of a play, unless more are asked for.
+PLAYED = 200
+# Options that would change nothing beside --play.
+NOT_PLAYED = ("out", "dry_run", "as_json", "log", "gantt", "seeds", "warm_up")
+
+
+def plays_of(typed: Typed) -> list[Play]:
+    """The decisions of each policy, with one seed; SpecError where none had a choice."""
+    from schedlab.sim.play import play_of
+
+    if typed["scheduler"] is not None:
+        raise SpecError("--play shows the queue of the device", "omit --scheduler")
+    if idle := [name for name in NOT_PLAYED if typed.get(name)]:
+        option = f"--{idle[0].removeprefix('as_').replace('_', '-')}"
+        raise SpecError(f"{option} would change nothing beside --play", f"omit {option}")
+    usual = {} if typed["trace"] else {"seeds": 1}
+    requests = PLAYED if typed["requests"] is None else typed["requests"]
+    cells = simulations_of({**typed, **usual, "requests": requests}).cells()
+    plays = [play_of(cell.simulation, cell.candidate.label) for cell in cells]
+    if not any(play.choices() for play in plays):
+        hint = "name a busier --workload, or add --depth 8 where the device is a disk"
+        raise SpecError("never more than one request waited: there was no choice", hint)
+    return plays
 
 
 def _simulation(

@@ -10,13 +10,13 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.report.quiz_page import QuizSheet, page
 from schedlab.report.texts import Texts
-from schedlab.sim.cpu_schedule import TIE_RULE, inputs, simulate
+from schedlab.sim.cpu_schedule import inputs, simulate
 from schedlab.store.files import write_atomic
 
 SEEDS = 100_000
 
 
-def write_sheets(options: Mapping[str, Any], count: int, path: Path) -> int:
+def write_sheets(options: Mapping[str, Any], count: int, path: Path, language: str | None) -> int:
     """Write `count` sheets and their key; gives the first seed. SpecError for a bad schedule."""
     if options["tasks"] or options["processes"]:
         raise SpecError("--count: each sheet has random tasks", "omit --tasks and --processes")
@@ -26,5 +26,5 @@ def write_sheets(options: Mapping[str, Any], count: int, path: Path) -> int:
         tasks, settings, _ = inputs({**options, "seed": seed})
         results = [simulate(tasks, one) for one in settings]
         sheets.append(QuizSheet(seed, tasks, results))
-    write_atomic(path, page(sheets, TIE_RULE, Texts("en")))
+    write_atomic(path, page(sheets, Texts(language)))
     return int(first)

@@ -9,6 +9,7 @@ import click
 from schedlab.cli.command_options import started_options
 from schedlab.cli.options import (
     candidate_option,
+    command,
     command_argument,
     design_options,
     kernel_option,
@@ -17,7 +18,7 @@ from schedlab.cli.options import (
     switch_option,
     typed_options,
 )
-from schedlab.cli.sections import SectionedCommand, heeded, section
+from schedlab.cli.sections import heeded, section
 from schedlab.cli.types import Cpus, Duration, Listed, Words
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _policy_options = section(
 )  # fmt: skip
 
 
-@click.command(cls=SectionedCommand)
+@command()
 @_policy_options
 @kernel_option
 @started_options

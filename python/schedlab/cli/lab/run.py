@@ -14,18 +14,23 @@ from schedlab.cli.options import (
     target_options,
     typed_options,
 )
+from schedlab.cli.sections import section
 from schedlab.cli.types import Listed
 
 
 @command()
 @click.argument("name")
-@click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
-              help="small: minutes; full: as large as the study.")  # fmt: skip
+@section(
+    "Study",
+    click.option("--scale", type=click.Choice(["small", "full"]), default="small",
+                 show_default=True, help="small: minutes; full: as large as the study."),
+    click.option("--schedulers", type=Listed(), help="Candidates, instead of the lab's: none,bfq."),
+    click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks."),
+    dask_option,
+    usual="--scale --schedulers --blocks",
+)  # fmt: skip
 @kernel_option
 @target_options
-@click.option("--schedulers", type=Listed(), help="Candidates, instead of the lab's: none,bfq.")
-@click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
-@dask_option
 @measured_options
 @click.pass_context
 def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:

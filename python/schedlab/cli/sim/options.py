@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
-from schedlab.cli.sections import together
+from schedlab.cli.sections import section, together
+from schedlab.cli.sim.play import play_options, refuse_idle_language, show_plays
 from schedlab.cli.types import Listed
 from schedlab.errors import SpecError
 
@@ -25,85 +26,102 @@ set_option = click.option(
 volumes_option = click.option(
     "--volumes", help="Of a trace: refuse (several), region, select=ID,….  [refuse]"
 )
-_trace_options = together(
-    click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload."),
-    volumes_option,
-    click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
-                 help="Of a trace: what to do with addresses beyond the device.  [refuse]"),
-    click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),
-    click.option("--closed", type=AT_LEAST_1, is_flag=False, flag_value=1, metavar="[DEPTH]",
-                 help="Of a trace: requests always outstanding."),
-    click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
-)  # fmt: skip
-_ssd_options = together(
+_device_options = section(
+    "Device",
+    click.option("--device", default="ncq2014", show_default=True,
+                 help="A shipped device (disk7200, nvme, …) or the path of a device file."),
+    set_option,
     click.option("--buffer", help="Of an SSD: size of the page buffer, such as 64MiB."),
     click.option("--service", type=click.Choice(["serial", "parallel"]),
                  help="Of an SSD: its model.  [that of its file]"),
-    click.option("--warm-up", help="Not reported: none, auto, N requests, or a time.  [none]"),
+    usual="--device --buffer",
 )  # fmt: skip
-_disk_options = together(
-    click.option("--record", help="Of a disk: size of the requests, not the workload's own."),
-    click.option("--span", help="Of a disk: bytes used from its start.  [all]"),
+_work_options = section(
+    "Requests",
+    click.option("--requests", type=COUNT, help="A trace: all.  [20000, of a disk 10000]"),
     click.option("--depth", type=COUNT, help="Of a disk: requests always outstanding.  [1]"),
     click.option("--rate", type=float,
                  help="Of a disk: Poisson arrivals per second; of a trace: stretch its times."),
+    click.option("--record", help="Of a disk: size of the requests, not the workload's own."),
+    click.option("--span", help="Of a disk: bytes used from its start.  [all]"),
+    click.option("--warm-up", help="Not reported: none, auto, N requests, or a time.  [none]"),
+    usual="--requests --depth",
 )  # fmt: skip
-_scheduler_options = together(
+_scheduler_options = section(
+    "The kernel's scheduler above the device",
     click.option("--scheduler", "--schedulers", "scheduler", type=Listed(";"),
-                 metavar="NAME[:KEY=VALUE];…",
-                 help="The kernel's I/O schedulers above the device: none;bfq:slice_idle=0;cfq"),
+                 metavar="NAME[:KEY=VALUE];…", help="Such as none;bfq:slice_idle=0;cfq."),
     click.option("--processes", type=Listed(),
-                 help="With --scheduler: presets or files, comma-separated."),
+                 help="Presets or files, comma-separated, that issue the requests."),
     click.option("--tags", type=AT_LEAST_1,
-                 help="With --scheduler: commands that the driver lets into the device.  [32]"),
-    click.option("--nr-requests", type=AT_LEAST_1,
-                 help="With --scheduler: requests that may be allocated."),
+                 help="Commands that the driver lets into the device.  [32]"),
+    click.option("--nr-requests", type=AT_LEAST_1, help="Requests that may be allocated."),
     click.option("--window", type=AT_LEAST_1,
-                 help="With --scheduler: commands that the device holds and orders."),
-    click.option("--size", help="With --scheduler: scale the device to so many bytes."),
-    click.option("--seconds", type=float, help="With --scheduler: simulated time.  [20]"),
+                 help="Commands that the device holds and orders."),
+    click.option("--size", help="Scale the device to so many bytes."),
+    click.option("--seconds", type=float, help="Simulated time.  [20]"),
+    usual="--scheduler --processes",
 )  # fmt: skip
-_output_options = together(
-    click.option("--requests", type=COUNT, help="A trace: all.  [20000, of a disk 10000]"),
+_trace_options = section(
+    "A trace instead of a workload",
+    click.option("--trace", metavar="FILE[:FORMAT]", help="Replay it."),
+    volumes_option,
+    click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
+                 help="What to do with addresses beyond the device.  [refuse]"),
+    click.option("--time-scale", type=float, help="Divide its times by this."),
+    click.option("--closed", type=AT_LEAST_1, is_flag=False, flag_value=1, metavar="[DEPTH]",
+                 help="Requests always outstanding."),
+    click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
+    usual="--trace",
+)  # fmt: skip
+_result_options = section(
+    "Result",
     click.option("--seeds", type=click.IntRange(1, 1000), help="A trace has none.  [8]"),
     click.option("--seed", type=SEED, help="The first seed.  [1]"),
     click.option("--out", type=PATH, help="Result folder with verdict, report."),
     dry_run_option,
     json_option,
+    usual="--seeds --out",
 )
-_run_options = together(
-    click.option("--workload", help="A, B, C, D, …; of a disk: random4k, seqread, …."),
+_run_options = section(
+    "Policies",
     click.option("--policy", "policies", type=Listed(), metavar="NAME[:KEY=VALUE],…",
                  help="Of the device's queue: fcfs,stb:read_limit=10ms,FILE.py:Class."),
+    click.option("--workload", help="A, B, C, D, …; of a disk: random4k, seqread, …."),
     click.option("--alpha", type=float, help="Of an SSD: aging weight; 1: none.  [0.9]"),
     click.option("--aging",
                  type=click.Choice(["dispatch-overtake", "shorter-arrival", "every-arrival"]),
                  help="Of an SSD: what ages a waiting command.  [dispatch-overtake]"),
+    usual="--policy --workload",
+)  # fmt: skip
+_log_options = section(
+    "Result",
     click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow."),
     click.option("--gantt", type=PATH,
                  help="With --scheduler: requests and the head as FILE.svg."),
+    usual="--log",
 )  # fmt: skip
-_compare_options = together(
-    click.option("--workloads", type=Listed(),
-                 help="Names, comma-separated.  [A,B,C,D; of a disk random4k]"),
+_compare_options = section(
+    "Policies",
     click.option("--policies", type=Listed(), metavar="NAME[:KEY=VALUE],…",
                  help="Baseline first; parameters after a colon: stb:read_limit=10ms."),
+    click.option("--workloads", type=Listed(),
+                 help="Names, comma-separated.  [A,B,C,D; of a disk random4k]"),
     click.option("--metric", help="The primary metric.  [mean_read_ms, of a disk iops]"),
+    usual="--policies --workloads",
 )  # fmt: skip
 
 
 def simulation_options(*, verdict: bool = False) -> Callable[[F], F]:
     """All options of a simulation."""
-    which = "A shipped device (disk7200, nvme, …) or the path of a device file."
+    own = (_compare_options,) if verdict else (_run_options, play_options)
     return together(
-        click.option("--device", default="ncq2014", show_default=True, help=which),
-        set_option,
-        _compare_options if verdict else _run_options,
-        _trace_options,
-        _ssd_options,
-        _disk_options,
+        _device_options,
+        *own,
+        _work_options,
         _scheduler_options,
-        _output_options,
+        _trace_options,
+        _result_options if verdict else together(_log_options, _result_options),
     )
 
 
@@ -123,8 +141,12 @@ def show(shown: Shown, as_json: bool) -> None:
 
 def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
     """Run what the options mean and print it; with `verdict` or `--out` as an experiment."""
-    from schedlab.sim.simulation_set import simulations_of
+    from schedlab.sim.simulation_set import plays_of, simulations_of
 
+    refuse_idle_language(typed, is_page=False)
+    if typed.get("play"):
+        show_plays(plays_of(typed), typed)
+        return
     asked = simulations_of(typed)
     if not (verdict or typed["out"] or typed["dry_run"]):
         show(asked.run(), typed["as_json"])

@@ -1,0 +1,167 @@
+"""A queue that is played step by step, as text and as a page: who waits, who is picked, and why.
+
+The reader may predict each pick before it is shown. The page needs no server: its data are in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from schedlab.package import PACKAGE
+from schedlab.report import frame
+from schedlab.report.texts import Texts
+from schedlab.spec.quantities import milliseconds_text
+
+# Of the queue in the terminal; and rows of all queues of a policy in a page, some 2 MB.
+LINES_MAX = 12
+ROWS_MAX = 15_000
+
+
+@dataclass(frozen=True)
+class Queued:
+    """One that waits: its name and cells in the columns of the play, `places` as shares of the
+    device (first, end), and `why` it is picked, when it is.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    places: tuple[tuple[float, float], ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A decision: all that wait, in the order of the queue, and the position of the picked one.
+
+    `head` is the place of a disk's heads, as a share of the device.
+    """
+
+    at_ns: int
+    waiting: tuple[Queued, ...]
+    chosen: int
+    head: float | None = None
+
+    @property
+    def picked(self) -> Queued:
+        """The picked one."""
+        return self.waiting[self.chosen]
+
+
+@dataclass(frozen=True)
+class Play:
+    """The decisions of a policy in their order; `rule` is what it does. `planes` are drawn as rows
+    of `channels`; where there are none, the device is a line.
+    """
+
+    policy: str
+    rule: str
+    columns: tuple[str, ...]
+    picks: tuple[Pick, ...]
+    planes: int = 0
+    channels: int = 1
+
+    def choices(self) -> list[Pick]:
+        """The picks where more than one waits."""
+        return [pick for pick in self.picks if len(pick.waiting) > 1]
+
+
+def block(play: Play, number: int, *, hidden: bool = False) -> list[str]:
+    """The choice of this number as lines; `hidden` without the pick."""
+    choices = play.choices()
+    if number >= len(choices):
+        return [f"{play.policy}: no choice is left"]
+    pick = choices[number]
+    time = f"{milliseconds_text(pick.at_ns)} ms"
+    head = f"{play.policy}, choice {number + 1} at {time}: {len(pick.waiting)} wait"
+    shown = list(pick.waiting[:LINES_MAX])
+    if pick.picked not in shown and not hidden:
+        shown[-1] = pick.picked
+    rows = [("", *play.columns), *(("", one.name, *one.cells) for one in shown)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [head]
+    for row, one in zip(rows, (None, *shown), strict=True):
+        mark = ">" if one is pick.picked and not hidden else " "
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        lines.append(f"{mark} {'  '.join(cells)}".rstrip())
+    if more := len(pick.waiting) - len(shown):
+        lines.append(f"  … and {more} more")
+    if not hidden:
+        lines.append(f"picked {pick.picked.name}: {pick.picked.why or play.rule}")
+    return lines
+
+
+def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Blocks beside each other where they fit, else below each other."""
+    widths = [max(map(len, one)) for one in blocks]
+    if sum(widths) + 3 * (len(blocks) - 1) > width:
+        return [line for one in blocks for line in (*one, "")]
+    return [
+        "   ".join(cell.ljust(one) for cell, one in zip(row, widths, strict=True)).rstrip()
+        for row in itertools.zip_longest(*blocks, fillvalue="")
+    ] + [""]
+
+
+def page(plays: Sequence[Play], texts: Texts) -> str:
+    """The page of one policy or several side by side."""
+    script = (PACKAGE / "report" / "play.js").read_text("utf-8")
+    words = {
+        key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
+    }
+    data = json.dumps({"words": words, "plays": [_data(play) for play in plays]})
+    data = data.replace("<", "\\u003c")
+    boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
+    steps = "".join(
+        f'<button type="button" id="{name}">{escape(texts(f"play.{name}"))}</button>'
+        for name in ("back", "next")
+    )
+    first = (
+        f'<p class="steps">{steps} <span id="step" aria-live="polite"></span></p>'
+        f'<div class="boards">{boards}</div>'
+        f'<script type="application/json" id="data">{data}</script>'
+        f"<script>{script}</script>"
+    )
+    rules = [f"{play.policy}: {play.rule}." for play in plays]
+    content = frame.Page([texts("play.headline")], "", [texts("play.lead"), *rules], first, [])
+    return frame.render(content, texts).replace("</head>", f"<style>{STYLE}</style></head>", 1)
+
+
+STYLE = (
+    ".boards{display:flex;flex-wrap:wrap;gap:2rem}"
+    ".boards>section{flex:1 1 20rem;min-width:0;overflow-x:auto}"
+    ".steps button,.boards button{font:inherit;min-width:3rem;padding:.2rem .6rem}"
+    ".boards tr.picked{font-weight:bold;outline:2px solid currentColor}"
+    ".boards svg{width:100%;max-width:34rem;height:auto}.boards table{width:100%}"
+    ".boards td,.boards th{text-align:right;padding:.1rem .4rem}"
+)
+
+
+def _board(number: int, play: Play, texts: Texts) -> str:
+    heads = "".join(f"<th>{escape(texts(f'play.column.{name}'))}</th>" for name in play.columns)
+    return (
+        f'<section aria-label="{escape(play.policy)}"><h2>{escape(play.policy)}</h2>'
+        f'<svg id="picture{number}" viewBox="0 0 340 90" aria-hidden="true"></svg>'
+        f'<p id="said{number}" aria-live="polite"></p>'
+        f'<table><thead><tr>{heads}</tr></thead><tbody id="queue{number}"></tbody></table>'
+        "</section>"
+    )
+
+
+def _data(play: Play) -> dict[str, object]:
+    picks: list[list[object]] = []
+    rows = 0
+    for pick in play.choices():
+        rows += len(pick.waiting)
+        if rows > ROWS_MAX:
+            break
+        places = [
+            [[round(share, 5) for share in place] for place in one.places] for one in pick.waiting
+        ]
+        waiting = [[one.name, *one.cells] for one in pick.waiting]
+        why = pick.picked.why or play.rule
+        head = None if pick.head is None else round(pick.head, 5)
+        picks.append([milliseconds_text(pick.at_ns), waiting, places, pick.chosen, why, head])
+    return {"planes": play.planes, "channels": play.channels, "picks": picks}

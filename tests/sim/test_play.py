@@ -1,0 +1,162 @@
+"""A queue that is played: every pick is the simulator's, for the reason that is printed."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim import sim
+from schedlab.errors import SpecError
+from schedlab.report.play import beside, block, page
+from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.sim import Simulation, cpu_schedule
+from schedlab.sim.play import play_of
+
+STEPS = 2000
+SCORED = ("s", "sb", "ts", "tsb")
+AGING = {"alpha": 0.9, "aging": "dispatch-overtake"}
+
+
+def ssd(policy, requests=STEPS, **more):
+    return Simulation(
+        policy=policy, workload="A", requests=requests, log=True, policy_set=AGING,
+        device_set={"buffer.size": "64MiB"}, **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "s", "tsb", "stb"])
+def test_every_pick_of_an_ssd_is_that_of_the_log(policy):
+    one = ssd(policy)
+    play = play_of(one, policy)
+    log = one.run().log
+    order = sorted(zip(log["dispatched_ns"], range(len(log)), log["index"], strict=True))
+    assert [int(pick.picked.name) for pick in play.picks] == [int(each[2]) for each in order]
+    assert [pick.at_ns for pick in play.picks] == [int(each[0]) for each in order]
+    rows = {int(row["index"]): row for row in log}
+    for pick in play.picks[:: STEPS // 100]:
+        waiting = {int(one.name) for one in pick.waiting}
+        assert all(rows[index]["admitted_ns"] <= pick.at_ns for index in waiting)
+        assert all(rows[index]["dispatched_ns"] >= pick.at_ns for index in waiting)
+
+
+def score(waiting):
+    """The number that a reason works out: `3 missing x 0.02 ms x 0.9^2`."""
+    found = re.fullmatch(r"(\d+) \w+(?: x ([\d.]+) ms)? x ([\d.]+)\^(\d+)", waiting.why)
+    count, time, alpha, age = found.groups()
+    return int(count) * float(time or 1) * float(alpha) ** int(age)
+
+
+@pytest.mark.parametrize("policy", SCORED)
+def test_the_reason_of_a_pick_is_the_least_score(policy):
+    play = play_of(ssd(policy), policy)
+    assert len(play.picks) == STEPS and len(play.choices()) > STEPS / 2
+    for pick in play.picks:
+        least = min(map(score, pick.waiting))
+        assert score(pick.picked) == pytest.approx(least, rel=1e-9), pick
+
+
+def test_planes_are_those_of_the_pages():
+    (pick, *_) = [
+        one for one in play_of(ssd("fcfs", 50), "fcfs").picks if one.picked.cells[1] == "4"
+    ]
+    log = ssd("fcfs", 50).run().log
+    (row,) = log[log["index"] == int(pick.picked.name)]
+    first = int(row["first_page"]) % 128 / 128
+    assert pick.picked.places[0][0] == first
+    assert sum(end - start for start, end in pick.picked.places) == pytest.approx(4 / 128)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sstf", "clook", "sptf"])
+def test_every_pick_of_a_disk_is_that_of_the_log(policy):
+    one = Simulation(device="disk7200", policy=policy, requests=STEPS, depth=8, log=True)
+    play = play_of(one, policy)
+    log = one.run().log
+    order = sorted(zip(log["dispatched_ns"], log["index"], strict=True))
+    assert [int(pick.picked.name) for pick in play.picks] == [int(index) for _, index in order]
+    assert {len(pick.waiting) for pick in play.picks[:-8]} == {8}
+    if policy == "fcfs":
+        assert {pick.chosen for pick in play.picks} == {0}
+    if policy == "clook":  # upwards, else back to the lowest
+        for pick in play.choices():
+            above = [w for w in pick.waiting if w.places[0][0] >= pick.head] or pick.waiting
+            assert pick.picked.places[0][0] - min(w.places[0][0] for w in above) < 1e-4
+
+
+def options(*words):
+    """The options of `sim cpu` as they are parsed."""
+    context = sim.get_command(None, "cpu").make_context("cpu", [*words])
+    return {name: value for name, value in context.params.items() if name not in ("play", "lang")}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sjf", "srtf", "rr", "priority", "eevdf"])
+def test_every_pick_of_a_cpu_is_that_of_the_schedule(policy):
+    tasks = ",".join(f"T{i}:{3 * i}:{400 + 7 * i}:prio={i % 4}" for i in range(9))
+    chosen = options("--policy", policy, "--tasks", tasks, "--quantum", "1ms")
+    (play,) = cpu_schedule.plays_of(chosen)
+    (result,) = cpu_schedule.document(chosen)["results"]
+    names = [task["name"] for task in result["tasks"]]
+    segments = [(s["start_ns"], names[s["task"]]) for s in result["segments"] if "task" in s]
+    assert [(p.at_ns, p.picked.name) for p in play.picks] == segments[:STEPS]
+    if policy == "rr":
+        assert len(play.picks) == STEPS
+    key = {"sjf": 2, "srtf": 2, "priority": 3}.get(policy)
+    for pick in play.choices():
+        if key is not None:  # milliseconds left, or the priority
+            keys = [float(each.cells[key].split()[0]) for each in pick.waiting]
+            assert keys[pick.chosen] == min(keys), pick
+
+
+def test_what_cannot_be_played_is_refused():
+    for words, said in (
+        ("--scheduler none", "queue of the device"), ("--out r", "--out would change nothing"),
+        ("--json", "--json would change nothing"), ("--seeds 2", "--seeds would change nothing"),
+        ("--device disk7200", "never more than one"),
+    ):  # fmt: skip
+        asked = ["run", "--play", *words.split()]
+        with pytest.raises(SpecError, match=said) as caught:
+            CliRunner().invoke(sim, asked, catch_exceptions=False)
+        assert caught.value.hint
+    with pytest.raises(SpecError, match="--quiz"):
+        CliRunner().invoke(sim, ["cpu", "--play", "--quiz"], catch_exceptions=False)
+
+
+def test_lines_and_pages_show_the_pick_and_hide_it(tmp_path, golden):
+    (play,) = cpu_schedule.plays_of(options("--policy", "srtf", "--tasks", "A:0:8,B:1:4,C:2:9"))
+    fcfs = play_of(ssd("fcfs", 60), "fcfs")
+    tsb = play_of(ssd("tsb", 60), "tsb")
+    two = beside([block(one, 9) for one in (fcfs, tsb)], 160)
+    hidden = block(tsb, 9, hidden=True)
+    assert not any("picked" in line or line.startswith(">") for line in hidden)
+    golden("play.txt", "\n".join([*block(play, 0), "", *two, *hidden, *block(play, 99)]))
+    for language in LANGUAGES:
+        text = page([fcfs, tsb], Texts(language))
+        assert "://" not in text.replace("http://www.w3.org", "") and len(text) < 3_000_000
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+        picks = data["plays"][1]["picks"]
+        assert [one[1][one[3]][0] for one in picks] == [p.picked.name for p in tsb.choices()]
+
+
+def test_a_prediction_is_checked_in_a_terminal(tmp_path):
+    words = ["sim", "cpu", "--policy", "srtf", "--tasks", "A:0:8,B:1:4,C:2:9", "--play"]
+    command = [sys.executable, "-m", "schedlab", *words]
+    master, slave = pty.openpty()
+    with os.fdopen(master, "r+b", buffering=0) as terminal:
+        done = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        terminal.write(b"B\nB\nq\n")
+        shown = b""
+        while True:
+            try:
+                shown += (part := terminal.read(4096))
+            except OSError:
+                break
+            if not part:
+                break
+    assert done.wait() == 0
+    text = shown.decode()
+    assert "1 of 1 predictions right" in text and "1 of 2 predictions right" in text
