@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from boot import COMMON, KERNELS, PACKAGES, PROJECT, fetched, guest, initramfs, machine, make_disk
+from boot import COMMON, KERNELS, PROJECT, VERSIONS, fetched, guest, initramfs, machine, make_disk
 
 from schedlab.app.fleet.boots import Boots
 from schedlab.result import Result
@@ -57,10 +57,7 @@ JOB = "mkdir -p /root && cd /root && exec >>/guest/results/log 2>&1\nPATH=/root/
 
 def main(loaders: list[str]) -> int:
     """Run a plan to its end with each boot loader; the exit status says whether all is true."""
-    roots = {}
-    for package in PACKAGES:
-        root = fetched(package)
-        roots[next((root / "lib" / "modules").iterdir()).name] = root
+    roots = {root.name: root for root in map(fetched, VERSIONS)}
     return max(planned(roots, loader) for loader in loaders)
 
 
