@@ -12,7 +12,7 @@ TEST_PACKAGES := blktrace btrfs-progs chromium fio grub2-common hdparm strace ti
 PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-all test-machine test-kernels test-virtual test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
+.PHONY: run setup test test-all test-cases test-machine test-kernels test-virtual test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
 run: $(VENV)/built
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -23,7 +23,11 @@ test: setup
 	tests/run-all
 
 # All of them: each repeats once what failed, and notes its pass in docs/reference/verified.md.
-test-all: test test-wheel test-machine test-fleet test-packages test-virtual test-kernels test-boots
+test-all: test test-wheel test-cases test-machine test-fleet test-packages test-virtual test-kernels test-boots
+
+# All cases of the tests of which `make test` runs some by turns.
+test-cases: setup
+	tests/suite cases
 
 # What is true only on a quiet machine: one test after the other; a busy one is "too busy to tell".
 test-machine: setup

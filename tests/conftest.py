@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import turns
 from golden import Golden
 from xdist.scheduler import LoadScopeScheduling
 
@@ -42,6 +43,8 @@ GROUPS = {
 
 def pytest_addoption(parser):
     parser.addoption("--update", action="store_true", help="renew the files of tests/golden")
+    parser.addoption("--turn", type=int, help="of a test marked sampled(n) one in n of its cases: "
+                     "number TURN, TURN + n, … (default: all of them)")  # fmt: skip
 
 
 @pytest.fixture
@@ -57,6 +60,9 @@ def pytest_collection_modifyitems(config, items):
         if item.path.stem in MEASURING or item.get_closest_marker("machine"):
             item.add_marker(pytest.mark.measuring)
             item.add_marker(pytest.mark.flaky(reruns=reruns))
+    if (turn := config.getoption("turn")) is not None:
+        items[:], others = turns.taken(items, turn)
+        config.hook.pytest_deselected(items=others)
     # A group is one long queue, so it begins first.
     items.sort(key=lambda item: item.path.stem not in GROUPS)
 

@@ -232,6 +232,12 @@ def test_no_two_test_files_have_one_name():
     assert sorted(set(names)) == sorted(names)  # pytest imports them by name
 
 
+def test_the_smoke_tests_of_other_kernels_exist():
+    for line in (ROOT / "tests" / "kernels" / "smoke.txt").read_text().split():
+        path, _, name = line.partition("::")
+        assert not name or f"\ndef {name}(" in (ROOT / path).read_text(), line
+
+
 def test_print_stays_in_the_command_line():
     modules = [
         name(path)

@@ -55,6 +55,7 @@ def to_install(*packages: str) -> str:
 
 # Next commands without root, for the question whose answer needs it.
 SIMULATED_QUEUE = "schedlab sim compare --schedulers none,mq-deadline,bfq"
+ANOTHER_KERNEL = "schedlab compare --kernel 6.12"
 SIMULATED_CPU = "schedlab sim cpu --policy fcfs,rr --tasks A:0:8,B:1:4"
 
 

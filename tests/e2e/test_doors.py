@@ -2,11 +2,10 @@
 
 Some doors ask for the device itself, with the user's consent: its state refuses it. Others work on
 a target of their own and reach for the device: the kernel holds them, and the check of fio's jobs
-besides. `DOORS=all pytest tests/e2e/test_doors.py` tries all; otherwise a sample, by a fixed seed.
+besides.
 """
 
 import os
-import random
 import shutil
 import threading
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from test_one_door import CONSENTING, experiment_on, own_state
 from schedlab.kinds import fio_reading
 
 __all__ = ["own_state"]
-SAMPLE, SEED = 24, 1
 RACE = "link that flips"
 FOREIGN = {
     **{name: state for name, (state, _) in STATES.items()},
@@ -158,11 +156,10 @@ EVERY = [
     for door in DOORS
     if not (state == "blank" and door in ASKING)  # that is what a consent allows
 ]
-COUNT = len(EVERY) if os.environ.get("DOORS") == "all" else SAMPLE
-CHOSEN = random.Random(SEED).sample(EVERY, COUNT)
 
 
-@pytest.mark.parametrize(("state", "door"), CHOSEN)
+@pytest.mark.sampled(23)
+@pytest.mark.parametrize(("state", "door"), EVERY)
 def test_no_sector_of_a_foreign_device_is_written(tmp_path, state, door):
     with foreign_device(state, tmp_path) as (path, device):
         before = written(device)

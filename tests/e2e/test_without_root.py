@@ -1,5 +1,6 @@
 """Each refusal for lack of root names a next command that works without it."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -7,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from loops import loop_device, needs_root
+
+from schedlab.errors import SchedlabError
+from schedlab.host import bootloader, consent, settings
 
 PROGRAM = Path(sys.executable).with_name("schedlab")
 # A user in a namespace of its own: not root, and without its abilities.
@@ -57,3 +62,35 @@ def test_the_first_steps_of_the_readme(tmp_path):
     assert "Next sudo schedlab compare --quick; without root: schedlab lab run ncq-ssd" in text
     code, out, err = plain(["lab", "run", "ncq-ssd", "--dry-run"], tmp_path)
     assert code == 0 and out, err
+
+
+def hint_without_root(call):
+    """The hint of an error in a process without rights; empty where there is none."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        try:
+            call()
+        except SchedlabError as error:
+            os.write(writing, error.hint.encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        return pipe.read()
+
+
+@needs_root
+def test_what_only_root_may_write_or_open_has_a_way_without(tmp_path):
+    name, place = "sysctl.vm.swappiness", settings.SettingScope()
+    with loop_device(tmp_path / "disk", 1 << 20) as device:
+        for call, way in (
+            (lambda: settings.check(name, 5, place), "schedlab sim compare"),
+            (lambda: consent.consent_to(device), "--directory DIR"),
+            (lambda: bootloader.write_file(tmp_path / "grubenv", ""), "schedlab compare --kernel"),
+        ):
+            hint = hint_without_root(call)
+            assert f"; without root: {way}" in hint, hint

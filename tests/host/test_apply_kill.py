@@ -109,6 +109,7 @@ def each_kill(scene, what, call, prepare=lambda: None):
             break
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_killed_apply_is_undone_without_a_trace(scene, call):
     """To the CPU and then to a disk."""
@@ -131,6 +132,7 @@ def test_after_a_killed_second_apply_the_record_is_true_and_undo_restores_all(sc
             break
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_killed_undo_is_finished_by_the_next(scene, call):
     def applied_anew():

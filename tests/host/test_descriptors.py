@@ -1,15 +1,12 @@
 """Standard input, output or errors closed, as daemons and job runners start programs: every command
 does as usual without a traceback, nothing of what it prints is in a file that it has open, and what
 it changed is restored, by itself or by its guardian.
-
-MATRIX=all runs every command in all eight combinations; otherwise each gets one of them, and all
-combinations occur.
 """
 
 import os
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import click
@@ -20,7 +17,6 @@ from dying import new_journal
 from schedlab.host import journal, knobs, owned, recover
 
 CLOSED = [which for count in range(4) for which in combinations(range(3), count)]
-ALL = os.environ.get("MATRIX") == "all"
 RUN = [sys.executable, "-m", "schedlab"]
 # Words that let a command do a little of its work; those that need none are not named.
 QUICK = {
@@ -55,15 +51,8 @@ def required(command):
     return typed
 
 
-CASES = [
-    (words, closed)
-    for number, words in enumerate(COMMANDS)
-    for at, closed in enumerate(CLOSED)
-    if ALL or at == number % 8
-]
-
-
-@pytest.mark.parametrize(("words", "closed"), CASES, ids=str)
+@pytest.mark.sampled(17)  # no multiple of the eight combinations
+@pytest.mark.parametrize(("words", "closed"), [*product(COMMANDS, CLOSED)], ids=str)
 def test_a_command_without_standard_descriptors(loop, state, tmp_path, words, closed):
     (tmp_path / "empty").write_text("", encoding="ascii")
     places = {"LOOP": loop, "EMPTY": str(tmp_path / "empty"), "FILE": str(tmp_path / "file")}
@@ -84,6 +73,7 @@ def test_a_command_without_standard_descriptors(loop, state, tmp_path, words, cl
     assert (tmp_path / "empty").read_bytes() == b"", "it wrote what it prints into an open file"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("closed", CLOSED[1:], ids=str)
 def test_what_changes_the_host_does_so_without_standard_descriptors(loop, state, closed):
     queue = knobs.queue_of(loop)
@@ -114,6 +104,7 @@ with Control() as control:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("work", ["ends", "killed"])
 @pytest.mark.parametrize("closed", CLOSED, ids=str)
 def test_a_library_without_standard_descriptors_is_guarded_and_restored(loop, state, closed, work):

@@ -185,6 +185,7 @@ def wait_for_no_journal(state):
 SYSTEM_CALLS = ("write", "fsync", "rename", "unlink", "ftruncate", "ioctl", "flock")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("call", SYSTEM_CALLS)
 def test_a_kill_at_a_system_call_loses_no_setting(scene, call):
     """SIGKILL by strace as the n-th such call of the owner begins; then of its guardian, too."""

@@ -114,6 +114,7 @@ def cases(home, name, devices):
         yield Case(home / Path(victim).name, name, devices, victim)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
 def test_the_check_refuses_it_and_reading_it_changes_nothing(name, tmp_path, devices):
     for case in cases(tmp_path, name, devices):
@@ -123,6 +124,7 @@ def test_the_check_refuses_it_and_reading_it_changes_nothing(name, tmp_path, dev
         assert case.state() == case.before
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
 def test_without_the_check_the_kernel_holds_it(name, tmp_path, devices):
     """Whether the target is a device or a directory on the file system of the victims' files."""

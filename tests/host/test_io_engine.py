@@ -26,6 +26,7 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 SECTOR_BYTES = 512
 SPAN = 8 << 20
+ATTEMPTS = 5
 
 
 def group(path, engine="psync", depth=1, **keys):
@@ -83,14 +84,20 @@ def flushes(device):
 
 @by_engine(("psync", 1), ("io_uring", 16))
 def test_claimed_bytes_are_the_kernels(loop, engine, depth):
+    """Whoever lists devices reads a few sectors of this one, too: then the kernel has more."""
     for direction, index in (("write", 1), ("read", 0)):
-        before = sectors(loop)
-        load = group(loop, engine, depth, direction=direction, direct=True)
-        result = run(load, 0.3, ramp_seconds=0.1)["groups"][0]
-        claimed = result["device_bytes_read"], result["device_bytes_written"]
-        after = sectors(loop)
-        assert claimed[index] > result[f"{direction}s"]["bytes"] > 0
-        assert tuple(b - a for a, b in zip(before, after, strict=True)) == claimed
+        for _ in range(ATTEMPTS):
+            before = sectors(loop)
+            load = group(loop, engine, depth, direction=direction, direct=True)
+            result = run(load, 0.3, ramp_seconds=0.1)["groups"][0]
+            claimed = result["device_bytes_read"], result["device_bytes_written"]
+            more = [b - a - c for a, b, c in zip(before, sectors(loop), claimed, strict=True)]
+            assert claimed[index] > result[f"{direction}s"]["bytes"] > 0
+            assert min(more) >= 0, (claimed, more)
+            if more == [0, 0]:
+                break
+        else:
+            pytest.fail(f"{ATTEMPTS} times the device moved more than was claimed: {more}")
 
 
 def test_a_batch_is_awaited_as_a_whole(loop, io_uring):

@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from schedlab.app.admit import admit
 from schedlab.cli.sim.run import compare
 from schedlab.errors import SpecError
 from schedlab.store.folder import Folder
@@ -65,6 +67,12 @@ def test_a_load_that_only_writes_is_compared_by_its_writes(sources: str, tmp_pat
     }
     write_only = [w for w in experiment.workloads if DIRECTIONS[w.label] == "write"]
     assert all("read" not in name for work in write_only for name in work.secondary)
+    # A file names its metrics itself; the last of its workloads is looked at, too.
+    last = replace(write_only[-1], metric="mean_read_ms")
+    works = (*(w for w in experiment.workloads if w.label != last.label), last)
+    with pytest.raises(SpecError, match=f"{last.label}: metric mean_read_ms") as error:
+        admit(replace(experiment, workloads=works))
+    assert error.value.hint == 'for example metric = "mean_write_ms"'
 
 
 def test_a_metric_that_a_load_cannot_have_is_refused_before_it_runs(tmp_path: Path) -> None:

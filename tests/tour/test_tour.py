@@ -10,10 +10,14 @@ from walk import names_of, walk
 SCENES = scenes()
 
 
+# What needs no root is typed without it, and by turns as root.
+ALSO = pytest.mark.sampled(3)
+AS_ROOT = [pytest.param(one, marks=ALSO if one.plain == "also" else ())
+           for one in SCENES if not one.group and one.plain != "only"]  # fmt: skip
+
+
 @needs_root
-@pytest.mark.parametrize(
-    "scene", [one for one in SCENES if not one.group and one.plain != "only"], ids=names_of
-)
+@pytest.mark.parametrize("scene", AS_ROOT, ids=names_of)
 def test_lines_as_root(scene, start, need, names, place):
     walk(scene, partial(start, False), need, names, place)
 

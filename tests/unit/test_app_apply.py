@@ -43,6 +43,10 @@ def test_a_choice_is_typed(say):
         "machine", {"sched_rr_timeslice_ms": "20", "nr_migrate": "8"}
     )  # fmt: skip
     say(choice_of, "none,bfq", [])
+    assert choice_of("v1.2=bfq", []).candidate.label == "v1.2"
+    with pytest.raises(SpecError) as error:
+        choice_of("vm.swappiness=1", [])
+    assert "'sysctl.vm.swappiness'" in error.value.hint
     for text in ("x", "=4", "x="):
         say(choice_of, "bfq", [text])
     say(set_scheduler, "none,bfq", ["sdx"], print)

@@ -64,6 +64,19 @@ def test_all_folders_of_a_plan_are_its_end(tmp_path, planned, level):
         merge(paths, tmp_path / "more", of=3)
 
 
+def test_what_is_next_of_a_plan_is_the_folder_that_is_missing(tmp_path):
+    """Two of three were told to measure forty more."""
+
+    class Equal(Steady):
+        def measure(self, cell, workload, candidate):
+            return Outcome({"iops": 1.0 + 0.5 * (cell.position % 2)})
+
+    paths = [measured(tmp_path / str(n), f"s{n}", source=Equal(), seed=n) for n in range(2)]
+    for planned, said in ((3, True), (2, False), (0, False)):
+        merged = Result(merge(paths, tmp_path / f"of-{planned}", of=planned))
+        assert ("a folder that was planned" in merged.text()) == said, merged.text()
+
+
 def test_a_folder_that_was_interrupted_is_not_at_its_end(tmp_path):
     class Interrupting(Steady):
         def measure(self, cell, workload, candidate):

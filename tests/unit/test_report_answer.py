@@ -95,9 +95,9 @@ STEPS = {
     "same-0": ("device", ""),
     "nothing": ("device", ""),
     "price": ("device", ""),
-    "doubt": ("device", f"schedlab reproduce {reports.FOLDER}"),
+    "doubt": ("device", f"schedlab reproduce {reports.FOLDER} --trust"),
     "trade": ("device", "schedlab apply bfq /dev/sdb"),
-    "sessions": ("device", f"schedlab reproduce {reports.FOLDER}"),
+    "sessions": ("device", f"schedlab reproduce {reports.FOLDER} --trust"),
 }
 
 
@@ -149,6 +149,9 @@ def test_a_change_on_a_scratch_device_leads_to_ones_own_device():
     view.record = replace(view.record, host={"devices": {"vda": disk, "loop7": loop}})
     step = steps.next_step(view)
     assert step.command == f"{again} --directory . --switch vda"
+    work = replace(view.experiment.workloads[0], kind="command", parameters={"argv": ["true"]})
+    view.experiment = replace(view.experiment, workloads=(work,))
+    assert steps.next_step(view).command == f"{again} --directory . --switch vda --trust"
 
 
 def test_many_workloads_keep_those_that_decide():

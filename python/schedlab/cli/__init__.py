@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import signal
 import sys
@@ -16,7 +17,7 @@ import click
 
 import schedlab
 from schedlab.cli.sections import Group
-from schedlab.errors import SchedlabError, SpecError
+from schedlab.errors import SIMULATED_QUEUE, SchedlabError, SpecError, as_root
 from schedlab.package import PACKAGE
 
 # name -> module:attribute; the modules are imported when the command runs.
@@ -163,7 +164,9 @@ def main(command: click.Command | None = None) -> None:
     except OSError as error:  # not of a closed pipe: click ends silently then
         place = f"{error.filename}: " if error.filename else ""
         message = f"{place}{error.strerror or error}"
-        fail(message, "`schedlab doctor` shows privileges and space", 2)
+        hint = "`schedlab doctor` shows privileges and space"
+        is_root_missing = isinstance(error, PermissionError) and os.geteuid() != 0
+        fail(message, as_root(SIMULATED_QUEUE) if is_root_missing else hint, 2)
     except Exception as error:
         _fail_unexpectedly(error)
     sys.exit(code if isinstance(code, int) else 0)

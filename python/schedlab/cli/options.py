@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from schedlab.cli.sections import OneRule, heeded, section
 from schedlab.cli.types import Duration, Listed, Percent, Size, Sizes, Words
 
-PATH: Any = click.Path(path_type=Path)
+# One that may not be read is refused where it is opened, with the way without root.
+PATH: Any = click.Path(path_type=Path, readable=False)
 # Of the families of workloads.
 FILE_TESTS = "file-tests"
 COUNT = click.IntRange(0)
@@ -99,9 +100,9 @@ target_options = section(
     click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Slow its time, × this."),
     heeded("--scratch, --model, --device", "--rotational", type=click.Choice(["0", "1", "as-is"]),
            help="Report the device as SSD (0) or disk (1)."),
-    click.option("--device", type=click.Path(), help="Use one of your disks."),
+    click.option("--device", type=click.Path(readable=False), help="Use one of your disks."),
     heeded("--device", "--read-only", is_flag=True, help="Only read --device; it may be in use."),
-    heeded("--device", "--destroy-data", type=click.Path(), metavar="DEVICE",
+    heeded("--device", "--destroy-data", type=click.Path(readable=False), metavar="DEVICE",
            help="Allow writes to --device: name it again."),
     heeded("--destroy-data", "--allow-unknown-data", is_flag=True,
            help="Allow writes over unknown data, too."),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from schedlab.errors import HostError, SpecError, nearest
+from schedlab.errors import ANOTHER_KERNEL, HostError, SpecError, as_root, nearest
 
 TIMEOUT_S = 60.0
 ENTRY = "schedlab-boots"
@@ -249,7 +249,8 @@ def write_file(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise HostError(f"cannot write {path}: {error.strerror}", "run it as root") from error
+        hint = as_root(ANOTHER_KERNEL)
+        raise HostError(f"cannot write {path}: {error.strerror}", hint) from error
 
 
 def _output(
@@ -265,5 +266,5 @@ def _output(
         raise HostError(f"cannot run {command[0]}: {error}", "install it, or use --with") from error
     if done.returncode and not may_fail:
         reason = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it failed"]
-        raise HostError(f"`{' '.join(command)}`: {reason[0]}", "run it as root")
+        raise HostError(f"`{' '.join(command)}`: {reason[0]}", as_root(ANOTHER_KERNEL))
     return done.stdout.strip()

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import final
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, as_root
 from schedlab.host import content, devices, journal, knobs
 from schedlab.spec.reading import opened
 
@@ -192,7 +192,7 @@ def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], i
         elif error.errno == errno.EBUSY:
             reasons += [] if reasons else ["the kernel is using it (RAID, swap or a mapping)"]
         else:
-            reasons.append(f"it cannot be opened ({error.strerror}); run as root")
+            reasons.append(f"it cannot be opened ({error.strerror})")
         return reasons, -1
     try:
         reasons += _content(descriptor, allow_unknown_data, bool(reasons))
@@ -250,6 +250,8 @@ def _named_content(path: Path) -> list[str]:
 def refusal(device: str, reasons: Sequence[str]) -> HostError:
     """The error that names every objection, with the hint that fits them."""
     hint = "use an empty device, --scratch SIZE, or --directory DIR"
+    if os.geteuid() != 0:
+        hint = as_root("--directory DIR", "sudo, with an empty device or --scratch SIZE")
     if all("data of unknown origin" in reason for reason in reasons):
         hint = (
             f"--allow-unknown-data if you do not need the data on {device}; "

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from schedlab.errors import SIMULATED_QUEUE, HostError, as_root
+from schedlab.errors import SIMULATED_CPU, SIMULATED_QUEUE, HostError, as_root
 from schedlab.host import (
     devices,
     emulated,
@@ -435,7 +435,7 @@ class Control:
         self._guardian.ensure()
         path = (root or owned.cgroup_root()) / owned.new_name(what)
         self._journal.append("own", what="cgroup", path=str(path))
-        _make_directory(path, "run as root, or have the cgroup delegated to you")
+        _make_directory(path, as_root("have the cgroup delegated to you", "run as root"))
         self._cgroups.add(path)
         return path
 
@@ -547,7 +547,9 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint = as_root(SIMULATED_QUEUE, "sudo, where /sys and /proc/sys are writable")
+            is_of_cpus = "/sched" in str(path) and path.name != "scheduler"
+            without = SIMULATED_CPU if is_of_cpus else SIMULATED_QUEUE
+            hint = as_root(without, "sudo, where /sys and /proc/sys are writable")
             raise HostError(f"cannot write {path}: {error.strerror}", hint) from error
         if path.name == "scheduler" and error.errno in (errno.EINVAL, errno.ENOENT):
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error

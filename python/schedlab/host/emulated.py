@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
@@ -424,7 +424,7 @@ def _mount_fuse(where: Path, descriptor: int) -> None:
         code = ctypes.get_errno()
         raise HostError(
             f"cannot mount FUSE on {where}: {os.strerror(code)}",
-            "run as root; in a container with CAP_SYS_ADMIN",
+            as_root(SIMULATED_QUEUE, "run as root; in a container with CAP_SYS_ADMIN"),
         )
 
 

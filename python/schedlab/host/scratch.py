@@ -137,7 +137,7 @@ def check_space(directory: Path, size_bytes: int) -> None:
 def _no_space(directory: Path, size_bytes: int, free_bytes: int) -> HostError:
     return HostError(
         f"{directory} has {free_bytes >> 20} MiB free, {size_bytes >> 20} MiB are needed",
-        "use less, or name a directory on a larger file system",
+        "use less (--scratch SIZE, or --size), or name a directory on a larger file system",
     )
 
 

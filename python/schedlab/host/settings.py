@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schedlab.errors import HostError, SpecError, nearest
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, nearest
 from schedlab.host import knobs
 from schedlab.host.control_groups import cpu_hierarchy, existing_group, io_hierarchy
 from schedlab.spec.quantities import parse_size
@@ -180,7 +180,7 @@ def check(name: str, value: object, place: SettingScope, governor: object = "") 
         if not knobs.writable(path):
             raise HostError(f"{name}: {file} can only be read", _at_boot(file))
         if not os.access(file, os.W_OK):
-            raise HostError(f"{name}: {file} is not yours to write", "run it as root (sudo)")
+            raise HostError(f"{name}: {file} is not yours to write", as_root(SIMULATED_QUEUE))
 
 
 def refuse_zoned(queue: Path, scheduler: str) -> None:

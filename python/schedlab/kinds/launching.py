@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError, SpecError, as_root
 from schedlab.kinds.base import WorkloadKind
 from schedlab.spec import Metric
 from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
@@ -167,7 +167,7 @@ class Launching(WorkloadKind, frozen=True):
                 f"{label}: there is no user {self.user!r}", "getent passwd lists the users"
             ) from error
         if os.geteuid() != 0:
-            raise HostError(f"{label}: only root can run as {self.user}", "run it with sudo")
+            raise HostError(f"{label}: only root can run as {self.user}", as_root("omit --user"))
 
     def _check_program(self, label: str) -> None:
         program = self.argv[0]

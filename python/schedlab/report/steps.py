@@ -69,7 +69,7 @@ def _without_doubt(view: View) -> Step:
     remark = texts(f"next.doubt_{cause.get(kind, 'time')}")
     if view.experiment.kind == "import" or view.record.is_of_boots or not view.folder:
         return Step("", _capital(f"{remark}."))
-    return Step(f"schedlab reproduce {_folder(view)}", remark)
+    return Step(_reproduce(view), remark)
 
 
 def _capital(sentence: str) -> str:
@@ -79,6 +79,18 @@ def _capital(sentence: str) -> str:
 def _folder(view: View) -> str:
     """The result's folder as a word of a command."""
     return shlex.quote(str(view.folder)) if view.folder else "DIR"
+
+
+def _reproduce(view: View) -> str:
+    target = view.experiment.target
+    asks = target.kind == "device" or target.switch or _has_programs(view.experiment)
+    return f"schedlab reproduce {_folder(view)}{' --trust' if asks else ''}"
+
+
+def _has_programs(experiment: Experiment) -> bool:
+    """Whether it runs or unpacks what is not of schedlab, which a file may do with --trust only."""
+    own = any(work.parameters.get(key) for work in experiment.workloads for key in PROGRAMS)
+    return own or any("run" in candidate.settings for candidate in experiment.candidates)
 
 
 def _of_fleet(view: View) -> Step | None:
@@ -98,8 +110,8 @@ def _on_own_device(view: View) -> str:
     place = (
         f"--directory . --switch {disks[0]}" if len(disks) == 1 else "--directory DIR --switch sdX"
     )
-    folder = _folder(view)
-    return f"schedlab run {folder} {place}"
+    trust = " --trust" if _has_programs(view.experiment) else ""
+    return f"schedlab run {_folder(view)} {place}{trust}"
 
 
 def _more(view: View) -> Step | None:
@@ -111,7 +123,7 @@ def _more(view: View) -> Step | None:
     if left := _rest(view):
         return left
     if answer.advice is None and answer.wild and view.folder and view.experiment.kind != "import":
-        return Step(f"schedlab reproduce {shlex.quote(str(view.folder))}", texts("next.wild"))
+        return Step(_reproduce(view), texts("next.wild"))
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
     remark = sentences.advice(view) or texts("next.more")
@@ -122,7 +134,9 @@ def _more(view: View) -> Step | None:
     if kind == "import":
         return Step("", remark if answer.advice else texts("next.import_more"))
     if kind != "sim" and answer.used == "sessions":
-        return Step(f"schedlab reproduce {folder}", remark)
+        if max(view.record.plan.ends or (0,)) > view.record.plan.blocks:
+            remark = texts("next.planned")  # of `merge --of`
+        return Step(_reproduce(view), remark)
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
     blocks = answer.blocks + more
     if view.virtual:  # A boot of its own: nothing is left of the one that made the folder.
@@ -160,6 +174,8 @@ def _rest(view: View) -> Step | None:
     return Step(command, view.texts("next.rest", runs=runs))
 
 
+# Parameters of workloads that name a program, a job or an archive of the user.
+PROGRAMS = ("argv", "shell", "job_file", "archive", "program", "command")
 # From so many blocks on a bound is useful.
 BLOCKS_ENOUGH = 6
 BOOTS_FEWEST = 3

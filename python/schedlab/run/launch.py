@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import GateError, HostError
+from schedlab.errors import GateError, HostError, as_root
 from schedlab.host import owned, processes
 from schedlab.kinds.launching import (
     SHELL,
@@ -454,7 +454,7 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
             f"{launch.directory} cannot be entered{who}",
             "chmod a+x the directories above it, or --user root",
         ),
-        "user": (f"cannot become {launch.user}", "run it with sudo"),
+        "user": (f"cannot become {launch.user}", as_root("omit --user")),
         "confinement": (
             f"cannot confine {launch.argv[0]}",
             CONFINE_HINT,

@@ -112,10 +112,7 @@ def _metrics_of(asked: SimulationSet, source: str) -> list[str]:
     """
     first, metrics = asked.first, list(METRICS_OF[asked.kind])
     if asked.kind == "ssd":
-        requests = min(first.requests or TRIED, TRIED)
-        short = dataclasses.replace(first, workload=source, requests=requests, log=False)
-        measured = short.run().metrics_of("total")
-        metrics = [name for name in metrics if math.isfinite(measured.get(name, math.nan))]
+        metrics = metrics_of_requests(dataclasses.replace(first, workload=source))
         if asked.metric in SSD_METRICS and asked.metric not in metrics:
             raise SpecError(
                 f"--metric {asked.metric}: {source} has no such requests",
@@ -125,6 +122,13 @@ def _metrics_of(asked: SimulationSet, source: str) -> list[str]:
         metrics.insert(0, metrics.pop(1))
     primary = asked.metric or metrics[0]
     return [primary, *(name for name in metrics if name != primary)]
+
+
+def metrics_of_requests(first: Simulation) -> list[str]:
+    """The metrics that the requests of a simulated SSD have: no time of a read where all write."""
+    requests = min(first.requests or TRIED, TRIED)
+    measured = dataclasses.replace(first, requests=requests, log=False).run().metrics_of("total")
+    return [name for name in SSD_METRICS if math.isfinite(measured.get(name, math.nan))]
 
 
 def policy_candidates(text: str) -> tuple[Candidate, ...]:

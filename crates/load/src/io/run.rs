@@ -32,8 +32,8 @@ use crate::clock::{self, Cpu};
 const POLL: Duration = Duration::from_millis(20);
 /// Workers end by their own clock; after this time the main thread wakes those that wait.
 const GRACE_NS: u64 = 2_000_000;
-/// An interrupted job waits this long for requests in flight.
-const PATIENCE_NS: u64 = 60_000_000;
+/// An interrupted job waits this long for requests in flight, and for workers that wait for a CPU.
+const PATIENCE_NS: u64 = 500_000_000;
 
 /// The caller's decision on a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,7 +66,10 @@ def choice_of(
         return _with(choice_of_result(Path(what), anyway, devices, switch), changes)
     if switch:
         raise SpecError("--switch is for a RESULT: what is typed is allowed", "omit it")
-    if settings.is_machine(what.partition("=")[0]):
+    name = what.partition("=")[0]
+    if (settings.SYSCTL / name.replace(".", "/")).is_file():
+        settings.family_of(name)  # raises with the name that it has here
+    if settings.is_machine(name):
         return _with(ToApply(Candidate("machine", {})), [what, *changes])
     if is_one(what):
         return _with(ToApply(parse_candidate(what)), changes)

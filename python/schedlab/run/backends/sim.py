@@ -24,7 +24,7 @@ from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import OVERRIDE, typed
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
-from schedlab.sim.experiments import simulation_of
+from schedlab.sim.experiments import SSD_METRICS, metrics_of_requests, simulation_of
 from schedlab.sim.judge import refuse_idle_parameters, verdict_of
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
@@ -131,6 +131,12 @@ def check(experiment: Experiment) -> None:
         outcome_of((first, candidate), experiment.seed, stop)
 
     map_threads(begin, cells)
+    for work in experiment.workloads:
+        if work.kind == "ssd" and work.metric in SSD_METRICS:
+            one = simulation_of(*_applied(work, experiment.candidates[0]), experiment.seed)
+            if work.metric not in (known := metrics_of_requests(one)):
+                message = f"{work.label}: metric {work.metric}: it has no such requests"
+                raise SpecError(message, f'for example metric = "{known[0]}"')
 
 
 def seconds_of(experiment: Experiment, runs: int) -> float:
