@@ -18,16 +18,19 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bursts;
 mod convert;
 mod error;
 mod fields;
 mod formats;
 mod input;
+mod kernel_text;
 mod reader;
 mod reorder;
 mod script;
 mod stats;
 
+pub use bursts::{sched_bursts, Burst, Bursts};
 pub use convert::{convert, Converted};
 pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, per_cpu_files, Format, FORMATS};
@@ -127,6 +130,8 @@ fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRec
     })
 }
 
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Block I/O traces: statistics and conversion, JSON out.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,4 +85,32 @@ pub fn trace_formats() -> Vec<(&'static str, &'static str, bool)> {
         .iter()
         .map(|format| (format.name, format.title, format.is_writable()))
         .collect()
+}
+
+/// A burst as `BurstCapture` has it: (end_ns, duration_ns, thread, is preempted, (cpu, woken_ns,
+/// policy, nice, slice_ns)); the last only where the trace has wake-ups.
+type PyBurst = (u64, u64, u32, bool, Option<(u64, u64, u32, i8, u64)>);
+
+/// (bursts, name of each thread, lost events) of a text with `sched_switch` events.
+#[pyfunction]
+pub fn sched_bursts(path: PathBuf) -> PyResult<(Vec<PyBurst>, BTreeMap<u32, String>, u64)> {
+    const SCHED_FIFO: u32 = 1;
+    let read = schedlab_formats::sched_bursts(&path);
+    let read = read.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let known = |b: &schedlab_formats::Burst| {
+        // Events do not tell the real-time policies apart, and have no slice.
+        let policy = if b.nice.is_some() { 0 } else { SCHED_FIFO };
+        (b.cpu, b.woken_ns, policy, b.nice.unwrap_or(0), 0)
+    };
+    let rows = read.bursts.iter().map(|b| {
+        let scheduling = read.has_wakeups.then(|| known(b));
+        (
+            b.end_ns,
+            b.duration_ns,
+            b.thread,
+            b.is_preempted,
+            scheduling,
+        )
+    });
+    Ok((rows.collect(), read.names, read.lost))
 }

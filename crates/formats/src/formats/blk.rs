@@ -116,6 +116,11 @@ impl Tracker {
         }
     }
 
+    /// Whether that event is the arrival.
+    pub(super) fn arrives_at(&self, event: Event) -> bool {
+        self.event == event
+    }
+
     /// The events seen so far.
     pub(super) fn seen(&self) -> Seen {
         self.seen

@@ -1,11 +1,13 @@
 //! The registry of trace formats, the state of a format, and the detection of formats.
 
 mod alibaba;
+mod biosnoop;
 pub(super) mod blk;
 mod blkparse;
 mod blktrace;
 mod disksim;
 mod disksim_validate;
+mod ftrace;
 mod iolog;
 mod mqsim;
 mod msr;
@@ -105,6 +107,12 @@ pub static FORMATS: &[Format] = &[
         "binary files of blktrace, one per CPU",
         blktrace::open,
     ),
+    text(
+        "ftrace",
+        "block events of ftrace, trace-cmd report, perf script",
+        ftrace::line,
+    ),
+    text("biosnoop", "biosnoop of bcc", biosnoop::line).unsorted(),
     text("alibaba", "Alibaba block traces 2020", alibaba::line)
         .with_columns("device_id,opcode,offset,length,timestamp")
         .written("", alibaba::write),
@@ -228,6 +236,12 @@ pub(super) struct Memory {
     finished: bool,
     blk: blk::Tracker,
     sequences: blk::Sequences,
+    /// The header of a table.
+    columns: Vec<Vec<u8>>,
+    /// Events that the writer of the trace says it lost.
+    lost: u64,
+    /// Events of the kernel that are not of the block layer, and how many are of the scheduler.
+    others: (u64, u64),
     /// Requests of a log, and those of them that are not at offset 0.
     log: (u64, u64),
 }
@@ -242,6 +256,9 @@ impl Memory {
             finished: false,
             blk: blk::Tracker::new(event),
             sequences: blk::Sequences::default(),
+            columns: Vec::new(),
+            lost: 0,
+            others: (0, 0),
             log: (0, 0),
         }
     }
@@ -249,6 +266,16 @@ impl Memory {
     /// The events of a kernel trace seen so far.
     pub(super) fn events(&self) -> blk::Seen {
         self.blk.seen()
+    }
+
+    /// The events that were lost, as the trace says.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Switches between tasks, which are no requests.
+    pub(super) fn switches(&self) -> u64 {
+        self.others.1
     }
 
     /// Whether a log has several requests and all of them at offset 0: the column is another one.
@@ -389,5 +416,5 @@ fn fits(format: &Format, lines: &[&[u8]]) -> bool {
             Err(_) => return false,
         }
     }
-    records > 0 || memory.events().any()
+    records > 0 || memory.events().any() || memory.others.0 > 0
 }
