@@ -1,6 +1,7 @@
 """What the compiled part offers; a test keeps this file and the module the same."""
 
 from collections.abc import Callable
+from typing import Any
 
 __version__: str
 

@@ -10,7 +10,7 @@ use super::kernel_text::{kernel_line, value, KernelEvent, KernelLine};
 use super::{Mismatch, TraceError};
 
 /// More of them do not fit into a simulation.
-const BURSTS_MAX: usize = 5_000_000;
+const BURSTS_MAX: usize = 1_000_000;
 const EXPECTED: &str =
     "prev_comm=… prev_pid=N … ==> next_comm=… next_pid=N, or comm:N [120] S ==> …";
 const DEFAULT_PRIORITY: i64 = 120;
@@ -86,11 +86,7 @@ pub fn sched_bursts(path: &Path) -> Result<Bursts, TraceError> {
         })?;
     }
     if read.bursts.is_empty() {
-        let why = "no burst between two sched_switch events of a CPU";
-        return Err(TraceError::Empty {
-            path: path.to_owned(),
-            why: why.into(),
-        });
+        return Err(TraceError::NoBursts(path.to_owned()));
     }
     Ok(read)
 }
@@ -126,7 +122,7 @@ impl Bursts {
             .map(|(_, ns)| ns);
         if let (Some(start_ns), true) = (start_ns, before.pid > 0) {
             if self.bursts.len() >= BURSTS_MAX || event.time_ns < start_ns {
-                return Err(Mismatch("times in order, and at most 5,000,000 bursts"));
+                return Err(Mismatch("times in order, and at most 1,000,000 bursts"));
             }
             let is_rt = before.priority < RT_PRIORITIES;
             self.bursts.push(Burst {

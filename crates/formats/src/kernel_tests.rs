@@ -6,32 +6,13 @@ use super::*;
 /// Real lines of ftrace (Linux 6.18), trace-cmd 3.1.6 (also `-l`, `-R`, `--ts-diff`), perf 6.1, and
 /// the layout of Linux 6.1, which has no priority.
 const KERNEL_TEXTS: [&str; 7] = [
-    "# tracer: nop\n#\n             fio-19182   [000] ..... 12772.424029: block_bio_queue: 7,0 WS 31616 + 8 [fio]
-             fio-19182   [000] ...1. 12772.424044: block_rq_insert: 7,0 WS 4096 () 31616 + 8 be,0,4 [fio]
-             fio-19182   [000] ..... 12772.424050: block_rq_issue: 7,0 WS 4096 () 31616 + 8 be,0,4 [fio]
-     ksoftirqd/0-14      [000] ..s.. 12772.424792: block_rq_complete: 7,0 WS () 31616 + 8 be,0,4 [0]\n",
-    "cpus=2
-         a b 1.5-19182 [000] 12772.424029: block_bio_queue:      7,0 WS 31616 + 8 [fio]
-         a b 1.5-19182 [000] 12772.424050: block_rq_issue:       7,0 WS 4096 () 31616 + 8 0x2,0,4 [fio]
-     ksoftirqd/0-14    [000] 12772.424792: block_rq_complete:    7,0 WS () 31616 + 8 0x2,0,4 [0]\n",
-    "     fio-19182   0..... 12772.424029: block_bio_queue:      7,0 WS 31616 + 8 [fio]
-     fio-19182   0..... 12772.424050: block_rq_issue:       7,0 WS 4096 () 31616 + 8 0x2,0,4 [fio]
-     ksoftir-14   0..s.. 12772.424792: block_rq_complete:    7,0 WS () 31616 + 8 0x2,0,4 [0]\n",
-    "   fio-19182 [000] 12772.424029: block_bio_queue:       dev=7340032 sector=31616 nr_sector=8 rwbs=WS comm=fio
-   fio-19182 [000] 12772.424050: block_rq_issue:        dev=7340032 sector=31616 nr_sector=8 bytes=4096 ioprio=16388 rwbs=WS comm=fio cmd=
-   fio-14 [000] 12772.424792: block_rq_complete:     dev=7340032 sector=31616 nr_sector=8 error=0 ioprio=16388 rwbs=WS cmd=\n",
-    "   fio-19182 [000] 12772.424029: (+23)    block_bio_queue:      7,0 WS 31616 + 8 [fio]
-   fio-19182 [000] 12772.424050: (+10)    block_rq_issue:       7,0 WS 4096 () 31616 + 8 0x2,0,4 [fio]
-   kso-14 [000] 12772.424792: (+6)     block_rq_complete:    7,0 WS () 31616 + 8 0x2,0,4 [0]\n",
-    "   fio 19181/19182 [000] 12772.424029000:          1   block:block_bio_queue: 7,0 WS 31616 + 8 [fio]
-\tffffffff81558d20 blk_mq_start_request+0x0 ([kernel.kallsyms])
-
-   fio 19181/19182 [000] 12772.424050000:    block:block_rq_issue: 7,0 WS 4096 () 31616 + 8 [fio]
- ksoftirqd/0    14/14    [000] 12772.424792000: block:block_rq_complete: 7,0 WS () 31616 + 8 [0]\n",
-    "Attaching 3 probes...
-fio 19182 12772424029000 tracepoint:block:block_bio_queue: 7,0 WS 31616 + 8
-fio 19182 12772424050000 tracepoint:block:block_rq_issue: 7,0 WS 4096 () 31616 + 8
-swapper 0 12772424792000 tracepoint:block:block_rq_complete: 7,0 WS () 31616 + 8\n",
+    include_str!("../../../tests/data/kernel-text/ftrace.txt"),
+    include_str!("../../../tests/data/kernel-text/trace-cmd.txt"),
+    include_str!("../../../tests/data/kernel-text/trace-cmd-l.txt"),
+    include_str!("../../../tests/data/kernel-text/trace-cmd-R.txt"),
+    include_str!("../../../tests/data/kernel-text/trace-cmd-ts-diff.txt"),
+    include_str!("../../../tests/data/kernel-text/perf-script.txt"),
+    include_str!("../../../tests/data/kernel-text/bpftrace.txt"),
 ];
 
 #[test]
@@ -118,45 +99,9 @@ fn biosnoop_prints_completions_and_its_requests_begin_before() {
 
 #[test]
 fn bursts_are_between_the_switches_of_a_cpu() {
-    let raw = "x-1 [000] d..2. 1.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a b next_pid=7 next_prio=120
-y-7 [000] d..2. 1.000100: sched_wakeup: comm=c pid=8 prio=90 target_cpu=001
-y-7 [000] d..2. 1.000250: sched_switch: prev_comm=a b prev_pid=7 prev_prio=120 prev_state=R+ ==> next_comm=c next_pid=8 next_prio=90
-z-9 [001] d..2. 1.000300: sched_switch: prev_comm=z prev_pid=9 prev_prio=139 prev_state=S ==> next_comm=a b next_pid=7 next_prio=120
-y-8 [000] d..2. 1.000400: sched_switch: prev_comm=c prev_pid=8 prev_prio=90 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
-y-7 [001] d..2. 1.000500: sched_switch: prev_comm=a b prev_pid=7 prev_prio=125 prev_state=D ==> next_comm=swapper/1 next_pid=0 next_prio=120
-";
-    let task = |of: &str, at: &str| of.replace("TASK", at);
-    let mut plugin = raw.to_owned();
-    for (comm, pid, priority, state) in [
-        ("swapper/0", 0, 120, "R"),
-        ("a b", 7, 120, "R+"),
-        ("a b", 7, 125, "D"),
-        ("c", 8, 90, "S"),
-        ("z", 9, 139, "S"),
-    ] {
-        let from =
-            format!("prev_comm={comm} prev_pid={pid} prev_prio={priority} prev_state={state} ==>");
-        plugin = plugin.replace(
-            &from,
-            &task("TASK ==>", &format!("{comm}:{pid} [{priority}] {state}")),
-        );
-    }
-    for (comm, pid, priority) in [
-        ("swapper/0", 0, 120),
-        ("swapper/1", 0, 120),
-        ("a b", 7, 120),
-        ("c", 8, 90),
-    ] {
-        let from = format!("next_comm={comm} next_pid={pid} next_prio={priority}");
-        plugin = plugin.replace(&from, &format!("{comm}:{pid} [{priority}]"));
-    }
-    let plugin = plugin.replace("comm=c pid=8 prio=90 target_cpu=001", "c:8 [90]<CPU:001>");
-    assert!(!plugin.contains("comm="), "{plugin}");
-    for (number, text) in [raw, &plugin].iter().enumerate() {
-        let path = std::env::temp_dir().join(format!("bursts-{}-{number}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let read = sched_bursts(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/kernel-text");
+    for name in ["switches.txt", "switches-plugin.txt"] {
+        let read = sched_bursts(&std::path::Path::new(folder).join(name)).unwrap();
         let rows: Vec<_> = read
             .bursts
             .iter()
