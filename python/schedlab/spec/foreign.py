@@ -14,7 +14,7 @@ from pathlib import Path
 from schedlab.errors import SpecError
 
 _START_BYTES = 64 << 10
-_TABLE = "put its figures into a table: schedlab import csv TABLE"
+_TABLE = "put its figures into a table: schedlab import csv results.csv"
 _COMMAND = "schedlab compare --metric 'NAME:UNIT=stdout~REGEX' -- COMMAND"
 
 
