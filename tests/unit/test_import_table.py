@@ -94,7 +94,8 @@ def test_each_importer_is_in_the_reference_of_formats_and_no_other():
 def test_every_format_says_what_it_was_tested_against():
     """A program that is named is one that a test of formats runs; all traces have a row."""
     text = (ROOT / "docs/reference/formats.md").read_text()
-    tests = (ROOT / "tests/e2e/test_owners_programs.py").read_text()
+    files = [ROOT / f"tests/e2e/test_{name}.py" for name in ("owners_programs", "timelines")]
+    tests = "".join(each.read_text() for each in files)
     tables = {}
     for row in (line for line in text.splitlines() if line.startswith("| ")):
         cells = [cell.strip() for cell in row.strip().strip("|").split("|")]
@@ -106,10 +107,10 @@ def test_every_format_says_what_it_was_tested_against():
                 for word in re.findall(r"([A-Za-z][\w ]*?) \d", row[-1])}  # fmt: skip
     assert {name.split()[0].lower() for name in programs} <= {
         "fixtures", "openpyxl", "fio", "plot", "hdparm", "bash", "gnu", "blkparse", "iozone",
-        "sysbench", "pgbench", "hackbench", "iostat", "perf", "cmd", "linux", "babeltrace",
+        "sysbench", "pgbench", "hackbench", "iostat", "perf", "cmd", "linux", "babeltrace2",
         "perfetto",
     }  # fmt: skip
-    for name in ("fio", "hdparm", "bash", "/usr/bin/time", "blkparse"):
+    for name in ("fio", "hdparm", "bash", "/usr/bin/time", "blkparse", "babeltrace2", "perf"):
         assert f'"{name}"' in tests
     known = {name for name, _, _ in _core.trace_formats()}
     assert {row[0].strip("`") for row in tables["name"]} == known

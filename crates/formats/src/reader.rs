@@ -181,6 +181,14 @@ impl TraceReader {
         }
     }
 
+    /// The name of a process, where the trace has names.
+    pub fn process_name(&self, process: u32) -> Option<String> {
+        match &self.source {
+            Source::Text(_, _, memory) => memory.process_name(process),
+            Source::Binary(binary) => binary.process_name(process),
+        }
+    }
+
     /// Lines or binary records read so far.
     pub fn lines(&self) -> u64 {
         self.number

@@ -49,7 +49,7 @@ pub fn trace_stats(
     })
 }
 
-/// Writes a trace in another format; returns the counts as JSON.
+/// Writes a trace in another format; returns the counts as JSON. `ctf` needs a folder as `out`.
 #[pyfunction]
 #[pyo3(signature = (path, out, to, format=None, options_json="{}"))]
 pub fn trace_convert(
@@ -63,7 +63,14 @@ pub fn trace_convert(
     let options = options_from(options_json)?;
     stoppable(py, Arc::new(Stop::default()), move |stop| {
         let mut reader = open(&path, format.as_deref(), &options)?;
-        let created = File::create(&out).map_err(TraceError::io(&out, "create"));
+        let mut file = out.clone();
+        if to == "ctf" {
+            let place = out.join("metadata");
+            let written = std::fs::write(&place, schedlab_formats::ctf_metadata());
+            written.map_err(TraceError::io(&place, "write"))?;
+            file = out.join("stream");
+        }
+        let created = File::create(&file).map_err(TraceError::io(&file, "create"));
         let counts = convert(&mut reader, &mut created?, &out, &to, stop)?;
         let document = json!({ "format": reader.format().name, "to": to, "done": counts });
         Ok(document.to_string())

@@ -157,6 +157,7 @@ impl Tracker {
             (Event::Complete, Action::Complete) => Ok(self.dispatched.remove(&key).map(|mut r| {
                 let took_ns = event.time_ns.saturating_sub(r.request.arrival.0);
                 r.latency = Some(Nanos(took_ns));
+                r.waited = Some([Nanos(0), Nanos(0)]);
                 r
             })),
             _ => Ok(None),

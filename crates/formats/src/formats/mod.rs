@@ -13,6 +13,7 @@ mod mqsim;
 mod msr;
 mod requests;
 pub(super) mod schedlab;
+mod simlog;
 mod spc;
 mod systor;
 mod tencent;
@@ -55,6 +56,8 @@ pub struct Format {
     pub(super) reorder: usize,
     /// How a record of it is written, after the header line if there is one.
     pub(super) write: Option<(&'static str, WriteLine)>,
+    /// It has the stages of requests instead of lines (`convert.rs`).
+    pub(super) is_timeline: bool,
     /// What comes before the first request of a device, and after the last request of all.
     pub(super) devices: Option<(WriteDevice, WriteDevice)>,
 }
@@ -77,6 +80,10 @@ pub(super) enum Kind {
 pub(super) trait Binary: Send {
     fn next(&mut self) -> Result<Option<(Parsed, String)>, TraceError>;
     fn path(&self) -> &Path;
+    /// The name of a process, where the trace has names.
+    fn process_name(&self, _: u32) -> Option<String> {
+        None
+    }
     /// The events seen, for a trace without requests.
     fn events(&self) -> blk::Seen {
         blk::Seen::default()
@@ -140,11 +147,23 @@ pub static FORMATS: &[Format] = &[
     )
     .unsorted(),
     text(
+        "sim-log",
+        "simulated requests, by sim run --log FILE.csv",
+        simlog::line,
+    )
+    .unsorted(),
+    text("perfetto", "Perfetto (written only)", written_only).as_timeline(),
+    text("ctf", "CTF 1.8 of LTTng (written only)", written_only).as_timeline(),
+    text(
         "fio-log",
         "fio log with offsets (log_offset=1)",
         iolog::log_line,
     ),
 ];
+
+fn written_only(_: &[u8], _: &mut Memory) -> Parsed {
+    Err(Mismatch("a format that is read; this one is only written"))
+}
 
 const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Format {
     Format {
@@ -155,6 +174,7 @@ const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Form
         whole_seconds: false,
         reorder: NEARLY_SORTED,
         write: None,
+        is_timeline: false,
         devices: None,
     }
 }
@@ -169,7 +189,7 @@ const fn binary(name: &'static str, title: &'static str, open: OpenBinary) -> Fo
 impl Format {
     /// Whether traces can be converted to it.
     pub fn is_writable(&self) -> bool {
-        self.write.is_some()
+        self.write.is_some() || self.is_timeline
     }
 
     /// The line, or nothing for one that is empty or names the columns.
@@ -216,6 +236,11 @@ impl Format {
         self
     }
 
+    const fn as_timeline(mut self) -> Self {
+        self.is_timeline = true;
+        self
+    }
+
     const fn unsorted(mut self) -> Self {
         self.reorder = UNSORTED;
         self
@@ -229,8 +254,9 @@ impl Format {
 
 /// What the reader of a text format keeps from line to line.
 pub(super) struct Memory {
-    names: HashMap<Vec<u8>, u32>,
-    last_name: (Vec<u8>, u32),
+    /// Of devices, volumes or files.
+    names: Numbers,
+    processes: Numbers,
     clock_ns: u64,
     version: u8,
     finished: bool,
@@ -249,8 +275,8 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(event: Event) -> Self {
         Memory {
-            names: HashMap::new(),
-            last_name: (Vec::new(), 0),
+            names: Numbers::default(),
+            processes: Numbers::default(),
             clock_ns: 0,
             version: 0,
             finished: false,
@@ -285,31 +311,53 @@ impl Memory {
 
     /// The name that was given this number, or the number itself.
     pub(super) fn device_name(&self, number: u32) -> String {
-        let named = self.names.iter().find(|(_, known)| **known == number);
-        named.map_or_else(
-            || number.to_string(),
-            |(name, _)| String::from_utf8_lossy(name).replace(',', "."),
-        )
+        let named = self.names.name_of(number);
+        named.map_or_else(|| number.to_string(), |name| name.replace(',', "."))
+    }
+
+    /// The name of a process, where the trace has names.
+    pub(super) fn process_name(&self, process: u32) -> Option<String> {
+        self.processes.name_of(process.checked_sub(1)?)
+    }
+
+    /// The number of a device's name.
+    #[inline]
+    fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
+        self.names.number_of(name)
+    }
+}
+
+/// Numbers for names, in the order of appearance.
+#[derive(Default)]
+struct Numbers {
+    known: HashMap<Vec<u8>, u32>,
+    last: (Vec<u8>, u32),
+}
+
+impl Numbers {
+    fn name_of(&self, number: u32) -> Option<String> {
+        let named = self.known.iter().find(|(_, known)| **known == number);
+        named.map(|(name, _)| String::from_utf8_lossy(name).into_owned())
     }
 
     /// The number of a name, in the order of appearance.
     #[inline]
     fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
-        if self.last_name.0 == name && !name.is_empty() {
-            return Ok(self.last_name.1);
+        if self.last.0 == name && !name.is_empty() {
+            return Ok(self.last.1);
         }
-        let next = self.names.len() as u32;
-        let number = match self.names.get(name) {
+        let next = self.known.len() as u32;
+        let number = match self.known.get(name) {
             Some(number) => *number,
-            None if self.names.len() >= NAMES_MAX => {
+            None if self.known.len() >= NAMES_MAX => {
                 return Err(Mismatch("at most 65,536 different names"));
             }
             None => {
-                self.names.insert(name.to_vec(), next);
+                self.known.insert(name.to_vec(), next);
                 next
             }
         };
-        self.last_name = (name.to_vec(), number);
+        self.last = (name.to_vec(), number);
         Ok(number)
     }
 }
