@@ -23,10 +23,11 @@ pub(super) fn metadata() -> String {
          trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; }; };\n\
          env { domain = \"kernel\"; tracer_name = \"schedlab\"; };\n\
          clock { name = trace; freq = 1000000000; };\n\
-         typealias integer { size = 64; align = 8; signed = false; map = clock.trace.value; } := ns;\n\
+         typealias integer { size = 64; align = 8; signed = false; \
+         map = clock.trace.value; } := ns;\n\
          stream {\n\
-         \tpacket.context := struct { ns timestamp_begin; ns timestamp_end; u64 content_size; u64 \
-         packet_size;  };\n\
+         \tpacket.context := struct { ns timestamp_begin; ns timestamp_end; \
+         u64 content_size; u64 packet_size; };\n\
          \tevent.header := struct { u32 id; ns timestamp; };\n};\n",
     );
     let names = [

@@ -24,6 +24,10 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         memory.columns = cells.iter().map(|name| name.to_vec()).collect();
         return Ok(None);
     }
+    request(&cells, memory)
+}
+
+fn request(cells: &[&[u8]], memory: &mut Memory) -> Parsed {
     // A candidate may have commas in its name: all other columns are counted from the end.
     let extra = cells
         .len()
