@@ -20,7 +20,8 @@ pub(super) fn metadata() -> String {
         "/* CTF 1.8 */\n\
          typealias integer { size = 32; align = 8; signed = false; } := u32;\n\
          typealias integer { size = 64; align = 8; signed = false; } := u64;\n\
-         trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; }; };\n\
+         trace { major = 1; minor = 8; byte_order = le; \
+         packet.header := struct { u32 magic; }; };\n\
          env { domain = \"kernel\"; tracer_name = \"schedlab\"; };\n\
          clock { name = trace; freq = 1000000000; };\n\
          typealias integer { size = 64; align = 8; signed = false; \
