@@ -36,6 +36,12 @@ TARGETS = {
     "hdparm": (truths.hdparm, (1024, 1 << 20)),
     "dmesg": (truths.kernel_log, ()),
     "time": (truths.shell_time, ()),
+    "sysbench": (truths.sysbench, ()),
+    "pgbench": (truths.pgbench, ()),
+    "schbench": (truths.schbench, ()),
+    "hackbench": (truths.hackbench, ()),
+    "iostat": (truths.iostat, ()),
+    "sched": (truths.switches, ()),
 }
 # What the importer is given, where that is not only a candidate's file.
 ARGUMENTS = {

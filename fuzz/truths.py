@@ -211,3 +211,114 @@ def biff(cells):
             kind, body = 3, place + struct.pack("<d", value)
         parts.append(struct.pack("<HH", kind, len(body)) + body)
     return b"".join([*parts, struct.pack("<HH", 10, 0)])
+
+
+def _several(rng, one):
+    """One to four runs, one after the other."""
+    parts = [one(rng) for _ in range(rng.randint(1, 4))]
+    return "".join(text for text, _ in parts).encode(), [metrics for _, metrics in parts]
+
+
+def sysbench(rng):
+    """Runs of `sysbench cpu`."""
+
+    def one(rng):
+        rate, mean, top = (round(rng.uniform(0.01, 9999), 2) for _ in range(3))
+        elapsed = round(rng.uniform(0.1, 99), 4)
+        text = (
+            "sysbench 1.0.20 (using LuaJIT)\n\nRunning the test with following options:\n"
+            "Number of threads: 1\n\nPrime numbers limit: 10000\n\nThreads started!\n\nCPU speed:\n"
+            f"    events per second: {rate:.2f}\n\nGeneral statistics:\n"
+            f"    total time:   {elapsed:.4f}s\n    total number of events:   5006\n\n"
+            f"Latency (ms):\n   min:   0.00\n   avg:   {mean:.2f}\n   max:   {top:.2f}\n"
+            f"   99th percentile:  {top:.2f}\n   sum:   1983.77\n\nThreads fairness:\n"
+        )
+        latencies = {"latency_ns_mean": mean * 1e6, "latency_ns_max": top * 1e6}
+        latencies |= {"latency_ns_p99": top * 1e6}
+        return text, {"events_per_s": rate, "elapsed_s": elapsed, **latencies}
+
+    return _several(rng, one)
+
+
+def pgbench(rng):
+    """Runs of pgbench 15."""
+
+    def one(rng):
+        rate, mean = round(rng.uniform(0.01, 9999), 6), round(rng.uniform(0.01, 999), 3)
+        text = (
+            "pgbench (15.18)\nprogress: 1.0 s, 118.0 tps, lat 15.968 ms stddev 25.707, 0 failed\n"
+            "transaction type: <builtin: select only>\nscaling factor: 1\n"
+            f"latency average = {mean:.3f} ms\ntps = {rate:.6f} (without initial connection time)\n"
+        )
+        return text, {"transactions_per_s": rate, "latency_ns_mean": mean * 1e6}
+
+    return _several(rng, one)
+
+
+def schbench(rng):
+    """Runs of schbench, with an interim report."""
+
+    def one(rng):
+        p50, p99, top = sorted(rng.randint(1, 99999) for _ in range(3))
+        rate = round(rng.uniform(1, 9999), 2)
+        figures = f"\t  50.0th: {p50}  (9 samples)\n\t* 99.0th: {p99}  (1 samples)\n\t  min=0, max="
+        text = "".join(
+            f"Wakeup Latencies percentiles (usec) runtime {at} (s) (9 total samples)\n"
+            f"{figures}{top if at == 20 else 7}\n"
+            for at in (10, 20)
+        )
+        named = {"wakeup_ns_p50": p50 * 1e3, "wakeup_ns_p99": p99 * 1e3, "wakeup_ns_max": top * 1e3}
+        return f"{text}average rps: {rate:.2f}\n", {"requests_per_s": rate, **named}
+
+    return _several(rng, one)
+
+
+def hackbench(rng):
+    """Runs of hackbench."""
+
+    def one(rng):
+        elapsed = rng.randint(1, 99999) / 1000
+        mode = "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)"
+        return f"{mode}\nTime: {elapsed:.3f}\n", {"elapsed_s": elapsed}
+
+    return _several(rng, one)
+
+
+def iostat(rng):
+    """Reports of one device: the first is since the boot."""
+    rows = [
+        {"disk_device": "sda", "r/s": rng.randint(1, 999), "w/s": rng.randint(1, 999),
+         "rkB/s": rng.randint(1, 9999), "wkB/s": rng.randint(1, 9999),
+         "r_await": rng.randint(1, 99), "w_await": rng.randint(1, 99)}
+        for _ in range(2)
+    ]  # fmt: skip
+    text = json.dumps({"sysstat": {"hosts": [{"statistics": [{"disk": [row]} for row in rows]}]}})
+    last = rows[1]
+    reads_ms, writes_ms = last["r/s"] * last["r_await"], last["w/s"] * last["w_await"]
+    requests = last["r/s"] + last["w/s"]
+    return text.encode(), [{
+        "throughput_bytes_per_s": (last["rkB/s"] + last["wkB/s"]) * KIB, "iops": requests,
+        "read_bytes_per_s": last["rkB/s"] * KIB, "write_bytes_per_s": last["wkB/s"] * KIB,
+        "latency_ns_mean": (reads_ms + writes_ms) / requests * 1e6,
+        "read_latency_ns_mean": last["r_await"] * 1e6,
+        "write_latency_ns_mean": last["w_await"] * 1e6,
+    }]  # fmt: skip
+
+
+def switches(rng):
+    """Two tasks in turn on one CPU, as ftrace and trace-cmd print them."""
+    now_us, step_us, total_us, bursts, lines = rng.randint(1, 10**9), 0, 0, 0, []
+    for number in range(rng.randint(2, 20)):
+        one, other = 7 + number % 2, 8 - number % 2
+        if rng.random() < 0.5:
+            rest = (f"prev_comm=a b prev_pid={one} prev_prio=120 prev_state=S ==> "
+                    f"next_comm=c next_pid={other} next_prio=120")  # fmt: skip
+        else:
+            rest = f"a b:{one} [120] S ==> c:{other} [120]"
+        lines.append(f"  a b-{one}  [000] d..2. {now_us / 1e6:.6f}: sched_switch: {rest}\n")
+        if number:
+            total_us, bursts = total_us + step_us, bursts + 1
+        step_us = rng.randint(1, 10**6)
+        now_us += step_us
+    metrics = {"burst_ms_mean": total_us / bursts / 1e3, "cpu_s": total_us / 1e6}
+    return "".join(lines).encode(), [metrics]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from loops import loop_device, needs_root
 
 from schedlab.cli import cli
 from schedlab.kinds.fio_job import FioJob
@@ -346,3 +347,34 @@ def test_text_of_blkparse_says_what_the_binary_files_say(tmp_path, event, action
     assert binary["summary"] == parsed["summary"]
     assert (binary["summary"]["requests"], binary["summary"]["first_ns"]) == (40, 0)
     assert binary["summary"]["span_ns"] == 39_000_000
+
+
+PERF = """
+mount -t tracefs none /sys/kernel/tracing && cd "$1" || exit 77
+number=$(cat /sys/block/$(basename "$2")/dev)
+filter="dev == $(( (${number%:*} << 20) | ${number#*:} ))"
+for name in bio_queue rq_issue rq_complete; do
+    set -- "$@" -e "block:block_$name" --filter "$filter"
+done
+device=$2; shift 2
+perf record -q -a -o data "$@" -- dd if=/dev/zero of="$device" bs=64k count=8 oflag=direct 2> said \
+    || exit 77
+perf script -i data --ns > out
+"""
+
+
+@needs_root
+@needs("perf", "dd", "unshare")
+def test_requests_that_perf_prints_are_those_that_dd_sent(tmp_path):
+    with loop_device(tmp_path / "backing") as device:
+        words = ["unshare", "-m", "sh", "-c", PERF, "sh", str(tmp_path), device]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip(f"perf cannot record here: {done.stderr[-200:]}")
+    for event in ("queue", "dispatch", "complete"):
+        read = stats(tmp_path / "out", "--event", event)
+        summary = read["summary"]
+        assert read["format"] == "ftrace"
+        assert (summary["writes"], summary["write_bytes"]) == (8, 8 << 16)
+        assert summary["end_bytes"] == 8 << 16
+    assert summary["latency_ns"]["count"] == 8

@@ -7,11 +7,29 @@ use std::path::Path;
 use schedlab_model::Stop;
 use serde::Serialize;
 
+use super::ctf::Ctf;
 use super::formats::{format_named, FORMATS};
+use super::perfetto::Perfetto;
 use super::{Skipped, TraceError, TraceReader};
 
 const FLUSH_BYTES: usize = 128 << 10;
 const ASK_EVERY: u64 = 1 << 14;
+
+/// The names that a reader knows.
+pub(super) trait Names {
+    fn device_name(&self, device: u32) -> String;
+    fn process_name(&self, process: u32) -> Option<String>;
+}
+
+impl Names for TraceReader {
+    fn device_name(&self, device: u32) -> String {
+        TraceReader::device_name(self, device)
+    }
+
+    fn process_name(&self, process: u32) -> Option<String> {
+        TraceReader::process_name(self, process)
+    }
+}
 
 /// What a conversion did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +42,11 @@ pub struct Converted {
     pub skipped: Skipped,
 }
 
+/// The file `metadata` that stands beside a stream in the format `ctf`.
+pub fn ctf_metadata() -> String {
+    super::ctf::metadata()
+}
+
 /// Writes every request of `reader` to `out` in the format named `to`; `path` names the output in
 /// errors, `stop` is checked now and then. Values that `to` cannot hold are rounded (see its file).
 pub fn convert(
@@ -34,15 +57,18 @@ pub fn convert(
     stop: &Stop,
 ) -> Result<Converted, TraceError> {
     let format = format_named(to)?;
-    let Some((header, write)) = format.write else {
-        let writable = FORMATS.iter().filter(|f| f.write.is_some());
+    if !format.is_writable() {
+        let writable = FORMATS.iter().filter(|f| f.is_writable());
         let names: Vec<&str> = writable.map(|f| f.name).collect();
         return Err(TraceError::Unknown {
             name: format!("{to} (it is read only)"),
             known: names.join(", "),
         });
-    };
-    let holds_trims = matches!(to, "requests" | "iolog");
+    }
+    let (header, write) = format.write.unzip();
+    let header = header.unwrap_or_default();
+    let (mut perfetto, mut ctf) = (Perfetto::default(), Ctf::default());
+    let holds_trims = matches!(to, "requests" | "iolog") || format.is_timeline;
     let mut counts = Converted::default();
     let mut text = Vec::with_capacity(FLUSH_BYTES + 256);
     if !header.is_empty() {
@@ -50,7 +76,7 @@ pub fn convert(
         text.push(b'\n');
     }
     let (mut devices, mut last_ns) = (BTreeSet::new(), 0);
-    for record in reader.by_ref() {
+    while let Some(record) = reader.next() {
         let record = record?;
         if record.trim && !holds_trims {
             counts.trims_left_out += 1;
@@ -62,7 +88,11 @@ pub fn convert(
                 first(record.device, last_ns, &mut text);
             }
         }
-        write(&record, &mut text);
+        match (write, to) {
+            (Some(write), _) => write(&record, &mut text),
+            (None, "ctf") => ctf.record(&record, reader, &mut text),
+            (None, _) => perfetto.record(&record, reader, &mut text),
+        }
         counts.requests += 1;
         if text.len() >= FLUSH_BYTES {
             out.write_all(&text)
@@ -78,6 +108,7 @@ pub fn convert(
             .iter()
             .for_each(|device| last(*device, last_ns, &mut text));
     }
+    ctf.end(&mut text);
     out.write_all(&text)
         .map_err(TraceError::io(path, "write"))?;
     out.flush().map_err(TraceError::io(path, "write"))?;

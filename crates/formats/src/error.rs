@@ -75,6 +75,9 @@ pub enum TraceError {
         /// What it has instead.
         why: String,
     },
+    /// A text of kernel events without bursts.
+    #[error("{}: no burst between two sched_switch events of one CPU", .0.display())]
+    NoBursts(PathBuf),
     /// The caller asked to stop.
     #[error("reading the trace was stopped")]
     Stopped,

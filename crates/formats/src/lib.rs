@@ -18,17 +18,22 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bursts;
 mod convert;
+mod ctf;
 mod error;
 mod fields;
 mod formats;
 mod input;
+mod kernel_text;
+mod perfetto;
 mod reader;
 mod reorder;
 mod script;
 mod stats;
 
-pub use convert::{convert, Converted};
+pub use bursts::{sched_bursts, Burst, Bursts};
+pub use convert::{convert, ctf_metadata, Converted};
 pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, per_cpu_files, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};
@@ -50,6 +55,8 @@ pub struct TraceRecord {
     pub trim: bool,
     /// The response time that was measured, where the trace has it.
     pub latency: Option<Nanos>,
+    /// How long it waited for a tag, and then in the scheduler, before it went to the device.
+    pub waited: Option<[Nanos; 2]>,
     /// Device, volume or file of the trace, as numbered there or in the order of appearance.
     pub device: u32,
     /// The process that sent it, where the trace has it.
@@ -101,6 +108,17 @@ pub enum Fit {
     Scale,
 }
 
+impl TraceRecord {
+    /// What it does, in a word.
+    fn operation(&self) -> &'static str {
+        match (self.trim, self.request.is_write) {
+            (true, _) => "trim",
+            (false, true) => "write",
+            (false, false) => "read",
+        }
+    }
+}
+
 /// A request of which no more is known.
 impl From<Request> for TraceRecord {
     #[inline]
@@ -109,6 +127,7 @@ impl From<Request> for TraceRecord {
             request,
             trim: false,
             latency: None,
+            waited: None,
             device: 0,
             process: None,
             is_async: false,
@@ -128,6 +147,10 @@ fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRec
 }
 
 #[cfg(test)]
+mod kernel_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod timeline_tests;
 #[cfg(test)]
 mod whole_tests;

@@ -30,6 +30,8 @@ pub struct Skipped {
     /// How far the clock fell back at most, where that is a good part of all the time: the file
     /// may hold several captures, which were merged by time. Else 0.
     pub fell_back_ns: u64,
+    /// Events that the trace says were lost before they were written.
+    pub lost: u64,
 }
 
 /// Requests of a trace in the order of arrival. Give up after an error.
@@ -160,8 +162,13 @@ impl TraceReader {
     /// What was passed over so far.
     pub fn skipped(&self) -> Skipped {
         let fell_back_ns = self.clock.fell_back_ns();
+        let lost = match &self.source {
+            Source::Text(_, _, memory) => memory.lost(),
+            Source::Binary(_) => 0,
+        };
         Skipped {
             fell_back_ns,
+            lost,
             ..self.skipped
         }
     }
@@ -171,6 +178,14 @@ impl TraceReader {
         match &self.source {
             Source::Text(_, _, memory) => memory.device_name(device),
             Source::Binary(_) => device.to_string(),
+        }
+    }
+
+    /// The name of a process, where the trace has names.
+    pub fn process_name(&self, process: u32) -> Option<String> {
+        match &self.source {
+            Source::Text(_, _, memory) => memory.process_name(process),
+            Source::Binary(binary) => binary.process_name(process),
         }
     }
 
@@ -290,9 +305,12 @@ impl TraceReader {
     /// What is wrong with a trace that was read to its end.
     #[cold]
     fn complaint(&self) -> Option<String> {
-        let (events, offsets) = match &self.source {
-            Source::Text(_, _, memory) => (memory.events(), !memory.is_log_without_offsets()),
-            Source::Binary(binary) => (binary.events(), true),
+        let (events, offsets, switches) = match &self.source {
+            Source::Text(_, _, memory) => {
+                let offsets = !memory.is_log_without_offsets();
+                (memory.events(), offsets, memory.switches())
+            }
+            Source::Binary(binary) => (binary.events(), true, 0),
         };
         if self.base_ns.is_some() {
             return (!offsets).then(|| "all offsets are 0: write the log with log_offset=1".into());
@@ -300,6 +318,9 @@ impl TraceReader {
         Some(match (events.any(), self.number) {
             (true, _) => events.why(self.options.event),
             (false, 0) => "it is empty".into(),
+            (false, _) if switches > 0 => {
+                format!("it has {switches} switches of tasks: use sim cpu --tasks")
+            }
             (false, lines) => {
                 let (unit, bad) = (self.unit(), self.skipped.bad);
                 format!("{lines} {unit}s, {bad} of them malformed, and no I/O in the others")

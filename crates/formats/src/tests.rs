@@ -18,7 +18,7 @@ pub(super) fn read(text: &[u8], format: Option<&str>, options: &TraceOptions) ->
 /// Arrival, offset, length, write, device, latency of every record.
 pub(super) type Row = (u64, u64, u64, bool, u32, Option<u64>);
 
-fn rows(text: &[u8], format: &str) -> Vec<Row> {
+pub(super) fn rows(text: &[u8], format: &str) -> Vec<Row> {
     let named = read(text, Some(format), &options());
     let detected = read_bytes("trace", text.to_vec(), None, &options()).unwrap();
     assert_eq!(detected.format().name, format);
@@ -470,6 +470,7 @@ fn bad_lines_are_named_or_counted() {
     assert_eq!(
         reader.skipped(),
         Skipped {
+            lost: 0,
             bad: 2,
             without_io: 1,
             fell_back_ns: 0,

@@ -1,5 +1,6 @@
 //! Block I/O traces: statistics and conversion, JSON out.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub fn trace_stats(
     })
 }
 
-/// Writes a trace in another format; returns the counts as JSON.
+/// Writes a trace in another format; returns the counts as JSON. `ctf` needs a folder as `out`.
 #[pyfunction]
 #[pyo3(signature = (path, out, to, format=None, options_json="{}"))]
 pub fn trace_convert(
@@ -62,7 +63,14 @@ pub fn trace_convert(
     let options = options_from(options_json)?;
     stoppable(py, Arc::new(Stop::default()), move |stop| {
         let mut reader = open(&path, format.as_deref(), &options)?;
-        let created = File::create(&out).map_err(TraceError::io(&out, "create"));
+        let mut file = out.clone();
+        if to == "ctf" {
+            let place = out.join("metadata");
+            let written = std::fs::write(&place, schedlab_formats::ctf_metadata());
+            written.map_err(TraceError::io(&place, "write"))?;
+            file = out.join("stream");
+        }
+        let created = File::create(&file).map_err(TraceError::io(&file, "create"));
         let counts = convert(&mut reader, &mut created?, &out, &to, stop)?;
         let document = json!({ "format": reader.format().name, "to": to, "done": counts });
         Ok(document.to_string())
@@ -84,4 +92,32 @@ pub fn trace_formats() -> Vec<(&'static str, &'static str, bool)> {
         .iter()
         .map(|format| (format.name, format.title, format.is_writable()))
         .collect()
+}
+
+/// A burst as `BurstCapture` has it: (end_ns, duration_ns, thread, is preempted, (cpu, woken_ns,
+/// policy, nice, slice_ns)); the last only where the trace has wake-ups.
+type PyBurst = (u64, u64, u32, bool, Option<(u64, u64, u32, i8, u64)>);
+
+/// (bursts, name of each thread, lost events) of a text with `sched_switch` events.
+#[pyfunction]
+pub fn sched_bursts(path: PathBuf) -> PyResult<(Vec<PyBurst>, BTreeMap<u32, String>, u64)> {
+    const SCHED_FIFO: u32 = 1;
+    let read = schedlab_formats::sched_bursts(&path);
+    let read = read.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let known = |b: &schedlab_formats::Burst| {
+        // Events do not tell the real-time policies apart, and have no slice.
+        let policy = if b.nice.is_some() { 0 } else { SCHED_FIFO };
+        (b.cpu, b.woken_ns, policy, b.nice.unwrap_or(0), 0)
+    };
+    let rows = read.bursts.iter().map(|b| {
+        let scheduling = read.has_wakeups.then(|| known(b));
+        (
+            b.end_ns,
+            b.duration_ns,
+            b.thread,
+            b.is_preempted,
+            scheduling,
+        )
+    });
+    Ok((rows.collect(), read.names, read.lost))
 }

@@ -38,7 +38,7 @@ from schedlab.host.scratch import Scratch, new_loop, require_root
 from schedlab.host.write_back import WriteBack
 from schedlab.package import IMPORT_PATH
 from schedlab.spec import GateFinding
-from schedlab.spec.foreign_models import refuse_foreign
+from schedlab.spec.foreign import refuse_foreign
 from schedlab.spec.reading import read_text
 
 DEFAULT_SIZE_BYTES = 8 << 30

@@ -1,4 +1,6 @@
-"""Measured CPU bursts: the CSV of `schedlab trace cpu --out`, and other forms for a chart."""
+"""Measured CPU bursts: the CSV of `schedlab trace cpu --out`, `sched_switch` events as ftrace,
+trace-cmd and perf print them, and other forms for a chart.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import read_text
+from schedlab.spec.reading import open_regular, read_text
+from schedlab.store.importers.sched import events
 
 EXPECTED = (
     "expected JSON lines {process, start_ns, duration_ns}, the CPU lab's raw file with a timeline, "
-    "or the CSV of schedlab trace cpu --out"
+    "the CSV of schedlab trace cpu --out, or sched_switch events of perf sched script, trace-cmd "
+    "report or ftrace"
 )
 COLUMNS = ("end_ns", "duration_ns", "task", "preempted")
 # What only BPF sees. Files of earlier versions do not have them.
@@ -64,22 +68,45 @@ def from_csv(path: Path, text: str) -> list[Burst]:
     return bursts
 
 
+def read(path: Path) -> tuple[list[Burst], dict[int, str]]:
+    """The bursts of a CSV or of kernel events, and the names of the tasks where the file has them;
+    SpecError names the file and the line.
+    """
+    if _start(path).startswith(b"end_ns,"):
+        return from_csv(path, read_text(path, EXPECTED, limit_bytes=64 << 20)), {}
+    rows, names = events(path, EXPECTED)
+    *shared, _ = Burst._fields
+    bursts = [
+        Burst(**dict(zip(shared, row, strict=False)), scheduling=row[4] and Scheduling(*row[4]))
+        for row in rows
+    ]
+    return bursts, names
+
+
+def _start(path: Path) -> bytes:
+    with open_regular(path, EXPECTED) as file:
+        return file.read(64).lstrip()
+
+
 def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     """Bursts as {task, start_ns, duration_ns}, the first one at time 0.
 
     A process is the task of that name, or else processes are matched to tasks in ascending order.
+    Of a capture of the whole machine, tasks of these names count only, where there are any.
     SpecError names the file and the line.
     """
-    text = read_text(path, EXPECTED, limit_bytes=64 << 20)
-    bursts = list(_bursts(path, text))
+    bursts = list(_bursts(path))
     processes = sorted({process for process, _, _ in bursts}, key=lambda p: (str(type(p)), p))
+    if named := [process for process in processes if process in names]:
+        processes = named
     if len(processes) > len(names):
         raise SpecError(
             f"{path}: {len(processes)} processes for {len(names)} tasks", "simulate as many tasks"
         )
     rows = {process: row for row, process in enumerate(processes)}
-    if all(process in names for process in processes):
+    if named:
         rows = {process: names.index(process) for process in processes}
+    bursts = [burst for burst in bursts if burst[0] in rows]
     first_ns = min((start_ns for _, start_ns, _ in bursts), default=0)
     return [
         {"task": rows[process], "start_ns": start_ns - first_ns, "duration_ns": duration_ns}
@@ -87,13 +114,15 @@ def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     ]
 
 
-def _bursts(path: Path, text: str) -> Iterator[tuple[Any, int, int]]:
+def _bursts(path: Path) -> Iterator[tuple[Any, int, int]]:
     """(process, start_ns, duration_ns) of each burst."""
-    if text.startswith("end_ns,"):
-        for burst in from_csv(path, text):
-            yield burst.task, burst.end_ns - burst.duration_ns, burst.duration_ns
+    if not _start(path).startswith(b"{"):
+        bursts, names = read(path)
+        for each in bursts:
+            process = names.get(each.task, each.task)
+            yield process, each.end_ns - each.duration_ns, each.duration_ns
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path, EXPECTED, limit_bytes=64 << 20).splitlines(), 1):
         try:
             row = json.loads(line)
             if "timeline" in row:

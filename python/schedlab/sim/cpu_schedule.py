@@ -156,6 +156,10 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
         text = _quiz_tasks(options["seed"])
     if text.endswith(".toml"):
         return _tasks_from_file(Path(text))
+    if Path(text).is_file():
+        from schedlab.sim.cpu_validate import tasks_of as tasks_of_bursts
+
+        return tasks_of_bursts(Path(text))
     try:
         tasks: list[dict[str, Any]] = json.loads(parse_cpu_tasks(text))
     except ValueError as error:

@@ -1,10 +1,10 @@
 """A measured CPU schedule beside a simulated one: `schedlab sim cpu --validate BURSTS.csv`.
 
-The bursts are those of `schedlab trace cpu --out`. BPF knows when a task was woken, its nice value
-and its slice: a task is simulated with these, and sleeps between two bursts for as long as it
-slept. Other files say nothing of it, and a sleep and a wait look the same: there, only tasks count
-that leave the CPU against their will, and others that hardly ran, such as the shell that waits for
-its commands, count as CPU time that the tasks did not get.
+The bursts are those of `schedlab trace cpu --out`, or of the kernel's events. BPF knows when a task
+was woken, its nice value and its slice: a task is simulated with these, and sleeps between two
+bursts for as long as it slept. Other files say nothing of it, and a sleep and a wait look the same:
+there, only tasks count that leave the CPU against their will, and others that hardly ran, such as
+the shell that waits for its commands, count as CPU time that the tasks did not get.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import itertools
 import json
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.cpu_bursts import EXPECTED, Scheduling, from_csv
+from schedlab.sim import cpu_bursts
+from schedlab.sim.cpu_bursts import EXPECTED, Scheduling
 from schedlab.sim.tables import aligned
-from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -90,7 +90,35 @@ def read_stays(path: Path) -> list[Stay]:
     """Stays in their order from time 0, when the first task could run or ran; neighbours of one
     task are one stay where it did not sleep between them.
     """
-    bursts = from_csv(path, read_text(path, EXPECTED, limit_bytes=64 << 20))
+    stays = _stays(path, cpu_bursts.read(path)[0])
+    if not any(stay.scheduling for stay in stays):
+        stays = without_light_sleepers(stays)
+    return _from_0(stays)
+
+
+def tasks_of(path: Path) -> list[dict[str, Any]]:
+    """Tasks for the simulator that compute and sleep as long as those of a file of bursts. Where it
+    does not say when a task woke, its sleep lasts until it ran.
+    """
+    bursts, names = cpu_bursts.read(path)
+    stays = _from_0([
+        replace(stay, woken_ns=stay.start_ns) if slept and stay.woken_ns is None else stay
+        for stay, slept in _with_sleeps(_stays(path, bursts))
+    ])  # fmt: skip
+    shared = Counter(names.values())
+    labels = {task: name if shared[name] == 1 else f"{name}:{task}" for task, name in names.items()}
+    return _tasks(stays, {"policy": ""}, labels)
+
+
+def _with_sleeps(stays: Sequence[Stay]) -> Iterator[tuple[Stay, bool]]:
+    """Each stay, and whether its task slept before it."""
+    slept: dict[int, bool] = {}
+    for stay in stays:
+        yield stay, slept.get(stay.task, False)
+        slept[stay.task] = not stay.is_preempted
+
+
+def _stays(path: Path, bursts: list[cpu_bursts.Burst]) -> list[Stay]:
     if not bursts:
         raise SpecError(f"{path}: no bursts", EXPECTED)
     bursts.sort(key=lambda burst: burst.end_ns - burst.duration_ns)
@@ -104,8 +132,10 @@ def read_stays(path: Path) -> list[Stay]:
         start_ns = burst.end_ns - burst.duration_ns
         stay = Stay(burst.task, start_ns, burst.end_ns, burst.is_preempted, woken, burst.scheduling)
         stays.append(stay)
-    if not any(stay.scheduling for stay in stays):
-        stays = without_light_sleepers(stays)
+    return stays
+
+
+def _from_0(stays: Sequence[Stay]) -> list[Stay]:
     first_ns = min(stay.start_ns if stay.woken_ns is None else stay.woken_ns for stay in stays)
     return merged([_moved(stay, -first_ns) for stay in stays])
 
@@ -203,18 +233,24 @@ def _weighed(own: Sequence[Stay], settings: Mapping[str, Any]) -> dict[str, Any]
     return keys
 
 
+def _tasks(
+    stays: Sequence[Stay], settings: Mapping[str, Any], labels: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """The tasks of stays, as crates/sim/src/cpu/task.rs has them."""
+    arrivals = _arrivals(stays)
+    return [
+        {"name": labels.get(task, f"T{task}"), "arrival": arrivals[task], "bursts": _work(own)}
+        | _weighed(own, settings)
+        for task, own in _by_task(stays).items()
+    ]
+
+
 def _simulated(stays: Sequence[Stay], settings: Mapping[str, Any]) -> list[Stay]:
     """The stays of a simulation of tasks that compute and sleep as long as was measured."""
     from schedlab.sim.cpu_schedule import simulate
 
-    arrivals, own = _arrivals(stays), _by_task(stays)
-    names = list(own)
-    tasks = [
-        {"name": f"T{name}", "arrival": arrivals[name], "bursts": _work(own[name])}
-        | _weighed(own[name], settings)
-        for name in names
-    ]
-    result = simulate(tasks, settings)
+    names = list(_by_task(stays))
+    result = simulate(_tasks(stays, settings, {}), settings)
     ran = [segment for segment in result["segments"] if "task" in segment]
     ran.sort(key=lambda segment: segment["start_ns"])
     sleeps = [dict(task["io"]) for task in result["tasks"]]

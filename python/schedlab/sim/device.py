@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign_models import refuse_foreign
+from schedlab.spec.foreign import refuse_foreign
 from schedlab.spec.reading import read_text
 
 

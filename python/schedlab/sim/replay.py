@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import Interrupted, SchedlabError, SpecError
+from schedlab.spec.foreign import explained
 from schedlab.spec.reading import split_format
 
 VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
@@ -78,7 +79,6 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
         ("the device's end", FIT_HINT),
         ("ending within the disk", FIT_HINT),
         ("reorder with", "add --reorder N with a larger N"),
-        ("cannot recognise", "write FILE:FORMAT"),
         ("trace format ", "write FILE:FORMAT"),
         ("has no request", "name the file with the requests themselves"),
         ("a second one begins", "split the file at that line, or sort it by time"),
@@ -86,6 +86,10 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
     ):
         if part in text:
             return SpecError(text, better)
+    if found := re.match(r"(.+): cannot recognise the format \((?:no|it is)", text):
+        return explained(SpecError(text, "write FILE:FORMAT"), [Path(found[1])])
+    if "cannot recognise" in text:
+        return SpecError(text, "write FILE:FORMAT")
     if found := re.search(r"use (--event \w+)$", text):
         hint = f"add {found[1]}"
     elif re.search(r", (line|record) \d+: ", text):
@@ -94,10 +98,11 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
 
 
 def clock_warnings(skipped: Mapping[str, int]) -> list[str]:
-    """A warning where the clock of a trace falls back far, or none."""
-    fall_s = skipped.get("fell_back_ns", 0) / 1e9
+    """Warnings where the clock of a trace falls back far, and of events that were lost."""
+    fall_s, lost = skipped.get("fell_back_ns", 0) / 1e9, skipped.get("lost", 0)
     words = f"the clock falls back by {fall_s:,.3f} s: if the file holds several captures, split it"
-    return [f"{words} (they were merged by time)"] if fall_s else []
+    warnings = [f"{words} (they were merged by time)"] if fall_s else []
+    return [*warnings, f"the kernel lost {lost:,} events of it"] if lost else warnings
 
 
 def replay_warnings(trace: Mapping[str, Any] | None) -> list[str]:

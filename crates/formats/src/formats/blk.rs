@@ -116,6 +116,11 @@ impl Tracker {
         }
     }
 
+    /// Whether that event is the arrival.
+    pub(super) fn arrives_at(&self, event: Event) -> bool {
+        self.event == event
+    }
+
     /// The events seen so far.
     pub(super) fn seen(&self) -> Seen {
         self.seen
@@ -152,6 +157,7 @@ impl Tracker {
             (Event::Complete, Action::Complete) => Ok(self.dispatched.remove(&key).map(|mut r| {
                 let took_ns = event.time_ns.saturating_sub(r.request.arrival.0);
                 r.latency = Some(Nanos(took_ns));
+                r.waited = Some([Nanos(0), Nanos(0)]);
                 r
             })),
             _ => Ok(None),

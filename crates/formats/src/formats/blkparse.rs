@@ -2,6 +2,7 @@
 //! `%D %2c %8s %5T.%9t %5p %2a %3d`, then `sector + n [process]`, and its summary at the end.
 
 use super::super::fields::{decimal, times, whole, words};
+use super::super::kernel_text::device_number;
 use super::super::reader::Parsed;
 use super::super::Mismatch;
 use super::blk::{Action, BlkEvent};
@@ -70,12 +71,4 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         // `F` is a flush before it or, after the letter of the operation, FUA.
         sync: kind.iter().any(|flag| b"RSF".contains(flag)),
     })
-}
-
-/// `8,0` as the kernel numbers devices.
-fn device_number(word: &[u8]) -> Option<u32> {
-    let comma = word.iter().position(|byte| *byte == b',')?;
-    let major = whole(&word[..comma], EXPECTED).ok()?;
-    let minor = whole(&word[comma + 1..], EXPECTED).ok()?;
-    (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
 }

@@ -71,11 +71,7 @@ fn action<'a>(
 
 pub(super) fn write(record: &TraceRecord, out: &mut Vec<u8>) {
     let request = &record.request;
-    let action = match (record.trim, request.is_write) {
-        (true, _) => "trim",
-        (false, true) => "write",
-        (false, false) => "read",
-    };
+    let action = record.operation();
     let us = request.arrival.0 / 1_000;
     let (device, offset, length) = (record.device, request.offset.0, request.length.0);
     out.extend_from_slice(format!("{us} file{device} {action} {offset} {length}\n").as_bytes());

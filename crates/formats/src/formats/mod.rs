@@ -1,16 +1,19 @@
 //! The registry of trace formats, the state of a format, and the detection of formats.
 
 mod alibaba;
+mod biosnoop;
 pub(super) mod blk;
 mod blkparse;
 mod blktrace;
 mod disksim;
 mod disksim_validate;
+mod ftrace;
 mod iolog;
 mod mqsim;
 mod msr;
 mod requests;
 pub(super) mod schedlab;
+mod simlog;
 mod spc;
 mod systor;
 mod tencent;
@@ -53,6 +56,8 @@ pub struct Format {
     pub(super) reorder: usize,
     /// How a record of it is written, after the header line if there is one.
     pub(super) write: Option<(&'static str, WriteLine)>,
+    /// It has the stages of requests instead of lines (`convert.rs`).
+    pub(super) is_timeline: bool,
     /// What comes before the first request of a device, and after the last request of all.
     pub(super) devices: Option<(WriteDevice, WriteDevice)>,
 }
@@ -75,6 +80,10 @@ pub(super) enum Kind {
 pub(super) trait Binary: Send {
     fn next(&mut self) -> Result<Option<(Parsed, String)>, TraceError>;
     fn path(&self) -> &Path;
+    /// The name of a process, where the trace has names.
+    fn process_name(&self, _: u32) -> Option<String> {
+        None
+    }
     /// The events seen, for a trace without requests.
     fn events(&self) -> blk::Seen {
         blk::Seen::default()
@@ -105,6 +114,12 @@ pub static FORMATS: &[Format] = &[
         "binary files of blktrace, one per CPU",
         blktrace::open,
     ),
+    text(
+        "ftrace",
+        "block events of ftrace, trace-cmd report, perf script",
+        ftrace::line,
+    ),
+    text("biosnoop", "biosnoop of bcc", biosnoop::line).unsorted(),
     text("alibaba", "Alibaba block traces 2020", alibaba::line)
         .with_columns("device_id,opcode,offset,length,timestamp")
         .written("", alibaba::write),
@@ -132,11 +147,23 @@ pub static FORMATS: &[Format] = &[
     )
     .unsorted(),
     text(
+        "sim-log",
+        "simulated requests, by sim run --log FILE.csv",
+        simlog::line,
+    )
+    .unsorted(),
+    text("perfetto", "Perfetto (written only)", written_only).as_timeline(),
+    text("ctf", "CTF 1.8 of LTTng (written only)", written_only).as_timeline(),
+    text(
         "fio-log",
         "fio log with offsets (log_offset=1)",
         iolog::log_line,
     ),
 ];
+
+fn written_only(_: &[u8], _: &mut Memory) -> Parsed {
+    Err(Mismatch("a format that is read; this one is only written"))
+}
 
 const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Format {
     Format {
@@ -147,6 +174,7 @@ const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Form
         whole_seconds: false,
         reorder: NEARLY_SORTED,
         write: None,
+        is_timeline: false,
         devices: None,
     }
 }
@@ -161,7 +189,7 @@ const fn binary(name: &'static str, title: &'static str, open: OpenBinary) -> Fo
 impl Format {
     /// Whether traces can be converted to it.
     pub fn is_writable(&self) -> bool {
-        self.write.is_some()
+        self.write.is_some() || self.is_timeline
     }
 
     /// The line, or nothing for one that is empty or names the columns.
@@ -208,6 +236,11 @@ impl Format {
         self
     }
 
+    const fn as_timeline(mut self) -> Self {
+        self.is_timeline = true;
+        self
+    }
+
     const fn unsorted(mut self) -> Self {
         self.reorder = UNSORTED;
         self
@@ -221,13 +254,20 @@ impl Format {
 
 /// What the reader of a text format keeps from line to line.
 pub(super) struct Memory {
-    names: HashMap<Vec<u8>, u32>,
-    last_name: (Vec<u8>, u32),
+    /// Of devices, volumes or files.
+    names: Numbers,
+    processes: Numbers,
     clock_ns: u64,
     version: u8,
     finished: bool,
     blk: blk::Tracker,
     sequences: blk::Sequences,
+    /// The header of a table.
+    columns: Vec<Vec<u8>>,
+    /// Events that the writer of the trace says it lost.
+    lost: u64,
+    /// Events of the kernel that are not of the block layer, and how many are of the scheduler.
+    others: (u64, u64),
     /// Requests of a log, and those of them that are not at offset 0.
     log: (u64, u64),
 }
@@ -235,13 +275,16 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(event: Event) -> Self {
         Memory {
-            names: HashMap::new(),
-            last_name: (Vec::new(), 0),
+            names: Numbers::default(),
+            processes: Numbers::default(),
             clock_ns: 0,
             version: 0,
             finished: false,
             blk: blk::Tracker::new(event),
             sequences: blk::Sequences::default(),
+            columns: Vec::new(),
+            lost: 0,
+            others: (0, 0),
             log: (0, 0),
         }
     }
@@ -251,6 +294,16 @@ impl Memory {
         self.blk.seen()
     }
 
+    /// The events that were lost, as the trace says.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Switches between tasks, which are no requests.
+    pub(super) fn switches(&self) -> u64 {
+        self.others.1
+    }
+
     /// Whether a log has several requests and all of them at offset 0: the column is another one.
     pub(super) fn is_log_without_offsets(&self) -> bool {
         self.log.0 > 1 && self.log.1 == 0
@@ -258,31 +311,53 @@ impl Memory {
 
     /// The name that was given this number, or the number itself.
     pub(super) fn device_name(&self, number: u32) -> String {
-        let named = self.names.iter().find(|(_, known)| **known == number);
-        named.map_or_else(
-            || number.to_string(),
-            |(name, _)| String::from_utf8_lossy(name).replace(',', "."),
-        )
+        let named = self.names.name_of(number);
+        named.map_or_else(|| number.to_string(), |name| name.replace(',', "."))
+    }
+
+    /// The name of a process, where the trace has names.
+    pub(super) fn process_name(&self, process: u32) -> Option<String> {
+        self.processes.name_of(process.checked_sub(1)?)
+    }
+
+    /// The number of a device's name.
+    #[inline]
+    fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
+        self.names.number_of(name)
+    }
+}
+
+/// Numbers for names, in the order of appearance.
+#[derive(Default)]
+struct Numbers {
+    known: HashMap<Vec<u8>, u32>,
+    last: (Vec<u8>, u32),
+}
+
+impl Numbers {
+    fn name_of(&self, number: u32) -> Option<String> {
+        let named = self.known.iter().find(|(_, known)| **known == number);
+        named.map(|(name, _)| String::from_utf8_lossy(name).into_owned())
     }
 
     /// The number of a name, in the order of appearance.
     #[inline]
     fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
-        if self.last_name.0 == name && !name.is_empty() {
-            return Ok(self.last_name.1);
+        if self.last.0 == name && !name.is_empty() {
+            return Ok(self.last.1);
         }
-        let next = self.names.len() as u32;
-        let number = match self.names.get(name) {
+        let next = self.known.len() as u32;
+        let number = match self.known.get(name) {
             Some(number) => *number,
-            None if self.names.len() >= NAMES_MAX => {
+            None if self.known.len() >= NAMES_MAX => {
                 return Err(Mismatch("at most 65,536 different names"));
             }
             None => {
-                self.names.insert(name.to_vec(), next);
+                self.known.insert(name.to_vec(), next);
                 next
             }
         };
-        self.last_name = (name.to_vec(), number);
+        self.last = (name.to_vec(), number);
         Ok(number)
     }
 }
@@ -389,5 +464,5 @@ fn fits(format: &Format, lines: &[&[u8]]) -> bool {
             Err(_) => return false,
         }
     }
-    records > 0 || memory.events().any()
+    records > 0 || memory.events().any() || memory.others.0 > 0
 }

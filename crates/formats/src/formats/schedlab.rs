@@ -1,5 +1,6 @@
 //! Loads recorded by `schedlab trace io --out`; the layout is in `crates/trace/src/records.rs`.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use schedlab_model::Nanos;
@@ -30,6 +31,7 @@ const NO_COMPLETION: u16 = 256;
 struct Recorded {
     input: Input,
     ended: bool,
+    names: HashMap<u32, String>,
 }
 
 pub(super) fn open(
@@ -41,6 +43,7 @@ pub(super) fn open(
     Ok(Box::new(Recorded {
         input,
         ended: false,
+        names: HashMap::new(),
     }))
 }
 
@@ -57,11 +60,14 @@ fn parse(bytes: &[u8]) -> Parsed {
         return Ok(None);
     }
     let offset = times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?;
-    let (arrival_ns, done_ns) = (u64_at(bytes, 0), u64_at(bytes, 16));
+    let [arrival_ns, issued_ns, done_ns] = [0, 8, 16].map(|at| u64_at(bytes, at));
     let mut parsed = record(arrival_ns, offset, size_bytes, operation == WRITE);
     parsed.trim = operation == DISCARD;
     let latency = Nanos(done_ns.saturating_sub(arrival_ns));
     parsed.latency = (flags & NO_COMPLETION == 0).then_some(latency);
+    let in_order = (arrival_ns..=done_ns).contains(&issued_ns);
+    let waited = [Nanos(0), Nanos(issued_ns.saturating_sub(arrival_ns))];
+    parsed.waited = (in_order && parsed.latency.is_some()).then_some(waited);
     parsed.process = Some(u32_at(bytes, 60));
     parsed.is_async = operation == WRITE && flags & (SYNC | (FUA | PREFLUSH)) == 0;
     Ok(Some(parsed))
@@ -135,6 +141,12 @@ pub(in super::super) fn read_whole(path: &Path, most: usize) -> Result<Whole, Tr
     }
 }
 
+/// The name of the thread.
+fn name_of(bytes: &[u8]) -> String {
+    let name = bytes[80..96].split(|byte| *byte == 0).next();
+    String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+}
+
 /// Nothing for an operation that moves no data of a program, such as the reset of a zone.
 fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
     let (operation, flags) = (u16_at(bytes, 72), u16_at(bytes, 74));
@@ -144,7 +156,6 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
     let size = u32_at(bytes, 56);
     let offset = times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?;
     within(offset, size.into())?;
-    let name = bytes[80..96].split(|byte| *byte == 0).next();
     Ok(Some(Full {
         arrival_ns: u64_at(bytes, 0),
         done_ns: u64_at(bytes, 16),
@@ -157,10 +168,10 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
         is_flush: operation == FLUSH || (size == 0 && flags & PREFLUSH != 0),
         is_durable: flags & (FUA | PREFLUSH) != 0,
         thread: u32_at(bytes, 64),
-        command: match String::from_utf8_lossy(name.unwrap_or_default()) {
+        command: match name_of(bytes) {
             // Any of them does the work of all.
             name if name.starts_with("kworker/") => "kworker".into(),
-            name => name.into_owned(),
+            name => name,
         },
         ioprio: u16_at(bytes, 76),
         cgroup: u64_at(bytes, 32),
@@ -178,13 +189,22 @@ impl Binary for Recorded {
                 self.ended = true;
                 None
             }
-            RECORD_BYTES => Some((parse(bytes), String::new())),
+            RECORD_BYTES => {
+                self.names
+                    .entry(u32_at(bytes, 60))
+                    .or_insert_with(|| name_of(bytes));
+                Some((parse(bytes), String::new()))
+            }
             short => {
                 self.ended = true;
                 let actual = format!("an end without its counts, after {short} bytes");
                 Some((Err(Mismatch(EXPECTED)), actual))
             }
         })
+    }
+
+    fn process_name(&self, process: u32) -> Option<String> {
+        self.names.get(&process).cloned()
     }
 
     fn path(&self) -> &Path {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,19 +41,24 @@ def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[s
         known = ", ".join(formats(writable=True))
         raise SpecError(f"cannot write trace format {to!r}", f"--to one of {known}")
     path, name = split_format(file, NAME_IT)
+    is_folder = to == "ctf"
+    if is_folder and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SpecError(f"{out}: CTF is a folder, and this is not an empty one", "name another")
     # Beside the target under another name, so that nothing half-written is ever called OUT.
     try:
-        handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-        os.close(handle)
+        place = tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.")
     except OSError as error:
         raise SpecError(f"{out}: {error.strerror}", "name a writable file") from error
     try:
+        temporary = Path(place) / "out"
+        if is_folder:
+            temporary.mkdir()
         with compiled(LOOK_AT_IT):
-            text = _core.trace_convert(str(path), temporary, to, name, json.dumps(dict(options)))
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(out)
+            options_text = json.dumps(dict(options))
+            text = _core.trace_convert(str(path), str(temporary), to, name, options_text)
+        temporary.replace(out)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        shutil.rmtree(place)
     return {"schema": 1, "file": str(path), "out": str(out), **json.loads(text)}
 
 

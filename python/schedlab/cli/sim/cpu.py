@@ -16,7 +16,8 @@ from schedlab.cli.types import Listed, TimeNs
 _tasks = section(
     "Tasks",
     click.option(
-        "--tasks", help='A TOML file, or "A:0:8,B:1:4/2/1" (NAME:ARRIVAL:CPU/IO/CPU, ms).'
+        "--tasks", help="A TOML file, a file of bursts or of sched_switch events (perf sched "
+        'script), or "A:0:8,B:1:4/2/1" (NAME:ARRIVAL:CPU/IO/CPU, ms).',
     ),
     click.option("--processes", type=COUNT, help="Instead: N equal processes, as the lab."),
     click.option("--time", type=TimeNs(), help="Stop here; how long the N processes run."),
@@ -58,7 +59,7 @@ _more = section(
     click.option("--count", type=COUNT, help="Sheets of a quiz for a class, and their key."),
     click.option("--out", type=click.Path(), help="Where the sheets go (HTML to print)."),
     click.option("--validate", "bursts", type=click.Path(),
-                 help="CSV of trace cpu --out: how close?"),
+                 help="Its bursts: how close is it?"),
     usual="--quiz --count --out",
 )  # fmt: skip
 

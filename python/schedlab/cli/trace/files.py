@@ -41,7 +41,7 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 @click.option("--to", required=True, help="Format to write; see `schedlab trace stats --help`.")
 @_reading_options
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
-    """Write the requests of a block trace to OUT in another format, in order of arrival."""
+    """Write the requests of a trace to OUT in another format; perfetto and ctf are timelines."""
     from schedlab.app.trace import files as trace_files
     from schedlab.cli.show import print_result
 

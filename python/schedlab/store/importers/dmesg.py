@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,8 @@ MEAN_BURST = Metric("burst_ms_mean", "ms", False, "mean CPU burst")
 BURSTS_MAX = 5_000_000
 COVERED_ENOUGH = 0.95
 
+Files = Sequence[tuple[str, Path]]
+
 
 @dataclass(frozen=True)
 class LoggedBurst:
@@ -37,16 +39,28 @@ class LoggedBurst:
     burst_ns: int
 
 
-def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+def read(files: Files, options: Options) -> Imported:
     """The import of (candidate, file) pairs, one run each; SpecError naming file and line."""
     notes: list[str] = []
-    readings = [_reading(candidate, path, notes) for candidate, path in files]
+    readings = []
+    for candidate, path in files:
+        lines = lines_of(path)
+        if note := _gap(path, lines):
+            notes.append(note)
+        readings.append(reading_of(candidate, path, lines, {}))
+    return imported_bursts(readings, options, notes, "dmesg", files)
+
+
+def imported_bursts(
+    readings: Sequence[Reading], options: Options, notes: Sequence[str], name: str, files: Files
+) -> Imported:
+    """The import of runs of bursts from files of the format `name`."""
     merged = replace(
         options,
         metrics={**options.metrics, MEAN_BURST.name: MEAN_BURST},
         notes=(*options.notes, *notes),
     )
-    source = {"format": "dmesg", "file": ", ".join(str(path) for _, path in files)}
+    source = {"format": name, "file": ", ".join(str(path) for _, path in files)}
     return assemble(readings, merged, source)
 
 
@@ -69,28 +83,30 @@ def lines_of(path: Path) -> list[LoggedBurst]:
     return lines
 
 
-def _reading(candidate: str, path: Path, notes: list[str]) -> Reading:
-    lines = lines_of(path)
+def reading_of(
+    candidate: str, path: Path, lines: Sequence[LoggedBurst], names: Mapping[int, str]
+) -> Reading:
+    """A run of bursts; `names` of the processes where they are known."""
     pids = list(dict.fromkeys(line.pid for line in lines))
-    total_ns = sum(line.burst_ns for line in lines)
-    workers = []
-    for number, pid in enumerate(pids):
-        own = [line.burst_ns for line in lines if line.pid == pid]
-        workers.append(
-            {"worker": number, "pid": pid, "bursts": len(own), "cpu_burst_s": sum(own) / 1e9}
-        )
-    if note := _gap(path, lines, total_ns):
-        notes.append(note)
+    counts: Counter[int] = Counter(line.pid for line in lines)
+    times: Counter[int] = Counter()
+    for line in lines:
+        times[line.pid] += line.burst_ns
+    workers = [
+        {"worker": number, "pid": pid, "bursts": counts[pid], "cpu_burst_s": times[pid] / 1e9}
+        | ({"name": names[pid]} if names.get(pid) else {})
+        for number, pid in enumerate(pids)
+    ]
     lengths = Counter(line.burst_ns for line in lines)
     return Reading(
         place=str(path),
         candidate=candidate,
         workload="CPU bursts",
         metrics={
-            MEAN_BURST.name: total_ns / len(lines) / 1e6,
-            "cpu_s": total_ns / 1e9,
+            MEAN_BURST.name: times.total() / len(lines) / 1e6,
+            "cpu_s": times.total() / 1e9,
         },
-        properties={"workers": workers, "capture": "dmesg"},
+        properties={"workers": workers, "capture": "events" if names else "dmesg"},
         histograms={
             "burst_ns": [(length, length, count) for length, count in sorted(lengths.items())],
             "timeline": _timeline(lines, pids),
@@ -108,8 +124,9 @@ def _timeline(lines: Sequence[LoggedBurst], pids: Sequence[int]) -> list[tuple[i
     return [(number[line.pid], at - line.burst_ns - first, line.burst_ns) for at, line in timed]
 
 
-def _gap(path: Path, lines: Sequence[LoggedBurst], total_ns: int) -> str:
+def _gap(path: Path, lines: Sequence[LoggedBurst]) -> str:
     """A sentence when the lines cover too little of the time that they span."""
+    total_ns = sum(line.burst_ns for line in lines)
     ends = [line.at_ns for line in lines if line.at_ns is not None]
     if len(ends) < 2:
         return ""

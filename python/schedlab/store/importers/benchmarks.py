@@ -1,0 +1,294 @@
+"""Text of benchmarks: sysbench, pgbench, schbench, hackbench. One reader; a program is a table.
+
+A run begins with a line of the program's own and is whole with another one; several in a file are
+repetitions. Figures of 0 are below the printed digits, and omitted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from schedlab.spec import METRICS, Metric
+from schedlab.spec.latency import QUANTILES, quantile
+from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.text import bad, number_at, read_lines
+
+_N = r"(\d+(?:\.\d+)?)"
+_MIB, _MS, _US = float(1 << 20), 1e6, 1e3
+#: Figures that are only parts of others begin with this sign.
+_PART = "_"
+# What METRICS does not have.
+_OWN = {
+    "events_per_s": Metric("events_per_s", "1/s", True, "events per second"),
+    "queries_per_s": Metric("queries_per_s", "1/s", True, "queries per second"),
+}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """How the lines of a program read. In `figures` a pattern's last group is the number of the
+    metric (times a factor); `{0}` in the metric's name is its first group, `{section}` what the
+    last line of `sections` stands for, and a `+` adds up. `start` begins a run: with a group `at`
+    that grows it is a later report of the same run, unless `whole` came before.
+    """
+
+    name: str
+    start: str
+    whole: str
+    figures: Mapping[str, tuple[tuple[str, float], ...]]
+    options: Mapping[str, str]
+    workloads: Mapping[str, str]
+    version: str = r"(?!)"
+    sections: Mapping[str, str] = field(default_factory=dict)
+    #: A line that says that the run failed.
+    broken: str = r"(?!)"
+    #: Lines with a count that should be 0.
+    noted: str = r"(?!)"
+
+
+SYSBENCH = Benchmark(
+    "sysbench",
+    start=r"Running the test with following options:",
+    whole=r"Threads fairness:|\s*execution time \(avg/stddev\):.*",
+    version=r"sysbench (\d[\w.]*).*",
+    figures={
+        rf"\s*events per second:\s+{_N}": (("events_per_s", 1),),
+        rf"\s*reads/s:\s+{_N}": (("+iops", 1),),
+        rf"\s*writes/s:\s+{_N}": (("+iops", 1),),
+        rf"\s*read, MiB/s:\s+{_N}": (("+throughput_bytes_per_s", _MIB), ("read_bytes_per_s", _MIB)),
+        rf"\s*written, MiB/s:\s+{_N}": (
+            ("+throughput_bytes_per_s", _MIB),
+            ("write_bytes_per_s", _MIB),
+        ),
+        # 0.4: MiB, called Mb.
+        rf".*Total transferred \S+\s+\({_N}Mb/sec\)": (("throughput_bytes_per_s", _MIB),),
+        rf"\s*{_N} Requests/sec executed": (("iops", 1),),
+        rf".* MiB transferred \({_N} MiB/sec\)": (("throughput_bytes_per_s", _MIB),),
+        rf"\s*transactions:\s+\d+\s+\({_N} per sec\.\)": (("transactions_per_s", 1),),
+        rf"\s*(?:queries|read/write requests):\s+\d+\s+\({_N} per sec\.\)": (("queries_per_s", 1),),
+        rf"\s*avg:\s+{_N}(?:ms)?": (("latency_ns_mean", _MS),),
+        rf"\s*max:\s+{_N}(?:ms)?": (("latency_ns_max", _MS),),
+        rf"\s*(?:approx\.\s+)?{_N}(?:th)? percentile:\s+{_N}(?:ms)?": (("latency_ns_p{0}", _MS),),
+        rf"\s*sum:\s+{_N}": (("_sum_ns", _MS),),
+        rf"\s*total number of events:\s+{_N}": (("_events", 1),),
+        rf"\s*total time:\s+{_N}s": (("elapsed_s", 1),),
+    },
+    options={
+        r"Number of threads: (\d+)": "threads",
+        r"(?:Prime numbers limit|Maximum prime number checked in CPU test): (\d+)": "prime limit",
+        r"(\S+) total file size": "file size",
+        r"\s*[Bb]lock size:? (\S+)": "block size",
+        r"Read/Write ratio for combined random IO test: (\S+)": "read/write ratio",
+        r"Periodic FSYNC enabled, calling fsync\(\) each (\d+) requests\.": "requests per fsync",
+        r"Using (\w+) I/O mode": "I/O mode",
+        r"Extra file open flags: (.*)": "open flags",
+        r"\s*operation: (\w+)": "operation",
+    },
+    workloads={
+        r"Prime numbers limit:.*|Maximum prime.*": "cpu",
+        r"Doing (.+) test": "fileio {0}",
+        r"Running (?:the following )?(memory) .*test.*": "{0}",
+        r"SQL statistics:|OLTP test statistics:": "oltp",
+    },
+    broken=r"FATAL: .*",
+    noted=r"\s*ignored errors:\s+(\d+)\s.*",
+)
+PGBENCH = Benchmark(
+    "pgbench",
+    start=r"transaction type: .*",
+    whole=r"tps = .*",
+    version=r"pgbench \((?:PostgreSQL\) )?(\d[\w.]*).*",
+    figures={
+        rf"tps = {_N} \((?:without initial connection time|excluding connections establishing|"
+        r"including reconnection times)\)": (("transactions_per_s", 1),),
+        rf"latency average\s*[=:]\s*{_N} ms": (("latency_ns_mean", _MS),),
+    },
+    options={
+        r"scaling factor: (\d+)": "scale",
+        r"query mode: (\w+)": "query mode",
+        r"number of clients: (\d+)": "clients",
+        r"number of threads: (\d+)": "threads",
+        r"latency average = \S+ ms \((including failures)\)": "latency",
+    },
+    workloads={r"transaction type: (?:<builtin: (.*)>|(.*))": "{0}"},
+    broken=r"Run was aborted.*|pgbench: (?:fatal|error): .*",
+    noted=r"number of (?:failed transactions|transactions skipped): (\d+)\s.*",
+)
+SCHBENCH = Benchmark(
+    "schbench",
+    start=r"(?:Wakeup Latencies|Latency) percentiles \(usec\)(?: runtime (?P<at>\d+) \(s\).*)?",
+    whole=rf"average rps: {_N}",
+    sections={
+        r"(?:Wakeup Latencies|Latency) percentiles .*": "wakeup",
+        r"Request Latencies percentiles .*": "response",
+        r"RPS percentiles .*": "_rps",
+    },
+    figures={
+        rf"\s*\*?\s*{_N}th: {_N}(?:\s.*)?": (("{section}_ns_p{0}", _US),),
+        rf"\s*min=\d+, max={_N}": (("{section}_ns_max", _US),),
+        rf"average rps: {_N}": (("requests_per_s", 1),),
+    },
+    options={
+        r"(?:setting worker threads to|worker threads:?) (\d+)": "workers",
+    },
+    workloads={},
+)
+HACKBENCH = Benchmark(
+    "hackbench",
+    start=r"Running in \w+ mode with .*|Running with \d+\*\d+ \(== \d+\) tasks\.?"
+    r"|# Running '?sched/messaging'? benchmark.*",
+    whole=rf"Time: {_N}|\s*Total time: {_N} \[sec\]",
+    figures={
+        rf"Time: {_N}": (("elapsed_s", 1),),
+        rf"\s*Total time: {_N} \[sec\]": (("elapsed_s", 1),),
+    },
+    options={
+        r"Running in (\w+) mode with .*": "mode",
+        r"Running in \w+ mode with (\d+) groups .*": "groups",
+        r"# (\d+) groups == .*": "groups",
+        r".*\(== (\d+)\)? tasks\)?\.?": "tasks",
+        r"Each sender will pass (\d+) messages of \d+ bytes": "messages",
+        r"Each sender will pass \d+ messages of (\d+) bytes": "bytes",
+    },
+    workloads={},
+)
+#: The metric of a program that is shown first, where a run has it.
+_FIRST = (
+    "throughput_bytes_per_s", "transactions_per_s", "events_per_s", "wakeup_ns_p99", "elapsed_s",
+)  # fmt: skip
+# A transaction of pgbench -l: client, number, µs, script, end in s and µs, and what more there is.
+_LOGGED = re.compile(r"\d+ \d+ (\d{1,15}) \d+ (\d{9,11}) (\d{1,6})(?: .*)?")
+
+
+def read(program: Benchmark, files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+    """The import of (candidate, file) pairs; SpecError naming file and line."""
+    notes: list[str] = []
+    readings = [r for candidate, path in files for r in _runs(program, candidate, path, notes)]
+    found = dict.fromkeys(name for reading in readings for name in reading.metrics)
+    own = {name: _metric(name) for name in found if name not in METRICS}
+    options = replace(options, notes=(*options.notes, *notes), metrics={**own, **options.metrics})
+    return assemble(readings, options, {"format": program.name, "file": str(files[0][1])})
+
+
+sysbench, pgbench = partial(read, SYSBENCH), partial(read, PGBENCH)
+schbench, hackbench = partial(read, SCHBENCH), partial(read, HACKBENCH)
+
+
+def _metric(name: str) -> Metric:
+    """That of a name that METRICS does not have: a percentile of its own."""
+    what, _, quantile_ = name.rpartition("_ns_")
+    return _OWN.get(name) or Metric(name, "ns", False, f"{what} {quantile_}")
+
+
+@dataclass
+class _OpenRun:
+    place: str
+    program: str
+    at: int
+    figures: dict[str, float] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    workload: str = ""
+    is_whole: bool = False
+
+
+def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> Iterator[Reading]:
+    version, section = "", ""
+    run: _OpenRun | None = None
+    logged: list[tuple[int, int]] = []
+    place = str(path)
+    for place, line in read_lines(path):
+        text = line.rstrip()
+        if len(text) > 4096:
+            continue
+        if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
+            logged.append((int(match[1]), int(match[2]) * 1_000_000 + int(match[3])))
+            continue
+        if re.fullmatch(program.broken, text):
+            raise bad(place, f"a run of {program.name} without errors", text, "remove the run")
+        if match := re.fullmatch(program.version, text):
+            version = f"{program.name} {match[1]}"
+        if match := re.fullmatch(program.start, text):
+            at = int(match.groupdict().get("at") or 0)
+            if run and not (at > run.at and not run.is_whole):
+                yield _reading(program, candidate, run)
+            run = _OpenRun(place, version, at)
+        section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
+        if run:
+            _see(program, run, section, place, text, notes)
+    if run:
+        yield _reading(program, candidate, run)
+    elif logged:
+        yield _of_log(candidate, path, logged)
+    else:
+        raise bad(str(path), f"the output of {program.name}", "none")
+
+
+def _see(
+    program: Benchmark, run: _OpenRun, section: str, place: str, text: str, notes: list[str]
+) -> None:
+    """Take what a line says of a run."""
+    run.is_whole = run.is_whole or bool(re.fullmatch(program.whole, text))
+    for pattern, name in program.options.items():
+        if match := re.fullmatch(pattern, text):
+            run.options[name] = match[1]
+    for pattern, name in program.workloads.items():
+        if match := re.fullmatch(pattern, text):
+            run.workload = name.format(*(group for group in match.groups() if group))
+    if (match := re.fullmatch(program.noted, text)) and int(match[1][:18]):
+        notes.append(f"{place}: {text.strip()}")
+    for pattern, named in program.figures.items():
+        match = re.fullmatch(pattern, text)
+        for name, factor in named if match else ():
+            first = f"{float(match[1]):g}".replace(".", "_") if match else ""
+            key = name.lstrip("+").format(first, section=section)
+            value = number_at(place, key, match[match.lastindex or 0] if match else "") * factor
+            before = run.figures.get(key, 0.0) if name.startswith("+") else 0.0
+            run.figures[key] = before + value
+
+
+def _reading(program: Benchmark, candidate: str, run: _OpenRun) -> Reading:
+    """The reading of a run; SpecError where its end is missing."""
+    figures = run.figures
+    if not run.is_whole and program is not SCHBENCH:
+        raise bad(run.place, f"a whole run of {program.name}", "an output that was cut off")
+    if figures.get("_sum_ns") and figures.get("_events"):
+        if not figures.get("latency_ns_mean"):
+            figures["latency_ns_mean"] = figures["_sum_ns"] / figures["_events"]
+        if figures.get("elapsed_s") and not any(name in figures for name in _FIRST[:3]):
+            figures["events_per_s"] = figures["_events"] / figures["elapsed_s"]
+    shown = {n: v for n, v in figures.items() if v > 0 and not n.startswith(_PART)}
+    order = [name for name in _FIRST if name in shown]
+    metrics = {name: shown[name] for name in [*order, *(n for n in shown if n not in order)]}
+    if not metrics:
+        raise bad(run.place, f"figures of {program.name} above 0", "none")
+    return Reading(
+        run.place,
+        candidate,
+        run.workload or program.name,
+        metrics,
+        settings={"scheduler": candidate},
+        parameters=dict(run.options),
+        options=run.options,
+        program=run.program,
+    )
+
+
+def _of_log(candidate: str, path: Path, logged: Sequence[tuple[int, int]]) -> Reading:
+    """The transactions of pgbench's log: their rate and response times."""
+    ends = [end_us for _, end_us in logged]
+    span_us = max(ends) - min(end - took for took, end in logged)
+    if span_us <= 0:
+        raise bad(str(path), "transactions that take time", f"{len(logged)} in 0 µs")
+    rows = sorted([took * 1000, took * 1000, 1] for took, _ in logged)
+    metrics = {
+        "transactions_per_s": len(logged) / span_us * 1e6,
+        "latency_ns_mean": sum(low for low, _, _ in rows) / len(rows),
+        "latency_ns_max": float(rows[-1][0]),
+    }
+    quantiles = {name: quantile(rows, q) for name, q in QUANTILES.items()}
+    metrics |= {f"latency_ns_{name}": q for name, q in quantiles.items() if q}
+    return Reading(str(path), candidate, "transactions", metrics, settings={"scheduler": candidate})

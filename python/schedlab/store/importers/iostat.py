@@ -1,0 +1,104 @@
+"""`iostat -o JSON`: the means of the reports of a file, a workload per device.
+
+The first report is since the boot, unless iostat ran with -y, which the file does not say.
+iostat's kB and MB are 1024 and 1024² bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.spec import METRICS, Metric
+from schedlab.spec.reading import read_bytes
+from schedlab.store.fio_output import number
+from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
+
+BYTES_MAX = 64 << 20
+_UNITS = {"kB": 1024.0, "MB": 1024.0**2, "sec": 512.0}
+# Our name of what has a unit in iostat's name, in the layout of -x and of -d.
+_RATES = {
+    "read_bytes_per_s": ("r{}/s", "{}_read/s"),
+    "write_bytes_per_s": ("w{}/s", "{}_wrtn/s"),
+}
+_AWAITS = {"read_": ("r_await", "r/s"), "write_": ("w_await", "w/s")}
+_MORE = {
+    "queue_length": ("aqu-sz", Metric("queue_length", "", False, "mean queue length")),
+    "utilisation_percent": ("util", Metric("utilisation_percent", "%", False, "utilisation")),
+}
+
+
+def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+    """The import of (candidate, file) pairs, one run per file and device; SpecError."""
+    notes: dict[str, None] = {}
+    readings = [r for candidate, file in files for r in _readings(candidate, file, notes)]
+    metrics = {name: metric for name, (_, metric) in _MORE.items() if name not in METRICS}
+    options = replace(
+        options, notes=(*options.notes, *notes), metrics={**metrics, **options.metrics}
+    )
+    return assemble(readings, options, {"format": "iostat", "file": str(files[0][1])})
+
+
+def _readings(candidate: str, file: Path, notes: dict[str, None]) -> Iterator[Reading]:
+    text = decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX))
+    try:
+        hosts = json.loads(text)["sysstat"]["hosts"]
+        reports = [each.get("disk", []) for host in hosts for each in host["statistics"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        hint = "iostat -o JSON -x -y 1 60 DEVICE > FILE"
+        raise bad(str(file), "the JSON of iostat -o JSON", str(error), hint) from None
+    if len(reports) > 1:
+        notes["the first report of a file is since the boot and was skipped (iostat without -y)"] \
+            = None  # fmt: skip
+        reports = reports[1:]
+    else:
+        notes[f"{file}: has one report: it is since the boot, unless iostat ran with -y"] = None
+    devices: dict[str, list[Mapping[str, Any]]] = {}
+    for report in reports:
+        for row in report:
+            if not isinstance(row, dict) or not isinstance(row.get("disk_device"), str):
+                raise bad(str(file), "devices with a name `disk_device`", str(row))
+            devices.setdefault(row["disk_device"], []).append(row)
+    idle = []
+    for device, rows in devices.items():
+        if metrics := _metrics(f"{file}, {device}", rows):
+            settings, count = {"scheduler": candidate}, {"reports": len(rows)}
+            place = f"{file}, {device}"
+            yield Reading(place, candidate, device, metrics, settings=settings, properties=count)
+        else:
+            idle.append(device)
+    if len(idle) == len(devices):
+        raise SpecError(f"{file}: no device did any I/O", "run iostat beside the load")
+    if idle:
+        notes[f"{file}: did no I/O: {', '.join(idle)}"] = None
+
+
+def _metrics(place: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Means over the reports, which are of equal length; response times by their requests."""
+
+    def mean(*keys: str) -> float:
+        return sum(number(place, row, key, 0.0) for row in rows for key in keys) / len(rows)
+
+    sums: dict[str, float] = {}
+    for name, shapes in _RATES.items():
+        keys = {shape.format(unit): f for shape in shapes for unit, f in _UNITS.items()}
+        sums[name] = sum(mean(key) * factor for key, factor in keys.items())
+    total = sum(sums.values())
+    iops = mean("r/s", "w/s") or mean("tps")
+    metrics = {"throughput_bytes_per_s": total, "iops": iops, **sums}
+    took_ms = {"": 0.0}
+    for prefix, (await_key, rate_key) in _AWAITS.items():
+        spent = sum(
+            number(place, r, await_key, 0.0) * number(place, r, rate_key, 0.0) for r in rows
+        )
+        took_ms[""] += spent
+        took_ms[prefix] = spent / (mean(rate_key) * len(rows) or 1.0)
+    took_ms[""] /= mean("r/s", "w/s") * len(rows) or 1.0
+    metrics |= {f"{prefix}latency_ns_mean": ms * 1e6 for prefix, ms in took_ms.items()}
+    metrics |= {name: mean(key) for name, (key, _) in _MORE.items()}
+    return {name: value for name, value in metrics.items() if value > 0} if iops else {}

@@ -1,0 +1,65 @@
+"""Importers of benchmarks on outputs of sysbench 1.0.20, pgbench 15.18, hackbench (rt-tests 2.4),
+perf 6.1 and iostat 12.6.1, and on the layouts of sysbench 0.4, pgbench 13 and schbench.
+
+What becomes of each file is in tests/golden/imports.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from imports import Imports
+
+from schedlab.errors import SpecError
+from schedlab.store.importers import IMPORTERS
+from schedlab.store.importers.imported import Options
+
+DATA = Path(__file__).parents[1] / "data" / "benchmarks"
+FILES = {
+    "sysbench": "sysbench*.txt",
+    "pgbench": "pgbench*",
+    "schbench": "schbench*.txt",
+    "hackbench": "*ben*ch*[hds].txt",
+    "iostat": "iostat*.json",
+}
+
+
+def read(name, files):
+    return IMPORTERS[name].read(files, options=Options())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_benchmark_has_the_figures_that_it_printed(name, golden, tmp_path):
+    pattern = "hackbench*.txt" if name == "hackbench" else FILES[name]
+    files = sorted(DATA.glob(pattern)) + [DATA / "perf-bench.txt"] * (name == "hackbench")
+    cases = {each.name: each.read_text() for each in files}
+    both = "".join(cases.values()) if name in ("hackbench", "sysbench") else ""
+    twice = {"all in one file": both} if both else {}
+    Imports(tmp_path, golden)(f"benchmarks-{name}", partial(read, name), cases | twice)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_cut_output_and_an_empty_one_are_errors(name, tmp_path):
+    whole = (DATA / {"iostat": "iostat-x.json", "pgbench": "pgbench-13.txt"}.get(
+        name, {"sysbench": "sysbench-cpu.txt"}.get(name, f"{name}.txt"))).read_text()  # fmt: skip
+    cut = {
+        "sysbench": "Latency (ms)", "pgbench": "tps", "hackbench": "Time:", "iostat": "disk_device",
+        "schbench": "\t  50.0th",
+    }[name]  # fmt: skip
+    for number, text in enumerate((whole[: whole.index(cut)], "")):
+        (tmp_path / str(number)).write_text(text)
+        with pytest.raises(SpecError) as error:
+            read(name, [("none", tmp_path / str(number))])
+        assert error.value.hint
+
+
+def test_other_options_are_other_workloads_and_a_failed_run_is_an_error(tmp_path):
+    text = (DATA / "sysbench-cpu.txt").read_text()
+    other = text.replace("threads: 1", "threads: 8")
+    (tmp_path / "both").write_text(text + other)
+    imported = read("sysbench", [("none", tmp_path / "both")])
+    labels = [each.label for each in imported.experiment.workloads]
+    assert labels == ["cpu (threads=1)", "cpu (threads=8)"]
+    (tmp_path / "failed").write_text(text + "FATAL: mysql_drv_query() returned error 1146\n")
+    with pytest.raises(SpecError, match="without errors"):
+        read("sysbench", [("none", tmp_path / "failed")])
