@@ -3,8 +3,9 @@
 // O_SYNC and O_DSYNC, by system call or io_uring, and the commits of ext4's journal.
 //
 // A call is timed from its entry into the kernel to its return. Its time has three parts: that in
-// which the journal of its file system was committing (jbd2; of xfs: from its wait for the log on),
-// that from its own request for a flush on, and the rest, in which data was written.
+// which the disk was flushing its cache, or from its own request for that on; that in which the
+// journal of its file system was committing (jbd2; of xfs: from its wait for the log on); and the
+// rest, in which data was written.
 #include "syncs.h"
 
 static __always_inline __u64 *count(__u32 which)
@@ -156,6 +157,25 @@ static __always_inline __u64 committing_ns(__u32 device, __u64 now)
 	return journal->committing_ns + (began && now > began ? now - began : 0);
 }
 
+// How long the disks have been flushing until now, in all.
+static __always_inline __u64 flushing_ns(__u64 now)
+{
+	__u64 *began = count(FLUSH_BEGAN_NS), *all = count(FLUSHING_NS);
+	if (!began || !all)
+		return 0;
+	__u64 since = *began;
+	return *all + (since && now > since ? now - since : 0);
+}
+
+// A flush has ended. Not each end is traced, so whoever waited for it says so, too.
+static __always_inline void end_flush(__u64 now)
+{
+	__u64 *began = count(FLUSH_BEGAN_NS);
+	__u64 since = began ? __sync_lock_test_and_set(began, 0) : 0;
+	if (since && now > since)
+		add(FLUSHING_NS, now - since);
+}
+
 static __always_inline void begin(struct name *name)
 {
 	__u32 thread = bpf_get_current_pid_tgid();
@@ -166,6 +186,7 @@ static __always_inline void begin(struct name *name)
 		return;
 	struct call call = { .entered_ns = bpf_ktime_get_ns(), .row = row, .device = name->device };
 	call.committing_ns = committing_ns(name->device, call.entered_ns);
+	call.flushing_ns = flushing_ns(call.entered_ns);
 	__sync_fetch_and_add(&sums->entered, 1);
 	if (bpf_map_update_elem(&calls, &thread, &call, NO_REPLACE)) {
 		// No room, or the return of the last one was not seen.
@@ -222,12 +243,19 @@ int on_enter(__u64 *arguments)
 // The three parts of a call that took until now.
 static __always_inline void split(struct sums *sums, struct call *call, __u64 now)
 {
-	__u64 all = now - call->entered_ns, flush = 0, journal;
-	__u64 until = call->flushed_ns ? call->flushed_ns : now;
-	flush = now - until;
-	journal = committing_ns(call->device, until) - call->committing_ns;
-	if (call->logged_ns && call->logged_ns < until)
-		journal = until - call->logged_ns;
+	__u64 all = now - call->entered_ns, flush = flushing_ns(now) - call->flushing_ns, journal;
+	if (call->flushed_ns) {
+		flush = now - call->flushed_ns;
+		journal = committing_ns(call->device, call->flushed_ns) - call->committing_ns;
+		end_flush(now);
+	} else {
+		__u64 waited = committing_ns(call->device, now) - call->committing_ns;
+		if (call->logged_ns)
+			waited = now - call->logged_ns;
+		if (flush > all)
+			flush = all;
+		journal = waited > flush ? waited - flush : 0;
+	}
 	if (journal > all - flush)
 		journal = all - flush;
 	__sync_fetch_and_add(&sums->parts_ns[0], all - flush - journal);
@@ -288,6 +316,32 @@ int on_bio(__u64 *arguments)
 		return 0;
 	__sync_fetch_and_add(&sums->entered, 1);
 	__sync_fetch_and_add(&sums->sum_ns, size);
+	return 0;
+}
+
+static __always_inline int is_flush_of_ours(struct request *request)
+{
+	struct request_queue *queue = request->q;
+	if ((request->cmd_flags & OP_MASK) != OP_FLUSH || !bpf_core_field_exists(queue->disk))
+		return 0;
+	struct gendisk *disk = queue->disk;
+	return disk && is_disk_ours(disk->major << 20 | disk->first_minor);
+}
+
+SEC("tp_btf/block_rq_issue")
+int on_issue(__u64 *arguments)
+{
+	__u64 *began = count(FLUSH_BEGAN_NS);
+	if (began && is_flush_of_ours((void *)arguments[0]))
+		*began = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int on_complete(__u64 *arguments)
+{
+	if (is_flush_of_ours((void *)arguments[0]))
+		end_flush(bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -354,6 +408,7 @@ int on_end_commit(__u64 *arguments)
 	if (!journal || !began)
 		return 0;
 	next_part(arguments, 3);
+	end_flush(journal->at_ns);
 	__u64 took = journal->at_ns - began;
 	journal->began_ns = 0;
 	journal->committing_ns += took;

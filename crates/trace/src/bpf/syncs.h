@@ -20,7 +20,7 @@ enum { OF_FSYNC, OF_FDATASYNC, OF_SYNC_FILE_RANGE, OF_MSYNC, OF_SYNCFS, OF_WRITE
 enum { NOT_FOLLOWED, CHILDREN, ITSELF };
 enum { O_DSYNC = 010000, RWF_SYNCED = 2 | 4, SB_SYNCHRONOUS = 16, S_SYNC = 1, MS_SYNC = 4 };
 enum { S_IFMT = 0170000, S_IFBLK = 0060000 };
-enum { OP_WRITE = 1, OP_MASK = 0xff };
+enum { OP_WRITE = 1, OP_FLUSH = 2, OP_MASK = 0xff };
 enum req_flag_bits { __REQ_PREFLUSH = 18 }; // its value is found out when the program is loaded
 enum { RING_WRITEV = 2, RING_FSYNC = 3, RING_WRITE_FIXED = 5, RING_WRITE = 23 };
 
@@ -39,6 +39,8 @@ struct task_struct {
 	struct signal_struct *signal;
 };
 struct gendisk { int major, first_minor; };
+struct request_queue { struct gendisk *disk; };
+struct request { struct request_queue *q; __u32 cmd_flags; };
 struct block_device { __u32 bd_dev; struct gendisk *bd_disk; };
 struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
 struct bio { struct block_device *bi_bdev; __u32 bi_opf; struct bvec_iter bi_iter; };
@@ -60,6 +62,7 @@ struct call {
 	__u64 flushed_ns; // when its task asked the device for a flush; 0: it has not
 	__u64 logged_ns; // when its task began to wait for the log (xfs)
 	__u64 committing_ns; // of the journal of its file system, until it entered
+	__u64 flushing_ns; // of the disks, until it entered
 	__u32 row, device;
 };
 
@@ -83,7 +86,7 @@ struct journal {
 	__u32 part, unused;
 };
 
-enum { LOST, OPEN_CALLS, ROWS_USED, NO_ROW, COUNTERS };
+enum { LOST, OPEN_CALLS, ROWS_USED, NO_ROW, FLUSH_BEGAN_NS, FLUSHING_NS, COUNTERS };
 
 #define MAP(NAME, TYPE, KEY, VALUE, ENTRIES)                                                       \
 	struct {                                                                                   \

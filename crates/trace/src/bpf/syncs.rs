@@ -22,7 +22,7 @@ static PROGRAM: &Aligned<[u8]> =
 const BINS: usize = 2240;
 /// Words of `struct sums`.
 const WORDS: usize = 8 + BINS;
-const COUNTERS: usize = 4;
+const COUNTERS: usize = 6;
 /// Bytes of `struct name`, and of the name of a process in it.
 const NAME: usize = 24;
 const PROCESS: usize = 16;
@@ -179,7 +179,7 @@ impl Syncs {
             .writers
             .sort_by_key(|writer| std::cmp::Reverse(writer.bytes));
         let counters = look_up(&map(&self.object, "counters")?, &0u32.to_ne_bytes())?;
-        let [lost, _, _, unnamed] = words::<COUNTERS>(&counters.unwrap_or_default());
+        let [lost, _, _, unnamed, ..] = words::<COUNTERS>(&counters.unwrap_or_default());
         result.unnamed = unnamed;
         let rings = self.open_ring_calls()?;
         let of_rows = |of: fn(&SyncCalls) -> u64| result.calls.iter().map(of).sum::<u64>();
@@ -207,7 +207,7 @@ impl Syncs {
         let mut open = Vec::new();
         for thread in calls.keys() {
             if let Some(call) = look_up(&calls, &thread)? {
-                let [entered_ns, .., place] = words::<5>(&call);
+                let [entered_ns, .., place] = words::<6>(&call);
                 open.push((place as u32, entered_ns));
             }
         }
