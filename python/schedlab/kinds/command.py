@@ -32,13 +32,12 @@ class Command(Launching, frozen=True):
     `drop` for the whole machine, `warm` reads the files of the target, or the bare device. `sync`
     selects whether the time includes writing back the command's dirty pages. Where BPF is allowed,
     the waits of its fsync and synced writes, and the commits of the file system's journal, are
-    metrics of a command that syncs. `copy_in` is copied to
-    the target once, or as often as `fresh` requests: before every run, or before the first run of
-    every block. A temporary or emulated device then gets a new file system, too; files that `setup`
-    wrote there are lost. `settle_s` is the longest wait for idle queues before a run. `anyway`
-    measures a command that moves no data on the switched queues. `servers` are processes by name,
-    or directories of control groups, that were started elsewhere: what they read is the command's.
-    On a bare device (`filesystem =
+    metrics of a command that syncs. `copy_in` is copied to the target once, or as often as `fresh`
+    requests: before every run, or before the first run of every block. A temporary or emulated
+    device then gets a new file system, too; files that `setup` wrote there are lost. `settle_s` is
+    the longest wait for idle queues before a run. `anyway` measures a command that moves no data on
+    the switched queues. `servers` are processes by name, or directories of control groups, that
+    were started elsewhere: what they read is the command's. On a bare device (`filesystem =
     "none"`, or a device that may be overwritten) the command finds it as `@device@` and
     `SCHEDLAB_DEVICE`.
     """

@@ -202,7 +202,7 @@ def _read(document: Mapping[str, Any], places: Places) -> Durable:
     for row in (*document["calls"], *document["commits"]):
         if operation := durability.OPERATION_OF.get(row["call"]):
             major, minor = row["device"]
-            key = (row["process"], (major, minor), operation)
+            key = (row["process"] or "journal", (major, minor), operation)
             calls[key] = calls.get(key, Calls()) + Calls.of(row)
     written = Counter[str]()
     for writer in document["writers"]:

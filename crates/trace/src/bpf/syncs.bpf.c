@@ -70,7 +70,7 @@ static __always_inline void name_process(char *process)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
-	bpf_probe_read_kernel_str(process, 16, leader->comm);
+	__builtin_memcpy(process, leader->comm, 16);
 }
 
 static __always_inline int is_counted(void)
@@ -104,32 +104,31 @@ static __always_inline __u64 argument(void *registers, int which)
 {
 	struct pt_regs___x86 *x86 = registers;
 	struct pt_regs___arm64 *arm = registers;
-	if (bpf_core_field_exists(x86->di)) {
-		switch (which) {
-		case 0: return BPF_CORE_READ(x86, di);
-		case 2: return BPF_CORE_READ(x86, dx);
-		default: return BPF_CORE_READ(x86, r9);
-		}
-	}
-	if (!bpf_core_field_exists(arm->orig_x0))
-		return ~0ull;
-	switch (which) {
-	case 0: return BPF_CORE_READ(arm, orig_x0);
-	case 2: return BPF_CORE_READ(arm, regs[2]);
-	default: return BPF_CORE_READ(arm, regs[5]);
-	}
+	if (bpf_core_field_exists(x86->di))
+		return which == 0 ? x86->di : which == 2 ? x86->dx : x86->r9;
+	if (bpf_core_field_exists(arm->orig_x0))
+		return which == 0 ? arm->orig_x0 : which == 2 ? arm->regs[2] : arm->regs[5];
+	return ~0ull;
 }
 
-static __always_inline struct file *file_of(__u32 descriptor)
+// What of an open file is asked: read at once, each field costs a call.
+static __always_inline int look_at(struct file *file, struct opened *opened)
+{
+	bpf_core_read(&opened->inode, sizeof(opened->inode), &file->f_inode);
+	bpf_core_read(&opened->flags, sizeof(opened->flags), &file->f_flags);
+	return opened->inode != 0;
+}
+
+static __always_inline int look_at_descriptor(__u32 descriptor, struct opened *opened)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
-	struct file **all, *file = 0;
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
+	struct files_struct *files = task->files;
+	struct fdtable *table = files ? files->fdt : 0;
+	struct file *file = 0;
+	if (!table || descriptor >= table->max_fds)
 		return 0;
-	all = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), all + descriptor);
-	return file;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
+	return file && look_at(file, opened);
 }
 
 // The number of the device below a file: of its file system, or that it is itself.
@@ -141,9 +140,10 @@ static __always_inline __u32 device_of(struct inode *inode)
 }
 
 // Whether each write into this file is durable when it returns (IS_SYNC of linux/fs.h).
-static __always_inline int is_synced(struct file *file, struct inode *inode)
+static __always_inline int is_synced(struct opened *opened)
 {
-	return BPF_CORE_READ(file, f_flags) & O_DSYNC || BPF_CORE_READ(inode, i_flags) & S_SYNC ||
+	struct inode *inode = opened->inode;
+	return opened->flags & O_DSYNC || BPF_CORE_READ(inode, i_flags) & S_SYNC ||
 	       BPF_CORE_READ(inode, i_sb, s_flags) & SB_SYNCHRONOUS;
 }
 
@@ -227,14 +227,13 @@ int on_enter(__u64 *arguments)
 			begin(&name);
 		return 0;
 	}
-	struct file *file = file_of(argument(registers, 0));
-	struct inode *inode = file ? BPF_CORE_READ(file, f_inode) : 0;
-	if (!inode)
+	struct opened opened = {0};
+	if (!look_at_descriptor(argument(registers, 0), &opened))
 		return 0;
-	if (name.of == SYNCED_WRITE && !is_synced(file, inode) &&
+	if (name.of == SYNCED_WRITE && !is_synced(&opened) &&
 	    !(number == settings.number[OF_PWRITEV2] && argument(registers, 5) & RWF_SYNCED))
 		return 0;
-	name.device = device_of(inode);
+	name.device = device_of(opened.inode);
 	if (is_device_ours(name.device))
 		begin(&name);
 	return 0;
@@ -349,7 +348,7 @@ int on_complete(__u64 *arguments)
 static __always_inline struct journal *journal_of(__u64 *arguments, __u32 *device)
 {
 	struct journal_s *journal = (void *)arguments[0];
-	*device = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	*device = journal->j_fs_dev->bd_dev;
 	return bpf_map_lookup_elem(&journals, device);
 }
 
@@ -466,14 +465,15 @@ int on_ring_complete(__u64 *arguments)
 	if (!call)
 		return 0;
 	struct file *file = BPF_CORE_READ(request, file);
-	struct inode *inode = file ? BPF_CORE_READ(file, f_inode) : 0;
+	struct opened opened = {0};
+	int is_open = file && look_at(file, &opened);
 	__u64 took = bpf_ktime_get_ns() - call->entered_ns;
 	struct name name = { .of = call->opcode == RING_FSYNC ? FSYNC : SYNCED_WRITE };
 	__builtin_memcpy(name.process, call->process, sizeof(name.process));
 	bpf_map_delete_elem(&ring_calls, &key);
-	if (!inode || (name.of == SYNCED_WRITE && !is_synced(file, inode)))
+	if (!is_open || (name.of == SYNCED_WRITE && !is_synced(&opened)))
 		return 0;
-	name.device = device_of(inode);
+	name.device = device_of(opened.inode);
 	if (!is_device_ours(name.device))
 		return 0;
 	__u32 row = row_of(&name) - 1;

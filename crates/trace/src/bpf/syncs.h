@@ -51,6 +51,11 @@ struct pt_regs___x86 { unsigned long di, si, dx, r10, r8, r9; };
 struct pt_regs___arm64 { __u64 regs[31]; __u64 orig_x0; };
 #pragma clang attribute pop
 
+struct opened {
+	struct inode *inode;
+	__u32 flags, unused;
+};
+
 struct name {
 	char process[16];
 	__u32 device, of;

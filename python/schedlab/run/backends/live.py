@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlab.errors import (
@@ -33,7 +34,7 @@ from schedlab.run import durability
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io import device_facts
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.run.durability import Durable, Watched
+from schedlab.run.durability import Watched
 from schedlab.run.gates import snapshot
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look, look
@@ -117,10 +118,6 @@ class Captured:
         durable = self._syncs.seen() if self._syncs else None
         return look(documents[0]["elapsed_ns"] / 1e9, documents, durable)
 
-    def durable(self) -> Durable | None:
-        """All calls of fsync and their kin until now; None where they are not captured."""
-        return self._syncs.seen() if self._syncs else None
-
     def series(self) -> list[tuple[int, int, int, int]]:
         """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
         rows: dict[int, list[int]] = {}
@@ -178,13 +175,18 @@ class Devices:
             raise HostError(
                 str(error), as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
             ) from error
-        syncs, _ = durability.watch(durability.places_of(self.queues))
         try:
-            yield Captured(captures, self.control, syncs)
+            yield Captured(captures, self.control, self._syncs)
         finally:
             self.control.expect_within(BETWEEN_S)
-            for capture in (*captures, *([syncs] if syncs else [])):
+            for capture in captures:
                 capture.finish()
+
+    @cached_property
+    def _syncs(self) -> Watched | None:
+        """Calls of fsync on these devices, for as long as this object lives; None where they
+        cannot be captured."""
+        return durability.watch(durability.places_of(self.queues))[0]
 
 
 class LiveSession:
