@@ -7,14 +7,14 @@ import pytest
 from schedlab.app.trace.block_io import durable_facts, lines
 from schedlab.report.durable import sentences, together
 from schedlab.report.texts import LANGUAGES, Texts
-from schedlab.run.durability import Calls, Durable, Places
+from schedlab.run.durability import Durable, Places, Waits
 from schedlab.spec.durability import Chain, reason
 
 PLACES = Places(((7, 3),), ((7, 0),))
 
 
 def calls(count, ns=1_000_000, parts=(0.5, 0.3, 0.2)):
-    return Calls(count, count * ns, tuple(int(count * ns * part) for part in parts),
+    return Waits(count, count * ns, tuple(int(count * ns * part) for part in parts),
                  Counter({(ns, ns + 9): count}))  # fmt: skip
 
 

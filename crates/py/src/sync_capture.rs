@@ -1,5 +1,5 @@
-//! `SyncCapture`: how long programs wait until their data is durable. JSON in, JSON out; the formats
-//! are documented in `crates/trace/src/syncs.rs`.
+//! `SyncCapture`: how long programs wait until their data is durable. JSON in, JSON out; the
+//! formats are documented in `crates/trace/src/syncs.rs`.
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 //! O_DSYNC, and the commits of journals.
 //!
 //! ```json
-//! {"devices": [[7, 3]],        // numbers of file systems (mountinfo), or of devices; none: all
+//! {"devices": [[7, 3]],        // file systems (mountinfo), or devices; none: all
 //!  "disks": [[7, 3]],          // whole ones: whose writes are counted while a call waits
 //!  "follows": [[4711, "children"], [4712, "itself"]], // count these processes and what they fork
 //!                              // alone: of "children" not itself; null: all processes
@@ -16,7 +16,7 @@
 //!                               // device [0, 0]), "syncfs", "synced write"
 //!             "entered": 20, "returned": 19, "failed": 0, "sum_ns": 0, "max_ns": 0,
 //!             "parts_ns": [data, journal, flush], "bins": [[low, high, count], …]}],
-//!  "commits": [{ … }],          // of ext4's journals, "process" is empty, "parts_ns" [locking, data,
+//!  "commits": [{ … }],          // of ext4, "process" is empty, "parts_ns" [locking, data,
 //!                               // logging]
 //!  "writers": [{"process": "cp", "device": [7, 3], "requests": 7, "bytes": 28672}], // meanwhile
 //!  "waiting": [["etcd", [7, 3], "fsync", 4000000], …], // calls that have not returned, age in ns

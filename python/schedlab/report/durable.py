@@ -1,4 +1,4 @@
-"""What calls of fsync waited for, in words: data, journal, flush, and who wrote meanwhile."""
+"""The waits of fsync in words: data, journal, flush, and who wrote meanwhile."""
 
 from __future__ import annotations
 

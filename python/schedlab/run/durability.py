@@ -68,7 +68,7 @@ def _parsed(number: str) -> Number:
 
 
 @dataclass(frozen=True)
-class Calls:
+class Waits:
     """Calls that returned: their number, summed time, its parts, and (low, high) ns -> count."""
 
     returned: int = 0
@@ -77,36 +77,36 @@ class Calls:
     bins: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Calls:
+    def of(cls, row: Mapping[str, Any]) -> Waits:
         """A row of a snapshot."""
         bins = Counter({(low, high): count for low, high, count in row["bins"]})
         return cls(row["returned"], row["sum_ns"], tuple(row["parts_ns"]), bins)
 
-    def __add__(self, other: Calls) -> Calls:
+    def __add__(self, other: Waits) -> Waits:
         parts = tuple(a + b for a, b in zip(self.parts_ns, other.parts_ns, strict=True))
-        return Calls(self.returned + other.returned, self.sum_ns + other.sum_ns,
+        return Waits(self.returned + other.returned, self.sum_ns + other.sum_ns,
                      parts, self.bins + other.bins)  # type: ignore[arg-type]  # fmt: skip
 
-    def __sub__(self, earlier: Calls) -> Calls:
+    def __sub__(self, earlier: Waits) -> Waits:
         parts = tuple(a - b for a, b in zip(self.parts_ns, earlier.parts_ns, strict=True))
-        return Calls(self.returned - earlier.returned, self.sum_ns - earlier.sum_ns,
+        return Waits(self.returned - earlier.returned, self.sum_ns - earlier.sum_ns,
                      parts, self.bins - earlier.bins)  # type: ignore[arg-type]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Durable:
-    """Calls by (process, device, operation), written bytes by process while any call waited, and
+    """Waits by (process, device, operation), written bytes by process while any call waited, and
     the identity of the capture: entered, returned, in flight, lost.
     """
 
     places: Places
-    calls: Mapping[tuple[str, Number, str], Calls]
+    calls: Mapping[tuple[str, Number, str], Waits]
     written: Counter[str]
     identity: Counter[str]
     ages_ns: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __sub__(self, earlier: Durable) -> Durable:
-        calls = {key: of - earlier.calls.get(key, Calls()) for key, of in self.calls.items()}
+        calls = {key: of - earlier.calls.get(key, Waits()) for key, of in self.calls.items()}
         identity = Counter(self.identity)
         identity.subtract(earlier.identity)
         identity["in_flight"] = self.identity["in_flight"]
@@ -118,11 +118,11 @@ class Durable:
             self.ages_ns,
         )
 
-    def of(self, operation: str, *, elsewhere: bool = False) -> Calls:
+    def of(self, operation: str, *, elsewhere: bool = False) -> Waits:
         """All calls of an operation on the places, or on other devices."""
         mine = (calls for (_, device, each), calls in self.calls.items()
                 if each == operation and self.places.has(device) != elsewhere)  # fmt: skip
-        return sum(mine, Calls())
+        return sum(mine, Waits())
 
     def metrics(self) -> tuple[dict[str, float], dict[str, str]]:
         """(mean, maximum and quantiles of each operation, in ns; those that are lower bounds)."""
@@ -146,7 +146,7 @@ class Durable:
     def chain(self) -> Chain | None:
         """Where the calls spent their time, and who wrote meanwhile; None without a call."""
         waits = [self.of(each) for each in durability.OPERATIONS if each != JOURNAL]
-        all_calls = sum(waits, Calls())
+        all_calls = sum(waits, Waits())
         if not all_calls.returned:
             return None
         data_s, journal_s, flush_s = (ns / 1e9 for ns in all_calls.parts_ns)
@@ -156,7 +156,7 @@ class Durable:
 
     @property
     def lost(self) -> int:
-        """Calls that were seen to begin, but not to end."""
+        """Waits that were seen to begin, but not to end."""
         return self.identity["lost"]
 
 
@@ -172,7 +172,7 @@ class Watched:
             self._capture.follow(process)
 
     def seen(self) -> Durable:
-        """What was counted until now."""
+        """All that was counted until now."""
         return _read(json.loads(self._capture.snapshot()), self.places)
 
     def finish(self) -> Durable:
@@ -198,12 +198,12 @@ def watch(places: Places, *, follow: bool = False) -> tuple[Watched | None, str]
 
 
 def _read(document: Mapping[str, Any], places: Places) -> Durable:
-    calls: dict[tuple[str, Number, str], Calls] = {}
+    calls: dict[tuple[str, Number, str], Waits] = {}
     for row in (*document["calls"], *document["commits"]):
         if operation := durability.OPERATION_OF.get(row["call"]):
             major, minor = row["device"]
             key = (row["process"] or "journal", (major, minor), operation)
-            calls[key] = calls.get(key, Calls()) + Calls.of(row)
+            calls[key] = calls.get(key, Waits()) + Waits.of(row)
     written = Counter[str]()
     for writer in document["writers"]:
         written[_writer(writer["process"])] += writer["bytes"]

@@ -69,7 +69,7 @@ class Chain:
 
 
 def reason(chain: Chain, *, tag_share: float = 0.0, is_limited: bool = False) -> str:
-    """What calls waited for most: `limit`, `queue` (a full one), `writer` (another process, or
+    """The main reason of the waits: `limit`, `queue` (a full one), `writer` (another process, or
     write-back), `flush`, `journal` or `data`.
 
     `tag_share` is the part of their time that writes waited for a tag, `is_limited` whether a limit
