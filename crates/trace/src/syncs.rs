@@ -18,7 +18,9 @@
 //!             "parts_ns": [data, journal, flush], "bins": [[low, high, count], …]}],
 //!  "commits": [{ … }],          // of ext4, "process" is empty, "parts_ns" [locking, data,
 //!                               // logging]
-//!  "writers": [{"process": "cp", "device": [7, 3], "requests": 7, "bytes": 28672}], // meanwhile
+//!  "writers": [{"process": "cp", "device": [7, 3], // while a call waited
+//!               "calls": false,  // whether it is one that calls
+//!               "requests": 7, "bytes": 28672}],
 //!  "waiting": [["etcd", [7, 3], "fsync", 4000000], …], // calls that have not returned, age in ns
 //!  "accounting": {"entered", "returned", "in_flight", "lost"}, // it closes: entered is their sum
 //!  "unnamed": 0,                // calls for which no row was left
@@ -78,6 +80,7 @@ pub struct SyncCalls {
 pub struct SyncWriter {
     pub process: String,
     pub device: (u32, u32),
+    pub calls: bool,
     pub requests: u64,
     pub bytes: u64,
 }

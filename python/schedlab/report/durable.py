@@ -40,12 +40,11 @@ def together(parts: Iterable[Mapping[str, Any] | None]) -> Chain | None:
     if not chains:
         return None
     written = sum((Counter(each.written) for each in chains), Counter[str]())
-    callers = dict.fromkeys(name for each in chains for name in each.callers)
     data_s, journal_s, flush_s = (
         sum(getattr(each, f"{part}_s") for each in chains) for part in PARTS
     )
     calls = sum(each.calls for each in chains)
-    return Chain(calls, data_s, journal_s, flush_s, written, tuple(callers))
+    return Chain(calls, data_s, journal_s, flush_s, written)
 
 
 def sentences(texts: Texts, chains: Mapping[str, Chain]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.host import devices, knobs
 from schedlab.host.kernel_paths import mounts
 from schedlab.spec import durability, latency
-from schedlab.spec.durability import JOURNAL, Chain
+from schedlab.spec.durability import JOURNAL, OWN, Chain
 
 if TYPE_CHECKING:
     from schedlab._core import SyncCapture
@@ -95,7 +95,8 @@ class Waits:
 
 @dataclass(frozen=True)
 class Durable:
-    """Waits by (process, device, operation), written bytes by process while any call waited, and
+    """Waits by (process, device, operation), written bytes by other processes, and by those that
+    call (`OWN`), while any call waited, and
     the identity of the capture: entered, returned, in flight, lost.
     """
 
@@ -150,9 +151,7 @@ class Durable:
         if not all_calls.returned:
             return None
         data_s, journal_s, flush_s = (ns / 1e9 for ns in all_calls.parts_ns)
-        callers = tuple(dict.fromkeys(process for process, device, each in self.calls
-                                      if each != JOURNAL and self.places.has(device)))  # fmt: skip
-        return Chain(all_calls.returned, data_s, journal_s, flush_s, dict(self.written), callers)
+        return Chain(all_calls.returned, data_s, journal_s, flush_s, dict(self.written))
 
     @property
     def lost(self) -> int:
@@ -206,7 +205,8 @@ def _read(document: Mapping[str, Any], places: Places) -> Durable:
             calls[key] = calls.get(key, Waits()) + Waits.of(row)
     written = Counter[str]()
     for writer in document["writers"]:
-        written[_writer(writer["process"])] += writer["bytes"]
+        who = OWN if writer["calls"] else _writer(writer["process"])
+        written[who] += writer["bytes"]
     ages_ns: dict[tuple[str, str], int] = {}
     for process, _device, call, age_ns in document["waiting"]:
         if operation := durability.OPERATION_OF.get(call):

@@ -24,6 +24,8 @@ STATISTICS = ("mean", *QUANTILES, "max")
 LARGEST, IN_FRONT = 0.5, 0.5
 #: The part of a write's time that it waited for a tag, from which the queue is full.
 FULL = 0.25
+#: The processes that call, among those that write.
+OWN = ""
 #: Writers that write for others.
 OF_THE_KERNEL = ("journal", "write-back")
 
@@ -40,8 +42,8 @@ USUAL = tuple(metric(operation, each) for operation in OPERATIONS for each in ("
 
 @dataclass(frozen=True)
 class Chain:
-    """Where calls spent their time, in s; `written` are the bytes that each process wrote to the
-    disk while any call waited, `callers` the processes that called.
+    """Where calls spent their time, in s; `written` are the bytes that other processes wrote to the
+    disk while any call waited, and those of the callers (`OWN`).
     """
 
     calls: int
@@ -49,7 +51,6 @@ class Chain:
     journal_s: float
     flush_s: float
     written: Mapping[str, int]
-    callers: tuple[str, ...] = ()
 
     @property
     def total_s(self) -> float:
@@ -63,7 +64,7 @@ class Chain:
     @property
     def front(self) -> tuple[str, float]:
         """Who wrote most beside the callers, and the share of all bytes written meanwhile."""
-        others = {name: n for name, n in self.written.items() if name not in self.callers}
+        others = {name: n for name, n in self.written.items() if name != OWN}
         name = max(others, key=lambda each: others[each], default="")
         return name, others.get(name, 0) / max(sum(self.written.values()), 1)
 

@@ -178,7 +178,10 @@ static __always_inline void end_flush(__u64 now)
 
 static __always_inline void begin(struct name *name)
 {
-	__u32 thread = bpf_get_current_pid_tgid();
+	__u64 who = bpf_get_current_pid_tgid();
+	__u32 thread = who, process = who >> 32;
+	if (!bpf_map_lookup_elem(&callers, &process))
+		bpf_map_update_elem(&callers, &process, &thread, ANY);
 	name_process(name->process);
 	__u32 row = row_of(name) - 1;
 	struct sums *sums = bpf_map_lookup_elem(&rows, &row);
@@ -307,7 +310,9 @@ int on_bio(__u64 *arguments)
 	__u32 number = disk->major << 20 | disk->first_minor;
 	if (!is_disk_ours(number))
 		return 0;
-	struct name name = { .device = number, .of = WRITTEN };
+	__u32 process = bpf_get_current_pid_tgid() >> 32;
+	int calls = bpf_map_lookup_elem(&callers, &process) != 0;
+	struct name name = { .device = number, .of = calls ? WRITTEN_BY_CALLER : WRITTEN };
 	name_process(name.process);
 	__u32 row = row_of(&name) - 1;
 	struct sums *sums = bpf_map_lookup_elem(&rows, &row);
@@ -505,7 +510,10 @@ int on_process_exit(__u64 *arguments)
 {
 	struct task_struct *task = (void *)arguments[0];
 	__u32 process = task->tgid;
-	if (settings.follows && task->signal->live.counter <= 0)
+	if (task->signal->live.counter > 0)
+		return 0;
+	bpf_map_delete_elem(&callers, &process);
+	if (settings.follows)
 		bpf_map_delete_elem(&followed, &process);
 	return 0;
 }

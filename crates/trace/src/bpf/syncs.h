@@ -12,7 +12,7 @@
 
 enum { ANY = 0, NO_REPLACE = 1 };
 // What a row is of: calls, commits of a journal, and bios that were written during calls.
-enum { FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC, SYNCFS, SYNCED_WRITE, COMMIT, WRITTEN };
+enum { FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC, SYNCFS, SYNCED_WRITE, COMMIT, WRITTEN, WRITTEN_BY_CALLER };
 // Numbers of system calls, in the order of the settings.
 enum { OF_FSYNC, OF_FDATASYNC, OF_SYNC_FILE_RANGE, OF_MSYNC, OF_SYNCFS, OF_WRITE, OF_PWRITE,
        OF_WRITEV, OF_PWRITEV, OF_PWRITEV2, NUMBERS };
@@ -107,6 +107,7 @@ MAP(names, MAP_TYPE_HASH, struct name, __u32, ROWS);
 MAP(rows, MAP_TYPE_ARRAY, __u32, struct sums, ROWS);
 MAP(journals, MAP_TYPE_HASH, __u32, struct journal, 64);
 MAP(followed, MAP_TYPE_HASH, __u32, __u32, CALLS_MAX);
+MAP(callers, MAP_TYPE_HASH, __u32, __u32, CALLS_MAX); // processes
 MAP(counters, MAP_TYPE_ARRAY, __u32, __u64[COUNTERS], 1);
 
 // Set before the program is loaded.

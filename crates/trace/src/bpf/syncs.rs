@@ -35,6 +35,7 @@ const CALLS: [&str; 6] = [
     "synced write",
 ];
 const COMMIT: usize = 6;
+const WRITTEN_BY_CALLER: usize = 8;
 const RING_FSYNC: u32 = 3;
 /// Those of `struct settings`, in its order.
 const NUMBERS: [i64; 10] = [
@@ -167,6 +168,7 @@ impl Syncs {
                 _ => result.writers.push(SyncWriter {
                     process,
                     device,
+                    calls: of == WRITTEN_BY_CALLER,
                     requests: sums[0],
                     bytes: sums[3],
                 }),
