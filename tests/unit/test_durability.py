@@ -72,7 +72,9 @@ def test_the_chain_is_named_in_every_language(language, golden):
 
 
 def test_a_watched_device_names_what_calls_waited_for():
-    blocks = {"groups": [], "depth": {"limits": {"mean": 0.0}}}
+    blocks = {"groups": [], "depth": {"limits": {"mean": 0.0}}, "elapsed_ns": 1_200_000_000}
+    limited = {**blocks, "depth": {"limits": {"mean": 0.5}}}  # while one call waits all the time
+    assert durable_facts(seen(1200, cp=900), limited)["reason"] == "limit"
     facts = durable_facts(seen(1200, cp=900, own=100), blocks)
     assert facts["reason"] == "writer"
     result = {

@@ -24,8 +24,8 @@ BTF_HINT = as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
 LOST_SHARE_MAX = 0.001
 # What is shown of each kind of request, with the factor from nanoseconds.
 PARTS = ("tag", "plug", "scheduler", "device")
-#: Bios that a limit holds back on average, from which it counts as the reason.
-LIMITED_LEAST = 0.5
+#: Bios that a limit holds back for each call that waits, from which it counts as the reason.
+LIMITED_LEAST = 0.25
 REASONS = {
     "limit": "a limit (io.max, blkio.throttle), which held requests back",
     "queue": "a free tag: the queue was full",
@@ -85,7 +85,8 @@ def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, Any]
     if chain:
         writes = [g for g in blocks["groups"] if g["operation"] == "write"]
         tag, total = (sum(g[part]["sum_ns"] for g in writes) for part in ("tag", "total"))
-        is_limited = blocks["depth"]["limits"]["mean"] >= LIMITED_LEAST
+        waiting = chain.total_s / max(blocks["elapsed_ns"] / 1e9, 1e-9)  # calls, on average
+        is_limited = blocks["depth"]["limits"]["mean"] > LIMITED_LEAST * waiting
         of = reason(chain, tag_share=tag / max(total, 1), is_limited=is_limited)
         facts |= {"chain": vars(chain), "reason": of}
     return facts
