@@ -19,13 +19,14 @@ fn main() {
         "blocks.h",
         "untraced.h",
         "waiting.h",
+        "syncs.h",
     ] {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let out = PathBuf::from(out);
-    let compiled =
-        ["bursts", "blocks", "records", "runqueue"].map(|name| compile(name, &include, &out));
-    if compiled == [true; 4] {
+    let compiled = ["bursts", "blocks", "records", "runqueue", "syncs"]
+        .map(|name| compile(name, &include, &out));
+    if compiled == [true; 5] {
         println!("cargo:rustc-cfg=bpf_program");
     }
 }

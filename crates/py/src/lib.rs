@@ -17,6 +17,7 @@ mod runqueue_capture;
 mod sim_policy;
 mod simulation;
 mod stoppable;
+mod sync_capture;
 mod trace_file;
 
 /// An input that is refused.
@@ -38,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_class::<runqueue_capture::RunQueueCapture>()?;
+    module.add_class::<sync_capture::SyncCapture>()?;
     module.add_class::<launched::Launched>()?;
     module.add_class::<launched::Room>()?;
     module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;

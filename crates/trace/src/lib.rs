@@ -1,6 +1,6 @@
 //! What the kernel does, from its events: CPU bursts of processes (below), and where the requests
 //! of a block device spend their time ([`BlockCapture`]), how long tasks wait for a CPU
-//! ([`RunQueueCapture`]).
+//! ([`RunQueueCapture`]), how long until data is durable ([`SyncCapture`]).
 //!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each
 //! time, and whether it left voluntarily.
@@ -29,6 +29,7 @@ mod perf;
 mod reader;
 mod records;
 mod runqueue;
+mod syncs;
 
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, Scheduling, TaskBursts};
 pub use records::{RecordCapture, RecordOptions, RecordResult, RECORD_BYTES};
 pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
+pub use syncs::{
+    Follow, SyncAccounting, SyncCalls, SyncCapture, SyncOptions, SyncResult, SyncWriter,
+};
 
 /// Where bursts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -254,7 +254,7 @@ def _others(
     for mount in kernel_paths.mounts():
         key = (mount.number, mount.source)
         if key not in known:
-            known[key] = _queues_of(mount, below)
+            known[key] = queues_of(mount, below)
         shared, target = known[key] & queues, shown(mount.target)
         if not shared or (mount.number == own_number and target != "/"):
             continue
@@ -270,7 +270,8 @@ def _others(
     return tuple(mounts), {name: tuple(dict.fromkeys(why)) for name, why in reasons.items()}
 
 
-def _queues_of(mount: Mount, below: bool) -> set[str]:
+def queues_of(mount: Mount, below: bool = False) -> set[str]:
+    """The queues below a mount; none where it has none."""
     with contextlib.suppress(OSError, HostError):
         nodes = _below_mount(mount, below, _DEPTH_MAX)
         return {name for node in nodes for name in _names(node)}

@@ -14,13 +14,14 @@ from msgspec import Meta
 
 from schedlab.errors import SpecError
 from schedlab.kinds.launching import Launching
+from schedlab.spec import durability
 from schedlab.spec.quantities import size_text
 
 Cache = Literal["cold", "drop", "warm", "as-is"]
 
 COMMAND_METRICS = (
     "elapsed_synced_s", "elapsed_s", "cpu_s", "user_s", "system_s", "rss_bytes", "read_bytes",
-    "written_bytes", "major_faults", "context_switches",
+    "written_bytes", "major_faults", "context_switches", *durability.METRICS,
 )  # fmt: skip
 
 
@@ -29,13 +30,14 @@ class Command(Launching, frozen=True):
 
     `cache` is the state of the page cache at the start: `cold` empties it for the target alone,
     `drop` for the whole machine, `warm` reads the files of the target, or the bare device. `sync`
-    selects whether the time includes writing back the command's dirty pages. `copy_in` is copied to
-    the target once, or as often as `fresh` requests: before every run, or before the first run of
-    every block. A temporary or emulated device then gets a new file system, too; files that `setup`
-    wrote there are lost. `settle_s` is the longest wait for idle queues before a run. `anyway`
-    measures a command that moves no data on the switched queues. `servers` are processes by name,
-    or directories of control groups, that were started elsewhere: what they read is the command's.
-    On a bare device (`filesystem =
+    selects whether the time includes writing back the command's dirty pages. Where BPF is allowed,
+    the waits of its fsync and synced writes, and the commits of the file system's journal, are
+    metrics of a command that syncs. `copy_in` is copied to the target once, or as often as `fresh`
+    requests: before every run, or before the first run of every block. A temporary or emulated
+    device then gets a new file system, too; files that `setup` wrote there are lost. `settle_s` is
+    the longest wait for idle queues before a run. `anyway` measures a command that moves no data on
+    the switched queues. `servers` are processes by name, or directories of control groups, that
+    were started elsewhere: what they read is the command's. On a bare device (`filesystem =
     "none"`, or a device that may be overwritten) the command finds it as `@device@` and
     `SCHEDLAB_DEVICE`.
     """

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.file_test import Seconds
-from schedlab.spec import Metric, latency
+from schedlab.spec import Metric, durability, latency
 from schedlab.spec.output_metrics import parse_output_metric
 
 OPERATIONS = ("read", "write")
@@ -23,6 +23,8 @@ def _metrics() -> Iterator[str]:
     for operation in OPERATIONS:
         yield from (f"{operation}_latency_ns_{statistic}" for statistic in STATISTICS)
     yield from ("requests_per_s", "read_bytes_per_s", "write_bytes_per_s")
+    for operation in durability.OPERATIONS:
+        yield from (durability.metric(operation, statistic) for statistic in STATISTICS)
 
 
 class LiveLoad(WorkloadKind, frozen=True):

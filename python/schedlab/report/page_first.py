@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from schedlab.report import charts, markup
+from schedlab.report import charts, durable, markup
 from schedlab.report.screen import Screen
 from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, build
@@ -24,8 +24,8 @@ def first_screen(view: View, of: Screen) -> str:
 
 def _reasons(view: View) -> str:
     """Where requests waited, of the first group of each workload; the others can be opened."""
-    every = explained(view)
-    if not every:
+    every, waits = explained(view), durable.lines(view)
+    if not every and not waits:
         return ""
     judged = {why.workload: why for why in reversed(every)}
     shown = list(reversed(judged.values()))[:WHY_MAX]
@@ -34,7 +34,8 @@ def _reasons(view: View) -> str:
     if rest:
         more = "".join(_why(view, why) for why in rest)
         inside += markup.details(view.texts("text.more", count=len(rest)), more)
-    note = markup.paragraph(view.texts("why.other_run"), "note")
+    inside += "".join(map(markup.paragraph, waits))
+    note = markup.paragraph(view.texts("why.other_run"), "note") if every else ""
     title = escape(view.texts("why.title"))
     return f'<section class="why" aria-label="{title}"><h2>{title}</h2>{inside}{note}</section>'
 

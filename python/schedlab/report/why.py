@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedlab.report import words
+from schedlab.report import durable, words
 from schedlab.report.view import View
 from schedlab.spec import Explanation, is_alike
 from schedlab.spec.answer import Row
@@ -87,11 +87,12 @@ def lines(view: View) -> list[str]:
     """All sentences, each with its workload where there are several."""
     every = explained(view)
     several = len({why.workload for why in every}) > 1
-    return [
+    found = [
         view.texts("why.of", workload=why.workload, sentence=line) if several else line
         for why in every
         for line in why.sentences
     ]
+    return [*found, *durable.lines(view)]
 
 
 def _is_judged(of: Row, group: str) -> bool:

@@ -4,7 +4,7 @@
     rails = Rails([rail], stuck_s=10)
     rails.see(second, "bfq")              # once a second; "" or the sentence of what was tripped
 
-The grammar: [GROUP.]read|write mean|p50|p90|p99|p99_9|p99_99 > TIME [for TIME]
+The grammar: [GROUP.]read|write|fsync mean|p50|p90|p99|p99_9|p99_99 > TIME [for TIME]
 
 The latency of a second is that of `Look.latency_ns`: with few requests the slowest of them and the
 age of those that wait. TIME is counted over the seconds of one candidate, in all of its periods; a
@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from schedlab.errors import SpecError
 from schedlab.kinds.live_load import OPERATIONS, STATISTICS
 from schedlab.run.live_figures import Look
+from schedlab.spec.durability import FSYNC
 from schedlab.spec.quantities import duration_text, parse_duration
 
 STUCK_S = 10.0
+_GUARDED = "|".join((*OPERATIONS, FSYNC))
 _GUARD = re.compile(
-    rf"(?:(?P<group>\S+)\.)?(?P<operation>{'|'.join(OPERATIONS)})[ .](?:lat(?:ency)?_ns_)?"
+    rf"(?:(?P<group>\S+)\.)?(?P<operation>{_GUARDED})[ .](?:lat(?:ency)?_ns_)?"
     rf"(?P<statistic>{'|'.join(STATISTICS)})\s*>\s*(?P<limit>\S+)(?:\s+for\s+(?P<time>\S+))?"
 )
 _HINT = "write for example: --guard 'read p99 > 50ms for 5s'"

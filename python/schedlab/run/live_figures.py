@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlab.kinds.live_load import OPERATIONS, group_metric
+from schedlab.kinds.live_load import OPERATIONS, STATISTICS, group_metric
+from schedlab.run.durability import Durable
+from schedlab.spec import durability
 from schedlab.spec.latency import QUANTILES, REQUESTS_BEYOND_MIN, bin_of, is_supported
 
 Bin = tuple[int, int]
@@ -144,10 +146,14 @@ class Look:
         for operation in OPERATIONS:
             flow = self.flow(operation)
             values[f"{operation}_bytes_per_s"] = flow.size_bytes / self.at_s
-            for statistic in ("mean", *QUANTILES):
+            for statistic in STATISTICS:
                 values[f"{operation}_latency_ns_{statistic}"] = flow.statistic_ns(statistic)
             for group in groups:
                 values[group_metric(group, operation)] = self.flow(operation, group).mean_ns
+        for operation in durability.OPERATIONS:
+            for statistic in STATISTICS:
+                name = durability.metric(operation, statistic)
+                values[name] = self.flow(operation).statistic_ns(statistic)
         return {name: value for name, value in values.items() if value}
 
 
@@ -162,8 +168,12 @@ def gap_sentence(gap: int, sectors: int) -> str:
     )
 
 
-def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
-    """The snapshots of the captured devices as one; processes of one name are one group."""
+def look(
+    at_s: float, snapshots: Iterable[Mapping[str, Any]], durable: Durable | None = None
+) -> Look:
+    """The snapshots of the captured devices as one; processes of one name are one group. The calls
+    of `durable` are operations as reads and writes are.
+    """
     flows: dict[Key, Flow] = {}
     ages_ns: dict[Key, int] = {}
     in_flight = lost = errors = held = gap = sectors = 0
@@ -190,6 +200,13 @@ def look(at_s: float, snapshots: Iterable[Mapping[str, Any]]) -> Look:
         # Requests beyond the series of a capture are in its counters.
         lost += sum(n for name, n in snapshot["lost"].items() if name != "intervals")
         errors += snapshot["totals"]["errors"]
+    if durable:
+        for (process, _device, operation), calls in durable.calls.items():
+            flow = Flow(calls.returned, 0, calls.sum_ns, calls.bins)
+            key = (process, operation)
+            flows[key] = flows.get(key, Flow()) + flow
+        ages_ns |= durable.ages_ns
+        lost += durable.lost
     return Look(at_s, flows, in_flight, lost, errors, ages_ns, held, gap, sectors)
 
 

@@ -72,6 +72,8 @@ def _metric_table() -> dict[str, Metric]:
                 ("newcomer_", "newcomer latency"),
                 ("commit_", "commit latency"),
                 ("fsync_", "fsync latency"),
+                ("synced_write_", "latency of synced writes"),
+                ("journal_commit_", "journal commit latency"),
                 ("favoured_", "latency of the favoured group"),
             )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")

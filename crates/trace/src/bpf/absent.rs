@@ -99,3 +99,26 @@ impl RunQueue {
         match self.never {}
     }
 }
+
+/// Never exists.
+pub(crate) struct Syncs {
+    never: Never,
+}
+
+impl Syncs {
+    pub fn start(_: &crate::syncs::SyncOptions) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
+    }
+
+    pub fn follow(&self, _: u32, _: crate::syncs::Follow) -> Result<(), String> {
+        match self.never {}
+    }
+
+    pub fn read(&self, _: u64, _: u64) -> Result<crate::syncs::SyncResult, String> {
+        match self.never {}
+    }
+
+    pub fn detach(&mut self) {
+        match self.never {}
+    }
+}

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use super::{failed, in_first_pid_namespace, load, map, open, words, Aligned};
+use super::{
+    cost_of, count_runs, failed, in_first_pid_namespace, load, map, open, programs_of, words,
+    Aligned,
+};
 use crate::blocks::{
     Bfq, BlockOptions, ClassName, Cost, Depths, Group, Histogram, Interval, Lost, Totals,
     CLASSES_MAX, OPERATIONS, PARTS, SIZES,
@@ -290,7 +292,7 @@ impl Blocks {
             classes: all[12],
             untraced: all[15],
             completions: all[13],
-            events: self.programs().map(|p| p.recursion_misses).sum(),
+            events: programs_of(&self.object).map(|p| p.recursion_misses).sum(),
         };
         Ok((totals, lost, all[17]))
     }
@@ -319,23 +321,9 @@ impl Blocks {
         Ok(names)
     }
 
-    /// What the kernel knows of our programs.
-    fn programs(&self) -> impl Iterator<Item = libbpf_rs::query::ProgramInfo> + '_ {
-        let own: Vec<u32> = self.object.progs().filter_map(|p| program_id(&p)).collect();
-        ProgInfoIter::default().filter(move |info| own.contains(&info.id))
-    }
-
     /// Runs and time of the programs, where they are counted.
     pub(crate) fn cost(&self) -> Option<Cost> {
-        self.statistics.as_ref()?;
-        let mut cost = Cost::default();
-        for info in self.programs() {
-            cost.runs += info.run_cnt;
-            cost.run_ns += info.run_time_ns;
-            let name = info.name.to_string_lossy().into_owned();
-            cost.programs.push((name, info.run_cnt, info.run_time_ns));
-        }
-        Some(cost)
+        self.statistics.as_ref().map(|_| cost_of(&self.object))
     }
 
     /// Detaches the programs, the first events of a request first; their counters stay readable.
@@ -355,27 +343,6 @@ fn unwanted(sees_limits: bool) -> &'static str {
         true => "on_queue",
         false => "on_submit",
     }
-}
-
-/// Asks the kernel to count runs and time of all BPF programs while the descriptor is open.
-fn count_runs() -> Option<std::os::fd::OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: a plain call; a descriptor that is not negative is ours.
-    unsafe {
-        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
-        (fd >= 0).then(|| std::os::fd::OwnedFd::from_raw_fd(fd))
-    }
-}
-
-fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {
-    use std::os::fd::{AsFd, AsRawFd};
-    // SAFETY: the structure is plain numbers, for which all zeros is a value.
-    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-    let mut length = std::mem::size_of_val(&info) as u32;
-    let fd = program.as_fd().as_raw_fd();
-    // SAFETY: `info` lives through the call and has the passed length.
-    let status = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
-    (status == 0).then_some(info.id)
 }
 
 /// The hardware queues of the device: number, and tags. One without CPUs is not there.

@@ -26,7 +26,7 @@ from schedlab.kinds.command import sha256_of_tree
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
-from schedlab.spec import Experiment, Workload
+from schedlab.spec import Experiment, Workload, durability
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
 from schedlab.store import fio_output
 
@@ -88,7 +88,8 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         parameters["copy_in_sha256"] = sha256_of_tree(copied)
     usual = KINDS[kind].metrics
     metric = names[0] if names else (usual[0] if usual else "")
-    others = [*names[1:], *(name for name in (*usual[:3], *MOVED) if name in usual)]
+    further = () if any(f".{fio_output.SYNC}." in name for name in names) else durability.USUAL
+    others = [*names[1:], *(name for name in (*usual[:3], *MOVED, *further) if name in usual)]
     return Workload(
         label=work.label or label,
         kind=kind,

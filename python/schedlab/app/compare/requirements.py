@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlab.errors import SpecError
+from schedlab.kinds import KINDS
 from schedlab.spec import Experiment, Require, Workload
 from schedlab.spec.quantities import parse_limit
 
@@ -78,12 +79,14 @@ def requirement_of(experiment: Experiment, text: str) -> Require:
 
 def _fsync_of(experiment: Experiment, statistic: str, text: str) -> tuple[Workload, str]:
     """The metric of calls of fsync, and whose it is: `fsync p99` names no workload."""
-    names = {
-        name: work
-        for work in experiment.workloads
-        for name in (work.metric, *work.secondary, *experiment.metrics)
-        if (match := _FSYNC.fullmatch(name)) and match["statistic"] == statistic
-    }
+    known = [(work, (work.metric, *work.secondary, *experiment.metrics), KINDS[work.kind].metrics)
+             for work in experiment.workloads]  # fmt: skip
+    for names in (
+        {name: work for work, declared, _ in known for name in declared if _is(name, statistic)},
+        {name: work for work, _, offered in known for name in offered if _is(name, statistic)},
+    ):
+        if names:
+            break
     if len(names) == 1:
         name, work = next(iter(names.items()))
         return work, name
@@ -93,8 +96,13 @@ def _fsync_of(experiment: Experiment, statistic: str, text: str) -> tuple[Worklo
         )
     raise SpecError(
         f"requirement {text!r}: no workload measures fsync {statistic}",
-        "a fio job with fsync=1 or fdatasync=1, and mean, max, p50, p90, p99 or p99_9",
+        "a command, or a fio job with fsync=1, and mean, max, p50, p90, p99 or p99_9",
     )
+
+
+def _is(name: str, statistic: str) -> bool:
+    match = _FSYNC.fullmatch(name)
+    return match is not None and match["statistic"] == statistic
 
 
 def workload_of(experiment: Experiment, name: str) -> Workload:

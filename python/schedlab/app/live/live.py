@@ -29,7 +29,7 @@ from schedlab.run import live_pilot
 from schedlab.run.backends.live import Devices
 from schedlab.run.guard_rails import parse_guard
 from schedlab.run.live_own_figure import OwnFigure
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.spec.quantities import duration_text
 
@@ -185,6 +185,9 @@ def _experiment(
         "requests_per_s", *(group_metric(group, operation) for group in kind.counted_apart), *own,
     )  # fmt: skip
     busy = [one for one in seen if one.figures.flow(other).requests]
+    synced = [each for each in durability.OPERATIONS
+              if any(one.figures.flow(each).requests for one in seen)]  # fmt: skip
+    usual = (*usual, *(name for name in durability.USUAL if name.startswith(tuple(synced))))
     secondary = dict.fromkeys(
         name for name in usual if name != metric and (busy or not name.startswith(other))
     )

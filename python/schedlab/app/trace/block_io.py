@@ -12,7 +12,10 @@ from typing import Any
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
 from schedlab.host import knobs
 from schedlab.host.devices import disks_below
+from schedlab.run import durability
+from schedlab.run.durability import Durable
 from schedlab.run.live_figures import gap_sentence
+from schedlab.spec.durability import OPERATIONS, Chain, reason
 
 STEP_S = 1.0
 POLL_S = 0.05
@@ -21,6 +24,16 @@ BTF_HINT = as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
 LOST_SHARE_MAX = 0.001
 # What is shown of each kind of request, with the factor from nanoseconds.
 PARTS = ("tag", "plug", "scheduler", "device")
+#: Bios that a limit holds back for each call that waits, from which it counts as the reason.
+LIMITED_LEAST = 0.25
+REASONS = {
+    "limit": "a limit (io.max, blkio.throttle), which held requests back",
+    "queue": "a free tag: the queue was full",
+    "writer": "the writes of {who}: {share:.0%} of all bytes meanwhile",
+    "flush": "the device's flush of its cache",
+    "journal": "the commit of the journal",
+    "data": "the write of their own data",
+}
 
 
 def watch_device(
@@ -42,6 +55,7 @@ def watch_device(
         capture = _core.BlockCapture(json.dumps(options))
     except (OSError, RuntimeError) as error:
         raise HostError(str(error), BTF_HINT) from error
+    syncs, no_syncs = durability.watch(durability.places_of([name]))
     before: Mapping[str, Any] | None = None
 
     def each_second() -> None:
@@ -50,7 +64,32 @@ def watch_device(
         show(second_line(now, before))
         before = now
 
-    return _while(command, seconds, capture.finish, each_second)
+    result = _while(command, seconds, capture.finish, each_second)
+    return {**result, "durability": durable_facts(syncs.finish(), result) if syncs else no_syncs}
+
+
+def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, Any]:
+    """Latencies of fsync and its kin, what they waited for (`chain`) and for what most (`reason`),
+    as JSON types; `blocks` is a capture of the same time.
+    """
+    chain = durable.chain()
+    values, bounds = durable.metrics()
+    facts: dict[str, Any] = {"metrics": values, "at_least": sorted(bounds),
+                             "identity": dict(durable.identity), "by_process": []}  # fmt: skip
+    for (process, device, operation), calls in sorted(durable.calls.items()):
+        mean_ns = calls.sum_ns / max(calls.returned, 1)
+        facts["by_process"].append(
+            {"process": process, "device": list(device), "operation": operation,
+             "calls": calls.returned, "latency_ns_mean": mean_ns}
+        )  # fmt: skip
+    if chain:
+        writes = [g for g in blocks["groups"] if g["operation"] == "write"]
+        tag, total = (sum(g[part]["sum_ns"] for g in writes) for part in ("tag", "total"))
+        waiting = chain.total_s / max(blocks["elapsed_ns"] / 1e9, 1e-9)  # calls, on average
+        is_limited = blocks["depth"]["limits"]["mean"] > LIMITED_LEAST * waiting
+        of = reason(chain, tag_share=tag / max(total, 1), is_limited=is_limited)
+        facts |= {"chain": vars(chain), "reason": of}
+    return facts
 
 
 def record_device(
@@ -210,6 +249,7 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
                     f"{who:24s}{operation:7s}{count:10,d}{size:9,.1f}{'':19s}"
                     + "".join(f"{wait:11,.1f}" for wait in waits)
                 )
+    yield from _durable_lines(result.get("durability"))
     losses = dict(result["lost"])
     if untraced := losses.pop("untraced"):
         yield (
@@ -220,3 +260,32 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"note: {lost:,} events were lost and are missing from the figures"
     if gap := _gap_of(result):
         yield f"note: {gap}"
+
+
+def _durable_lines(facts: Mapping[str, Any] | str | None) -> Iterator[str]:
+    """The waits for durable data in words; nothing where nobody waited."""
+    if not facts or isinstance(facts, str) or "chain" not in facts:
+        return
+    for row in facts["by_process"]:
+        operation = row["operation"].replace("_", " ")
+        mean_ms = row["latency_ns_mean"] / 1e6
+        who = f"{row['process'][:17]:18s}{operation:15s}"
+        yield f"{who}{row['calls']:8,d} calls, mean {mean_ms:.3g} ms"
+    for operation in OPERATIONS:
+        words = [
+            f"{word} {'at least ' if name in facts['at_least'] else ''}"
+            f"{facts['metrics'][name] / 1e6:.3g} ms"
+            for word in ("p50", "p99")
+            if (name := f"{operation}_latency_ns_{word}") in facts["metrics"]
+        ]
+        if words:
+            yield f"{operation.replace('_', ' ')}: {', '.join(words)}"
+    chain = Chain(**facts["chain"])
+    who, share = chain.front
+    yield (
+        f"calls waited {chain.share('data'):.0%} for data, {chain.share('journal'):.0%} for the "
+        f"journal, {chain.share('flush'):.0%} for the flush; most for "
+        + REASONS[facts["reason"]].format(who=who, share=share)
+    )
+    if lost := facts["identity"].get("lost"):
+        yield f"note: the end of {lost:,} calls was not seen"

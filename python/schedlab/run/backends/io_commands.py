@@ -19,14 +19,16 @@ from schedlab.host import processes
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
-from schedlab.run import gates, launch
+from schedlab.run import durability, gates, launch
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.run.drain import drain
+from schedlab.run.durability import Durable, Watched
 from schedlab.run.launch import Ended
 from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.spec.durability import METRICS
 from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
@@ -40,6 +42,15 @@ CPU_BOUND = 0.9
 
 
 @dataclass(frozen=True)
+class Ran:
+    """How a command ended, seconds until its dirty data was on the device, its calls of fsync."""
+
+    ended: Ended
+    synced_s: float
+    durable: Durable | None = None
+
+
+@dataclass(frozen=True)
 class Rehearsal:
     """Findings of one unmeasured run, under the scheduler that was set before."""
 
@@ -49,6 +60,7 @@ class Rehearsal:
     timeout_s: float
     values: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
+    syncs: int = 0
 
     def lines(self, label: str) -> list[str]:
         """Notes for the user."""
@@ -61,6 +73,8 @@ class Rehearsal:
         if self.runs:
             together_s = self.runs * self.elapsed_s
             lines.append(f"{label}: {self.runs} runs take about {duration_text(together_s)}")
+        if self.syncs:
+            lines.append(f"{label}: it waited for durable data {self.syncs:,} times")
         if self.cpu_share >= CPU_BOUND:
             lines.append(
                 f"{label}: {self.cpu_share:.0%} of its time is spent on the CPU: I/O schedulers "
@@ -86,6 +100,8 @@ class CommandCells:
         self.runs = CommandRuns(self.control, self.wall)
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s(self.wall)
+        self._syncs: Watched | None = None
+        self._no_syncs = ""  # why there is no capture of them
 
     def open(self) -> None:
         """Copy in, set up and rehearse every command, under the scheduler as found."""
@@ -98,6 +114,9 @@ class CommandCells:
         for label, kind in self.kinds.items():
             if isinstance(kind, FioJob):
                 kind.check_files(label, self.place.directory, is_ours=True)
+        places = durability.places_of(self._queues, self.place.directory)
+        # Before anything starts: a server of the setup is followed from its first process on.
+        self._syncs, self._no_syncs = durability.watch(places, follow=True)
         workloads = {each.label: each for each in self.session.admitted.experiment.workloads}
         for label, kind in self.kinds.items():
             self.runs.set_up(label, kind, self._tokens(kind))
@@ -109,6 +128,8 @@ class CommandCells:
                 kind.mark_files(self.place.directory)
             for line in self.rehearsals[label].lines(label):
                 self.report(line)
+        if not any(rehearsal.syncs for rehearsal in self.rehearsals.values()):
+            self._syncs = None  # each system call of the machine costs a little more meanwhile
 
     def warm_up(self, candidates: Sequence[Candidate]) -> None:
         """The unmeasured runs of every candidate that commands ask for."""
@@ -125,6 +146,7 @@ class CommandCells:
         """Clean up, and end everything that was set up; HostError for cleanups that failed."""
         commands = ((label, kind, self._tokens(kind)) for label, kind in self.kinds.items())
         self.runs.clean_up(commands)
+        self._syncs = None
 
     def measure(
         self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate
@@ -146,7 +168,8 @@ class CommandCells:
         )
         began, dirty = time.time(), DirtyPeak()
         timeout_s = self.runs.limit_s(label, kind)
-        ended, synced_s = self._run(kind, tokens, timeout_s, dirty)
+        ran = self._run(kind, tokens, timeout_s, dirty)
+        ended = ran.ended
         after = gates.snapshot(self.session.target.device, self.runs.groups)
         moved = {
             queue: (read - moved_before[queue][0], written - moved_before[queue][1])
@@ -166,7 +189,7 @@ class CommandCells:
         reads = {queue: read for queue, (read, _) in moved.items()}
         is_complete = not (left or ended.timed_out or ended.output_exceeded)
         findings += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
-        outcome = self._outcome(workload, kind, ended, synced_s, began)
+        outcome = self._outcome(workload, kind, ran, began)
         self.runs.failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
@@ -207,21 +230,28 @@ class CommandCells:
         tokens: Mapping[str, Any],
         timeout_s: float | None,
         dirty: DirtyPeak | None = None,
-    ) -> tuple[Ended, float]:
-        """(how it ended, seconds until its dirty data was on the device)."""
+    ) -> Ran:
         dirty = dirty or DirtyPeak()
         started = launch.launch_of(kind, "", tokens, self.runs.work, timeout_s=timeout_s)
+        before = self._seen(kind)
         ended = launch.run(started, self.runs.work, dirty.look)
+        after = self._seen(kind)
         began = time.monotonic()
         self.place.flush()
         sync_s = time.monotonic() - began if kind.sync == "inside" else 0.0
         self.place.let_go()
-        return ended, ended.elapsed_s + sync_s
+        return Ran(ended, ended.elapsed_s + sync_s, after - before if after and before else None)
 
-    def _outcome(
-        self, workload: Workload, kind: Command, ended: Ended, synced_s: float, began_s: float
-    ) -> Outcome:
+    def _seen(self, kind: Command) -> Durable | None:
+        """All calls of fsync until now, also of servers by name; None where none are captured."""
+        if self._syncs is None:
+            return None
+        self._syncs.follow(pid for server in kind.servers for pid in processes.called(server))
+        return self._syncs.seen()
+
+    def _outcome(self, workload: Workload, kind: Command, ran: Ran, began_s: float) -> Outcome:
         """That of every command, with the time until its data was on the device."""
+        ended = ran.ended
         outcome = self.runs.outcome(workload, kind, ended, self.place.directory, began_s)
         if ended.timed_out:
             return outcome
@@ -229,8 +259,17 @@ class CommandCells:
         if ended.elapsed_s < SHORT_OF_LAUNCHES * self.launch_cost_s:
             text = f"{ended.elapsed_s:.2g} s is less than {SHORT_OF_LAUNCHES} times a start"
             gates_found.append(GateFinding("too-short", text, fatal=False))
-        metrics = {**outcome.metrics, "elapsed_synced_s": synced_s}
-        return replace(outcome, metrics=metrics, gates=tuple(gates_found))
+        metrics = {**outcome.metrics, "elapsed_synced_s": ran.synced_s}
+        bounds, facts = dict(outcome.bounds), dict(outcome.properties)
+        if ran.durable and (chain := ran.durable.chain()):
+            values, least = ran.durable.metrics()
+            metrics, bounds = metrics | values, bounds | least
+            facts["durability"] = vars(chain)
+            if lost := ran.durable.lost:
+                text = f"the end of {lost} of {chain.calls} calls of fsync was not seen"
+                gates_found.append(GateFinding("capture-gap", text, fatal=False))
+        return replace(outcome, metrics=metrics, bounds=bounds, properties=facts,
+                       gates=tuple(gates_found))  # fmt: skip
 
     def _rehearse(self, workload: Workload, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?
@@ -244,7 +283,8 @@ class CommandCells:
         self.place.set_cache(kind)
         for _ in range(2):
             before, began = _moved(queues_of_all()), time.time()
-            ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
+            ran = self._run(kind, tokens, kind.timeout_s or None)
+            ended = ran.ended
             failure = ended.failure(kind.ok_exit)
             if not failure or kind.ignore_exit:
                 break
@@ -254,10 +294,11 @@ class CommandCells:
         if not kind.keep_daemons and (left := self.runs.work.end()):
             self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
         self.runs.phase(label, kind, "conclude", tokens)
-        outcome = self._outcome(workload, kind, ended, synced_s, began)
+        outcome = self._outcome(workload, kind, ran, began)
         self.runs.refuse(label, kind, ended, outcome)
         own = {*kind.metrics, *ended.usage}
         values = {name: value for name, value in outcome.metrics.items() if name not in own}
+        self._check_syncs(workload, outcome)
         if workload.metric not in outcome.metrics and workload.metric not in kind.metrics:
             near = difflib.get_close_matches(workload.metric, values, 3) or list(values)
             raise HostError(
@@ -266,8 +307,21 @@ class CommandCells:
             )
         self._check_queues(label, kind, ended, moved, elsewhere)
         share = outcome.properties["cpu_share"]
-        limit_s = self.runs.rehearsed(label, kind, synced_s)
-        return Rehearsal(synced_s, share, moved, limit_s, values, self._runs())
+        limit_s = self.runs.rehearsed(label, kind, ran.synced_s)
+        syncs = outcome.properties.get("durability", {}).get("calls", 0)
+        return Rehearsal(ran.synced_s, share, moved, limit_s, values, self._runs(), syncs)
+
+    def _check_syncs(self, workload: Workload, outcome: Outcome) -> None:
+        """HostError where the wait for durable data decides, or is required, and was not seen."""
+        required = {each.metric for each in self.session.admitted.experiment.requires
+                    if each.workload == workload.label}  # fmt: skip
+        for name in (workload.metric, *sorted(required)):
+            if name in METRICS and name not in outcome.metrics:
+                raise HostError(
+                    f"{workload.label}: the rehearsal gave no {name}: "
+                    f"{self._no_syncs or 'it did not sync files on the measured device'}",
+                    "see `schedlab doctor`" if self._no_syncs else "use @dir@ in the command",
+                )
 
     def _check_queues(
         self,

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlab.errors import (
@@ -29,9 +30,11 @@ from schedlab.host.control import Control
 from schedlab.host.control_groups import io_group
 from schedlab.kinds import Outcome
 from schedlab.kinds.live_load import LiveLoad, group_name
+from schedlab.run import durability
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io import device_facts
 from schedlab.run.candidate_settings import CandidateSettings
+from schedlab.run.durability import Watched
 from schedlab.run.gates import snapshot
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look, look
@@ -103,14 +106,17 @@ Watch = Callable[[Second], None]
 class Captured:
     """Captures of several devices that count since they began."""
 
-    def __init__(self, captures: Sequence[BlockCapture], control: Control) -> None:
-        self._captures, self._control = captures, control
+    def __init__(
+        self, captures: Sequence[BlockCapture], control: Control, syncs: Watched | None = None
+    ) -> None:
+        self._captures, self._control, self._syncs = captures, control, syncs
 
     def look(self) -> Look:
         """The counters of this moment; its time is that of the series."""
         self._control.expect_within(WATCH_S)
         documents = [json.loads(capture.snapshot(over_time=False)) for capture in self._captures]
-        return look(documents[0]["elapsed_ns"] / 1e9, documents)
+        durable = self._syncs.seen() if self._syncs else None
+        return look(documents[0]["elapsed_ns"] / 1e9, documents, durable)
 
     def series(self) -> list[tuple[int, int, int, int]]:
         """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
@@ -170,11 +176,17 @@ class Devices:
                 str(error), as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
             ) from error
         try:
-            yield Captured(captures, self.control)
+            yield Captured(captures, self.control, self._syncs)
         finally:
             self.control.expect_within(BETWEEN_S)
             for capture in captures:
                 capture.finish()
+
+    @cached_property
+    def _syncs(self) -> Watched | None:
+        """Calls of fsync on these devices, for as long as this object lives; None where they
+        cannot be captured."""
+        return durability.watch(durability.places_of(self.queues))[0]
 
 
 class LiveSession:
