@@ -15,7 +15,7 @@ from schedlab.errors import SpecError
 from schedlab.report.play import beside, block, page
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.sim import Simulation, cpu_schedule
-from schedlab.sim.play import play_of
+from schedlab.sim.play import _Follower, play_of
 
 STEPS = 2000
 SCORED = ("s", "sb", "ts", "tsb")
@@ -42,6 +42,13 @@ def test_every_pick_of_an_ssd_is_that_of_the_log(policy):
         waiting = {int(one.name) for one in pick.waiting}
         assert all(rows[index]["admitted_ns"] <= pick.at_ns for index in waiting)
         assert all(rows[index]["dispatched_ns"] >= pick.at_ns for index in waiting)
+
+
+def test_a_run_that_is_not_that_of_the_log_is_refused(monkeypatch):
+    monkeypatch.setattr(_Follower, "select", lambda self, queue, now_ns, device: 0)
+    with pytest.raises(SpecError, match="hide its order") as caught:
+        play_of(ssd("tsb", 300), "tsb")
+    assert "--service serial" in caught.value.hint
 
 
 def score(waiting):

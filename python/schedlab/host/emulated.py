@@ -46,20 +46,7 @@ DEFAULT_TAGS = 128
 START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 5.0
-
-
-_TIMES = (
-    "iosched/read_expire",
-    "iosched/write_expire",
-    "iosched/prio_aging_expire",
-    "iosched/slice_idle_us",
-    "iosched/fifo_expire_sync",
-    "iosched/fifo_expire_async",
-    "iosched/timeout_sync",
-    "iosched/read_lat_nsec",
-    "iosched/write_lat_nsec",
-    "wbt_lat_usec",
-)
+TIME_UNITS = ("ns", "us", "ms")
 
 
 @dataclass(frozen=True)
@@ -435,7 +422,10 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
     the think times of programs.
     """
     stretched: dict[str, int] = {}
-    for name in _TIMES if dilate != 1 else ():
+    # slice_idle is slice_idle_us in ms.
+    units = [(name, unit) for each in knobs.iosched().values() for name, unit in each.items()]
+    times = [f"iosched/{n}" for n, unit in units if unit in TIME_UNITS and n != "slice_idle"]
+    for name in [*times, "wbt_lat_usec"] if dilate != 1 else ():
         with contextlib.suppress(OSError, ValueError):
             before = int((queue / name).read_text())
             if before > 0:

@@ -10,6 +10,7 @@ Files of control groups have a line per device: `io.max@8:0` is the knob of the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import stat
@@ -287,6 +288,20 @@ def writable(path: str | Path) -> bool:
         return bool(keyed(path)[0].stat().st_mode & 0o200)
     except OSError:
         return False
+
+
+@functools.cache
+def iosched() -> Mapping[str, Mapping[str, str]]:
+    """The tunables of the schedulers that kernels of today have, with their units: those of
+    crates/sim/src/host/tunables.rs that are the kernel's.
+    """
+    from schedlab._core import host_tunables
+
+    found: dict[str, dict[str, str]] = {"none": {}, "mq-deadline": {}, "kyber": {}, "bfq": {}}
+    for scheduler, name, unit, *_ in host_tunables():
+        if scheduler in found and not name.startswith("x_"):
+            found[scheduler][name] = unit
+    return found
 
 
 def tunables(queue: Path) -> dict[str, str]:

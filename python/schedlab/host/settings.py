@@ -37,16 +37,6 @@ DEBUG_NAMES = (
     "base_slice_ns", "min_granularity_ns", "latency_ns", "idle_min_granularity_ns",
     "wakeup_granularity_ns", "migration_cost_ns", "nr_migrate", "tunable_scaling", "preempt",
 )  # fmt: skip
-# The tunables of the kernel's schedulers (block/{mq-deadline,kyber-iosched,bfq-iosched}.c).
-IOSCHED: Mapping[str, tuple[str, ...]] = {
-    "none": (),
-    "mq-deadline": ("async_depth", "fifo_batch", "front_merges", "prio_aging_expire",
-                    "read_expire", "write_expire", "writes_starved"),
-    "kyber": ("read_lat_nsec", "write_lat_nsec"),
-    "bfq": ("back_seek_max", "back_seek_penalty", "fifo_expire_async", "fifo_expire_sync",
-            "low_latency", "max_budget", "slice_idle", "slice_idle_us", "strict_guarantees",
-            "timeout_sync"),
-}  # fmt: skip
 Scope = Literal["queue", "device", "work", "group", "machine", "command"]
 #: What feels a setting, in words.
 FEEL: Mapping[Scope, str] = {
@@ -213,7 +203,7 @@ def check_tunable(name: str, scheduler: str, queue: Path | None) -> None:
         return
     known = [*files, *tunables, *_first_words()]
     where = queue.parent.name if queue else "a loop device"
-    owner = next((other for other, names in IOSCHED.items() if name in names), "")
+    owner = next((other for other, names in knobs.iosched().items() if name in names), "")
     hint = f"it is a tunable of {owner}" if owner else _nearest(name, known)
     raise HostError(f"{where}: scheduler {scheduler} has no tunable {name!r}", hint)
 
@@ -232,12 +222,12 @@ def _tunables_of(scheduler: str) -> set[str] | None:
 
     A device may be switched while it is looked at, so what it lacks is no proof.
     """
-    found = set(IOSCHED.get(scheduler, ()))
+    found = set(knobs.iosched().get(scheduler, ()))
     for queue in knobs.SYS_BLOCK.glob("*/queue"):
         with contextlib.suppress(OSError):
             if knobs.read_value(queue / "scheduler") == scheduler:
                 found |= set(knobs.tunables(queue))
-    return found if found or scheduler in IOSCHED else None
+    return found if found or scheduler in knobs.iosched() else None
 
 
 def _check_choice(name: str, file: Path, text: str, governor: str) -> None:
@@ -308,7 +298,7 @@ def _bytes(name: str, text: str) -> str:
 def _queue(match: re.Match[str], text: str, place: SettingScope) -> list[Knob]:
     name, queue = match[0], knobs.SYS_BLOCK / place.device / "queue"
     inside = (queue / "iosched" / name).is_file() or (
-        not (queue / name).is_file() and any(name in names for names in IOSCHED.values())
+        not (queue / name).is_file() and any(name in names for names in knobs.iosched().values())
     )
     return [(queue / "iosched" / name if inside else queue / name, text)]
 
