@@ -17,6 +17,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # Placeholders on a page.
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*\b|…|\.\.\.")
+OUR_FILE = re.compile(
+    r"(?<![\w./{~-])(?:\$PWD/)?"
+    r"((?:ansible|benches|crates|docs|fuzz|packaging|python|tests|tools)/[\w./-]*\w)"
+)
+TO_BE_MADE = {"crates/sim/src/policy/reads_by_wait.rs"}
 # A command keeps the names of its help option from the first context that it is used in.
 PARENT = click.Context(cli, info_name="schedlab", **cli.context_settings)
 
@@ -45,6 +50,14 @@ def test_links_resolve(page: Path) -> None:
         assert target.exists(), f"[{text}]({link})"
         if anchor:
             assert anchor in anchors(target), f"[{text}]({link}): no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_named_files_exist(page: Path) -> None:
+    """Placeholders (`NAME.txt`) and what a reader makes are none."""
+    named = set(OUR_FILE.findall(page.read_text())) - TO_BE_MADE
+    gone = [path for path in named if not (ROOT / path).exists() and not Path(path).stem.isupper()]
+    assert not gone
 
 
 def understood(words: list[str]) -> None:

@@ -143,7 +143,10 @@ def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypa
         apply(choice("bfq", nonsense=1), Request((device,), root=root), quiet)
     assert knobs.snapshot(knobs.queue_of(device)) == before
     assert applied.load_all() == []
-    assert apply(choice("bfq"), Request((device,), root=root, dry_run=True), quiet) == []
+    lines = []
+    request = Request((device, other), root=root, dry_run=True)
+    assert apply(choice("bfq"), request, lines.append) == []
+    assert [line.split("/")[3] for line in lines if "queue/scheduler = " in line] == [device, other]
     assert knobs.snapshot(knobs.queue_of(device)) == before
     with pytest.raises(SpecError, match="schedlab applied nothing"):
         undo([device], False, quiet)
