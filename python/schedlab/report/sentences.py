@@ -33,6 +33,7 @@ def headline(view: View) -> list[str]:
     loser = [answer.loser] if answer.loser else []
     lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
     lines += [_behind(view, of) for of in loser]
+    lines += _identical(view) if view.virtual else []
     lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
     lines += _beyond(view)
     lines += fleet_lines(view)
@@ -130,15 +131,12 @@ def _points(view: View, risked: str) -> list[str]:
     match answer.code:
         case "best":
             all_of = _counted(view, "all_of", "on_workloads")
-            # In virtual time it is precise, but no proof for a machine.
-            key = "best_virtual" if view.virtual else "best"
-            return [texts(f"said.{key}", all_of=all_of)]
+            return [texts("said.best", all_of=all_of)]
         case "same-0":
             return [texts("said.same_0", any_of=_counted(view, "any_of", "workloads"))]
         case "keep":
-            key = "keep_virtual" if view.virtual else "keep"
-            if answer.used == "hosts":
-                key = "keep_hosts"  # Something may be proven better on one of them.
+            # Something may be proven better on one of several hosts.
+            key = "keep_hosts" if answer.used == "hosts" else "keep"
             return [texts(f"said.{key}"), _to_gain(view)]
         case "trade" if answer.costs_more:
             return [risked, texts("said.price", price=_price(view))]
@@ -268,6 +266,26 @@ def _behind(view: View, of: Loss) -> str:
     """Who is proven behind."""
     about = {"name": of.candidate, "behind": _loss(view, of)}
     return view.texts("answer.other", row=_title(view, of.row), **about)
+
+
+def _identical(view: View) -> list[str]:
+    """The candidates with equal values in every block, and on which workloads."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in view.chosen:
+        values: dict[str, list[tuple[int, float]]] = {name: [] for name in view.names}
+        for run in view.runs:
+            if run.workload == row.workload and run.candidate in values and row.metric:
+                value = run.metrics.get(row.metric.name, math.nan)
+                values[run.candidate].append((run.block, value))
+        groups: dict[str, list[str]] = {}
+        for name, of in values.items():
+            groups.setdefault(repr(sorted(of)), []).append(name)
+        for text, names in groups.items():
+            if len(names) > 1 and "nan" not in text and text != "[]":
+                alike.setdefault(tuple(names), []).append(view.title_of(row))
+    texts = view.texts
+    return [texts("answer.identical", names=texts.listed(names), rows=texts.listed(rows))
+            for names, rows in alike.items()]  # fmt: skip
 
 
 def _loss(view: View, of: Loss) -> str:
