@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from schedlab.errors import HostError
 from schedlab.host import owned
 from schedlab.host.devices import text_of
 from schedlab.run import launch
-from schedlab.run.backends.cpu_policy import refuse_ext
+from schedlab.run.backends.cpu_policy import is_bpf_object, refuse_ext
 from schedlab.spec import GateFinding
 
 START_S, STOP_S = 10.0, 5.0
@@ -71,7 +72,7 @@ def loaded(
         return
     refuse_ext(SCHED_EXT)
     before = text_of(SCHED_EXT / "enable_seq")
-    words = [policy.ext, *shlex.split(policy.ext_args)]
+    words = [*_loader_of(policy.ext), *shlex.split(policy.ext_args)]
     order = launch.Launch(words, Path("/"), dict(os.environ))
     with launch.background(order, group) as running:
         try:
@@ -84,6 +85,13 @@ def loaded(
             f"{policy.ext} has ended, but the kernel still uses its scheduler",
             "see `dmesg`; SysRq-S makes the kernel return to its own",
         )
+
+
+def _loader_of(scheduler: str) -> list[str]:
+    """The program that holds a scheduler: itself, or ours for a compiled BPF object."""
+    if is_bpf_object(Path(scheduler)):
+        return [sys.executable, "-m", "schedlab.run.hold_scheduler", scheduler]
+    return [scheduler]
 
 
 def _await(
