@@ -8,12 +8,13 @@ run (Documentation/scheduler/sched-ext.rst).
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from schedlab.run.backends.cpu_policy import is_bpf_object, refuse_ext
 from schedlab.spec import GateFinding
 
 START_S, STOP_S = 10.0, 5.0
+# Documentation/ABI/testing/dev-kmsg: one record for each read.
+KERNEL_LOG, RECORD_BYTES_MAX = Path("/dev/kmsg"), 8192
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,30 @@ class Loaded:
         now, state = Loaded.read(self.root), text_of(self.root / "state")
         if state == "enabled" and now == self:
             return ()
-        text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
+        if reason := _reason(self.name):
+            text = f"the kernel ejected the scheduler {self.name}: {reason}"
+        else:
+            text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
         return (GateFinding("ext-ejected", text),)
 
     def policy_of(self, policy: CpuPolicy) -> CpuPolicy:
         """The policy of the tasks: a scheduler for all takes ordinary ones as they are."""
         return policy if self.is_partial else replace(policy, policy="other", ext="", ext_args="")
+
+
+def _reason(name: str) -> str:
+    """Why the kernel ejected that scheduler last, by its log; "" where that is not known."""
+    lines: list[str] = []
+    with suppress(OSError):  # at its end: nothing more to read
+        log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            while record := os.read(log, RECORD_BYTES_MAX):
+                lines += record.decode(errors="replace").splitlines()
+        finally:
+            os.close(log)
+    pattern = re.compile(rf'sched_ext: BPF scheduler "{re.escape(name)}" disabled \((.+)\)')
+    found = [match[1] for line in lines if (match := pattern.search(line))]
+    return found[-1] if found else ""
 
 
 @contextmanager

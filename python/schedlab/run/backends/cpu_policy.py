@@ -91,8 +91,7 @@ def time_ms(settings: Mapping[str, Any], key: str, where: str) -> float | None:
 
 
 def _check_ext(policy: CpuPolicy) -> None:
-    """The kernel can load a scheduler, and the program that loads it is there."""
-    refuse_ext(SCHED_EXT)
+    """A scheduler is named, and the program that loads it is there."""
     if not policy.ext:
         raise SpecError("no scheduler is named", "ext:scx_lavd, or ext:FILE.bpf.o")
     try:
@@ -116,12 +115,21 @@ def is_bpf_object(path: Path) -> bool:
     return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == _EM_BPF
 
 
+def check_here(policy: CpuPolicy, label: str) -> None:
+    """HostError where the kernel of this machine cannot load the scheduler of a candidate."""
+    if policy.policy == "ext":
+        try:
+            refuse_ext(SCHED_EXT)
+        except HostError as error:
+            raise HostError(f"candidate {label!r}: {error}", error.hint) from error
+
+
 def refuse_ext(root: Path) -> None:
     """HostError where no sched_ext scheduler can be measured."""
     if not root.exists():
         raise HostError(
             "policy ext: this kernel was built without CONFIG_SCHED_CLASS_EXT",
-            "boot a kernel (Linux 6.12 or newer) that has it",
+            "boot a kernel (Linux 6.12 or newer) that has it; or in virtual time: --kernel 7.2",
         )
     state = (root / "state").read_text().strip()
     if state != "disabled":
