@@ -379,3 +379,9 @@ def test_the_quanta_of_a_lab_are_those_of_the_kernel_on_its_only_cpu(home):
     quanta = [each.settings["effective_ms"] for each in asked.candidates]
     assert quanta == [4, 12, 100]
     assert {tuple(work.parameters["cpus"]) for work in asked.workloads} == {(0,)}
+
+
+def test_the_scheduler_of_the_guide_is_the_one_that_is_measured():
+    guides = Path(__file__).resolve().parents[2] / "docs" / "guides"
+    example = (guides / "examples" / "fifo.bpf.c").read_text()
+    assert f"```c\n{example}```" in (guides / "sched-ext.md").read_text()

@@ -392,8 +392,19 @@ def _reason(view: View, of: Unfit) -> str:
     if not of.tried:
         return texts("answer.unfit_none")
     counts = {"runs": texts.number(of.tried - of.runs, 0), "tried": texts.number(of.tried, 0)}
-    gates = texts.listed([texts.maybe(f"gate.{gate}", gate) for gate in of.reasons])
+    gates = texts.listed([_gate(view, of.candidate, gate) for gate in of.reasons])
     return texts("answer.unfit_discarded", reasons=gates, **counts)
+
+
+def _gate(view: View, candidate: str, gate: str) -> str:
+    """The title of a check; of an ejected scheduler with the kernel's reason."""
+    title = view.texts.maybe(f"gate.{gate}", gate)
+    if gate != "ext-ejected":
+        return title
+    details = [finding.detail for run in view.record.runs if run.candidate == candidate
+               for finding in run.gates if finding.gate == gate]  # fmt: skip
+    reason = next(iter(details), "").partition(": ")[2]
+    return view.texts("format.bracket", text=title, inside=reason) if reason else title
 
 
 def _required(view: View) -> list[str]:
