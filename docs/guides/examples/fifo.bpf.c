@@ -3,7 +3,7 @@
 // With -DFORGET it forgets what it is given, until the watchdog of the kernel ejects it.
 #define SECTION(name) __attribute__((section(name), used))
 typedef unsigned long long u64;
-struct task_struct;
+struct task_struct {};
 
 #ifndef SLICE_MS
 #define SLICE_MS 20
