@@ -54,8 +54,8 @@ class Loaded:
         now, state = Loaded.read(self.root), text_of(self.root / "state")
         if state == "enabled" and now == self:
             return ()
-        if reason := _reason(self.name):
-            text = f"the kernel ejected the scheduler {self.name}: {reason}"
+        if state != "enabled" and (reason := _reason()):
+            text = f"the kernel ejected the scheduler: {reason}"
         else:
             text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
         return (GateFinding("ext-ejected", text),)
@@ -65,8 +65,8 @@ class Loaded:
         return policy if self.is_partial else replace(policy, policy="other", ext="", ext_args="")
 
 
-def _reason(name: str) -> str:
-    """Why the kernel ejected that scheduler last, by its log; "" where that is not known."""
+def _reason() -> str:
+    """Why the kernel ejected the last scheduler, by its log; "" where that is not known."""
     lines: list[str] = []
     with suppress(OSError):  # at its end: nothing more to read
         log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ def _reason(name: str) -> str:
                 lines += record.decode(errors="replace").splitlines()
         finally:
             os.close(log)
-    pattern = re.compile(rf'sched_ext: BPF scheduler "{re.escape(name)}" disabled \((.+)\)')
+    pattern = re.compile(r'sched_ext: BPF scheduler "[^"]*" disabled \((.+)\)')
     found = [match[1] for line in lines if (match := pattern.search(line))]
     return found[-1] if found else ""
 
@@ -118,13 +118,14 @@ def _loader_of(scheduler: str) -> list[str]:
 def _await(
     running: launch.Running, before: str, policy: CpuPolicy
 ) -> tuple[CpuPolicy, Loaded | None]:
-    """Wait until the scheduler is active; HostError with the output of its program."""
+    """Wait until the scheduler was active, which it may be no more: one that forgets its tasks is
+    ejected before anybody can look. HostError with the output of its program."""
 
     def is_over() -> bool:
-        return _is_enabled(before) or running.ended() is not None
+        return _was_enabled(before) or running.ended() is not None
 
     owned.wait_until(is_over, START_S)
-    if not _is_enabled(before):
+    if not _was_enabled(before):
         failure = running.ended()
         why = failure.failure((0,)) or "ended" if failure else f"loaded nothing in {START_S:g} s"
         lines = running.last_lines(10)
@@ -136,8 +137,8 @@ def _await(
     return loaded.policy_of(policy), loaded
 
 
-def _is_enabled(before: str) -> bool:
-    return text_of(SCHED_EXT / "state") == "enabled" and text_of(SCHED_EXT / "enable_seq") != before
+def _was_enabled(before: str) -> bool:
+    return text_of(SCHED_EXT / "enable_seq") != before
 
 
 def _stop(running: launch.Running) -> None:
