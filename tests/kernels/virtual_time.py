@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -177,6 +178,37 @@ def test_an_own_scheduler_is_measured_and_one_with_a_fault_is_ejected(tmp_path):
     assert "runnable task stall" in ejected.detail
     text = " ".join(result.text(width=300).split())
     assert "forget: 3 of 3 runs discarded: scheduler ejected (runnable task stall)" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to become another user")
+def test_an_ordinary_user_needs_no_root(kernel):
+    """With the system's Python, which such a user can read; the image is made by that user."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = shutil.which(f"python{version}", path="/usr/bin")
+    if python is None:
+        pytest.skip(f"/usr/bin has no Python {version}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        home = Path(name)
+        home.chmod(0o755)
+        shutil.copy(kernel.image, home / "bzImage")
+        modules = home / "lib/modules"
+        shutil.copytree(kernel.modules, modules / kernel.release, symlinks=True)
+        for directory in ("cache", "tmp"):
+            (home / directory).mkdir()
+            os.chown(home / directory, 65534, 65534)
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": name, "TMPDIR": f"{name}/tmp",
+            "XDG_CACHE_HOME": f"{name}/cache", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }  # fmt: skip
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        command = [*user, python, "-m", "schedlab", "kernel", "check", f"{name}/bzImage"]
+        done = subprocess.run(
+            command, env=environment, cwd=name, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert kernel.release in done.stdout + done.stderr
+        assert list((home / "tmp").iterdir()) == []
 
 
 def awaited_child(pid):
