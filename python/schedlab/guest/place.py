@@ -134,7 +134,9 @@ def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".") as directory:
         try:
             with tarfile.open(archive) as packed:
-                packed.extractall(directory, filter="data")
+                # Python 3.11.2 of Debian 12 has no filters yet.
+                safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                packed.extractall(directory, **safe)  # type: ignore[arg-type]
             folder = Path(directory) / RESULT
             host = json.loads((folder / "host.json").read_text(encoding="utf-8"))
         except (tarfile.TarError, OSError, ValueError) as error:
