@@ -22,7 +22,7 @@ from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
 from schedlab.guest.machine import BootSettings
 from schedlab.host.facts import memory
-from schedlab.store.files import write_atomic
+from schedlab.store.files import DATA_FILTER, write_atomic
 
 RESULT = "result"
 _NAME = "virtual"
@@ -134,9 +134,7 @@ def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".") as directory:
         try:
             with tarfile.open(archive) as packed:
-                # Python 3.11.2 of Debian 12 has no filters yet.
-                safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-                packed.extractall(directory, **safe)  # type: ignore[arg-type]
+                packed.extractall(directory, **DATA_FILTER)
             folder = Path(directory) / RESULT
             host = json.loads((folder / "host.json").read_text(encoding="utf-8"))
         except (tarfile.TarError, OSError, ValueError) as error:
