@@ -166,7 +166,7 @@ def test_an_own_scheduler_is_measured_and_one_with_a_fault_is_ejected(tmp_path):
         clang = ["clang", "-O2", "-g", "-target", "bpf", *words]
         subprocess.run([*clang, "-c", EXAMPLE, "-o", compiled], check=True)
         candidates.append(Candidate(name, {"policy": "ext", "ext": str(compiled)}))
-    work = Workload("w", "wakeup", "response_ns_p99", {"seconds": 3.0})
+    work = Workload("w", "wakeup", "response_ns_p99", {"seconds": 1.0})
     asked = Experiment(
         "own", "cpu", Target("none"), tuple(candidates), (work,), "other", 7,
         stopping=Stopping(blocks=1), aa_arm=False,

@@ -34,7 +34,7 @@ int enqueue(u64 *words)
 SECTION(".struct_ops.link")
 struct sched_ext_ops scheduler = {
 	.enqueue = (void *)enqueue,
-	.timeout_ms = 2000,
+	.timeout_ms = 1000,
 	.name = "fifo",
 };
 

@@ -142,8 +142,9 @@ def _files_of(experiment: Experiment) -> list[Path]:
         argv = work.parameters.get("argv") or [""]
         if program := shutil.which(str(argv[0])):
             found.add(Path(program).resolve())
-    schedulers = (str(each.settings.get("ext", "")) for each in experiment.candidates)
-    found.update(Path(each) for each in schedulers if Path(each).is_file())
+    for scheduler in (str(each.settings.get("ext", "")) for each in experiment.candidates):
+        if Path(scheduler).is_file():
+            found.add(Path(scheduler))
     # What the root image has is the same there.
     return sorted(path for path in found if path.parts[1] not in ("usr", "bin", "sbin", "lib"))
 

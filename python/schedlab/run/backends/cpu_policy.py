@@ -91,19 +91,15 @@ def time_ms(settings: Mapping[str, Any], key: str, where: str) -> float | None:
 
 
 def _check_ext(policy: CpuPolicy) -> None:
-    """A scheduler is named, and the program that loads it is there."""
+    """A scheduler is named: a program that loads it, or a compiled object."""
     if not policy.ext:
         raise SpecError("no scheduler is named", "ext:scx_lavd, or ext:FILE.bpf.o")
     try:
         shlex.split(policy.ext_args)
     except ValueError as error:
         raise SpecError(f"args {policy.ext_args!r}: {error}", "close the quotes") from error
-    if is_bpf_object(Path(policy.ext)):
-        return
     if policy.ext.endswith(".c"):
         raise SpecError(f"{policy.ext}: is not compiled", _COMPILE)
-    if shutil.which(policy.ext) is None:
-        raise HostError(f"program {policy.ext!r} is not found", "use its full path, or install it")
 
 
 def is_bpf_object(path: Path) -> bool:
@@ -116,12 +112,18 @@ def is_bpf_object(path: Path) -> bool:
 
 
 def check_here(policy: CpuPolicy, label: str) -> None:
-    """HostError where the kernel of this machine cannot load the scheduler of a candidate."""
-    if policy.policy == "ext":
-        try:
-            refuse_ext(SCHED_EXT)
-        except HostError as error:
-            raise HostError(f"candidate {label!r}: {error}", error.hint) from error
+    """HostError where this machine cannot load the scheduler of a candidate."""
+    if policy.policy != "ext":
+        return
+    try:
+        refuse_ext(SCHED_EXT)
+    except HostError as error:
+        raise HostError(f"candidate {label!r}: {error}", error.hint) from error
+    if not is_bpf_object(Path(policy.ext)) and shutil.which(policy.ext) is None:
+        raise HostError(
+            f"candidate {label!r}: program {policy.ext!r} is not found",
+            "use its full path, or install it",
+        )
 
 
 def refuse_ext(root: Path) -> None:
