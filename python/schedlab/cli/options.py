@@ -82,8 +82,8 @@ switch_option = click.option(
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 kernel_option = section(
     "Target",
-    click.option("--kernel", metavar="VERSION|FILE[,…]",
-                 help="Run under it (compare them) in virtual time, without root."),
+    click.option("--kernel", metavar="VERSION|FILE,…",
+                 help="Run under it in virtual time, without root."),
     usual="--kernel",
 )  # fmt: skip
 target_options = section(
