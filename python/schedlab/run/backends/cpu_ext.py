@@ -138,7 +138,7 @@ def _await(
 
 
 def _was_enabled(before: str) -> bool:
-    return text_of(SCHED_EXT / "enable_seq") != before
+    return text_of(SCHED_EXT / "enable_seq") not in ("", before)
 
 
 def _stop(running: launch.Running) -> None:
