@@ -52,6 +52,13 @@ class RunQueueCapture:
     def __init__(self, tasks: list[tuple[int, int]]) -> None: ...
     def finish(self) -> str: ...
 
+class CpuScheduler:
+    """A scheduler of sched_ext from a compiled object, loaded until it is unloaded; OSError with
+    the reason where it cannot be."""
+
+    def __init__(self, file: str) -> None: ...
+    def unload(self) -> None: ...
+
 class Launched:
     """A program that was started for a measurement; killed when the object goes."""
 

@@ -23,10 +23,11 @@ PROGRAM = """#!/bin/sh
 cd {root} || exit 9
 echo "$$ $*" >> started
 [ "$1" = --fail ] && {{ echo "no such topology" >&2; exit 3; }}
-loaded() {{ echo $(($(cat enable_seq) + 1)) > enable_seq; mkdir -p root; echo fake > root/ops; \
-echo enabled > state; }}
+loaded() {{ mkdir -p root; echo fake > root/ops; echo enabled > state; \
+echo $(($(cat enable_seq) + 1)) > enable_seq; }}
 unloaded() {{ echo disabled > state; rm -rf root; }}
 trap 'unloaded; exit 0' INT
+[ "$1" = --forget ] && loaded() {{ echo $(($(cat enable_seq) + 1)) > enable_seq; }}
 loaded
 while :; do
     if [ -e eject ]; then rm eject; unloaded; loaded; fi
@@ -91,6 +92,23 @@ def test_a_scheduler_that_is_ejected_in_a_run_discards_it(tmp_path, ext):
     gates = [gate.gate for each in runs for gate in each.gates if gate.fatal]
     assert gates == ["ext-ejected"]
     assert [each.status for each in runs].count("ok") == 2
+
+
+def test_one_that_is_ejected_before_anybody_looks_is_a_result_with_the_kernels_reason(
+    tmp_path, ext, monkeypatch
+):
+    _, program = ext
+    log = tmp_path / "kmsg"
+    log.write_text(
+        '3,1,0,-;sched_ext: BPF scheduler "old" disabled (unregistered from user space)\n'
+        '3,2,0,-;sched_ext: BPF scheduler "fake" disabled (runnable task stall)\n'
+    )
+    monkeypatch.setattr(cpu_ext, "KERNEL_LOG", log)
+    runs = compared(tmp_path, f"other,ext:{program},args=--forget", "true")
+    tried = [each for each in runs if each.candidate != "other"]
+    assert [each.status for each in tried] == ["discarded"] * 3
+    details = {gate.detail for each in tried for gate in each.gates}
+    assert details == {"the kernel ejected the scheduler: runnable task stall"}
 
 
 def test_a_scheduler_that_does_not_load_is_an_error_with_its_words(tmp_path, ext):

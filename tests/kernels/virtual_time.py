@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 DEADLINE_S = 300
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "examples" / "fifo.bpf.c"
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,7 @@ def test_a_machine_that_is_ended_leaves_nothing(kernel, tmp_path, number, is_our
     assert not Path(f"/proc/{machine}/exe").exists()
 
 
-def test_a_machine_ends_with_its_owner(kernel, tmp_path):
+def test_a_machine_ends_with_its_owner_and_the_next_start_removes_its_files(kernel, tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [*SCHEDLAB, "kernel", "check", kernel.release]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
@@ -128,6 +130,85 @@ def test_a_machine_ends_with_its_owner(kernel, tmp_path):
     while Path(f"/proc/{machine}/exe").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    (left,) = tmp_path.glob("schedlab-virtual-*")
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    awaited_child(process.pid)
+    assert not left.exists()
+    process.send_signal(signal.SIGINT)
+    process.wait(DEADLINE_S)
+    assert list(tmp_path.glob("schedlab-virtual-*")) == []
+
+
+def test_kernels_are_candidates_and_their_boots_are_repeated_to_the_bit(kernel, tmp_path):
+    others = [each for each in kernels.every() if each.options and each.release != kernel.release]
+    if not others:
+        pytest.skip("there is one kernel: schedlab kernel get 6.1")
+    names = f"{others[0].release},{kernel.release}"
+    result = virtual.measure(experiment("other"), names, tmp_path / "out")
+    runs = result.folder.runs()
+    labels = [f"{name} × {policy}" for name in names.split(",") for policy in ("other", "batch")]
+    assert {run.candidate for run in runs} == set(labels)
+    assert len({run.seed for run in runs}) == 1  # all meet the same load
+    text = " ".join(result.text(width=200).split())
+    assert "1 boot of each" in text and "proven" not in text
+    assert "One boot of each shows figures but bounds no risk" in text
+    again = virtual.reproduce(tmp_path / "out", tmp_path / "again")
+    assert virtual.identity(*again) == ("identical, 4 of 4 runs", True)
+
+
+def test_an_own_scheduler_is_measured_and_one_with_a_fault_is_ejected(tmp_path):
+    able = [each for each in kernels.every() if "sched_ext" in each.offers]
+    if not able or not shutil.which("clang"):
+        pytest.skip("needs clang, and a kernel with sched_ext: schedlab kernel get 7.2")
+    candidates = [Candidate("other", {"policy": "other"})]
+    for name, words in (("fifo", []), ("forget", ["-DFORGET"])):
+        compiled = tmp_path / f"{name}.bpf.o"
+        clang = ["clang", "-O2", "-g", "-target", "bpf", *words]
+        subprocess.run([*clang, "-c", EXAMPLE, "-o", compiled], check=True)
+        candidates.append(Candidate(name, {"policy": "ext", "ext": str(compiled)}))
+    work = Workload("w", "wakeup", "response_ns_p99", {"seconds": 1.0})
+    asked = Experiment(
+        "own", "cpu", Target("none"), tuple(candidates), (work,), "other", 7,
+        stopping=Stopping(blocks=1), aa_arm=False,
+    )  # fmt: skip
+    result = virtual.measure(asked, able[-1].release, tmp_path / "out")
+    runs = {run.candidate: run for run in result.folder.runs()}
+    assert (runs["fifo"].status, runs["fifo"].properties["sched_ext"]) == ("ok", "fifo")
+    (ejected,) = [gate for gate in runs["forget"].gates if gate.gate == "ext-ejected"]
+    assert "runnable task stall" in ejected.detail
+    text = " ".join(result.text(width=300).split())
+    assert "forget: 3 of 3 runs discarded: scheduler ejected (runnable task stall)" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to become another user")
+def test_an_ordinary_user_needs_no_root(kernel):
+    """With the system's Python, which such a user can read; the image is made by that user."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = shutil.which(f"python{version}", path="/usr/bin")
+    if python is None:
+        pytest.skip(f"/usr/bin has no Python {version}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        home = Path(name)
+        home.chmod(0o755)
+        shutil.copy(kernel.image, home / "bzImage")
+        modules = home / "lib/modules"
+        shutil.copytree(kernel.modules, modules / kernel.release, symlinks=True)
+        for directory in ("cache", "tmp"):
+            (home / directory).mkdir()
+            os.chown(home / directory, 65534, 65534)
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": name, "TMPDIR": f"{name}/tmp",
+            "XDG_CACHE_HOME": f"{name}/cache", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }  # fmt: skip
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        command = [*user, python, "-m", "schedlab", "kernel", "check", f"{name}/bzImage"]
+        done = subprocess.run(
+            command, env=environment, cwd=name, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert kernel.release in done.stdout + done.stderr
+        assert list((home / "tmp").iterdir()) == []
 
 
 def awaited_child(pid):

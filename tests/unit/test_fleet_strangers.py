@@ -232,6 +232,7 @@ def bombs():
 def test_an_archive_takes_no_more_than_its_limit(tmp_path, monkeypatch, name, members):
     monkeypatch.setattr(fleet, "UNPACKED_MAX_BYTES", 1 << 20)
     monkeypatch.setattr(fleet, "MEMBERS_MAX", 10)
+    monkeypatch.setattr(fleet, "DATA_FILTER", {})  # as with Python 3.11.2
     (tmp_path / "in").mkdir()
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as packed:
         for each in members:

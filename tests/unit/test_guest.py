@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from schedlab.app.compare.difference import require_same_clock
-from schedlab.app.measure import labs, virtual
+from schedlab.app.measure import labs, virtual, virtual_boots
 from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
-from schedlab.guest import image, initramfs, kernels, machine, place
+from schedlab.guest import cache, image, initramfs, kernels, machine, place
 from schedlab.guest.machine import MARK, BootSettings
-from schedlab.spec import Candidate, Experiment, Target, Workload
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 
 def bz_image(path, release="6.99.1-test"):
@@ -190,9 +190,92 @@ def test_files_that_an_experiment_names_are_brought_along(tmp_path):
     assert virtual._files_of(experiment(parameters={"argv": ["sh", "-c", "true"]})) == []
 
 
-def test_several_kernels_are_refused_with_what_to_do_instead():
-    with pytest.raises(SpecError, match="one kernel at a time"):
-        virtual.kernel_named("6.1,6.12")
+def test_several_kernels_are_boots_with_equal_seeds(home):
+    for release in ("6.1.0-44-amd64", "6.12.117+deb12-amd64"):
+        cached(home, release, "CONFIG_HZ=250\nCONFIG_IOSCHED_BFQ=m\n")
+    named = virtual.kernels_named("6.1, 6.12")
+    assert list(named) == ["6.1", "6.12"]
+    stopping = Stopping(blocks=6, sessions=2)
+    asked = experiment(scheduler="bfq", stopping=stopping)
+    asked = dataclasses.replace(asked, candidates=(*asked.candidates, Candidate("n", {})))
+    plan = virtual_boots.planned(asked, named)
+    assert (plan.boots, plan.experiment.stopping.blocks, plan.experiment.aa_arm) == (4, 3, False)
+    seeds = [plan.experiment_of(number).seed for number in range(4)]
+    assert seeds[0] == seeds[1] != seeds[2] == seeds[3]
+    assert [each.label for each in plan.candidates] == [
+        "6.1 × c",
+        "6.1 × n",
+        "6.12 × c",
+        "6.12 × n",
+    ]
+    one = virtual_boots.planned(asked, virtual.kernels_named("6.12"))
+    assert (one.boots, one.candidates, one.label(one.kinds[0], "c")) == (2, asked.candidates, "c")
+    assert one.experiment.aa_arm
+    with pytest.raises(SpecError, match="same number of blocks"):
+        budget = dataclasses.replace(stopping, budget_s=60.0)
+        virtual_boots.planned(dataclasses.replace(asked, stopping=budget), named)
+
+
+@pytest.mark.parametrize("text", ["", ",", "6.1,6.1", "6.1,6.1.0"])
+def test_a_kernel_is_named_once(home, text):
+    cached(home, "6.1.0-44-amd64")
+    with pytest.raises(SpecError, match=r"names no kernel|named twice"):
+        virtual.kernels_named(text)
+
+
+def test_a_quantum_that_two_kernels_round_differently_is_refused(home):
+    cached(home, "6.1.0-44-amd64", "CONFIG_HZ=250\n")
+    cached(home, "6.12.1-amd64", "CONFIG_HZ=1000\n")
+    assert virtual.effective_slices("rr", [20.0], "6.1,6.12") == {20.0: 20.0}
+    with pytest.raises(SpecError, match=r"10 ms is another one under each of 6\.1, 6\.12"):
+        virtual.effective_slices("rr", [10.0], "6.1,6.12")
+
+
+def test_the_usual_schedulers_are_those_of_all_kernels(home):
+    cached(home, "6.1.0-44-amd64", "CONFIG_IOSCHED_BFQ=m\n")
+    cached(home, "6.12.1-amd64", "CONFIG_IOSCHED_BFQ=m\nCONFIG_MQ_IOSCHED_KYBER=m\n")
+    typed = {"kernel": "6.1,6.12", "candidates": ()}
+    assert virtual.with_usual(typed)["schedulers"] == "none,bfq"
+
+
+@pytest.mark.parametrize(
+    ("model", "dilate", "least"),
+    [("sata-ssd", 1, 17), ("sata-ssd", 16, 17), ("nvme", 1, 42), ("ncq2014", 20, 51)],
+)
+def test_a_device_that_answers_too_soon_is_refused_before_the_boot(tmp_path, model, dilate, least):
+    kernel = kernels.Kernel("6.99", tmp_path / "bzImage", None, {})
+    target = Target("emulated", model=model, size_bytes=1 << 30, dilate=dilate)
+    with pytest.raises(SpecError, match="share") as error:
+        virtual.check(experiment(target=target), kernel)
+    assert f"--dilate {least}" in error.value.hint
+    virtual.check(experiment(target=dataclasses.replace(target, dilate=least)), kernel)
+
+
+def test_an_own_scheduler_is_brought_along_where_the_kernel_has_sched_ext(tmp_path):
+    scheduler = tmp_path / "fifo.bpf.o"
+    scheduler.write_bytes(b"\x7fELF")
+    settings = {"policy": "ext", "ext": str(scheduler)}
+    asked = dataclasses.replace(experiment("cpu"), candidates=(Candidate("c", settings),))
+    assert virtual._files_of(asked) == [scheduler]
+    with pytest.raises(SpecError, match="has no sched_ext"):
+        virtual.check(asked, kernels.Kernel("6", tmp_path, None, {"CONFIG_IOSCHED_BFQ": "m"}))
+    virtual.check(asked, kernels.Kernel("7", tmp_path, None, {"CONFIG_SCHED_CLASS_EXT": "y"}))
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    left, used = tmp_path / "left", tmp_path / "used"
+    for directory in (left, used):
+        directory.mkdir()
+        (directory / "initrd").write_text("x")
+    with cache.held(used) as is_free:
+        assert is_free
+        cache.remove_abandoned([left, used, tmp_path / "none"])
+        with cache.held(used, wait=False) as is_free_too:
+            assert not is_free_too
+    assert not left.exists() and (used / "initrd").exists()
+    (tmp_path / ".part").mkdir()
+    with cache.making(tmp_path):
+        assert not (tmp_path / ".part").exists() and used.exists()
 
 
 def test_progress_of_a_guest_has_both_times():
@@ -296,3 +379,9 @@ def test_the_quanta_of_a_lab_are_those_of_the_kernel_on_its_only_cpu(home):
     quanta = [each.settings["effective_ms"] for each in asked.candidates]
     assert quanta == [4, 12, 100]
     assert {tuple(work.parameters["cpus"]) for work in asked.workloads} == {(0,)}
+
+
+def test_the_scheduler_of_the_guide_is_the_one_that_is_measured():
+    guides = Path(__file__).resolve().parents[2] / "docs" / "guides"
+    example = (guides / "examples" / "fifo.bpf.c").read_text()
+    assert f"```c\n{example}```" in (guides / "sched-ext.md").read_text()

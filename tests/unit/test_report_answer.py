@@ -40,6 +40,42 @@ def test_every_form_shows_the_same_cells_and_sentences():
             assert words_.replace("\u00a0", " ") in plain, (name, words_)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", answers.EXAMPLES)
+def test_in_virtual_time_no_form_says_that_anything_is_proven(name, language):
+    """A boot is precise and not accurate; candidates that are equal in every block are a fact."""
+    of = answers.EXAMPLES[name]
+    virtual = {"kernel": "6.12.1+x", "shift": 1}
+    record = replace(reports.record_of(of), host={**reports.HOST, "virtual": virtual})
+    word = {"en": "proven", "ko": "입증", "ru": "доказан"}[language]
+    for text in (report.html(record, of, language), report.markdown(record, of, language)):
+        assert word not in text.lower()
+    assert word in report.html(reports.record_of(of), of, language).lower()
+
+
+def test_candidates_that_are_equal_in_every_block_are_identical():
+    """Zero variance is no proof: rr and fifo are one thing to one CPU."""
+    of = answers.TRADE
+    record = reports.record_of(of)
+    first, second = of.candidates[:2]
+    values = {(r.block, r.workload): r.metrics for r in record.runs if r.candidate == first}
+    runs = [replace(r, metrics=values[r.block, r.workload]) if r.candidate == second else r
+            for r in record.runs]  # fmt: skip
+    same = replace(record, runs=tuple(runs), host={"virtual": {"kernel": "6.12.1", "shift": 1}})
+
+    def sentence(record):
+        view = View(record, of, Texts("en"))
+        return [line for line in sentences.headline(view) if "identical" in line]
+
+    assert f"{first} and {second} are identical in every block of" in sentence(same)[0]
+    work = runs[0].workload
+    assert work in sentence(same)[0]
+    changed = {name: value * 1.0001 for name, value in runs[0].metrics.items()}
+    other = replace(same, runs=(replace(runs[0], metrics=changed), *runs[1:]))
+    assert work not in "".join(sentence(other))
+    assert sentence(replace(same, host={})) == []
+
+
 def test_csv_is_the_cells_in_plain_numbers():
     of = answers.TRADE
     lines = list(csv.DictReader(io.StringIO(exchange.csv_text(reports.view_of(of, "ru")))))

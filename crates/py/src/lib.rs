@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 mod block_capture;
 mod burst_capture;
 mod cpu_crew;
+mod cpu_scheduler;
 mod cpu_sim;
 mod emulated_device;
 mod io_job;
@@ -38,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_class::<cpu_crew::CpuCrew>()?;
+    module.add_class::<cpu_scheduler::CpuScheduler>()?;
     module.add_class::<runqueue_capture::RunQueueCapture>()?;
     module.add_class::<sync_capture::SyncCapture>()?;
     module.add_class::<launched::Launched>()?;

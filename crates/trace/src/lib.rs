@@ -29,6 +29,7 @@ mod perf;
 mod reader;
 mod records;
 mod runqueue;
+mod scheduler;
 mod syncs;
 
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, Scheduling, TaskBursts};
 pub use records::{RecordCapture, RecordOptions, RecordResult, RECORD_BYTES};
 pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
+pub use scheduler::CpuScheduler;
 pub use syncs::{
     Follow, SyncAccounting, SyncCalls, SyncCapture, SyncOptions, SyncResult, SyncWriter,
 };

@@ -82,7 +82,7 @@ switch_option = click.option(
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 kernel_option = section(
     "Target",
-    click.option("--kernel", metavar="VERSION|FILE",
+    click.option("--kernel", metavar="VERSION|FILE,…",
                  help="Run under it in virtual time, without root."),
     usual="--kernel",
 )  # fmt: skip

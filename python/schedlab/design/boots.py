@@ -73,11 +73,15 @@ class BootPlan:
 
     def label(self, kind: BootKind, candidate: str) -> str:
         """The label of a candidate of the experiment in the joined result."""
-        return f"{kind.label} {candidate}" if len(self.experiment.candidates) > 1 else kind.label
+        names = [kind.label] if len(self.kinds) > 1 else []
+        names += [candidate] if len(self.experiment.candidates) > 1 or not names else []
+        return " × ".join(names)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The candidates of the joined result: every kind with every one of the experiment."""
+        if len(self.kinds) == 1:
+            return self.experiment.candidates
         return tuple(
             Candidate(
                 self.label(kind, each.label),

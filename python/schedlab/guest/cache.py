@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -12,3 +16,35 @@ def cache(name: str) -> Path:
     path = Path(home) / "schedlab" / name
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+@contextmanager
+def held(directory: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a directory as long as this process lives: whether no other holds it."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(handle)
+
+
+def remove_abandoned(directories: Iterable[Path]) -> None:
+    """Remove directories that a killed process left: those that nobody holds."""
+    for directory in directories:
+        if directory.is_dir() and directory.stat().st_uid == os.geteuid():
+            with held(directory, wait=False) as is_free:
+                if is_free:
+                    shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def making(place: Path) -> Iterator[None]:
+    """Only one process makes something in a directory of the cache; what a killed one left there
+    is removed first."""
+    with held(place):
+        for left in place.glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield

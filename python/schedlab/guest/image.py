@@ -20,7 +20,7 @@ from pathlib import Path
 
 import schedlab
 from schedlab.errors import HostError
-from schedlab.guest.cache import cache
+from schedlab.guest.cache import cache, making
 from schedlab.package import PACKAGE
 
 # Of the guest.
@@ -78,8 +78,11 @@ def image() -> Path:
     """
     digest = digest_of(_sources())
     path = cache("images") / f"{digest[:32]}.img"
-    if not path.exists():
-        _make(path)
+    if path.exists():
+        return path
+    with making(path.parent):
+        if not path.exists():  # another process has made it meanwhile
+            _make(path)
         images = sorted(path.parent.glob("*.img"), key=lambda each: each.stat().st_mtime)
         for old in images[:-_KEPT]:
             old.unlink(missing_ok=True)

@@ -22,12 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError
-from schedlab.guest.cache import cache
+from schedlab.guest.cache import cache, making
 
 # Documentation/arch/x86/boot.rst: the magic number, and where the offset of the version is.
 _MAGIC_AT, _MAGIC, _VERSION_AT, _SETUP_AT = 0x202, b"HdrS", 0x20E, 0x200
 _HEADER_BYTES = 1 << 16
+_PARTS = ("linux-base-", "linux-binary-", "linux-modules-")
 _PACKAGE = re.compile(r"linux-image-(\d[^-]*(?:-\d+)?)-amd64")
+# Where Debian has kernels that are newer than its release (sources.list(5)).
+_SUITES, _KEYRING = (
+    "stable stable-backports",
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
+)
 # What a kernel offers -> the option that gives it, built in or as a module.
 OFFERS = {
     "mq-deadline": "CONFIG_MQ_IOSCHED_DEADLINE",
@@ -60,6 +66,10 @@ class Kernel:
     def offers(self) -> tuple[str, ...]:
         """The names of `OFFERS` that its options give; empty where they are not known."""
         return tuple(name for name, option in OFFERS.items() if self._has(option))
+
+    def has(self, offer: str) -> bool:
+        """Whether it gives one of `OFFERS`, or may where its options are not known."""
+        return not self.options or offer in self.offers
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -224,55 +234,78 @@ def get(version: str) -> Kernel:
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
             raise HostError(f"{tool} is not on this machine", "name a bzImage: --kernel FILE")
-    with tempfile.TemporaryDirectory(dir=cache("kernels"), prefix=".") as place:
-        own = _own_lists()
-        package = _package_of(version, own)
+    home = cache("kernels")
+    with making(home), tempfile.TemporaryDirectory(dir=home, prefix=".") as place:
+        package, own = _package_of(version)
         names = [package, *_parts_of(package, own)]
         _apt(["apt-get", *own, "download", *names], cwd=Path(place))
         root = Path(place) / "root"
         for archive in sorted(Path(place).glob("*.deb")):
             _output("dpkg-deb", "-x", str(archive), str(root))
-        target = cache("kernels") / package.removeprefix("linux-image-")
+        target = home / package.removeprefix("linux-image-")
         shutil.rmtree(target, ignore_errors=True)
         root.rename(target)
     return find(target.name)
 
 
-def _own_lists() -> list[str]:
+def _own_lists(parts: Path | None = None) -> list[str]:
     """Options of apt for package lists of our own, fetched now: /var/lib/apt may be old or empty,
-    and only root may renew it."""
-    home = cache("apt")
+    and only root may renew it. `parts` stands for /etc/apt/sources.list.d."""
+    home = cache("apt") / ("suites" if parts else "usual")
     (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     (home / "archives" / "partial").mkdir(parents=True, exist_ok=True)
     options = ["-o", f"Dir::State::Lists={home / 'lists'}", "-o", f"Dir::Cache={home}"]
+    options += ["-o", f"Dir::Etc::SourceParts={parts}"] if parts else []
     _apt(["apt-get", *options, "-q", "update"])
     return options
 
 
-def _package_of(version: str, own: list[str]) -> str:
-    names = _apt(["apt-cache", *own, "pkgnames", "linux-image-"]).split()
-    releases = [match[1] for name in names if (match := _PACKAGE.fullmatch(name))]
-    fitting = [each for each in releases if is_of(each, version)]
-    if not fitting:
-        known = sorted({".".join(each.split(".")[:2]) for each in releases}, key=version_key)
-        raise HostError(
-            f"no package has Linux {version} (there are {', '.join(known) or 'none'})",
-            "add the suite that has it to the sources of apt, or name a bzImage: --kernel FILE",
-        )
-    return f"linux-image-{max(fitting, key=version_key)}-amd64"
+def _package_of(version: str) -> tuple[str, list[str]]:
+    """The newest package of a version, and the options of apt with which it is found: that of
+    this machine's sources, else of Debian's later suites."""
+    known: set[str] = set()
+    for parts in (None, _later_suites):
+        place = parts() if parts else None
+        if parts and place is None:
+            continue
+        own = _own_lists(place)
+        names = _apt(["apt-cache", *own, "pkgnames", "linux-image-"]).split()
+        releases = [match[1] for name in names if (match := _PACKAGE.fullmatch(name))]
+        if fitting := [each for each in releases if is_of(each, version)]:
+            return f"linux-image-{max(fitting, key=version_key)}-amd64", own
+        known |= {".".join(each.split(".")[:2]) for each in releases}
+    there = ", ".join(sorted(known, key=version_key)) or "none"
+    raise HostError(
+        f"no package has Linux {version} (there are {there})",
+        "add the suite that has it to the sources of apt, or name a bzImage: --kernel FILE",
+    )
+
+
+def _later_suites() -> Path | None:
+    """A directory of sources with Debian's suites of later kernels; None on another system."""
+    rows = _apt(["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)"])
+    archives = [line.split() for line in rows.splitlines() if line.startswith("Debian Debian ")]
+    if not archives or not _KEYRING.is_file():
+        return None
+    place = cache("apt") / "sources"
+    place.mkdir(exist_ok=True)
+    text = f"Types: deb\nURIs: {archives[0][2]}\nSuites: {_SUITES}\nComponents: main\n"
+    (place / "later.sources").write_text(f"{text}Signed-By: {_KEYRING}\n", encoding="utf-8")
+    return place
 
 
 def _parts_of(package: str, own: list[str]) -> list[str]:
     """From 6.19 on the files of an image are in packages of their own."""
     text = _apt(["apt-cache", *own, "depends", "--important", package])
     words = [line.split()[-1] for line in text.splitlines() if "Depends:" in line]
-    return [name for name in words if name.startswith(("linux-binary-", "linux-modules-"))]
+    return [name for name in words if name.startswith(_PARTS)]
 
 
 def _apt(command: list[str], cwd: Path | None = None) -> str:
     done = subprocess.run(
         command, cwd=cwd, check=False, capture_output=True, text=True,
-        env={**os.environ, "LC_ALL": "C"},
+        # Its user _apt must be able to write to the temporary directory.
+        env={"TMPDIR": "/var/tmp", **os.environ, "LC_ALL": "C"},
     )  # fmt: skip
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]

@@ -9,22 +9,24 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.guest import machine
+from schedlab.guest.cache import cache, held, remove_abandoned
 from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
 from schedlab.guest.machine import BootSettings
 from schedlab.host.facts import memory
-from schedlab.store.files import write_atomic
+from schedlab.store.files import DATA_FILTER, write_atomic
 
 RESULT = "result"
 _NAME = "virtual"
+_PREFIX = "schedlab-virtual-"
 Heed = Callable[[Mapping[str, Any]], None]
 
 
@@ -115,8 +117,12 @@ class Boot:
                 f"a machine needs {needed >> 20} MiB of free memory",
                 "end other programs, or use a larger machine",
             )
-        with tempfile.TemporaryDirectory(prefix="schedlab-virtual-") as directory:
-            place = Path(directory)
+        with ExitStack() as stack:
+            with held(cache("machines")):  # Nobody takes a new one for an abandoned one.
+                remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+                directory = tempfile.TemporaryDirectory(prefix=_PREFIX)
+                place = Path(stack.enter_context(directory))
+                stack.enter_context(held(place))
             (place / "initrd").write_bytes(self.initrd)
             with (place / "result").open("wb") as file:
                 file.truncate(machine.RESULT_BYTES)
@@ -128,7 +134,7 @@ def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".") as directory:
         try:
             with tarfile.open(archive) as packed:
-                packed.extractall(directory, filter="data")
+                packed.extractall(directory, **DATA_FILTER)
             folder = Path(directory) / RESULT
             host = json.loads((folder / "host.json").read_text(encoding="utf-8"))
         except (tarfile.TarError, OSError, ValueError) as error:

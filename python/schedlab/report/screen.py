@@ -144,12 +144,15 @@ def measured(view: View) -> str:
     workloads = texts.counted("scope.workloads", len(view.chosen))
     device = device_text(view)
     parts = [texts("measured.on", workloads=workloads, device=device) if device else workloads]
+    if view.virtual:
+        parts.append(_virtual(view))
+    sessions = view.experiment.stopping.sessions
     if view.record.is_of_boots:
-        parts.append(texts.counted("measured.boots_of_each", view.experiment.stopping.sessions))
+        parts.append(texts.counted("measured.boots_of_each", sessions))
     elif answer.used == "hosts":
         parts.append(texts.counted("measured.hosts", len({run.host for run in view.runs})))
     elif view.virtual:
-        parts.append(_virtual(view))
+        parts.append(texts.counted("measured.boots", sessions))
     elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
@@ -202,12 +205,12 @@ def reach(view: View) -> str:
 
 
 def _virtual(view: View) -> str:
-    """The kernel and the speed of a machine in virtual time: 2^shift ns an instruction."""
+    """The kernels and the speed of a machine in virtual time: 2^shift ns an instruction."""
     of = view.virtual
     shift = of.get("shift")
     rate = 1000 >> shift if isinstance(shift, int) and 0 <= shift < 10 else "?"
-    release = str(of.get("kernel", "?")).partition("+")[0]
-    return view.texts("measured.virtual", kernel=release, rate=rate)
+    releases = [str(each).partition("+")[0] for each in of.get("kernels", [of.get("kernel", "?")])]
+    return view.texts("measured.virtual", kernel=view.texts.listed(releases), rate=rate)
 
 
 def device_text(view: View) -> str:

@@ -33,6 +33,7 @@ def headline(view: View) -> list[str]:
     loser = [answer.loser] if answer.loser else []
     lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
     lines += [_behind(view, of) for of in loser]
+    lines += _identical(view) if view.virtual else []
     lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
     lines += _beyond(view)
     lines += fleet_lines(view)
@@ -130,15 +131,12 @@ def _points(view: View, risked: str) -> list[str]:
     match answer.code:
         case "best":
             all_of = _counted(view, "all_of", "on_workloads")
-            # In virtual time it is precise, but no proof for a machine.
-            key = "best_virtual" if view.virtual else "best"
-            return [texts(f"said.{key}", all_of=all_of)]
+            return [texts("said.best", all_of=all_of)]
         case "same-0":
             return [texts("said.same_0", any_of=_counted(view, "any_of", "workloads"))]
         case "keep":
-            key = "keep_virtual" if view.virtual else "keep"
-            if answer.used == "hosts":
-                key = "keep_hosts"  # Something may be proven better on one of them.
+            # Something may be proven better on one of several hosts.
+            key = "keep_hosts" if answer.used == "hosts" else "keep"
             return [texts(f"said.{key}"), _to_gain(view)]
         case "trade" if answer.costs_more:
             return [risked, texts("said.price", price=_price(view))]
@@ -270,6 +268,26 @@ def _behind(view: View, of: Loss) -> str:
     return view.texts("answer.other", row=_title(view, of.row), **about)
 
 
+def _identical(view: View) -> list[str]:
+    """The candidates with equal values in every block, and on which workloads."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in view.chosen:
+        values: dict[str, list[tuple[int, float]]] = {name: [] for name in view.names}
+        for run in view.runs:
+            if run.workload == row.workload and run.candidate in values and row.metric:
+                value = run.metrics.get(row.metric.name, math.nan)
+                values[run.candidate].append((run.block, value))
+        groups: dict[str, list[str]] = {}
+        for name, of in values.items():
+            groups.setdefault(repr(sorted(of)), []).append(name)
+        for text, names in groups.items():
+            if len(names) > 1 and "nan" not in text and text != "[]":
+                alike.setdefault(tuple(names), []).append(view.title_of(row))
+    texts = view.texts
+    return [texts("answer.identical", names=texts.listed(names), rows=texts.listed(rows))
+            for names, rows in alike.items()]  # fmt: skip
+
+
 def _loss(view: View, of: Loss) -> str:
     how = words.way(view.answer.row(of.row).metric)
     return words.said_between(view.texts, how, of.low, of.up)
@@ -374,8 +392,19 @@ def _reason(view: View, of: Unfit) -> str:
     if not of.tried:
         return texts("answer.unfit_none")
     counts = {"runs": texts.number(of.tried - of.runs, 0), "tried": texts.number(of.tried, 0)}
-    gates = texts.listed([texts.maybe(f"gate.{gate}", gate) for gate in of.reasons])
+    gates = texts.listed([_gate(view, of.candidate, gate) for gate in of.reasons])
     return texts("answer.unfit_discarded", reasons=gates, **counts)
+
+
+def _gate(view: View, candidate: str, gate: str) -> str:
+    """The title of a check; of an ejected scheduler with the kernel's reason."""
+    title = view.texts.maybe(f"gate.{gate}", gate)
+    if gate != "ext-ejected":
+        return title
+    details = [finding.detail for run in view.record.runs if run.candidate == candidate
+               for finding in run.gates if finding.gate == gate]  # fmt: skip
+    reason = next(iter(details), "").partition(": ")[2]
+    return view.texts("format.bracket", text=title, inside=reason) if reason else title
 
 
 def _required(view: View) -> list[str]:

@@ -133,6 +133,9 @@ def _more(view: View) -> Step | None:
     kind, stopping = view.experiment.kind, view.experiment.stopping
     if kind == "import":
         return Step("", remark if answer.advice else texts("next.import_more"))
+    if view.virtual and stopping.sessions > 1:
+        boots = stopping.sessions + (answer.advice.blocks if answer.advice else 1)
+        return Step("", texts("next.sessions", count=boots))
     if kind != "sim" and answer.used == "sessions":
         if max(view.record.plan.ends or (0,)) > view.record.plan.blocks:
             remark = texts("next.planned")  # of `merge --of`
@@ -156,6 +159,8 @@ def _more_boots(view: View) -> Step | None:
     if advice is None and done >= BLOCKS_ENOUGH:
         return None
     boots = done + advice.blocks if advice else max(BOOTS_FEWEST, done + 1)
+    if view.virtual:
+        return Step("", view.texts("next.sessions", count=boots))
     folder = shlex.quote(str(view.folder.parent)) if view.folder else "DIR"
     remark = sentences.advice(view) or view.texts("next.more")
     return Step(f"schedlab boots next {folder} --boots {boots}", remark)

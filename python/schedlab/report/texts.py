@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schedlab.errors import SpecError
@@ -73,6 +74,18 @@ class Texts:
     def __call__(self, key: str, **values: object) -> str:
         """The text of `key` with its placeholders filled."""
         return str(self.entries[key]).format(**values)
+
+    def of_medium(self, medium: str) -> Texts:
+        """The same, with the entries that a medium has for itself: in virtual time nothing is
+        proven for a machine."""
+        prefix = f"{medium}."
+        own = {key.removeprefix(prefix): text for key, text in self.entries.items()
+               if medium and key.startswith(prefix)}  # fmt: skip
+        if not own:
+            return self
+        other = copy.copy(self)
+        other.entries = {**self.entries, **own}
+        return other
 
     def maybe(self, key: str, fallback: str) -> str:
         """The text of `key`, or `fallback` where the catalogue has none."""
@@ -206,9 +219,13 @@ def plural_form(language: str, count: int) -> int:
 def catalogue(language: str) -> dict[str, Any]:
     """All entries of a language by dotted key: texts, and lists of plural forms."""
     folder = PACKAGE / "report" / "catalogue"
-    return {
-        f"{section}.{key}": text
-        for name in (f"{language}.toml", f"outcomes.{language}.toml")
-        for section, entries in tomllib.loads((folder / name).read_text("utf-8")).items()
-        for key, text in entries.items()
-    }
+    files = [folder / name for name in (f"{language}.toml", f"outcomes.{language}.toml")]
+    return dict(pair for file in files for pair in _dotted(tomllib.loads(file.read_text("utf-8"))))
+
+
+def _dotted(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, entry in entries.items():
+        if isinstance(entry, Mapping):
+            yield from _dotted(entry, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", entry

@@ -23,9 +23,9 @@ class View:
         self, record: Record, answer: Answer, texts: Texts, folder: Path | None = None
     ) -> None:
         record, answer = translated(record, answer, texts)
-        self.record, self.answer, self.texts = record, answer, texts
-        self.folder = folder
+        self.record, self.answer, self.folder = record, answer, folder
         self.experiment = record.experiment
+        self.texts = texts = texts.of_medium(self.medium)
         self.names, self.baseline = answer.candidates, answer.base
         self.confidence = texts.margin(answer.confidence)
 

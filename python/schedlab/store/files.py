@@ -12,14 +12,18 @@ import contextlib
 import errno
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePath
+from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.spec.reading import opened
 
 FILE_BYTES_MAX = 256 << 20
 DEPTH_MAX = 4
+# How archives are unpacked; Python 3.11.2 of Debian 12 has no filters yet.
+DATA_FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 _MADE = "user.schedlab.made"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

@@ -122,3 +122,12 @@ impl Syncs {
         match self.never {}
     }
 }
+
+/// Never exists.
+pub(crate) enum Scheduler {}
+
+impl Scheduler {
+    pub fn load(_: &std::path::Path) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
+    }
+}

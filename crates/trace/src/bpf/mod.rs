@@ -6,11 +6,13 @@
 mod blocks;
 mod records;
 mod runqueue;
+mod scheduler;
 mod syncs;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use records::Records;
 pub(crate) use runqueue::RunQueue;
+pub(crate) use scheduler::Scheduler;
 pub(crate) use syncs::Syncs;
 
 use std::sync::mpsc::sync_channel;

@@ -328,6 +328,15 @@ def joined(boots: Boots) -> Folder:
         raise SpecError("no round of boots is whole: there is no result", "schedlab boots next")
     numbers = range(rounds * len(plan.kinds))
     folders = [Folder.open(boots.path / BOOTS / plan.folder_of(number)) for number in numbers]
+    shutil.rmtree(boots.path / RESULT, ignore_errors=True)
+    return join(plan, folders, boots.path / RESULT)
+
+
+def join(
+    plan: BootPlan, folders: Sequence[Folder], out: Path, facts: Mapping[str, Any] | None = None
+) -> Folder:
+    """The folders of the first boots of a plan, of whole rounds, as one; `facts` of its own."""
+    numbers, rounds = range(len(folders)), len(folders) // len(plan.kinds)
     records = [folder.record() for folder in folders]
     blocks = plan.experiment.stopping.blocks
     moved = [_moved(plan, n, record) for n, record in zip(numbers, records, strict=True)]
@@ -338,10 +347,8 @@ def joined(boots: Boots) -> Folder:
     )  # fmt: skip
     cells = tuple(cell for record in moved for cell in record.plan.cells)
     ends = tuple(end * blocks for end in plan.ends)
-    shutil.rmtree(boots.path / RESULT, ignore_errors=True)
-    result = Folder.create(
-        boots.path / RESULT, experiment, Plan(cells, ends), _facts(plan, numbers, records)
-    )
+    host = {**_facts(plan, numbers, records), **(facts or {})}
+    result = Folder.create(out, experiment, Plan(cells, ends), host)
     for folder, record, own in zip(folders, moved, records, strict=True):
         for run, old in zip(record.runs, own.runs, strict=True):
             result.append(run, folder.raw_of(old))
@@ -372,9 +379,12 @@ def _moved(plan: BootPlan, number: int, record: Record) -> Record:
 
 
 def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) -> dict[str, Any]:
-    """Facts that all boots share, and the facts of each kind, from its first boot."""
+    """Facts that all boots share, and those of each of several kinds, from its first boot."""
+    common = _common([record.host for record in records])
+    if len(plan.kinds) == 1:
+        return common
     kinds = {plan.kind_of(n).label: dict(records[n].host) for n in reversed(numbers)}
-    return {**_common([record.host for record in records]), "boots": kinds}
+    return {**common, "boots": kinds}
 
 
 def _common(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

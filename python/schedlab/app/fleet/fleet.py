@@ -30,7 +30,7 @@ from schedlab.package import tree
 from schedlab.result import Result
 from schedlab.spec import Experiment
 from schedlab.spec.names import is_kernel_name, safe_name
-from schedlab.store.files import DEPTH_MAX
+from schedlab.store.files import DATA_FILTER, DEPTH_MAX
 from schedlab.store.folder import Folder
 
 # Events of ansible-runner that end the work on a host.
@@ -240,7 +240,9 @@ def _unpack_checked(archive: Path, place: Path) -> None:
                 raise SpecError(f"{member.name!r:.80} is neither a file nor a directory")
             if member.name.count("/") > DEPTH_MAX:
                 raise SpecError(f"{member.name!r:.80} is too deep")
-            packed.extract(member, place, filter="data")
+            if member.name.startswith("/") or ".." in member.name.split("/"):
+                raise SpecError(f"{member.name!r:.80} is outside of the archive")
+            packed.extract(member, place, **DATA_FILTER)
 
 
 def joined(out: Path, folders: Collection[Path], missing: int = 0) -> Result:

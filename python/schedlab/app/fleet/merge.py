@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.compare.difference import REPORTED, environment_differences
+from schedlab.app.compare.difference import REPORTED, environment_differences, require_same_clock
 from schedlab.app.targets import disks_named
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Cell, Experiment, Plan, Record, to_json
@@ -109,6 +109,7 @@ def _require_whole_plan(path: Path, record: Record) -> None:
 
 def _require_same(first: Path, one: Record, path: Path, other: Record, hosts: bool) -> None:
     """SpecError with the first line of the experiments, or the fact of the hosts, that differs."""
+    require_same_clock(one, other)
     free = FREE_OF_HOSTS if hosts else FREE
     differs = _differences(_stated(one, free), _stated(other, free))
     if not hosts:

@@ -8,6 +8,7 @@ digest of everything that decided the boot. The same digest gives the same `runs
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +23,7 @@ from schedlab.guest.machine import BootSettings
 from schedlab.guest.place import Boot, Job
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.run.executor import Progress
-from schedlab.spec import Experiment, to_json
+from schedlab.spec import Experiment, Target, to_json
 from schedlab.spec.quantities import duration_text, size_text
 from schedlab.store.folder import Folder, check_free, without_none
 
@@ -30,17 +31,25 @@ if TYPE_CHECKING:
     from schedlab.result import Result
 
 USUAL_MODEL = "disk7200"
+# A reply of the server costs about 40 µs there: requests that are shorter than this, or more of
+# them in a second, would measure it.
+SHORTEST_NS, MOST_PER_S, TAGS = 1e6, 7000.0, 32
 _FILES_BYTES_MAX = 64 << 20
 _SEED_BITS = 31  # of qemu's --seed
 
 
-def kernel_named(name: str) -> kernels.Kernel:
-    """The kernel of --kernel; SpecError for several, which have no common boot yet."""
-    if "," in name:
-        raise SpecError(
-            f"--kernel {name}: one kernel at a time", "run the command once for each, same --seed"
-        )
-    return kernels.find(name)
+def kernels_named(text: str) -> dict[str, kernels.Kernel]:
+    """The kernels of --kernel by the labels that they get; SpecError for one that is not here."""
+    named: dict[str, kernels.Kernel] = {}
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        kernel = kernels.find(name)
+        label = kernel.release if "/" in name or name == "running" else name
+        if label in named or kernel.release in {each.release for each in named.values()}:
+            raise SpecError(f"--kernel {text}: {kernel.release} is named twice", "name it once")
+        named[label] = kernel
+    if not named:
+        raise SpecError("--kernel: names no kernel", "schedlab kernel list")
+    return named
 
 
 def with_usual(typed: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,29 +62,47 @@ def with_usual(typed: Mapping[str, Any]) -> dict[str, Any]:
     if not any(typed.get(name) for name in targets):
         usual["model"] = USUAL_MODEL
     if "candidates" in typed and not (typed.get("schedulers") or typed["candidates"]):
-        usual["schedulers"] = ",".join(kernel_named(typed["kernel"]).schedulers)
+        every = [kernel.schedulers for kernel in kernels_named(typed["kernel"]).values()]
+        common = [name for name in every[0] if all(name in each for each in every)]
+        usual["schedulers"] = ",".join(common)
     return usual
 
 
 def effective_slices(policy: str, slices_ms: Iterable[float], name: str) -> dict[float, float]:
-    """The effective quantum of each requested one under the kernel of that name."""
-    kernel = kernel_named(name)
-    return {ms: kernel.quantum_ms(ms) if policy == "rr" else ms for ms in slices_ms}
+    """The effective quantum of each requested one under the kernels of that name; SpecError where
+    these make several of it, as their ticks differ."""
+    named = kernels_named(name)
+    effective = {}
+    for ms in slices_ms:
+        found = {kernel.quantum_ms(ms) if policy == "rr" else ms for kernel in named.values()}
+        if len(found) > 1:
+            raise SpecError(
+                f"a quantum of {ms:g} ms is another one under each of {', '.join(named)}",
+                "name quanta that are whole ticks of each, such as 20ms,100ms",
+            )
+        effective[ms] = found.pop()
+    return effective
 
 
 def measure(experiment: Experiment, name: str, out: Path, observer: Observer = SILENT) -> Result:
     """Boot a kernel, measure the experiment in it, and give the folder that comes out.
 
-    SpecError or HostError with what helps, here or inside; Interrupted after Ctrl-C. Nothing is
-    left of a machine that did not end.
+    Of several kernels (`6.1,6.12`) or sessions each is a boot. SpecError or HostError with what
+    helps, here or inside; Interrupted after Ctrl-C. Nothing is left of a machine that did not end.
     """
+    from schedlab.app.measure import virtual_boots
+
     check_free(out)
-    kernel = kernel_named(name)
-    check(experiment, kernel)
+    named = kernels_named(name)
+    for kernel in named.values():
+        check(experiment, kernel)
     if experiment.kind == "cpu":  # its notes are of this machine's settings
         experiment = replace(experiment, notes=())
     for note in experiment.notes:
         observer.report(f"note: {note}")
+    if len(named) > 1 or experiment.stopping.sessions > 1:
+        plan = virtual_boots.planned(experiment, named)
+        return virtual_boots.measure_boots(plan, named, out, observer)
     return _run(booted(experiment, kernel), out, observer)
 
 
@@ -115,6 +142,9 @@ def _files_of(experiment: Experiment) -> list[Path]:
         argv = work.parameters.get("argv") or [""]
         if program := shutil.which(str(argv[0])):
             found.add(Path(program).resolve())
+    for scheduler in (str(each.settings.get("ext", "")) for each in experiment.candidates):
+        if Path(scheduler).is_file():
+            found.add(Path(scheduler))
     # What the root image has is the same there.
     return sorted(path for path in found if path.parts[1] not in ("usr", "bin", "sbin", "lib"))
 
@@ -127,7 +157,23 @@ def check(experiment: Experiment, kernel: kernels.Kernel) -> None:
         )
     if experiment.kind == "cpu" and experiment.explain:
         raise SpecError("--explain traces this machine, not a guest", "omit --explain")
-    target = experiment.target
+    _check_target(experiment.target)
+    for candidate in experiment.candidates:
+        if candidate.settings.get("policy") == "ext" and not kernel.has("sched_ext"):
+            raise SpecError(
+                f"candidate {candidate.label!r}: Linux {kernel.release} has no sched_ext",
+                "schedlab kernel get 7.2, then --kernel 7.2",
+            )
+        scheduler = str(candidate.settings.get("scheduler", AS_IS))
+        if scheduler not in (AS_IS, *kernel.schedulers):
+            raise SpecError(
+                f"candidate {candidate.label!r}: Linux {kernel.release} does not offer {scheduler}",
+                nearest(scheduler, kernel.schedulers),
+            )
+
+
+def _check_target(target: Target) -> None:
+    """SpecError for a target that a guest does not have, or cannot serve in time."""
     if target.kind in ("device", "directory"):
         raise SpecError(
             f"{target.path}: a machine in virtual time has no disk of this one",
@@ -140,12 +186,20 @@ def check(experiment: Experiment, kernel: kernels.Kernel) -> None:
             f"{size_text(BootSettings().memory_bytes)} of memory of the machine",
             f"--scratch 256M, or --model {USUAL_MODEL}",
         )
-    for candidate in experiment.candidates:
-        scheduler = str(candidate.settings.get("scheduler", AS_IS))
-        if scheduler not in (AS_IS, *kernel.schedulers):
+    if target.kind == "emulated":
+        from schedlab.host.emulated_calibration import predict
+        from schedlab.run.backends.io import emulation_of
+
+        emulation = emulation_of(target)
+        alone_ns = predict(emulation, 1)["mean_ns"] * target.dilate
+        rate_per_s = predict(emulation, TAGS)["iops"] / target.dilate
+        needed = max(SHORTEST_NS / alone_ns, rate_per_s / MOST_PER_S)
+        if needed > 1:
             raise SpecError(
-                f"candidate {candidate.label!r}: Linux {kernel.release} does not offer {scheduler}",
-                nearest(scheduler, kernel.schedulers),
+                f"{target.model}: its requests take {alone_ns / 1e6:.2g} ms, and its server shares "
+                "the only CPU with the load, which would decide instead of the device",
+                f"--dilate {math.ceil(needed * target.dilate)}, which slows its time as much; or "
+                "measure here, without --kernel",
             )
 
 
@@ -198,10 +252,14 @@ def reproduce(path: Path, out: Path, observer: Observer = SILENT) -> tuple[Resul
 
     SpecError where this installation makes another machine of it: its kernel, image or qemu.
     """
+    from schedlab.app.measure import virtual_boots
     from schedlab.result import Result
 
     check_free(out)
     first = Result.load(path)
+    if plan := virtual_boots.stored_plan(path):
+        named = {kind.label: kernels.find(kind.kernel) for kind in plan.kinds}
+        return first, virtual_boots.measure_boots(plan, named, out, observer)
     stored = first.record.host["virtual"]
     kernel = kernels.find(str(stored["kernel"]))
     boot = booted(first.record.experiment, kernel, str(stored.get("words", "")))

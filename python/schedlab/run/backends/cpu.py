@@ -14,6 +14,7 @@ from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_calculations import policy_in
 from schedlab.run.backends.cpu_flip import flips
 from schedlab.run.backends.cpu_policies import PolicySession
+from schedlab.run.backends.cpu_policy import check_here
 from schedlab.run.phases import closed_after
 from schedlab.run.session import Session
 from schedlab.spec import Experiment
@@ -35,7 +36,7 @@ def check_candidates(experiment: Experiment, kinds: Mapping[tuple[str, str], Wor
         )
     candidates = {arm.label: arm for arm in arms(experiment)}
     for (_, label), kind in kinds.items():
-        policy_in(kind, candidates[label])
+        check_here(policy_in(kind, candidates[label]), label)
 
 
 @contextlib.contextmanager

@@ -8,11 +8,13 @@ run (Documentation/scheduler/sched-ext.rst).
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,10 +24,12 @@ from schedlab.errors import HostError
 from schedlab.host import owned
 from schedlab.host.devices import text_of
 from schedlab.run import launch
-from schedlab.run.backends.cpu_policy import refuse_ext
+from schedlab.run.backends.cpu_policy import is_bpf_object, refuse_ext
 from schedlab.spec import GateFinding
 
 START_S, STOP_S = 10.0, 5.0
+# Documentation/ABI/testing/dev-kmsg: one record for each read.
+KERNEL_LOG, RECORD_BYTES_MAX = Path("/dev/kmsg"), 8192
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,30 @@ class Loaded:
         now, state = Loaded.read(self.root), text_of(self.root / "state")
         if state == "enabled" and now == self:
             return ()
-        text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
+        if state != "enabled" and (reason := _reason()):
+            text = f"the kernel ejected the scheduler: {reason}"
+        else:
+            text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
         return (GateFinding("ext-ejected", text),)
 
     def policy_of(self, policy: CpuPolicy) -> CpuPolicy:
         """The policy of the tasks: a scheduler for all takes ordinary ones as they are."""
         return policy if self.is_partial else replace(policy, policy="other", ext="", ext_args="")
+
+
+def _reason() -> str:
+    """Why the kernel ejected the last scheduler, by its log; "" where that is not known."""
+    lines: list[str] = []
+    with suppress(OSError):  # at its end: nothing more to read
+        log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            while record := os.read(log, RECORD_BYTES_MAX):
+                lines += record.decode(errors="replace").splitlines()
+        finally:
+            os.close(log)
+    pattern = re.compile(r'sched_ext: BPF scheduler "[^"]*" disabled \((.+)\)')
+    found = [match[1] for line in lines if (match := pattern.search(line))]
+    return found[-1] if found else ""
 
 
 @contextmanager
@@ -71,7 +93,7 @@ def loaded(
         return
     refuse_ext(SCHED_EXT)
     before = text_of(SCHED_EXT / "enable_seq")
-    words = [policy.ext, *shlex.split(policy.ext_args)]
+    words = [*_loader_of(policy.ext), *shlex.split(policy.ext_args)]
     order = launch.Launch(words, Path("/"), dict(os.environ))
     with launch.background(order, group) as running:
         try:
@@ -86,16 +108,24 @@ def loaded(
         )
 
 
+def _loader_of(scheduler: str) -> list[str]:
+    """The program that holds a scheduler: itself, or ours for a compiled BPF object."""
+    if is_bpf_object(Path(scheduler)):
+        return [sys.executable, "-m", "schedlab.run.hold_scheduler", scheduler]
+    return [scheduler]
+
+
 def _await(
     running: launch.Running, before: str, policy: CpuPolicy
 ) -> tuple[CpuPolicy, Loaded | None]:
-    """Wait until the scheduler is active; HostError with the output of its program."""
+    """Wait until the scheduler was active, which it may be no more: one that forgets its tasks is
+    ejected before anybody can look. HostError with the output of its program."""
 
     def is_over() -> bool:
-        return _is_enabled(before) or running.ended() is not None
+        return _was_enabled(before) or running.ended() is not None
 
     owned.wait_until(is_over, START_S)
-    if not _is_enabled(before):
+    if not _was_enabled(before):
         failure = running.ended()
         why = failure.failure((0,)) or "ended" if failure else f"loaded nothing in {START_S:g} s"
         lines = running.last_lines(10)
@@ -107,8 +137,8 @@ def _await(
     return loaded.policy_of(policy), loaded
 
 
-def _is_enabled(before: str) -> bool:
-    return text_of(SCHED_EXT / "state") == "enabled" and text_of(SCHED_EXT / "enable_seq") != before
+def _was_enabled(before: str) -> bool:
+    return text_of(SCHED_EXT / "enable_seq") not in ("", before)
 
 
 def _stop(running: launch.Running) -> None:

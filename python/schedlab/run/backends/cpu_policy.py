@@ -30,6 +30,8 @@ SIDES = ("work", "load", "all")
 KEYS = ("policy", "priority", "nice", "slice_ms", "period_ms", "weight", "max", "group_idle",
         "autogroup", "apply_to", "ext", "ext_args")  # fmt: skip
 COMMANDS = ("run", "undo")
+_EM_BPF = 247  # include/uapi/linux/elf-em.h
+_COMPILE = "clang -O2 -g -target bpf -c FILE.bpf.c -o FILE.bpf.o, then ext:FILE.bpf.o"
 _HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
 
 
@@ -89,16 +91,39 @@ def time_ms(settings: Mapping[str, Any], key: str, where: str) -> float | None:
 
 
 def _check_ext(policy: CpuPolicy) -> None:
-    """The kernel can load a scheduler, and the program that loads it is there."""
-    refuse_ext(SCHED_EXT)
+    """A scheduler is named: a program that loads it, or a compiled object."""
     if not policy.ext:
-        raise SpecError("no scheduler is named", "ext:scx_lavd, or ext:/path/of/program")
+        raise SpecError("no scheduler is named", "ext:scx_lavd, or ext:FILE.bpf.o")
     try:
         shlex.split(policy.ext_args)
     except ValueError as error:
         raise SpecError(f"args {policy.ext_args!r}: {error}", "close the quotes") from error
-    if shutil.which(policy.ext) is None:
-        raise HostError(f"program {policy.ext!r} is not found", "use its full path, or install it")
+    if policy.ext.endswith(".c"):
+        raise SpecError(f"{policy.ext}: is not compiled", _COMPILE)
+
+
+def is_bpf_object(path: Path) -> bool:
+    """Whether a file is a compiled BPF program, by its ELF header."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(20)
+    return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == _EM_BPF
+
+
+def check_here(policy: CpuPolicy, label: str) -> None:
+    """HostError where this machine cannot load the scheduler of a candidate."""
+    if policy.policy != "ext":
+        return
+    try:
+        refuse_ext(SCHED_EXT)
+    except HostError as error:
+        raise HostError(f"candidate {label!r}: {error}", error.hint) from error
+    if not is_bpf_object(Path(policy.ext)) and shutil.which(policy.ext) is None:
+        raise HostError(
+            f"candidate {label!r}: program {policy.ext!r} is not found",
+            "use its full path, or install it",
+        )
 
 
 def refuse_ext(root: Path) -> None:
@@ -106,7 +131,7 @@ def refuse_ext(root: Path) -> None:
     if not root.exists():
         raise HostError(
             "policy ext: this kernel was built without CONFIG_SCHED_CLASS_EXT",
-            "boot a kernel (Linux 6.12 or newer) that has it",
+            "boot a kernel (Linux 6.12 or newer) that has it; or in virtual time: --kernel 7.2",
         )
     state = (root / "state").read_text().strip()
     if state != "disabled":
@@ -145,7 +170,7 @@ def parse_policies(text: str) -> tuple[Candidate, ...]:
         if colon and "=" in first:
             _add(settings, first)
         elif colon and head == "ext":
-            settings["ext"] = first
+            settings["ext"] = str(Path(first).resolve()) if Path(first).is_file() else first
         elif colon:
             settings["slice_ms"] = _milliseconds(first)
         groups.append((word, settings))
