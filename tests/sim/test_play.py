@@ -94,6 +94,19 @@ def test_every_pick_of_a_disk_is_that_of_the_log(policy):
             assert pick.picked.places[0][0] - min(w.places[0][0] for w in above) < 1e-4
 
 
+def test_a_disk_chooses_among_as_many_as_its_queue_holds():
+    one = Simulation(device="disk7200", policy="sptf", requests=200, depth=50)
+    waiting = [len(pick.waiting) for pick in play_of(one, "sptf").picks]
+    assert max(waiting) == waiting[0] == 32
+
+
+def test_what_is_left_is_that_of_the_burst_and_not_the_io():
+    (play,) = cpu_schedule.plays_of(options("--tasks", "A:0:3/50/5,B:0:60", "--quantum", "2ms"))
+    rows = [one.cells for pick in play.picks for one in pick.waiting if one.name == "A"]
+    assert rows[0] == ("0 ms", "0 ms", "3 ms", "0")
+    assert {row[1:3] for row in rows} >= {("2 ms", "1 ms"), ("3 ms", "5 ms"), ("5 ms", "3 ms")}
+
+
 def options(*words):
     """The options of `sim cpu` as they are parsed."""
     context = sim.get_command(None, "cpu").make_context("cpu", [*words])
