@@ -7,6 +7,7 @@ import json
 import math
 import struct
 from functools import partial
+from pathlib import Path
 
 import pytest
 from imports import Imports, biff
@@ -464,3 +465,17 @@ def test_bursts_of_a_patched_kernels_log(imports):
         "half a line": "fine\n[1.0] [Pid: 3], CPUBurst: 5\n",
         "nothing": "", "no burst": "nothing here\n",
     })  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "of"), [
+    (dmesg.read, "rr-1.log"), (fio.read, "1.json"), (hdparm.read, "none-hdparm.txt"),
+    (iozone.read, "1.txt"), (partial(time.read, workload="w"), "none-time.txt"),
+], ids=["dmesg", "fio", "hdparm", "iozone", "time"])  # fmt: skip
+def test_every_file_of_every_candidate_is_read(read, of):
+    file = Path(__file__).parents[1] / "data" / "imports" / of
+
+    def runs(*candidates):
+        return read([(name, file) for name in candidates], options=Options()).runs
+
+    assert len(runs("none", "bfq", "none")) * 2 == len(runs("none", "bfq")) * 3
+    assert {run.candidate for run in runs(*"abcd")} == {*"abcd"}

@@ -64,6 +64,37 @@ def test_all_folders_of_a_plan_are_its_end(tmp_path, planned, level):
         merge(paths, tmp_path / "more", of=3)
 
 
+class Interrupting(Steady):
+    """Ctrl-C in the last block."""
+
+    def measure(self, cell, workload, candidate):
+        if cell.block == 2:
+            raise KeyboardInterrupt
+        return super().measure(cell, workload, candidate)
+
+
+def test_no_session_is_merged_twice_whichever_it_is_of_a_folder(tmp_path):
+    one = measured(tmp_path / "one", "s1")
+    with pytest.raises(KeyboardInterrupt):
+        measured(tmp_path / "two", "s7", source=Interrupting(), seed=7)
+    two = Folder.open(tmp_path / "two")
+    rest = Executor(Admitted(two.experiment, Permission(), {}), two, Rules(), "s1")
+    rest.run(Steady(), lambda progress: None)
+    assert [run.session for run in two.runs()] == ["s7"] * 6 + ["s1"] * 3
+    with pytest.raises(SpecError, match="have the same session"):
+        merge([one, two.path], tmp_path / "all")
+
+
+def test_every_folder_is_that_of_the_first_and_has_its_own_end(tmp_path):
+    paths = [measured(tmp_path / str(n), f"s{n}", seed=n) for n in range(2)]
+    other = measured(tmp_path / "other", "s2", margin=0.25)
+    with pytest.raises(SpecError, match=f"{other}"):
+        merge([*paths, other], tmp_path / "all")
+    longer = measured(tmp_path / "longer", "s3", stopping=Stopping(blocks=5))
+    hosts = merge([*paths, longer], tmp_path / "hosts", hosts=True, of=5)
+    assert hosts.record().plan.ends == (3 + 3 + 5 + 2 * 5,)
+
+
 def test_what_is_next_of_a_plan_is_the_folder_that_is_missing(tmp_path):
     """Two of three were told to measure forty more."""
 
@@ -78,12 +109,6 @@ def test_what_is_next_of_a_plan_is_the_folder_that_is_missing(tmp_path):
 
 
 def test_a_folder_that_was_interrupted_is_not_at_its_end(tmp_path):
-    class Interrupting(Steady):
-        def measure(self, cell, workload, candidate):
-            if cell.block == 2:
-                raise KeyboardInterrupt
-            return super().measure(cell, workload, candidate)
-
     first = measured(tmp_path / "0", "s0")
     with pytest.raises(KeyboardInterrupt):
         measured(tmp_path / "1", "s1", source=Interrupting())
