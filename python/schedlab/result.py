@@ -141,15 +141,26 @@ class Result:
         self.save_verdict()
         folder = self.folder.path
         html, xlsx = folder / "report.html", folder / "report.xlsx"
-        self.write_html(html)
+        timeline = self.write_html(html)
         self.write_xlsx(xlsx)
-        return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+        files = {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+        return files | ({"timeline": str(timeline)} if timeline else {})
 
-    def write_html(self, path: Path, lang: str | None = None) -> None:
-        """Write the page, whole or not at all and never through a link."""
+    def write_html(self, path: Path, lang: str | None = None) -> Path | None:
+        """Write the page, whole or not at all and never through a link.
+
+        Where requests were recorded, all of them are on a page beside it, whose path this is.
+        """
         from schedlab import report
 
-        write_atomic(path, report.html(self.record, self.answer, lang, self.folder.path))
+        beside = path.with_suffix(".timeline.html")
+        first, timeline = report.pages(
+            self.record, self.answer, lang, self.folder.path, beside.name
+        )
+        if timeline:
+            write_atomic(beside, timeline)
+        write_atomic(path, first)
+        return beside if timeline else None
 
     def write_xlsx(self, path: Path, lang: str | None = None) -> None:
         """Write the workbook, whole or not at all and never through a link."""

@@ -106,8 +106,8 @@ def decoded(trace):
     """The records of a file, without the one that counts."""
     stream = subprocess.run(["zstd", "-dc", trace], check=True, capture_output=True).stdout
     head, _, rest = stream.partition(b"\n")
-    assert json.loads(head.removeprefix(b"SCHEDLAB TRACE 1 "))["device"].startswith("loop")
-    records = [rest[at : at + 96] for at in range(0, len(rest), 96)]
+    assert json.loads(head.removeprefix(b"SCHEDLAB TRACE 2 "))["device"].startswith("loop")
+    records = [rest[at : at + 112] for at in range(0, len(rest), 112)]
     assert records.pop()[72:74] == b"\xff\xff"
     return records
 

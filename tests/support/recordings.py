@@ -27,23 +27,31 @@ class Recorded:
     command: str = "reader"
     ioprio: int = 0
     cgroup: int = 0
+    steps_us: tuple[float, float, float] | None = None  # tag, scheduler, device; else at once
 
-    def pack(self) -> bytes:
+    def pack(self, version: int = 2) -> bytes:
         start_ns, end_ns = round(self.start_us * 1e3), round(self.end_us * 1e3)
         sector = self.offset // SECTOR_BYTES
-        times = (start_ns, start_ns, end_ns, sector, self.cgroup, 0, 0)
+        tag, insert, issue = (round(us * 1e3) for us in self.steps_us or (self.start_us,) * 3)
+        times = (start_ns, issue, end_ns, sector, self.cgroup, 0, 0)
         rest = (self.size, self.thread, self.thread, 0)
         kind = (self.operation, self.flags, self.ioprio, 0)
-        return struct.pack("<7Q4I4H16s", *times, *rest, *kind, self.command.encode())
+        packed = struct.pack("<7Q4I4H16s", *times, *rest, *kind, self.command.encode())
+        return packed + struct.pack("<2Q", tag, insert) if version > 1 else packed
 
 
 def recording(
-    path: Path, records: Iterable[Recorded], scheduler: str = "none", lost: int = 0
+    path: Path,
+    records: Iterable[Recorded],
+    scheduler: str = "none",
+    lost: int = 0,
+    version: int = 2,
 ) -> Path:
     """Write a file, which may also be compressed by zstd."""
-    packed = [one.pack() for one in records]
+    packed = [one.pack(version) for one in records]
     facts = {"device": "sdz", "queue": {"scheduler": f"[{scheduler}] other"}}
     end = struct.pack("<4Q", len(packed), lost, 0, 0) + bytes(40) + b"\xff\xff" + bytes(22)
-    head = f"SCHEDLAB TRACE 1 {json.dumps(facts)}\n".encode()
+    end += bytes(16 * (version > 1))
+    head = f"SCHEDLAB TRACE {version} {json.dumps(facts)}\n".encode()
     path.write_bytes(head + b"".join(packed) + end)
     return path

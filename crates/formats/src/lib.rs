@@ -29,6 +29,7 @@ mod kernel_text;
 mod perfetto;
 mod reader;
 mod reorder;
+mod rows;
 mod script;
 mod stats;
 
@@ -37,6 +38,7 @@ pub use convert::{convert, ctf_metadata, Converted};
 pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, per_cpu_files, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};
+pub use rows::{rows, Rows};
 pub use script::{scripts, ScriptError, ScriptOptions, Scripts, Stream};
 pub use stats::{TraceStats, TraceSummary};
 

@@ -224,12 +224,10 @@ fn read(
             is_write: request.is_write,
             is_discard: record.trim,
             is_async: record.is_async,
-            is_flush: false,
-            is_durable: false,
+            process: record.process.unwrap_or(0),
             thread: record.process.unwrap_or(0),
             command: "task".into(),
-            ioprio: 0,
-            cgroup: 0,
+            ..Full::default()
         });
     }
     Ok((records, Value::Null))

@@ -117,6 +117,16 @@ pub fn histogram_bin(value: u64) -> usize {
     index(value)
 }
 
+/// Bins that are one in [`Histogram::coarse`]: a quarter of an octave.
+const COARSE: usize = 1 << (SUB_BITS - 2);
+/// Counts in bins of a quarter of an octave.
+pub type Coarse = [u64; BINS / COARSE];
+
+/// The range of values of a coarse bin, both included.
+pub fn coarse_range(bin: usize) -> (u64, u64) {
+    (low_of(bin * COARSE), high_of(bin * COARSE + COARSE - 1))
+}
+
 /// The range of values of a bin, both included.
 pub fn histogram_bin_range(bin: usize) -> (u64, u64) {
     (low_of(bin), high_of(bin))
@@ -133,6 +143,16 @@ impl Histogram {
             min: u64::MAX,
             max: 0,
         }
+    }
+
+    /// The same counts in wider bins.
+    pub fn coarse(&self) -> Coarse {
+        let wide = self.counts.chunks_exact(COARSE);
+        let mut sums = [0; BINS / COARSE];
+        for (sum, bins) in sums.iter_mut().zip(wide) {
+            *sum = bins.iter().sum();
+        }
+        sums
     }
 
     /// Counts one value.

@@ -26,7 +26,9 @@ mod stop;
 mod units;
 mod workload;
 
-pub use histogram::{histogram_bin, histogram_bin_range, Bin, Histogram, HISTOGRAM_BINS};
+pub use histogram::{
+    coarse_range, histogram_bin, histogram_bin_range, Bin, Coarse, Histogram, HISTOGRAM_BINS,
+};
 pub use rng::Rng;
 pub use schedule::Schedule;
 pub use script::{Action, After, Course, Script, ScriptStep, Timing};

@@ -56,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::sched_bursts, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_rows, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_format_of, module)?)?;
     Ok(())

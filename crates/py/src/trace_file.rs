@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use schedlab_formats::{convert, open, TraceError, TraceOptions, TraceStats, FORMATS};
+use pyo3::types::PyBytes;
+use schedlab_formats::{convert, open, rows, TraceError, TraceOptions, TraceStats, FORMATS};
 use schedlab_sim::{SimError, Stop};
 use serde_json::json;
 
@@ -75,6 +76,21 @@ pub fn trace_convert(
         let document = json!({ "format": reader.format().name, "to": to, "done": counts });
         Ok(document.to_string())
     })
+}
+
+/// Every request of a trace: its head as JSON, and packed rows as in crates/formats/src/rows.rs.
+#[pyfunction]
+#[pyo3(signature = (path, format=None, options_json="{}"))]
+pub fn trace_rows<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    format: Option<String>,
+    options_json: &str,
+) -> PyResult<(String, Bound<'py, PyBytes>)> {
+    let options = options_from(options_json)?;
+    let found = py.detach(|| rows(&path, format.as_deref(), &options));
+    let found = found.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((found.head.to_string(), PyBytes::new(py, &found.packed)))
 }
 
 /// The name of the format that the content of a trace has.

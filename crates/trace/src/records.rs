@@ -1,6 +1,6 @@
 //! A recorded load: every request of a block device in a file, while others use the device.
 //!
-//! The file is one zstd stream: the line `SCHEDLAB TRACE 1 {JSON}`, then records of 96 bytes,
+//! The file is one zstd stream: the line `SCHEDLAB TRACE 2 {JSON}`, then records of 112 bytes,
 //! little endian, in the order of their completion:
 //!
 //! | bytes | |
@@ -12,9 +12,12 @@
 //! | 56–71 | u32 bytes, process, thread, error (0: none) |
 //! | 72–79 | u16 operation (REQ_OP of include/linux/blk_types.h), flags, ioprio, 0 |
 //! | 80–95 | name of the thread |
+//! | 96–111 | u64 when it had a tag (0: it joined another request), and entered the scheduler |
 //!
 //! Flags: 1 sync, 2 meta, 4 prio, 8 FUA, 16 preflush, 32 read-ahead, 64 idle, 128 background,
 //! 256 no completion: the kernel did not trace it, and the time is the latest possible.
+//! A file of version 1 has records of 96 bytes, without the last two times; a time that is 0 was
+//! not seen: the request was merged into another one, or went past the scheduler.
 //! The last record has the operation 65535: its first three numbers are the records, those that
 //! were lost in the ring, and the completions whose arrival was not seen; its sector is the
 //! requests that had not completed.
@@ -31,7 +34,7 @@ use crate::blocks::{whole_disk, BlockError};
 use crate::bpf::Records;
 
 /// Bytes of a record.
-pub const RECORD_BYTES: usize = 96;
+pub const RECORD_BYTES: usize = 112;
 const RING_BYTES: u32 = 16 << 20;
 const END: u16 = u16::MAX;
 const NO_COMPLETION: u16 = 256;
@@ -68,6 +71,9 @@ pub struct RecordOptions {
     /// Numbers in place of the names of threads.
     #[serde(default)]
     pub anonymise: bool,
+    /// Only the first that complete are written; all are counted.
+    #[serde(default)]
+    pub records_max: Option<u64>,
     #[serde(default)]
     pub ring_bytes: Option<u32>,
 }
@@ -89,7 +95,8 @@ impl RecordCapture {
     /// Creates the file and begins to record.
     pub fn start(options: &RecordOptions) -> Result<Self, BlockError> {
         let (name, numbers) = whole_disk(&options.device)?;
-        let writer = TraceWriter::create(&options.path, &options.facts, options.anonymise)?;
+        let mut writer = TraceWriter::create(&options.path, &options.facts, options.anonymise)?;
+        writer.most = options.records_max.unwrap_or(u64::MAX);
         let ring_bytes = options.ring_bytes.unwrap_or(RING_BYTES);
         let count = DeviceCount::begin(&name);
         let records = Records::start(numbers, ring_bytes, writer, count).map_err(BlockError::new);
@@ -141,6 +148,7 @@ struct TraceWriter {
     path: PathBuf,
     stream: zstd::Encoder<'static, BufWriter<File>>,
     records: u64,
+    most: u64,
     error: Option<std::io::Error>,
     /// Numbers of the names that were seen, where these are not written.
     names: Option<HashMap<[u8; 16], usize>>,
@@ -151,11 +159,12 @@ impl TraceWriter {
         let wrong = |error| BlockError::new(format!("{}: {error}", path.display()));
         let file = File::create_new(path).map_err(wrong)?;
         let mut stream = zstd::Encoder::new(BufWriter::new(file), COMPRESSION).map_err(wrong)?;
-        writeln!(stream, "SCHEDLAB TRACE 1 {facts}").map_err(wrong)?;
+        writeln!(stream, "SCHEDLAB TRACE 2 {facts}").map_err(wrong)?;
         Ok(TraceWriter {
             path: path.to_owned(),
             stream,
             records: 0,
+            most: u64::MAX,
             error: None,
             names: anonymise.then(HashMap::new),
         })
@@ -195,6 +204,9 @@ impl Sink for TraceWriter {
         let Ok(mut record) = <[u8; RECORD_BYTES]>::try_from(record) else {
             return;
         };
+        if self.records >= self.most {
+            return;
+        }
         if let Some(names) = &mut self.names {
             let mut name = [0; 16];
             name.copy_from_slice(&record[COMMAND]);
@@ -237,7 +249,7 @@ mod tests {
         );
         let text = zstd::decode_all(File::open(&path).unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let head = b"SCHEDLAB TRACE 1 {\"device\":\"loop0\"}\n";
+        let head = b"SCHEDLAB TRACE 2 {\"device\":\"loop0\"}\n";
         assert!(text.starts_with(head));
         let records: Vec<_> = text[head.len()..].chunks(RECORD_BYTES).collect();
         assert_eq!(records.len(), 4);
@@ -277,6 +289,7 @@ mod tests {
             path: "/dev/full".into(),
             stream: zstd::Encoder::new(BufWriter::new(full), COMPRESSION).unwrap(),
             records: 0,
+            most: u64::MAX,
             error: None,
             names: None,
         };

@@ -51,7 +51,8 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
     written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
     for name, path in written.items():
-        (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang)
+        if made := (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang):
+            click.echo(f"timeline: {made}", err=True)
     if typed["tables"]:
         click.echo(reporting.tables_text(record, answer, lang, terminal()[0]))
     elif typed["markdown"]:

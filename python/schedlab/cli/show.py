@@ -250,7 +250,8 @@ def present(result: Result, as_json: bool) -> None:
         click.echo(json.dumps({**result.as_json(), "files": files}))
         return
     width, colour = terminal()
-    paths = [("Report", files["html"]), ("Workbook", files["xlsx"])]
+    names = {"html": "Report", "timeline": "Timeline", "xlsx": "Workbook"}
+    paths = [(name, files[key]) for key, name in names.items() if key in files]
     click.echo(result.text(width=width, colour=colour, reports=paths))
 
 

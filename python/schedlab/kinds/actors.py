@@ -132,6 +132,11 @@ class Actors:
             if (rows := added(g["series"]["reads"], g["series"]["writes"]))
         }
 
+    def latencies(self) -> dict[str, list[list[int]]]:
+        """Rows (t_ms, low_ns, high_ns, count) of what completed in each 100 ms, of each group."""
+        rows = {name: g["series"].get("latencies") for name, g in self.groups.items()}
+        return {name: own for name, own in rows.items() if own}
+
 
 def added(reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> list[list[int]]:
     """Both directions of a series added up, bin by bin."""
@@ -198,4 +203,5 @@ def outcome(
         histograms={"latency_ns": rows},
         bounds=bounds,
         series=actors.series(),
+        latencies=actors.latencies(),
     )

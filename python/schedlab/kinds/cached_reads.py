@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, run_actors
@@ -52,6 +53,4 @@ class CachedReads(WorkloadKind, frozen=True):
             text = f"the page cache did not answer: {seen:.1f} reads were at the device on average"
             gates = (GateFinding("not-cached", text),)
         facts = {**outcome.properties, "claimed_bytes": None}
-        return Outcome(
-            outcome.metrics, facts, gates, outcome.histograms, outcome.bounds, outcome.series
-        )
+        return replace(outcome, properties=facts, gates=gates)

@@ -108,4 +108,5 @@ class Calls(WorkloadKind, frozen=True):
                 "errors": result["reads"]["errors"] + result["writes"]["errors"],
                 "cpu_share": cpu_s / elapsed_s,
             },
+            latencies={"calls": result.get("series", {}).get("latencies", [])},
         )

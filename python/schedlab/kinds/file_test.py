@@ -193,4 +193,5 @@ def outcome_of(
         },
         histograms={"latency_ns": rows},
         bounds=bounds,
+        latencies={group["name"]: group.get("series", {}).get("latencies", [])},
     )

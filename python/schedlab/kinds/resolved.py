@@ -51,8 +51,9 @@ class Outcome:
 
     `bounds` names the metrics whose value is only a bound, with the side on which the true value
     is: `reader_latency_ns_p99: "at-least"` of a reader that was not served. `series` are rows of
-    the rate over time by group (t_ms, completions, bytes, latency sum in ns). `output` is what a
-    command printed, by the ending of its file ("out", "err").
+    the rate over time by group (t_ms, completions, bytes, latency sum in ns), `latencies` those of
+    what completed (t_ms, low_ns, high_ns, count). `output` is what a command printed, by the
+    ending of its file ("out", "err").
     """
 
     metrics: Mapping[str, float]
@@ -61,4 +62,5 @@ class Outcome:
     histograms: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     bounds: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    latencies: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     output: Mapping[str, bytes] = field(default_factory=dict)

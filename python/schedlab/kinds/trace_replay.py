@@ -175,6 +175,11 @@ class TraceReplay(WorkloadKind, frozen=True):
             for name, mine in names.items()
             if name and any(each in actors.series() for each in mine)
         }
+        latencies = {
+            name: sorted(row for each in mine for row in actors.latencies().get(each, ()))
+            for name, mine in names.items()
+            if name
+        }
         facts = {"arrivals": f"recorded, {self.timing}", "streams": len(streams),
                  "moved_requests": seen["moved"], "widened_requests": seen["widened"],
                  "late_ns_p99": latency.quantile(lags, 0.99)}  # fmt: skip
@@ -186,6 +191,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         return Outcome(
             metrics, properties, tuple(self._late(seen, facts["late_ns_p99"])),
             {"latency_ns": rows}, bounds, series,
+            {name: rows for name, rows in latencies.items() if rows},
         )  # fmt: skip
 
     def _group(

@@ -25,6 +25,7 @@ __all__ = [
     "html",
     "markdown",
     "opposed",
+    "pages",
     "printed",
     "reach",
     "reproduce_script",
@@ -88,6 +89,19 @@ def html(
     from schedlab.report.page import render
 
     return render(View(record, answer, Texts(lang), folder))
+
+
+def pages(
+    record: Record, answer: Answer, lang: str | None, folder: Path | None, beside: str
+) -> tuple[str, str]:
+    """The page, and the one beside it with every recorded request, to which it has links under
+    the name `beside`; empty where none was recorded.
+    """
+    from schedlab.report.page import render
+
+    view = View(record, answer, Texts(lang), folder, beside)
+    line = view.timeline
+    return render(view), line.render() if line else ""
 
 
 def xlsx(

@@ -220,6 +220,8 @@ def dots(groups: Sequence[tuple[str, Sequence[Dot]]], texts: Texts, label: str, 
     """Values with intervals in rows, grouped under headings; a cross marks a reference value."""
     every = [dot for _, rows in groups for dot in rows]
     values = [e for d in every for e in (d.value, d.low, d.high, d.reference) if e is not None]
+    if not values:
+        return ""  # of a workload that a budget omitted after its first block
     axis = value_axis(values, texts, zero=not (min(values) > 0 and max(values) > 2 * min(values)))
     gutter = min(GUTTER_MAX, max(60.0, 6.4 * max((cells(d.name) for d in every), default=8) + 14))
     width, row = 400, 15

@@ -1,7 +1,7 @@
 """The frame of every page, for every kind of result: one style, one order.
 
-Headline in the largest type, then its population, then the sections. No script, nothing
-loaded; readable on a phone, in the dark, and on paper.
+Headline in the largest type, then its population, then the sections. Nothing is loaded, and only
+what is explored has a script; readable on a phone, in the dark, and on paper.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from schedlab.report.markup import paragraph, section, whole_names
 from schedlab.report.texts import Texts
 from schedlab.store.files import write_atomic
 
+# What a browser holds the scripts of a page to: nothing is asked of any host.
+POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
+)
+
 
 @dataclass(frozen=True)
 class Page:
     """The parts of a page: `headline` sentences, `kicker` above and `lead` lines below them.
 
     `first` is the rest of the first screen as markup, `sections` are (name, title, markup).
-    `code` is the code of the verdict, where the page has one.
+    `code` is the code of the verdict, where the page has one. `style` and `scripts` are those of a
+    page that can be explored; it may load nothing either.
     """
 
     headline: Sequence[str]
@@ -33,6 +40,8 @@ class Page:
     first: str
     sections: Sequence[tuple[str, str, str]]
     code: str = ""
+    style: str = ""
+    scripts: str = ""
 
 
 def render(page: Page, texts: Texts) -> str:
@@ -44,12 +53,13 @@ def render(page: Page, texts: Texts) -> str:
         f'<!doctype html>\n<html lang="{texts.language}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(page.headline[0])}</title>\n"
-        f"<style>\n{drawing.palette()}\n{css}</style>\n</head>\n<body>\n"
+        f"{POLICY if page.scripts else ''}"
+        f"<style>\n{drawing.palette()}\n{css}{page.style}</style>\n</head>\n<body>\n"
         f'<a class="skip" href="#verdict">{escape(texts("text.skip"))}</a>\n'
         f"{drawing.symbols()}\n"
         f'<main id="verdict">{_header(page)}{page.first}{_contents(shown, texts)}{body}</main>\n'
         f"<footer>{paragraph(texts('text.generated', version=schedlab.__version__))}</footer>\n"
-        "</body>\n</html>\n"
+        f"{page.scripts}</body>\n</html>\n"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from schedlab.report import charts, durable, markup
+from schedlab.report.moments import moments
 from schedlab.report.screen import Screen
 from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, build
@@ -30,7 +31,9 @@ def _reasons(view: View) -> str:
     judged = {why.workload: why for why in reversed(every)}
     shown = list(reversed(judged.values()))[:WHY_MAX]
     rest = [why for why in every if why not in shown]
-    inside = "".join(_why(view, why) + _depths(view, why) for why in shown)
+    inside = "".join(
+        _why(view, why) + moments(view, why.workload) + _depths(view, why) for why in shown
+    )
     if rest:
         more = "".join(_why(view, why) for why in rest)
         inside += markup.details(view.texts("text.more", count=len(rest)), more)

@@ -219,7 +219,8 @@ def plural_form(language: str, count: int) -> int:
 def catalogue(language: str) -> dict[str, Any]:
     """All entries of a language by dotted key: texts, and lists of plural forms."""
     folder = PACKAGE / "report" / "catalogue"
-    files = [folder / name for name in (f"{language}.toml", f"outcomes.{language}.toml")]
+    names = ("", "outcomes.", "timeline.")
+    files = [folder / f"{name}{language}.toml" for name in names]
     return dict(pair for file in files for pair in _dotted(tomllib.loads(file.read_text("utf-8"))))
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab.report.texts import Texts
 from schedlab.report.words import metric_of
@@ -15,15 +15,24 @@ from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
 from schedlab.spec.answer import Answer, Row
 from schedlab.spec.latency import bin_of, is_supported
 
+if TYPE_CHECKING:
+    from schedlab.report.timeline import Timeline
+
 
 class View:
     """A record and its answer, with what several forms of the report need of them."""
 
     def __init__(
-        self, record: Record, answer: Answer, texts: Texts, folder: Path | None = None
+        self,
+        record: Record,
+        answer: Answer,
+        texts: Texts,
+        folder: Path | None = None,
+        timeline_name: str = "",
     ) -> None:
         record, answer = translated(record, answer, texts)
         self.record, self.answer, self.folder = record, answer, folder
+        self.timeline_name = timeline_name
         self.experiment = record.experiment
         self.texts = texts = texts.of_medium(self.medium)
         self.names, self.baseline = answer.candidates, answer.base
@@ -33,6 +42,13 @@ class View:
     def primary(self) -> tuple[Row, ...]:
         """A row of measurements for every workload: its primary metric."""
         return tuple(r for r in self.answer.rows if r.role in ("primary", "part") and r.metric)
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """Every request of the explanatory runs; None where they were not recorded."""
+        from schedlab.report.moments import timeline_of
+
+        return timeline_of(self)
 
     @property
     def chosen(self) -> tuple[Row, ...]:

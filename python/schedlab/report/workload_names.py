@@ -49,7 +49,9 @@ def _record(record: Record, names: Mapping[str, str]) -> Record:
         runs=tuple(runs),
         histograms=by_cell(record.histograms),
         series=by_cell(record.series),
+        latencies=by_cell(record.latencies),
         explanations=by_cell(record.explanations),
+        recordings=by_cell(record.recordings),
         planning=planning and replace(planning, omitted=_renamed(planning.omitted, names)),
     )
 

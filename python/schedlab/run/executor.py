@@ -226,7 +226,8 @@ class Executor:
                 run, outcome = self._attempt(cell)
                 series = {f"series {name}": rows for name, rows in outcome.series.items()}
                 is_simulated = self.experiment.kind == "sim"
-                bulk = {**outcome.histograms, **series}
+                latencies = {f"latencies {n}": rows for n, rows in outcome.latencies.items()}
+                bulk = {**outcome.histograms, **series, **latencies}
                 self.folder.append(run, bulk, is_repeatable=is_simulated)
                 self.folder.keep_output(run, outcome.output)
                 self._note(run)

@@ -2,7 +2,8 @@
 
 It shows where the requests of each actor waited: for the driver's tag, in the scheduler, in the
 device. The capture costs time, so its run is another run than those that were judged, and it is
-stored apart from them, in `explanations.json` and `raw/capture-N.json` of the result folder.
+stored apart from them, in `explanations.json`, `raw/capture-N.json` and, every request of it,
+`raw/requests-N.trace` of the result folder.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from schedlab.design.plan import cell_seed
@@ -40,6 +42,8 @@ LARGE = math.log(1.3)
 WORKLOADS_MAX = 3
 # How often a run is made that is unlike the scored ones.
 TRIES = 3
+# So many requests of a run are recorded, about 10 MB.
+RECORDS_MAX = 400_000
 
 
 class JobCapture:
@@ -51,10 +55,17 @@ class JobCapture:
     `problem` is the reason where there is none; `result` is as in crates/trace/src/blocks.rs, and
     `engine` are the groups of the job, as in crates/load/src/io/result.rs, which started `lead_s`
     after the time from which the capture counts.
+
+    Every request is in the file `recording`, where one is named and the kernel allows it; the job
+    began at `zero_ns` of its clock, and `tasks` are the numbers of the processes by group.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, recording: Path | None = None) -> None:
         self.device = device
+        self.recording = recording
+        self.zero_ns = 0
+        self.tasks: dict[str, list[int]] = {}
+        self._recorder: Any = None
         self.problem = ""
         self.result: dict[str, Any] | None = None
         self.engine: Sequence[Mapping[str, Any]] = ()
@@ -74,6 +85,13 @@ class JobCapture:
             self._running = _core.BlockCapture(json.dumps(options))
         except (OSError, RuntimeError, ValueError, HostError) as error:
             self.problem = str(error)
+        if self._running is not None and self.recording is not None:
+            self.recording.unlink(missing_ok=True)
+            wanted = {"device": self.device, "path": str(self.recording),
+                      "facts": {"queue": knobs.snapshot(knobs.queue_of(Path(self.device).name))},
+                      "records_max": RECORDS_MAX}  # fmt: skip
+            with contextlib.suppress(OSError, RuntimeError, ValueError, HostError):
+                self._recorder = _core.RecordCapture(json.dumps(wanted))
 
     def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
         """From now on the requests of these processes are those of their groups."""
@@ -86,6 +104,8 @@ class JobCapture:
         except (OSError, RuntimeError, ValueError) as error:
             self.problem = str(error)
         self.lead_s = time.monotonic() - self._started_s
+        self.zero_ns = time.monotonic_ns()
+        self.tasks = {str(group["name"]): list(group["ids"]) for group in workers}
 
     def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Stop when the first job has ended, and keep its own figures."""
@@ -95,6 +115,10 @@ class JobCapture:
 
     def end(self) -> None:
         """Stop and keep what was captured."""
+        if self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            with contextlib.suppress(OSError, RuntimeError):
+                recorder.finish()
         if self.result is not None:
             return
         if self._running is None:
@@ -107,9 +131,9 @@ class JobCapture:
 
 
 @contextlib.contextmanager
-def capturing(device: str) -> Iterator[JobCapture]:
-    """Capture the next job of the engine in this thread."""
-    capture = JobCapture(device)
+def capturing(device: str, recording: Path | None = None) -> Iterator[JobCapture]:
+    """Capture the next job of the engine in this thread; every request into `recording`."""
+    capture = JobCapture(device, recording)
     with watching_jobs(capture):
         try:
             yield capture
@@ -142,12 +166,18 @@ def _scored_medians(folder: Folder, workloads: Sequence[Workload]) -> dict[tuple
 
 
 def _extra_run(
-    session: Session, cell: Cell, work: Workload, candidate: Candidate, device: str, scored: float
+    session: Session,
+    cell: Cell,
+    work: Workload,
+    candidate: Candidate,
+    device: str,
+    scored: float,
+    recording: Path,
 ) -> JobCapture | None:
     """The capture of a run that was like the scored ones, or of the last; None if all failed."""
     latest = None
     for _ in range(TRIES):
-        with contextlib.suppress(GateError), capturing(device) as capture:
+        with contextlib.suppress(GateError), capturing(device, recording) as capture:
             outcome = session.measure(cell, work, candidate)
             latest = capture
             if is_alike(outcome.metrics.get(work.metric, 0.0), scored):
@@ -188,7 +218,8 @@ def explain(
                 seed=seed,
             )
             scored = usual.get((work.label, candidate.label), 0.0)
-            capture = _extra_run(session, cell, work, candidate, path, scored)
+            recording = folder.recording_path(len(rows))
+            capture = _extra_run(session, cell, work, candidate, path, scored, recording)
             if capture is None:
                 continue
             if capture.result is None:
@@ -198,7 +229,8 @@ def explain(
             groups = [vars(each) for each in explained]
             rows.append(
                 {"workload": work.label, "candidate": candidate.label, "capture": name,
-                 "groups": groups}
+                 "groups": groups, "requests": recording.name, "zero_ns": capture.zero_ns,
+                 "tasks": capture.tasks}
             )  # fmt: skip
             folder.write_explanations(rows)
     return None

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.report.bars import CPU_PARTS, Scene
 from schedlab.report.texts import Texts
+from schedlab.report.timeline import Timeline
+from schedlab.sim.bars import schedule_bars
 from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
@@ -74,11 +77,20 @@ def schedules(
     settings: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The schedule under each policy; with `gantt` the only one is drawn into that file."""
-    if options["gantt"] and len(settings) != 1:
-        raise SpecError(f"--gantt draws one schedule, not {len(settings)}", "name one policy")
+    """The schedule under each policy; with `gantt` the only one is drawn into that file, or all on
+    a page.
+    """
+    is_page = str(options["gantt"]).endswith(".html")
+    if options["gantt"] and len(settings) != 1 and not is_page:
+        hint = "name one policy, or a page: --gantt FILE.html"
+        raise SpecError(f"--gantt draws one schedule, not {len(settings)}", hint)
     results = [simulate(tasks, one) for one in settings]
-    if options["gantt"]:
+    if is_page:
+        runs = tuple(schedule_bars(result["policy"], result) for result in results)
+        scene = Scene(", ".join(task["name"] for task in tasks), CPU_PARTS, runs, "burst")
+        page = Timeline((scene,), Texts(None)).render()
+        made(Path(options["gantt"])).write_text(page, encoding="utf-8")
+    elif options["gantt"]:
         made(Path(options["gantt"])).write_text(chart(results[0], options), encoding="utf-8")
     return results
 

@@ -102,12 +102,7 @@ class SimulationSet:
 
             write_log(self.log, zip(cells, results, strict=True))
         if self.gantt is not None:
-            from schedlab.report.gantt import requests_chart
-            from schedlab.store.files import made
-
-            drawn = [(run["scheduler"], run.report, run.log) for run in results]
-            shown = drawn[:: len(self.seeds)][:GANTT_RUNS]
-            made(self.gantt).write_text(requests_chart(shown), encoding="utf-8")
+            self._draw(self.gantt, cells, results)
         warnings = replay_warnings(results[0].report.get("trace"))
         for cell, result in zip(cells, results, strict=True):
             if "steady" in result:
@@ -117,6 +112,26 @@ class SimulationSet:
         lines, document = show(cells, results)
         head = {"schema": SCHEMA_VERSION, "device": self.first.device}
         return Shown(lines, {**head, **document}, warnings)
+
+    def _draw(
+        self, path: Path, cells: Sequence[SimulationCell], results: Sequence[SimResult]
+    ) -> None:
+        """The requests of the first seed: a page to explore, or a picture of a few."""
+        from schedlab.store.files import made
+
+        if path.suffix == ".html":
+            from schedlab.report.texts import Texts
+            from schedlab.report.timeline import Timeline
+            from schedlab.sim.bars import scenes
+
+            first = list(zip(cells, results, strict=True))[:: len(self.seeds)]
+            made(path).write_text(Timeline(scenes(first), Texts(None)).render(), encoding="utf-8")
+            return
+        from schedlab.report.gantt import requests_chart
+
+        drawn = [(run["scheduler"], run.report, run.log) for run in results]
+        shown = drawn[:: len(self.seeds)][:GANTT_RUNS]
+        made(path).write_text(requests_chart(shown), encoding="utf-8")
 
     def _ssd(
         self, cells: Sequence[SimulationCell], results: Sequence[SimResult]

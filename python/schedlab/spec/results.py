@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 from schedlab.spec.experiment import (
@@ -203,6 +204,18 @@ class RateSeries:
 
 
 @dataclass(frozen=True)
+class LatencySeries:
+    """Latencies of one group of a run over time: rows (t_ms, low_ns, high_ns, count) of what
+    completed in the bin of time that begins at `t_ms`, from the start of the run.
+    """
+
+    block: int
+    group: str
+    rows: tuple[tuple[int, int, int, int], ...]
+    measured_from_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Where the requests of one group waited, in one more run with a block-layer capture.
 
@@ -244,6 +257,17 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """The file with every request of an explanatory run, whose load began at `zero_ns` of its
+    clock. `tasks` are the groups of its processes and threads by their number.
+    """
+
+    path: Path
+    zero_ns: int
+    tasks: Mapping[int, str]
+
+
+@dataclass(frozen=True)
 class Record:
     """A result folder in memory: the question, the plan, the measurements, and the machine.
 
@@ -251,7 +275,9 @@ class Record:
     rows (low_ns, high_ns, count); `notices` are sentences about damaged files of the folder.
     `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
-    `explanations[workload, candidate]` say where requests waited, one per group. `planning`
+    `latencies` those of the requests of one block over time, one per group;
+    `explanations[workload, candidate]` say where requests waited, one per group, and
+    `recordings` have every request of the same runs. `planning`
     is the planning after the first block. Labels of workloads by their kind: those whose pages go
     through the page cache (`buffered`), and those with one request at a time (`unordered`).
     """
@@ -266,7 +292,9 @@ class Record:
     notices: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
+    latencies: Mapping[tuple[str, str], tuple[LatencySeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
+    recordings: Mapping[tuple[str, str], Recording] = field(default_factory=dict)
     planning: Planning | None = None
     buffered: frozenset[str] = frozenset()
     unordered: frozenset[str] = frozenset()

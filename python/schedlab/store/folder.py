@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,13 @@ from schedlab.spec.convert import NUMBER_MAX, convert
 from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.spec.names import safe_name
 from schedlab.spec.printable import all_printable, printable
-from schedlab.spec.results import FACTS, FACTS_OF_HOST, PROPERTIES
+from schedlab.spec.results import (
+    FACTS,
+    FACTS_OF_HOST,
+    PROPERTIES,
+    LatencySeries,
+    Recording,
+)
 from schedlab.store.files import (
     make_beneath,
     make_directory,
@@ -67,6 +74,9 @@ EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
 )
 EXPLANATIONS = "explanations.json"
 Explained = dict[tuple[str, str], tuple[Explanation, ...]]
+# Every request of one of them, below RAW, and the processes of each group in it.
+REQUESTS = re.compile(r"requests-\d{2,}\.trace")
+TASKS = dict[str, tuple[int, ...]]
 # What commands printed, below RAW.
 OUTPUT = "output"
 _FIGURES_MAX = 1000
@@ -75,6 +85,8 @@ _FIGURE_BYTES_MAX = 16 << 20
 # A rate over time in a file of raw/: `series NAME`, rows (t_ms, completions, bytes, latency).
 SERIES = "series "
 BIN_S = 0.1
+# Latencies over time in such a file: `latencies NAME`, rows (t_ms, low_ns, high_ns, count).
+LATENCIES = "latencies "
 
 
 @dataclass(frozen=True)
@@ -285,7 +297,9 @@ class Folder:
             tuple(map(printable, notices)),
             figures,
             series=self._series(runs),
+            latencies=self._latencies(experiment, runs),
             explanations=explained,
+            recordings=self._recordings() if explained else {},
             planning=self.planning,
         )
 
@@ -326,11 +340,60 @@ class Folder:
             series.setdefault((run.workload, run.candidate), []).extend(mine)
         return {key: tuple(each) for key, each in series.items()}
 
+    def _latencies(
+        self, experiment: Experiment, runs: Sequence[Run]
+    ) -> dict[tuple[str, str], tuple[LatencySeries, ...]]:
+        """Latencies over time in one block of each workload: the one in which the baseline was
+        its median. A file that cannot be read costs only itself.
+        """
+        found: dict[tuple[str, str], tuple[LatencySeries, ...]] = {}
+        for work in experiment.workloads:
+            mine = [run for run in runs if run.workload == work.label and run.status == "ok"]
+            base = [(run.metrics.get(work.metric, 0.0), run.block) for run in mine
+                    if run.candidate == experiment.baseline]  # fmt: skip
+            block = sorted(base)[len(base) // 2][1] if base else None
+            for run in mine:
+                names = [name for name in run.raw if name.startswith(LATENCIES)]
+                if run.block != block or not names:
+                    continue
+                try:
+                    data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))
+                    own = tuple(_latency_series(run, name, data[name]) for name in names)
+                except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
+                    continue  # already reported for the histogram in the same file
+                found[run.workload, run.candidate] = own
+        return found
+
     def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
         """Store a capture of the block layer; the name of its file."""
         name = f"{RAW}/capture-{number:02d}.json"
         write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)
         return name
+
+    def recording_path(self, number: int) -> Path:
+        """Where every request of an explanatory run goes."""
+        make_beneath(self.path, RAW)
+        return self.path / RAW / f"requests-{number:02d}.trace"
+
+    def _recordings(self) -> dict[tuple[str, str], Recording]:
+        """Every request of the explanatory runs, where they were recorded; a link counts as none,
+        and a damaged file is reported with its explanation.
+        """
+        try:
+            rows = json.loads(self._read(EXPLANATIONS))["explanations"]
+            found = {}
+            for row in rows:
+                name = str(row.get("requests", ""))
+                path = self.path / RAW / name
+                is_file = all(not each.is_symlink() for each in (path, path.parent))
+                if REQUESTS.fullmatch(name) and is_file and path.is_file():
+                    groups = convert(TASKS, row.get("tasks", {}), EXPLANATIONS)
+                    tasks = {number: group for group, ids in groups.items() for number in ids}
+                    key = (str(row["workload"]), str(row["candidate"]))
+                    found[key] = Recording(path, int(row.get("zero_ns", 0)), tasks)
+            return found
+        except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
+            return {}
 
     def write_explanations(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store explanations of (workload, candidate), or replace them as a whole.
@@ -431,6 +494,22 @@ def _rates(run: Run, name: str, rows: Any) -> RateSeries:
         unit="1/s",
         bin_s=BIN_S,
         values=tuple(float(row[1]) / BIN_S for row in rows),
+        measured_from_s=run.number("measured_from_s", 0.0),
+    )
+
+
+def _latency_series(run: Run, name: str, rows: Any) -> LatencySeries:
+    """Latencies of one group over time; ValueError when they are none."""
+    whole = isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) == 4 and all(_is_number(n) and n >= 0 for n in row)
+        for row in rows
+    )
+    if not whole:
+        raise ValueError(f"{name} is not a list of rows")
+    return LatencySeries(
+        block=run.block,
+        group=name.removeprefix(LATENCIES),
+        rows=tuple((int(t), int(low), int(high), int(count)) for t, low, high, count in rows),
         measured_from_s=run.number("measured_from_s", 0.0),
     )
 

@@ -13,9 +13,11 @@ use super::super::{record, Mismatch, TraceError, TraceOptions};
 use super::words::{u16_at, u32_at, u64_at};
 use super::{Binary, SECTOR_BYTES};
 
-const MAGIC: &[u8] = b"SCHEDLAB TRACE 1 ";
-const RECORD_BYTES: usize = 96;
-const EXPECTED: &str = "a record of 96 bytes";
+const MAGIC: &[u8] = b"SCHEDLAB TRACE ";
+/// Of versions 1 and 2, by which a file says how long its records are.
+const VERSIONS: [(&[u8], usize); 2] = [(b"1 ", 96), (b"2 ", 112)];
+const EXPECTED: &str = "a whole record";
+const FIRST_LINE: &str = "the first line of a recorded load";
 /// Of the last record, which counts.
 const END: u16 = u16::MAX;
 const READ: u16 = 0;
@@ -32,6 +34,8 @@ struct Recorded {
     input: Input,
     ended: bool,
     names: HashMap<u32, String>,
+    /// Bytes of a record.
+    length: usize,
 }
 
 pub(super) fn open(
@@ -39,17 +43,39 @@ pub(super) fn open(
     _: &TraceOptions,
 ) -> Result<Box<dyn Binary>, TraceError> {
     let mut input = inputs.swap_remove(0);
-    input.line()?;
+    let head = match input.line()? {
+        Some(Line::Text(line)) => head(line).map(|(length, _)| length),
+        _ => None,
+    };
+    let length = head.ok_or_else(|| bad(input.path(), 0, FIRST_LINE, String::new()))?;
     Ok(Box::new(Recorded {
         input,
         ended: false,
         names: HashMap::new(),
+        length,
     }))
 }
 
 /// Whether the first line is that of a recorded load.
 pub(super) fn looks_like(start: &[u8]) -> bool {
     start.starts_with(MAGIC)
+}
+
+/// The length of the records of a file, and its facts, by its first line.
+fn head(line: &[u8]) -> Option<(usize, &[u8])> {
+    let rest = line.strip_prefix(MAGIC)?;
+    let of = |(version, length): &(&[u8], usize)| Some((*length, rest.strip_prefix(*version)?));
+    VERSIONS.iter().find_map(of)
+}
+
+fn bad(path: &Path, number: usize, expected: &str, actual: String) -> TraceError {
+    TraceError::Bad {
+        path: path.to_owned(),
+        unit: "record",
+        number: number as u64,
+        expected: expected.into(),
+        actual,
+    }
 }
 
 fn parse(bytes: &[u8]) -> Parsed {
@@ -74,8 +100,11 @@ fn parse(bytes: &[u8]) -> Parsed {
 }
 
 /// A record with all that a replay needs.
+#[derive(Default)]
 pub(in super::super) struct Full {
     pub arrival_ns: u64,
+    /// When it had a tag, entered the scheduler, went to the device; 0: not seen.
+    pub steps_ns: [u64; 3],
     /// At the latest, where the end was not seen.
     pub done_ns: u64,
     pub has_end: bool,
@@ -86,6 +115,7 @@ pub(in super::super) struct Full {
     pub is_async: bool,
     pub is_flush: bool,
     pub is_durable: bool,
+    pub process: u32,
     pub thread: u32,
     pub command: String,
     pub ioprio: u16,
@@ -103,24 +133,18 @@ pub(in super::super) struct Whole {
 pub(in super::super) fn read_whole(path: &Path, most: usize) -> Result<Whole, TraceError> {
     let mut input = Input::open(path)?;
     let facts = match input.line()? {
-        Some(Line::Text(line)) => line.strip_prefix(MAGIC).map(serde_json::from_slice),
+        Some(Line::Text(line)) => head(line).map(|(n, facts)| (n, serde_json::from_slice(facts))),
         _ => None,
     };
-    let bad = |number: usize, expected: &str, actual: String| TraceError::Bad {
-        path: path.to_owned(),
-        unit: "record",
-        number: number as u64,
-        expected: expected.into(),
-        actual,
-    };
-    let Some(Ok(facts)) = facts else {
-        return Err(bad(0, "the first line of a recorded load", String::new()));
+    let bad = |number: usize, expected: &str, actual: String| bad(path, number, expected, actual);
+    let Some((length, Ok(facts))) = facts else {
+        return Err(bad(0, FIRST_LINE, String::new()));
     };
     let mut records = Vec::new();
     loop {
         let number = records.len() + 1;
-        let bytes = input.take(RECORD_BYTES)?;
-        if bytes.len() < RECORD_BYTES {
+        let bytes = input.take(length)?;
+        if bytes.len() < length {
             let actual = format!("an end without its counts, after {} bytes", bytes.len());
             return Err(bad(number, EXPECTED, actual));
         }
@@ -156,8 +180,10 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
     let size = u32_at(bytes, 56);
     let offset = times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?;
     within(offset, size.into())?;
+    let step = |at: usize| bytes.get(at..at + 8).map_or(0, |_| u64_at(bytes, at));
     Ok(Some(Full {
         arrival_ns: u64_at(bytes, 0),
+        steps_ns: [step(96), step(104), u64_at(bytes, 8)],
         done_ns: u64_at(bytes, 16),
         has_end: flags & NO_COMPLETION == 0,
         offset,
@@ -167,6 +193,7 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
         is_async: operation == WRITE && flags & (SYNC | FUA | PREFLUSH) == 0,
         is_flush: operation == FLUSH || (size == 0 && flags & PREFLUSH != 0),
         is_durable: flags & (FUA | PREFLUSH) != 0,
+        process: u32_at(bytes, 60),
         thread: u32_at(bytes, 64),
         command: match name_of(bytes) {
             // Any of them does the work of all.
@@ -183,13 +210,13 @@ impl Binary for Recorded {
         if self.ended {
             return Ok(None);
         }
-        let bytes = self.input.take(RECORD_BYTES)?;
+        let bytes = self.input.take(self.length)?;
         Ok(match bytes.len() {
-            RECORD_BYTES if u16_at(bytes, 72) == END => {
+            whole if whole == self.length && u16_at(bytes, 72) == END => {
                 self.ended = true;
                 None
             }
-            RECORD_BYTES => {
+            whole if whole == self.length => {
                 self.names
                     .entry(u32_at(bytes, 60))
                     .or_insert_with(|| name_of(bytes));

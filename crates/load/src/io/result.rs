@@ -31,7 +31,8 @@
 //!      "window_ms": [500.0, 2500.0],  // the measured window on the same time axis
 //!      "reads": [[t_ms, completions, bytes, latency_sum_ns], …],  // only a direction
 //!                                      // that the group has; 0 where nothing completed
-//!      "writes": []},
+//!      "writes": [],
+//!      "latencies": [[t_ms, low_ns, high_ns, count], …]}, // of both, occupied bins of time
 //!    "responses": [],           // with "requests": [start_ns, response_ns] of each request, by
 //!                               // worker; start_ns counts from the worker's own beginning
 //!    "transactions": null,      // with "log": {"count": 0, "per_s": 0.0, "latency": {…}}; reads
@@ -103,6 +104,7 @@ pub struct SeriesResult {
     pub window_ms: (f64, f64),
     pub reads: Vec<(u64, u64, u64, u64)>,
     pub writes: Vec<(u64, u64, u64, u64)>,
+    pub latencies: Vec<(u64, u64, u64, u64)>,
 }
 
 /// What the clients of a database got done.

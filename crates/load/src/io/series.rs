@@ -1,8 +1,12 @@
 //! The rate over time: what completed in every 100 ms from the opening of the gate on, so that a
 //! transient can be separated from a steady state.
 //!
-//! Nothing is added up per request: at the end of a bin the difference of the totals is kept.
+//! Nothing is added up per request: at the end of a bin the difference of the totals is kept, also
+//! of the latencies in bins of a quarter of an octave.
 
+use std::collections::BTreeMap;
+
+use schedlab_model::{coarse_range, Coarse};
 use serde::{Deserialize, Serialize};
 
 /// Length of a bin.
@@ -41,6 +45,9 @@ pub(crate) struct Series {
     first: u64,
     bins: Vec<[Counts; 2]>,
     last: [Counts; 2],
+    /// Occupied (bin, coarse bin of latency, count) of both directions.
+    latencies: Vec<(u32, u16, u64)>,
+    seen: Vec<u64>,
     next_ns: u64,
 }
 
@@ -51,6 +58,8 @@ impl Series {
             first: 0,
             bins: Vec::with_capacity(RESERVED),
             last: Default::default(),
+            latencies: Vec::with_capacity(4 * RESERVED),
+            seen: vec![0; std::mem::size_of::<Coarse>() / 8],
             next_ns: u64::MAX,
         }
     }
@@ -68,7 +77,16 @@ impl Series {
     }
 
     /// Ends every bin that is over at `now`.
-    pub(crate) fn advance(&mut self, now: u64, totals: [Counts; 2]) {
+    /// `latencies` are those so far, asked for where a bin ends.
+    pub(crate) fn advance(
+        &mut self,
+        now: u64,
+        totals: [Counts; 2],
+        latencies: impl FnOnce() -> Coarse,
+    ) {
+        if now >= self.next_ns {
+            self.keep(&latencies());
+        }
         while now >= self.next_ns {
             self.push(totals);
             self.next_ns += BIN_NS;
@@ -76,13 +94,31 @@ impl Series {
     }
 
     /// Ends the last bin, which is not full.
-    pub(crate) fn end(&mut self, now: u64, totals: [Counts; 2]) {
+    pub(crate) fn end(
+        &mut self,
+        now: u64,
+        totals: [Counts; 2],
+        latencies: impl FnOnce() -> Coarse,
+    ) {
         if self.next_ns == u64::MAX {
             return;
         }
-        self.advance(now, totals);
+        let all = latencies();
+        self.advance(now, totals, || all);
+        self.keep(&all);
         self.push(totals);
         self.next_ns = u64::MAX;
+    }
+
+    fn keep(&mut self, all: &Coarse) {
+        let bin = self.bins.len() as u32;
+        for (which, (seen, now)) in (0u16..).zip(self.seen.iter_mut().zip(all)) {
+            let more = now.saturating_sub(*seen);
+            if more > 0 {
+                self.latencies.push((bin, which, more));
+                *seen = *now;
+            }
+        }
     }
 
     fn push(&mut self, totals: [Counts; 2]) {
@@ -118,6 +154,25 @@ pub(crate) fn merged<'a>(
     .collect()
 }
 
+/// The rows (t_ms, low_ns, high_ns, count) of the latencies of several workers, both included.
+pub(crate) fn merged_latencies<'a>(
+    all: impl Iterator<Item = &'a Series>,
+) -> Vec<(u64, u64, u64, u64)> {
+    let mut sums: BTreeMap<(u64, u16), u64> = BTreeMap::new();
+    for series in all {
+        for (bin, which, count) in &series.latencies {
+            *sums
+                .entry((series.first + u64::from(*bin), *which))
+                .or_default() += count;
+        }
+    }
+    let rows = sums.into_iter().map(|((bin, which), count)| {
+        let (low, high) = coarse_range(usize::from(which));
+        (bin * BIN_NS / 1_000_000, low, high, count)
+    });
+    rows.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,20 +186,31 @@ mod tests {
         [counts, Counts::default()]
     }
 
+    fn latencies(all: &[(u64, u64)]) -> Coarse {
+        let mut histogram = schedlab_model::Histogram::new();
+        all.iter()
+            .for_each(|(ns, times)| histogram.record_many(*ns, *times));
+        histogram.coarse()
+    }
+
     #[test]
     fn a_pause_is_empty_bins_and_a_late_start_leaves_the_first_ones_empty() {
         let mut early = Series::new();
         early.begin(1000, 1000);
-        early.advance(1000 + BIN_NS, total(3));
-        early.advance(1000 + 4 * BIN_NS + 5, total(3));
-        early.end(1000 + 4 * BIN_NS + 9, total(4));
+        early.advance(1000 + BIN_NS, total(3), || latencies(&[(10, 3)]));
+        early.advance(1000 + 4 * BIN_NS + 5, total(3), || latencies(&[(10, 3)]));
+        early.end(1000 + 4 * BIN_NS + 9, total(4), || {
+            latencies(&[(10, 3), (5000, 1)])
+        });
         let mut late = Series::new();
         late.begin(1000, 1000 + 2 * BIN_NS + 7);
-        late.end(1000 + 2 * BIN_NS + 8, total(1));
+        late.end(1000 + 2 * BIN_NS + 8, total(1), || latencies(&[(10, 1)]));
         let rows = merged([&early, &late].into_iter(), 0);
         let counts: Vec<_> = rows.iter().map(|row| (row.0, row.1)).collect();
         assert_eq!(counts, [(0, 3), (100, 0), (200, 1), (300, 0), (400, 1)]);
         assert_eq!((rows[0].2, rows[0].3), (3 * 512, 30));
         assert_eq!(merged([&early].into_iter(), 1)[4], (400, 0, 0, 0));
+        let rows = merged_latencies([&early, &late].into_iter());
+        assert_eq!(rows, [(0, 0, 15, 3), (200, 0, 15, 1), (400, 4096, 5119, 1)]);
     }
 }

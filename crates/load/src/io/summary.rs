@@ -5,8 +5,8 @@ use schedlab_model::{Arrivals, Direction, Histogram};
 use super::error;
 use super::job::{Group, Job};
 use super::result::{
-    FirstError, GroupResult, JobResult, Latency, Prepared, SeriesResult, SideResult,
-    Transactions, WorkerResult,
+    FirstError, GroupResult, JobResult, Latency, Prepared, SeriesResult, SideResult, Transactions,
+    WorkerResult,
 };
 use super::run::Report;
 use super::series;
@@ -115,6 +115,7 @@ fn series(group: &Group, reports: &[&Report], gate_ns: u64) -> SeriesResult {
         ),
         reads: side(0),
         writes: side(1),
+        latencies: series::merged_latencies(reports.iter().map(|r| &r.tally.series)),
     }
 }
 

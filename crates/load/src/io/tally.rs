@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schedlab_model::Histogram;
+use schedlab_model::{Coarse, Histogram};
 use serde::{Deserialize, Serialize};
 
 use super::error;
@@ -46,8 +46,9 @@ pub(crate) struct Side {
     pub latency: Histogram,
     /// Operations and odd bytes outside the window.
     outside: (u64, u64),
-    /// Sum of the latencies before the window.
+    /// Sum of the latencies before the window, and those themselves.
     ramp_latency_ns: u64,
+    ramp_latencies: Vec<u64>,
 }
 
 impl Side {
@@ -67,7 +68,16 @@ impl Side {
         self.errors = 0;
         self.short = 0;
         self.ramp_latency_ns += self.latency.sum() as u64;
+        self.ramp_latencies = self.latencies_ever().to_vec();
         self.latency.clear();
+    }
+
+    /// All latencies so far.
+    fn latencies_ever(&self) -> Coarse {
+        let mut all = self.latency.coarse();
+        let before = all.iter_mut().zip(&self.ramp_latencies);
+        before.for_each(|(now, ramp)| *now += ramp);
+        all
     }
 
     /// All completions so far, for the rate over time.
@@ -78,6 +88,14 @@ impl Side {
             latency_ns: self.ramp_latency_ns + self.latency.sum() as u64,
         }
     }
+}
+
+fn latencies_ever(sides: &[Side; 2]) -> Coarse {
+    let [mut all, writes] = [0, 1].map(|side: usize| sides[side].latencies_ever());
+    all.iter_mut()
+        .zip(writes)
+        .for_each(|(sum, more)| *sum += more);
+    all
 }
 
 /// All counts of a worker.
@@ -169,7 +187,8 @@ impl Tally {
 
     /// The window is over: completions from now on only enter latencies and device bytes.
     pub(crate) fn end_window(&mut self, now: u64) {
-        self.series.end(now, self.ever());
+        let (totals, sides) = (self.ever(), &self.sides);
+        self.series.end(now, totals, || latencies_ever(sides));
         self.draining = true;
         self.look_ahead();
     }
@@ -229,7 +248,8 @@ impl Tally {
         latency_ns: u64,
     ) -> bool {
         if !self.draining {
-            self.series.advance(now, self.ever());
+            let (totals, sides) = (self.ever(), &self.sides);
+            self.series.advance(now, totals, || latencies_ever(sides));
             if !self.client {
                 self.respond(now.saturating_sub(latency_ns), now);
             }

@@ -55,6 +55,7 @@ struct record {
 	__u16 operation, flags;
 	__u16 priority, unused;
 	__u8 command[16];
+	__u64 tag_ns, insert_ns; // 0: it joined another request, went past the scheduler
 };
 
 struct {
@@ -187,6 +188,38 @@ SEC("tp_btf/block_split")
 int on_split(__u64 *arguments)
 {
 	return arrive(arguments);
+}
+
+SEC("tp_btf/block_getrq")
+int on_tag(__u64 *arguments)
+{
+	struct bio *bio = (void *)arguments[0];
+	if (!is_ours(bio))
+		return 0;
+	__u64 key = arguments[0];
+	struct record *one = bpf_map_lookup_elem(&pending, &key);
+	if (one)
+		one->tag_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+// A request that comes back from the driver is inserted again: the first time counts.
+SEC("tp_btf/block_rq_insert")
+int on_insert(__u64 *arguments)
+{
+	struct request *request = (void *)arguments[0];
+	struct bio *bio = request->bio;
+	if (!bio || !is_ours(bio))
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
+		__u64 key = (__u64)bio;
+		struct record *one = bpf_map_lookup_elem(&pending, &key);
+		if (one && !one->insert_ns && !one->issue_ns)
+			one->insert_ns = now;
+		bio = bio->bi_next;
+	}
+	return 0;
 }
 
 SEC("tp_btf/block_rq_issue")

@@ -46,7 +46,7 @@ _policy = section(
 )  # fmt: skip
 _chart = section(
     "Chart",
-    click.option("--gantt", type=click.Path(), help="The schedule as FILE.svg."),
+    click.option("--gantt", type=click.Path(), help="The schedule as FILE.html or FILE.svg."),
     click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart."),
     click.option("--to", "to_ns", type=TimeNs(), help="End of the chart."),
     click.option("--width", type=COUNT, help="Of the chart: pixels.  [1000]"),
@@ -71,14 +71,7 @@ _more = section(
 @_chart
 @_more
 @section("Result", json_option)
-def cpu(
-    as_json: bool,
-    count: int | None,
-    out: str | None,
-    play: str | None,
-    lang: str | None,
-    **options: Any,
-) -> None:
+def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> None:
     """Simulate policies on tasks: schedule, turnaround, waiting, response, fairness.
 
     \b
@@ -91,7 +84,8 @@ def cpu(
     from schedlab.sim.cpu_schedule import document, plays_of, shown
     from schedlab.sim.cpu_validate import checked
 
-    refuse_idle_language({"play": play, "lang": lang}, is_page=count is not None)
+    pages = {name: options.pop(name) for name in ("play", "lang")}
+    refuse_idle_language(pages, is_page=count is not None)
     if (count is None) != (out is None) or (count is not None and not options["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
     if count is not None and out is not None:
@@ -99,14 +93,14 @@ def cpu(
             raise SpecError("--json: sheets are HTML", "omit it")
         from schedlab.app.compare.quiz import write_sheets
 
-        first = write_sheets(options, count, Path(out), lang)
+        first = write_sheets(options, count, Path(out), pages["lang"])
         print_lines([f"{out}: {count} sheets of seeds {first} to {first + count - 1}, and the key"])
         return
     if options["bursts"]:
         lines, is_accepted = checked(options, as_json)
         print_lines(lines)
         raise SystemExit(0 if is_accepted else 1)
-    if play is not None:
-        show_plays(plays_of(options), {"play": play, "lang": lang})
+    if pages["play"] is not None:
+        show_plays(plays_of(options), pages)
         return
     print_lines([json.dumps(document(options))] if as_json else shown(options))

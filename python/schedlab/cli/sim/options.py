@@ -98,7 +98,7 @@ _log_options = section(
     "Result",
     click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow."),
     click.option("--gantt", type=PATH,
-                 help="With --scheduler: requests and the head as FILE.svg."),
+                 help="With --scheduler: requests over time as FILE.html or FILE.svg."),
     usual="--log",
 )  # fmt: skip
 _compare_options = section(

@@ -11,6 +11,7 @@ COMMANDS = {
     "io": "schedlab.cli.trace.io:io",
     "convert": "schedlab.cli.trace.files:convert",
     "stats": "schedlab.cli.trace.files:stats",
+    "timeline": "schedlab.cli.trace.files:timeline",
 }
 
 

@@ -1,4 +1,4 @@
-"""`schedlab trace stats|convert`: block traces in files."""
+"""`schedlab trace stats|convert|timeline`: block traces in files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import command, json_option
+from schedlab.cli.options import PATH, command, json_option, language_option
 from schedlab.cli.sections import together
 
 _reading_options = together(
@@ -47,3 +47,14 @@ def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> Non
 
     counts = trace_files.convert(file, out, to, options)
     print_result(as_json, counts, trace_files.converted_lines(counts, to))
+
+
+@command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE[:FORMAT]…")
+@click.option("--out", type=PATH, required=True, help="The page, such as timeline.html.")
+@language_option
+def timeline(files: tuple[str, ...], out: Path, lang: str | None) -> None:
+    """Draw FILES of trace io, sim run --log or trace cpu over time: a page to explore."""
+    from schedlab.app.trace.timeline import write_timeline
+
+    click.echo(f"{out}: {write_timeline(files, out, lang).counts}")

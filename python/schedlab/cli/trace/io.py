@@ -32,22 +32,16 @@ def io(
     With COMMAND (write `--` before it) schedlab runs the command and watches until it ends. With
     --out every request is recorded: `schedlab trace stats` and `sim run --trace` read the file.
     """
-    from schedlab.app.trace.block_io import (
-        LOST_SHARE_MAX,
-        lines,
-        record_device,
-        recorded_line,
-        watch_device,
-    )
+    from schedlab.app.trace import block_io
     from schedlab.cli.show import print_lines, print_message
 
     if out is not None:
-        recorded = record_device(device, seconds, command, out, anonymise)
-        print_lines([json.dumps(recorded) if as_json else recorded_line(recorded, out)])
-        lost = recorded["lost_share"] > LOST_SHARE_MAX
+        recorded = block_io.record_device(device, seconds, command, out, anonymise)
+        print_lines([json.dumps(recorded) if as_json else block_io.recorded_line(recorded, out)])
+        lost = recorded["lost_share"] > block_io.LOST_SHARE_MAX
         click.get_current_context().exit(recorded["exit_status"] or int(lost))
     if anonymise:
         raise SpecError("--anonymise: nothing is recorded", "name a file: --out FILE")
-    result = watch_device(device, seconds, command, print_message)
-    print_lines([json.dumps(result)] if as_json else lines(result))
+    result = block_io.watch_device(device, seconds, command, print_message)
+    print_lines([json.dumps(result)] if as_json else block_io.lines(result))
     click.get_current_context().exit(result["exit_status"] or 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from schedlab.host import knobs
 from schedlab.host.control import Control
 from schedlab.host.control_groups import io_group
 from schedlab.kinds import Outcome
-from schedlab.kinds.live_load import LiveLoad, group_name
+from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_name
 from schedlab.run import durability
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io import device_facts
@@ -215,7 +215,8 @@ class LiveSession:
             except HostError as error:
                 raise GateError("knob-changed", str(error)) from error
             switched = captured.look()
-            figures, halves = self._period(kind, candidate.label, captured, switched)
+            latencies: list[Sequence[int]] = []
+            figures, halves = self._period(kind, candidate.label, captured, switched, latencies)
             series = captured.series()
         metrics = figures.metrics(kind.counted_apart)
         findings = list(self.devices.control.check())
@@ -246,6 +247,7 @@ class LiveSession:
             gates=tuple(findings),
             histograms=_histograms(figures),
             series={"live load": series},
+            latencies={"live load": latencies},
         )  # fmt: skip
 
     def _report_missing(self, missing: Sequence[GateFinding]) -> None:
@@ -273,9 +275,16 @@ class LiveSession:
         return kind
 
     def _period(
-        self, kind: LiveLoad, label: str, captured: Captured, switched: Look
+        self,
+        kind: LiveLoad,
+        label: str,
+        captured: Captured,
+        switched: Look,
+        latencies: list[Sequence[int]],
     ) -> tuple[Look, list[dict[str, float]]]:
-        """(the measured part, metrics of its halves); `switched` is its beginning."""
+        """(the measured part, metrics of its halves); `switched` is its beginning, and `latencies`
+        get those of each second.
+        """
         period_s = kind.wash_out_s + kind.seconds
         middle_s = kind.wash_out_s + kind.seconds / 2
         marks: dict[float, Look] = {}
@@ -296,7 +305,11 @@ class LiveSession:
                     self.own.begin()
             if counted.at_s - last.at_s >= STEP_S / 2:
                 in_wash_out = passed_s <= kind.wash_out_s
-                self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
+                step = counted - last
+                at_ms = round(last.at_s * 10) * BIN_MS
+                bins = sum((step.flow(each).bins for each in OPERATIONS), Counter())
+                latencies += [(at_ms, *ends, count) for ends, count in sorted(bins.items())]
+                self._look(Second(label, passed_s, period_s, in_wash_out, step, None))
                 last = counted
         start, middle, end = (marks[s] for s in (kind.wash_out_s, middle_s, period_s))
         apart = kind.counted_apart

@@ -1,0 +1,187 @@
+"""The content of a timeline: runs of the same work, each with its bars in rows over time.
+
+A bar is a request, or a burst of a task on a CPU: a moment at which it arrived, and how long it
+stayed in each part of its way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import SpecError
+from schedlab.report.texts import Texts
+from schedlab.store.requests import RequestRows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: The parts of a way, in their order. Of a trace that tells less apart: `wait` is all that is
+#: known before the device, `whole` the whole way.
+IO_PARTS = ("tag", "plug", "scheduler", "device")
+CPU_PARTS = ("ready", "runs")
+OPERATIONS = ("read", "write", "discard", "flush")
+#: How a burst ended.
+ENDS = ("sleeps", "preempted", "quantum", "ended")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The bars of one run, in the order of their arrival: all arrays have one entry for each.
+
+    `times_ns` has a row for each border of a part, from the arrival to the end, never falling.
+    `row` is a place in `rows`, the names of processes, dies or CPUs; `kind` one in `OPERATIONS`,
+    or in `ENDS` where bars are bursts.
+    """
+
+    name: str
+    rows: tuple[str, ...]
+    row: NDArray[Any]
+    times_ns: NDArray[Any]
+    offset_bytes: NDArray[Any] | None = None
+    size_bytes: NDArray[Any] | None = None
+    kind: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def total_ns(self) -> NDArray[Any]:
+        """How long each one took."""
+        spent: NDArray[Any] = self.times_ns[-1] - self.times_ns[0]
+        return spent
+
+    @property
+    def end_ns(self) -> int:
+        """When the last one ended."""
+        return int(self.times_ns[-1].max()) if self.times_ns.shape[1] else 0
+
+    def longest(self, count: int) -> list[int]:
+        """The places of those that waited for the longest time before their last part; of whole
+        ways where there is one part.
+        """
+        import numpy as np
+
+        waited = self.times_ns[-2] - self.times_ns[0] if len(self.times_ns) > 2 else self.total_ns
+        order = np.lexsort((-self.total_ns, -waited))
+        return [int(place) for place in order[:count]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One piece of work, with a run of each candidate on the same clock.
+
+    `unit` is `request` or `burst`. `parts` are between the borders of its bars. `pair` are the two
+    runs that are shown first; without it the first one, and the one whose longest wait differs
+    most from its.
+    """
+
+    title: str
+    parts: tuple[str, ...]
+    runs: tuple[Bars, ...]
+    unit: str = "request"
+    notes: tuple[str, ...] = ()
+    pair: tuple[str, ...] = ()
+
+
+def bars_of(
+    name: str, labels: Sequence[str], times_ns: Sequence[NDArray[Any]], **more: Any
+) -> Bars:
+    """Bars whose rows are `labels`, sorted by arrival; a border that is not known (0) is that of
+    the part before it, and none is earlier than the one before.
+    """
+    import numpy as np
+
+    borders = np.maximum.accumulate(np.array(times_ns, dtype=np.int64), axis=0)
+    order = np.argsort(borders[0], kind="stable")
+    known, row = np.unique(np.array(labels, dtype=object).astype(str), return_inverse=True)
+    notes = more.pop("notes", ())
+    arrays = {
+        key: None if values is None else np.asarray(values)[order] for key, values in more.items()
+    }
+    rows = tuple(str(label) for label in known)
+    return Bars(name, rows, row[order], borders[:, order], **arrays, notes=notes)
+
+
+def since(bars: Bars, zero_ns: int) -> Bars:
+    """The same bars on a clock that is 0 at `zero_ns`; without those that arrived before."""
+    import numpy as np
+
+    kept = bars.times_ns[0] >= zero_ns
+    pick = {
+        key: None if (values := getattr(bars, key)) is None else values[kept]
+        for key in ("row", "offset_bytes", "size_bytes", "kind")
+    }
+    times = np.asarray(bars.times_ns[:, kept] - zero_ns)
+    return Bars(bars.name, bars.rows, times_ns=times, notes=bars.notes, **pick)  # type: ignore[arg-type]
+
+
+def request_bars(
+    name: str, requests: RequestRows, texts: Texts, tasks: Mapping[int, str] | None = None
+) -> tuple[tuple[str, ...], Bars]:
+    """The parts that a trace tells apart, and its requests that have an end as bars.
+
+    `tasks` are names of processes and threads by their number. SpecError where the trace has no
+    ends, so that nothing took any time.
+    """
+    import numpy as np
+
+    rows = requests.rows
+    known = rows["done_ns"] > 0
+    if not known.any():
+        raise SpecError(
+            f"{name}: it has no completions, so no request has a length",
+            "record with schedlab trace io DEVICE --out FILE",
+        )
+    lost = int((~known).sum())
+    notes = (texts("timeline.unfinished", count=texts.number(lost, 0)),) if lost else ()
+    rows = rows[known]
+    arrival, tag, insert, issue, done = (
+        rows[f"{step}_ns"].astype(np.int64)
+        for step in ("arrival", "tag", "insert", "issue", "done")
+    )
+    # One that joined another waits where that one does; one that went past the scheduler left its
+    # plug for the device.
+    insert = np.where((insert == 0) & (tag > 0), issue, insert)
+    parts: tuple[str, ...] = IO_PARTS
+    borders = [arrival, tag, insert, issue, done]
+    if not tag.any():
+        parts, borders = ("wait", "device"), [arrival, issue, done]
+    if not issue.any():
+        parts, borders = ("whole",), [arrival, done]
+    bars = bars_of(
+        name, _task_names(rows, requests.names, tasks or {}), borders,
+        offset_bytes=rows["offset_bytes"].astype(np.int64),
+        size_bytes=rows["size_bytes"].astype(np.int64), kind=rows["operation"], notes=notes,
+    )  # fmt: skip
+    return parts, bars
+
+
+def _task_names(
+    rows: NDArray[Any], names: Mapping[int, str], tasks: Mapping[int, str]
+) -> list[str]:
+    """The name of the process of each request, or of the thread where `tasks` has it; those of one
+    name are numbered as they first come. Kernel threads that write back are one: any of them does
+    the work of all.
+    """
+    import numpy as np
+
+    known = np.isin(rows["thread"], np.array(list(tasks), np.uint32))
+    task = np.where(known, rows["thread"], rows["process"])
+    numbers, first, place = np.unique(task, return_index=True, return_inverse=True)
+    began = np.full(len(numbers), np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(began, place, rows["arrival_ns"])
+    plain = []
+    for number, at in zip(numbers.tolist(), first.tolist(), strict=True):
+        name = names.get(number) or names.get(int(rows["thread"][at]), "")
+        plain.append(tasks.get(number) or ("kworker" if name.startswith("kworker") else name))
+    several = Counter(plain)
+    seen: Counter[str] = Counter()
+    labels = [""] * len(numbers)
+    for at in np.argsort(began, kind="stable").tolist():
+        base = plain[at]
+        seen[base] += 1
+        is_one = base == "kworker" or (several[base] == 1 and base != "")
+        labels[at] = base if is_one else f"{base or 'task'} {seen[base]}"
+    return [labels[at] for at in place]
