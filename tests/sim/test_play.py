@@ -131,6 +131,16 @@ def test_every_pick_of_a_cpu_is_that_of_the_schedule(policy):
             assert keys[pick.chosen] == min(keys), pick
 
 
+def test_a_switch_begins_with_the_pick_of_its_task():
+    chosen = options("--tasks", "A:0:9,B:0:9", "--switch-cost", "100us")
+    (play,) = cpu_schedule.plays_of(chosen)
+    segments = cpu_schedule.document(chosen)["results"][0]["segments"]
+    ran = ["AB"[s["task"]] for s in segments if "task" in s]
+    assert [pick.picked.name for pick in play.picks] == ran
+    switched = {s["start_ns"] for s in segments if "switch" in s}
+    assert switched <= {pick.at_ns for pick in play.picks}
+
+
 def test_what_cannot_be_played_is_refused():
     for words, said in (
         ("--scheduler none", "queue of the device"), ("--out r", "--out would change nothing"),
