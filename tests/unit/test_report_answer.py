@@ -186,7 +186,7 @@ def test_a_change_on_a_scratch_device_leads_to_ones_own_device():
     step = steps.next_step(view)
     assert step.command == f"{again} --directory . --switch vda"
     work = replace(view.experiment.workloads[0], kind="command", parameters={"argv": ["true"]})
-    view.experiment = replace(view.experiment, workloads=(work,))
+    view.experiment = replace(view.experiment, workloads=(*view.experiment.workloads, work))
     assert steps.next_step(view).command == f"{again} --directory . --switch vda --trust"
 
 
