@@ -11,6 +11,7 @@ from html import escape, unescape
 
 from schedlab.report import charts, markup
 from schedlab.report.handin import study_tables
+from schedlab.report.heat import heat_maps
 from schedlab.report.page_first import over_time
 from schedlab.report.shares import share_lines
 from schedlab.report.tables import Column, Table, build
@@ -67,13 +68,14 @@ def workloads_section(view: View) -> str:
 def _workload(view: View, row: Row) -> str:
     """A workload: its shares, rates, latency, order of runs."""
     panels = "".join([*_rates(view, row), _latency(view, row), _order(view, row)])
+    heats = heat_maps(view, row)
     lines = "".join(markup.paragraph(line) for line in share_lines(view, row.workload))
-    if not panels and not lines:
+    if not panels and not lines and not heats:
         return ""
     opened = " open" if len(view.primary) <= OPEN_MAX else ""
     return (
         f'<details class="workload"{opened}><summary><h3>{escape(row.workload)}</h3></summary>'
-        f'<div class="inside">{lines}<div class="panels">{panels}</div></div></details>'
+        f'<div class="inside">{lines}<div class="panels">{panels}</div>{heats}</div></details>'
     )
 
 

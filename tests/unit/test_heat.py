@@ -1,0 +1,34 @@
+"""Heat maps of latency over time: which cell a request is in, and where nothing completed."""
+
+from dataclasses import replace
+
+import answers
+import reports
+
+from schedlab.report.heat import Scale, heat_maps
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+from schedlab.spec.results import LatencySeries
+
+
+def series(*rows):
+    return LatencySeries(0, "readers", rows)
+
+
+def test_every_request_is_in_the_cell_of_its_time_and_latency():
+    fast, slow = (0, 1000, 1200, 7), (900, 1_000_000, 1_200_000, 2)
+    scale = Scale.of([series(fast, (0, 1000, 1200, 1)), series(slow)])
+    assert (scale.width_ms, scale.columns) == (100, 10)
+    assert scale.cells(series(fast, slow)) == {(0, 0): 7, (9, scale.rows - 1): 2}
+
+
+def test_a_time_without_completions_is_marked_but_not_the_time_after_the_run():
+    record = reports.record_of(answers.TRADE)
+    work = next(row.workload for row in answers.TRADE.rows if row.metric)
+    base, other, *_ = answers.TRADE.candidates
+    served = [(t, 1000, 1200, 5) for t in (0, 100, 400)]
+    every = {(work, base): (series(*served),), (work, other): (series(*served[:2]),)}
+    view = View(replace(record, latencies=every), answers.TRADE, Texts("en"))
+    drawn = heat_maps(view, next(row for row in view.primary if row.workload == work))
+    assert drawn.count('<path class="gap"') == 1
+    assert drawn.count("<figcaption>") == 2
