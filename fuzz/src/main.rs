@@ -41,6 +41,17 @@ fn example(format: &str) -> Vec<u8> {
         "disksim" => "0.500000 0 8 16 1\n1.25 1 64 8 20000\n",
         "disksim-validate" => "R Miss 8 16 1000.5 200\nW Hit 64 8 10 0\n",
         "fio-log" => "0, 246083, 0, 4096, 61440, 0\n10, 17823, 1, 4096, 774144, 0\n",
+        "ftrace" => include_str!("../../tests/data/kernel-text/ftrace.txt"),
+        "biosnoop" => {
+            "TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)\n\
+             0.000000 Web Content 47 sda W 223490 4096 0.25 0.50\n0.1 sync 7 sdb R 8 512 0 0.55\n"
+        }
+        "sim-log" => {
+            "policy,seed,index,arrival_ns,dispatched_ns,completed_ns,first_page,pages,operation\n\
+             fcfs,1,0,5,7,9,2,1,read\nfcfs,1,1,6,9,12,4,2,write\n"
+        }
+        // Only written: every input is refused.
+        "perfetto" | "ctf" => "",
         "schedlab" => return recorded_example(),
         _ => return binary_example(format),
     };
