@@ -55,7 +55,7 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
         # process at its exit, where a busy machine may interrupt it a few times more.
         switches = row["voluntary_switches"] + row["involuntary_switches"]
         assert -1 <= switches - task["bursts"] <= (5 if method == "perf" else 1)
-        assert task["bursts"] > 5
+        assert task["bursts"] > 1
         # Some kernels do not trace every switch; perf does not know the length of such a burst.
         unknown = task["untraced_starts"] if method == "perf" else 0
         assert sum(count for _, _, count in task["histogram"]) == task["bursts"] - unknown
