@@ -44,6 +44,9 @@ def run_io_job(
     on_ready: Callable[[str], None] | None = None,
     replay: ReplayPlan | None = None,
 ) -> str: ...
+def timed_reads(
+    path: str, reads: list[tuple[int, int]], depth: int = 1, together: bool = False
+) -> list[tuple[int, int]]: ...
 def io_nop_calibration(depth: int = 32, batch: int = 32) -> str: ...
 
 class RunQueueCapture:

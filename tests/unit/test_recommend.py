@@ -75,3 +75,16 @@ def test_programs_stand_with_their_rates_and_sizes():
     assert text[0] == "/dev/sdx: 2,500 requests in 10 s"
     (row,) = [line for line in text if line.startswith("db")]
     assert row.split() == ["db", "read", "200", "4", "KiB", "0.001", "ms", "0.00125", "ms"]
+
+
+def test_a_device_with_a_fitted_file_ends_in_a_prediction(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    load = observed(3, 9, db=100, backup=50)
+    assert not any("schedlab predict" in line for line in lines(load))
+    (tmp_path / "sdx.toml").write_text('model = "disk"\n')
+    assert load.predict_command() == []
+    (tmp_path / "sdx.toml").write_text('model = "disk"\n\n[fit]\ndevice = "/dev/sdx"\n')
+    last = list(lines(load))[-1].strip()
+    assert (
+        last == "schedlab predict --device sdx.toml --trace load.trace --schedulers bfq,none,kyber"
+    )

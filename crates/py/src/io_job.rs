@@ -112,7 +112,7 @@ impl CancelPoll {
 }
 
 /// The error as one of `schedlab.errors`, with its hint.
-fn raise(py: Python<'_>, error: &IoError) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, error: &IoError) -> PyErr {
     let class = if error.is_description() {
         "SpecError"
     } else {

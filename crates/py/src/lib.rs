@@ -19,6 +19,7 @@ mod sim_policy;
 mod simulation;
 mod stoppable;
 mod sync_capture;
+mod timed_reads;
 mod trace_file;
 
 /// An input that is refused.
@@ -53,6 +54,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simulation::register(module)?;
     module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;
     module.add_function(wrap_pyfunction!(io_job::io_nop_calibration, module)?)?;
+    module.add_function(wrap_pyfunction!(timed_reads::timed_reads, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::sched_bursts, module)?)?;

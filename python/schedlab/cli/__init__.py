@@ -46,6 +46,7 @@ COMMANDS = {
     "merge": "schedlab.cli.merge:merge",
     "init": "schedlab.cli.init:init",
     "lab": "schedlab.cli.lab:lab",
+    "predict": "schedlab.cli.predict:predict",
     "recommend": "schedlab.cli.recommend:recommend",
     "report": "schedlab.cli.report:report",
     "run": "schedlab.cli.run:run",
@@ -57,7 +58,18 @@ COMMANDS = {
 # Nine show their help in the list of `schedlab --help`; all others are named, by what they are for.
 FIRST = ("doctor", "compare", "live", "tune", "cpu", "sim", "lab", "analyse", "apply")
 OTHERS = {
-    "Measure": ("run", "init", "io", "trace", "recommend", "device", "kernel", "boots", "fleet"),
+    "Measure": (
+        "run",
+        "init",
+        "io",
+        "trace",
+        "recommend",
+        "predict",
+        "device",
+        "kernel",
+        "boots",
+        "fleet",
+    ),
     "Results": ("report", "diff", "merge", "import", "export", "reproduce"),
     "Settings": ("undo", "status", "watch", "recover"),
     "Help": ("docs", "completion"),

@@ -1,13 +1,14 @@
-"""`schedlab device up|list|down|models`: emulated devices that stay until they are removed."""
+"""`schedlab device up|list|down|models|fit`: emulated devices, and models of devices."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option, state_option
+from schedlab.cli.options import PATH, json_option, state_option
 from schedlab.cli.sections import Group, together
 from schedlab.cli.types import Size
 
@@ -81,6 +82,36 @@ def down(name: str | None, everything: bool, state_directory: str | None) -> Non
         raise click.UsageError("name one device, or use --all")
     names = [each.name for each in keeper.kept(state_directory)] if everything else [str(name)]
     keeper.down_all(names, state_directory, lambda each: click.echo(f"{each} is down"))
+
+
+@device.command()
+@click.argument("path", type=PATH, required=False, metavar="DEVICE")
+@click.option(
+    "--datasheet",
+    metavar="KEY=VALUE,…",
+    help="Instead: interface=disk|sata|nvme|card,iops-1=N,iops-32=N,read=SIZE,write=SIZE.",
+)
+@click.option("--out", type=PATH, help="The device file.  [default: NAME.toml]")
+@json_option
+def fit(path: Path | None, datasheet: str | None, out: Path | None, as_json: bool) -> None:
+    """Make a device file of DEVICE, with reads only, in about two minutes.
+
+    Each key has its error, or is unknown where reads do not show it. A self-test on reads that
+    the model has not seen is in the file. Use it as any device file.
+    """
+    from schedlab.app.predict import fit as app
+    from schedlab.cli.show import live_line, print_result
+    from schedlab.fit.fitted import lines
+
+    if (path is None) == (datasheet is None):
+        raise click.UsageError("name a device, or use --datasheet")
+    with live_line() as line:
+        made = (
+            app.fit_datasheet(str(datasheet), out)
+            if path is None
+            else app.fit_device(path, out, lambda text: line.show(text, True))
+        )
+    print_result(as_json, asdict(made.fitted), [*lines(made.fitted), "", *app.closing(made)])
 
 
 @device.command()

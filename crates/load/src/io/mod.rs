@@ -6,7 +6,8 @@
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
 //! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
 //! what comes back. [`permit`] guards block devices against writing. [`payload`] makes what is
-//! written, [`nop`] measures the engine itself.
+//! written, [`nop`] measures the engine itself,
+//! [`timed`] times single reads.
 //!
 //! ```no_run
 //! use schedlab_load::io;
@@ -41,6 +42,7 @@ mod shared;
 mod summary;
 mod tally;
 mod target;
+pub mod timed;
 mod worker;
 
 pub use error::IoError;

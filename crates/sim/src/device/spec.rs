@@ -44,6 +44,9 @@ pub struct DeviceSpec {
     /// Programs and erasures that reads interrupt, in `parallel`.
     #[serde(default)]
     pub suspend: SuspendSpec,
+    /// How the description was found, for people and for predictions.
+    #[serde(default, skip_serializing)]
+    pub fit: serde::de::IgnoredAny,
 }
 
 /// Geometry and times of the flash.

@@ -22,6 +22,7 @@ from schedlab.kinds.live_load import OPERATIONS
 from schedlab.run.backends.io import driver_tags
 from schedlab.run.live_figures import Look, look
 from schedlab.spec.quantities import size_text
+from schedlab.spec.reading import read_text
 
 SHOWN = 8
 COLUMNS = (("requests/s", 12), ("mean size", 12), ("mean", 11), ("p99", 11))
@@ -121,6 +122,17 @@ class Observed:
             ["schedlab", "compare", "--trace", RECORDING, "--schedulers", names],
         ]
 
+    def predict_command(self) -> list[str]:
+        """The command that predicts the recorded load on the model of the device; empty where
+        `schedlab device fit` has not left a file of it here.
+        """
+        file = Path(f"{self.queues[0].name}.toml")
+        if len(self.queues) > 1 or not file.is_file() or "\n[fit]" not in read_text(file, ""):
+            return []
+        names = self.next_command()[-1]
+        command = ["schedlab", "predict", "--device", str(file), "--trace", RECORDING]
+        return [*command, "--schedulers", names]
+
 
 def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sleep) -> Observed:
     """Count the requests of all queues below a device or directory; Ctrl-C ends it early."""
@@ -211,6 +223,8 @@ def lines(observed: Observed) -> Iterator[str]:
         yield f"Next   {shlex.join(observed.next_command())}"
         for first, command in zip(("Replay", ""), observed.replay_commands(), strict=False):
             yield f"{first:7s}{shlex.join(command)}"
+        if command := observed.predict_command():
+            yield f"{'':7s}{shlex.join(command)}"
 
 
 def _who(senders: Sequence[Sender]) -> str:
@@ -263,4 +277,5 @@ def as_json(observed: Observed) -> dict[str, Any]:
         ],
         "next": observed.next_command(),
         "replay": observed.replay_commands(),
+        "predict": observed.predict_command(),
     }  # fmt: skip

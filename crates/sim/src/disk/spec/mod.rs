@@ -86,6 +86,9 @@ pub struct DiskSpec {
     /// Whether a head that settles inside a request starts there.
     #[serde(default)]
     pub zero_latency: ZeroLatency,
+    /// How the description was found, for people and for predictions.
+    #[serde(default, skip_serializing)]
+    pub fit: serde::de::IgnoredAny,
 }
 
 impl DiskSpec {

@@ -1,0 +1,71 @@
+"""How good the probabilities of `schedlab predict` are where the kernel is known:
+`python benches/predict/calibration.py`.
+
+Each checked cell in turn is left out: its losses in the simulation and the errors of the other
+cells give the prediction, its losses in the kernel are the truth. No device is drawn: this is the
+error of the instrument alone.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from schedlab.app.predict.predict import NEAR, SURE
+from schedlab.sim.checked import OUTSIDE, checked_cells, measured, nearest, with_errors
+
+DRAWS = 4000
+#: The truth has noise of its own: two blocks of some seconds.
+NOISE = 0.02
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    chances, truths, regrets, suffices, inside = [], [], [], [], []
+    outside = 0
+    cells = checked_cells()
+    for number, cell in enumerate(cells):
+        others = [*cells[:number], *cells[number + 1 :]]
+        if nearest(cell.features, others)[1] > OUTSIDE or cell.features.classes:
+            outside += 1
+            continue
+        spread = with_errors(cell.model, cell.features, others, DRAWS, seed=1)
+        least = min(cell.kernel.values())
+        near = {name: float(np.mean(values <= NEAR)) for name, values in spread.items()}
+        for name, chance in near.items():
+            chances.append(chance)
+            truths.append(cell.kernel[name] - least <= NEAR + NOISE)
+            low, high = np.quantile(spread[name], (0.05, 0.95))
+            inside.append(low - NOISE <= cell.kernel[name] - least <= high + NOISE)
+        take = min(spread, key=lambda name: round(float(np.mean(spread[name])), 3))
+        regrets.append(cell.kernel[take] - least)
+        if near[take] >= SURE:
+            suffices.append(regrets[-1] <= NEAR + NOISE)
+    right, chance = np.array(truths, float), np.array(chances)
+    reliability = [
+        (f"{low:.1f}", int(part.sum()), round(float(right[part].mean()), 2))
+        for low in np.arange(0, 1, 0.2)
+        if (part := (chance >= low) & (chance < low + 0.2 + 1e-9 * (low > 0.7))).any()
+    ]
+    print(
+        json.dumps(
+            {
+                **measured(),
+                "cells": len(cells),
+                "outside": outside,
+                "brier": round(float(np.mean((chance - right) ** 2)), 3),
+                "take_within_5_percent": round(float(np.mean(np.array(regrets) <= NEAR)), 2),
+                "regret_mean": round(float(np.mean(regrets)), 3),
+                "suffices": len(suffices),
+                "suffices_wrong": suffices.count(False),
+                "inside_90": round(float(np.mean(inside)), 2),
+                "reliability": reliability,
+            },
+            indent=1,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

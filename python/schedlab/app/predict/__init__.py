@@ -1,0 +1,1 @@
+"""Devices that are fitted, and predictions for devices that are not there."""

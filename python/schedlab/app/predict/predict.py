@@ -1,0 +1,364 @@
+"""`schedlab predict`: what each scheduler costs on a device that is not there, and how surely.
+
+Devices are drawn from the errors of the device file, each is simulated under every candidate, and
+the losses get the errors that the simulation had where it was checked against the kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from schedlab.errors import SpecError
+from schedlab.fit.draws import Draws
+from schedlab.sim.checked import (
+    OUTSIDE,
+    Features,
+    checked_cells,
+    features_of,
+    losses,
+    measured,
+    nearest,
+    with_errors,
+)
+from schedlab.sim.device import device_text
+from schedlab.sim.device import devices as shipped
+from schedlab.sim.pool import run_threads
+from schedlab.sim.replay import replay_of
+from schedlab.sim.simulation import Simulation, presets, split_schedulers
+from schedlab.sim.validated import CHECKED, only_simulated, processes_of
+
+#: Devices that are drawn; errors of the instrument for each.
+DRAWS, ERRORS = 24, 200
+#: Near the best is within this loss; from this probability on a simulation suffices.
+NEAR, SURE = float(np.log(1.05)), 0.95
+#: Simulated time: so long, or so many requests.
+SECONDS, REQUESTS = 8.0, 20_000
+#: Keys of a process that the checked cells vary, too.
+VARIED = ("start", "offset", "span")
+MINUTES = {"compare": 5.0, "live": 10.0}
+
+
+@dataclass(frozen=True)
+class SimulatedLoad:
+    """A load to simulate: fields of a `Simulation`, and its processes (none of a trace)."""
+
+    name: str
+    fields: Mapping[str, Any]
+    processes: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class PredictedLoss:
+    """A scheduler: the probability to be within 5 % of the best, and its loss (logarithms)."""
+
+    name: str
+    near: float | None
+    loss: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The prediction of a load on a device. `outside` says why no probability is given;
+    `rates` are those of the rows under what is taken; `measure` is the command that would decide
+    most, `left` the expected loss after it.
+    """
+
+    device: str
+    load: str
+    candidates: tuple[PredictedLoss, ...]
+    take: str
+    outside: str
+    nearest: str
+    distance: float
+    rates: Mapping[str, Sequence[float]]
+    measure: str = ""
+    left: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """`outside`, `same` (all are near the best), `best`, or `for-now`; each is predicted."""
+        if self.outside:
+            return "outside"
+        near = {each.name: each.near or 0.0 for each in self.candidates}
+        if all(value >= SURE for value in near.values()):
+            return "same"
+        return "best" if near[self.take] >= SURE else "for-now"
+
+
+def loads_of(load: Path | None, trace: str | None, workloads: str | None) -> list[SimulatedLoad]:
+    """The loads that the options name: a file of processes, a trace, or shipped ones."""
+    given = [each for each in (load, trace, workloads) if each]
+    if len(given) != 1:
+        raise SpecError(
+            "a prediction needs one load",
+            f"--load FILE, --trace FILE, or --workloads {','.join(list(presets())[:2])}",
+        )
+    if trace:
+        # The same addresses where they fit, and modulo the size of a smaller device.
+        replay = replay_of(trace, fit="wrap")
+        return [SimulatedLoad(str(replay.path), replay.fields(), ())]
+    names = [str(load)] if load else [name.strip() for name in str(workloads).split(",")]
+    return [SimulatedLoad(name, {"processes": name}, processes_of(name)) for name in names]
+
+
+def predict(
+    device: str,
+    load: SimulatedLoad,
+    schedulers: str,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Prediction:
+    """The prediction of a load on the device of a file or a shipped model."""
+    names = split_schedulers(schedulers)
+    if len(names) < 2:
+        raise SpecError(
+            "a prediction compares schedulers", "--schedulers none,mq-deadline,kyber,bfq"
+        )
+    draws = Draws(device_text(device), shipped().values())
+    plain = simulation_of(device, draws, load, names[0])
+    features = _features(load, plain)
+    cells = checked_cells()
+    cell, distance = nearest(features, cells)
+    outside = _outside(load, names, features, distance)
+    seeds = range(DRAWS + 1)
+    simulations = [
+        simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
+    ]
+    progress(f"{load.name}: {len(simulations)} simulations")
+    results = run_threads(_runnable(simulations))
+    by_draw: list[dict[str, dict[str, float]]] = [{} for _ in seeds]
+    for place, (one, result) in enumerate(zip(simulations, results, strict=True)):
+        by_draw[place // len(names)][str(one.scheduler)] = rows_of(load, result)
+    drawn = [losses(rates) for rates in by_draw[1:]]
+    sure = not outside
+    full = _spread(drawn, features if sure else None, 1)
+    take, candidates = _judged(names, full, sure)
+    rates = {row: [of[take][row] for of in by_draw[1:]] for row in by_draw[0][take]}
+    measure, left = "", 0.0
+    if not any(each.near is not None and each.near >= SURE for each in candidates):
+        measure, left = _measure(device, load, names, drawn, losses(by_draw[0]), features, take)
+    return Prediction(
+        device, load.name, candidates, take, outside, cell.name,
+        float(distance), rates, measure, left, tuple(_notes(draws)),
+    )  # fmt: skip
+
+
+def simulation_of(
+    device: str, draws: Draws, load: SimulatedLoad, scheduler: str, seed: int = 0
+) -> Simulation:
+    """One draw under one scheduler, with the queue that the device has."""
+    queue = draws.tables.get("fit", {}).get("queue", {})
+    depth = draws.tables.get("queue_depth", draws.tables.get("queue", {}).get("depth", 32))
+    tags = int(queue.get("tags", min(max(depth, 4), 128)))
+    allocated = None if scheduler == "none" else queue.get("nr_requests")
+    times = {"seconds": SECONDS} if load.processes else {}
+    return Simulation(
+        device=device, scheduler=scheduler, tags=tags, nr_requests=allocated, seed=1 + seed,
+        device_set=draws.at(seed), **{**load.fields, **times},
+    )  # fmt: skip
+
+
+def _runnable(simulations: Sequence[Simulation]) -> list[Simulation]:
+    """The same, as short as the first one's rate makes enough requests."""
+    if simulations[0].trace is not None:
+        return list(simulations)
+    tried = dataclasses.replace(simulations[0], seconds=0.2).run()["total"]["iops"]
+    seconds = min(SECONDS, max(0.3, REQUESTS / max(tried, 1.0)))
+    return [dataclasses.replace(each, seconds=seconds) for each in simulations]
+
+
+def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
+    """The rate of each kind of process, of those alike their mean; of arrivals that do not wait for
+    answers the inverse of their mean response.
+    """
+    if not load.processes:
+        return {"all": 1e9 / max(result["total"]["latency_ns_mean"], 1.0)}
+    rows: dict[str, list[float]] = {}
+    for number, (spec, got) in enumerate(zip(load.processes, result["processes"], strict=True)):
+        name = str(spec.get("name") or f"process {number + 1}")
+        open_loop = spec.get("arrivals", "closed") != "closed"
+        value = 1e9 / max(got["latency_ns_mean"] or 1.0, 1.0) if open_loop else got["iops"]
+        rows.setdefault(name, []).append(max(float(value), 1e-3))
+    return {name: fmean(values) for name, values in rows.items()}
+
+
+def _features(load: SimulatedLoad, simulation: Simulation) -> Features:
+    rotational = bool(simulation.facts()["rotational"])
+    if load.processes:
+        return features_of(load.processes, simulation.tags, rotational)
+    from schedlab import _core
+
+    trace, form = str(load.fields["trace"]), load.fields["format"]
+    summary = json.loads(_core.trace_stats(trace, form))["summary"]
+    run = simulation.run()
+    total = run["total"]
+    # Little's law: how many are under way.
+    depth = max(1.0, total["iops"] * total["latency_ns_mean"] / 1e9)
+    return Features(
+        rotational,
+        float(np.log2(depth / simulation.tags)),
+        1 - float(summary["read_share"]),
+        float(summary.get("sequential_share") or 0.0),
+        classes=False,
+        buffered=False,
+        processes=len(run["processes"]),
+        recorded=True,
+    )
+
+
+def _outside(load: SimulatedLoad, names: Sequence[str], features: Features, distance: float) -> str:
+    """Why no probability can be given; empty where one can."""
+    if other := [name for name in names if name.partition(":")[0] not in CHECKED]:
+        return f"{other[0]} was never checked against a kernel"
+    keys = [only_simulated({k: v for k, v in each.items() if k not in VARIED})
+            for each in load.processes]  # fmt: skip
+    if key := next(filter(None, keys), ""):
+        return f"processes with {key} were never checked"
+    if features.classes:
+        return "priority classes and weights are known to be missed"
+    if features.buffered:
+        return "write-back through the page cache is known to be missed"
+    return "" if distance <= OUTSIDE else "no checked load is near"
+
+
+def _spread(
+    drawn: Sequence[Mapping[str, float]], features: Features | None, seed: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Losses over draws and errors of the instrument; without features none of these."""
+    parts = []
+    for number, model in enumerate(drawn):
+        if features is None:
+            parts.append({name: np.array([loss]) for name, loss in model.items()})
+        else:
+            parts.append(with_errors(model, features, checked_cells(), ERRORS, seed + number))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _judged(
+    names: Sequence[str], spread: Mapping[str, np.ndarray[Any, Any]], sure: bool
+) -> tuple[str, tuple[PredictedLoss, ...]]:
+    """The candidate with the least expected loss, the first of equals, and all of them."""
+    least = np.min(list(spread.values()), axis=0)
+    behind = {name: spread[name] - least for name in names}
+    candidates = tuple(
+        PredictedLoss(
+            name,
+            float(np.mean(behind[name] <= NEAR)) if sure else None,
+            float(np.mean(spread[name])),
+            *(float(each) for each in np.quantile(spread[name], (0.05, 0.95))),
+        )
+        for name in names
+    )
+    take = min(names, key=lambda name: (round(float(np.mean(behind[name])), 3), names.index(name)))
+    return take, candidates
+
+
+def _regret(spread: Mapping[str, np.ndarray[Any, Any]], take: str | None = None) -> float:
+    """The expected loss of what is taken beyond that of the best."""
+    least = np.min(list(spread.values()), axis=0)
+    means = {name: float(np.mean(values - least)) for name, values in spread.items()}
+    return means[take] if take else min(means.values())
+
+
+def _measure(
+    device: str, load: SimulatedLoad, names: Sequence[str], drawn: Sequence[Mapping[str, float]],
+    center: Mapping[str, float], features: Features | None, take: str,
+) -> tuple[str, float]:  # fmt: skip
+    """The command after which the least regret is left for each minute, and what is left.
+
+    The kernel on the model has no error of the instrument; on the device it has none at all.
+    """
+    now = _regret(_spread(drawn, features, 1))
+    after_model = _regret(_spread(drawn, None, 1))
+    others = sorted((name for name in names if name != take), key=lambda name: center[name])
+    pair = ",".join([take, others[0]])
+    origin = tomllib.loads(device_text(device)).get("fit", {}).get("device", "DEVICE")
+    choices = [((now - after_model) / MINUTES["compare"], after_model,
+                ["schedlab", "compare", "--model", device, "--schedulers", pair])]  # fmt: skip
+    if str(origin).startswith("/dev/"):
+        live = ["schedlab", "live", str(origin), "--schedulers", pair]
+        choices.append((now / MINUTES["live"], 0.0, live))
+    _, left, command = max(choices, key=lambda each: each[0])
+    return shlex.join(command), left
+
+
+def _notes(draws: Draws) -> list[str]:
+    if not draws.is_fitted:
+        return ["the device file has no errors: its figures are taken as exact"]
+    tests = draws.tables["fit"].get("self_test", [])
+    worst = max((abs(row["rate_error"]) for row in tests), default=0.0)
+    missed = f"the model missed the rate of a held-out load by {worst:.0%} when it was fitted"
+    return [missed] if worst > 0.15 else []
+
+
+def compared(first: Prediction, second: Prediction) -> str:
+    """A sentence about two devices for one load: how much faster, and how sure."""
+    ratios = [
+        np.divide.outer(np.array(second.rates[row]), np.array(first.rates[row])).ravel()
+        for row in first.rates
+    ]
+    worst = np.exp(np.mean(np.log(ratios), axis=0))
+    low, mid, high = np.quantile(worst, (0.05, 0.5, 0.95))
+    share = float(np.mean(worst > 1))
+    better, chance = (second, share) if share >= 0.5 else (first, 1 - share)
+    if share < 0.5:
+        low, mid, high = 1 / high, 1 / mid, 1 / low
+    return (
+        f"{first.load}: {better.device} is predicted {mid:.2g}× as fast (90 %: {low:.2g} to "
+        f"{high:.2g}×), P {chance:.0%}"
+    )
+
+
+def lines(prediction: Prediction) -> list[str]:
+    """The prediction as text, the answer first."""
+    about = measured()
+    shown = [f"{prediction.load} on {prediction.device}: {_answer(prediction)}"]
+    shown += [f"{'scheduler':<24}{'P(within 5 %)':>14}{'expected loss':>15}{'90 % interval':>18}"]
+    for each in prediction.candidates:
+        near = "–" if each.near is None else f"{each.near:.0%}"
+        interval = f"{_loss(each.low)} to {_loss(each.high)}"
+        shown.append(f"{each.name:<24}{near:>14}{_loss(each.loss):>15}{interval:>18}")
+    shown.append(
+        f"nearest checked load: {prediction.nearest} (distance {prediction.distance:.1f}; "
+        f"kernel {about['kernel']}, {about['date']})"
+    )
+    shown += [f"note: {note}" for note in prediction.notes]
+    if prediction.code in {"best", "same"}:
+        shown.append("Simulation suffices here.")
+    elif prediction.measure:
+        left = (
+            ""
+            if prediction.outside
+            else f"   # leaves an expected loss of {_loss(prediction.left)}"
+        )
+        shown.append(f"Next   {prediction.measure}{left}")
+    return shown
+
+
+def _answer(prediction: Prediction) -> str:
+    take = prediction.take
+    of = {each.name: each for each in prediction.candidates}[take]
+    if prediction.outside:
+        return f"outside what was checked: {prediction.outside}; {take} is ahead in the simulation"
+    return {
+        "same": f"all are predicted to be within 5 % of the best; take {take}",
+        "best": f"{take} is predicted to be the best or within 5 % of it (P {of.near:.0%})",
+        "for-now": f"take {take} for now: predicted within 5 % of the best with P {of.near:.0%}",
+    }[prediction.code]
+
+
+def _loss(loss: float) -> str:
+    """A loss of a rate: a share, from one half on a ratio."""
+    return f"{np.exp(loss):.1f}×" if loss >= np.log(2) else f"{1 - np.exp(-max(loss, 0.0)):.0%}"

@@ -1,0 +1,50 @@
+"""`schedlab predict`: which scheduler a device that is not there would need, and how surely."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import click
+
+from schedlab.cli.options import PATH, command, json_option
+from schedlab.cli.types import Listed
+
+
+@command()
+@click.option("--device", help="A device file (`schedlab device fit`) or a shipped model.")
+@click.option("--devices", type=Listed(), metavar="FILE,FILE",
+              help="Instead: which of two devices is the faster one for the load.")  # fmt: skip
+@click.option("--load", type=PATH, help="A file of processes.")
+@click.option("--trace", metavar="FILE[:FORMAT]", help="A recording (`schedlab trace io --out`).")
+@click.option("--workloads", type=Listed(), help="Shipped loads: random32,reader-writers,….")
+@click.option("--schedulers", type=Listed(), default="none,mq-deadline,kyber,bfq",
+              show_default=True, help="The candidates.")  # fmt: skip
+@json_option
+def predict(device: str | None, devices: str | None, load: Path | None, trace: str | None,
+            workloads: str | None, schedulers: str, as_json: bool) -> None:  # fmt: skip
+    """Predict what each scheduler costs on a device that is not there, and how sure that is.
+
+    Devices are drawn from the errors of the device file and simulated under each candidate. The
+    losses get the errors that such simulations had against the kernel.
+    """
+    from schedlab.app.predict import predict as app
+    from schedlab.cli.show import live_line, print_result
+
+    named = [device] if device else str(devices or "").split(",")
+    if bool(device) == bool(devices) or (devices and len(named) != 2):
+        raise click.UsageError("name one --device, or two --devices")
+    document, text = [], []
+    with live_line() as line:
+        for each in app.loads_of(load, trace, workloads):
+            found = [
+                app.predict(str(n), each, schedulers, partial(line.show, is_due=False))
+                for n in named
+            ]
+            for one in found:
+                text += [*app.lines(one), ""]
+                document.append({**asdict(one), "code": one.code})
+            if len(found) == 2:
+                text += [app.compared(*found), ""]
+    print_result(as_json, {"predictions": document}, text[:-1])

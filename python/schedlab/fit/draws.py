@@ -1,0 +1,106 @@
+"""Devices drawn from the errors of a device file: what the device may be."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from schedlab.errors import SchedlabError
+from schedlab.fit.fitted import UNKNOWN
+from schedlab.spec.quantities import parse_size, parse_time_ns
+
+#: Sizes of blocks and pages fix what the device holds: they are not drawn.
+FIXED = ("flash.pages_per_block", "flash.page", "zones")
+WRITE_CACHE = "write_cache"
+
+
+def value_at(tables: Mapping[str, Any], key: str) -> Any:
+    """The value of `table.name`; None where it is absent."""
+    at: Any = tables
+    for part in key.split("."):
+        at = at.get(part) if isinstance(at, Mapping) else None
+    return at
+
+
+def number_of(value: Any) -> float:
+    """A size in bytes, a time in ns, or a number; NaN for what is none."""
+    if isinstance(value, int | float):
+        return float(value)
+    parse = parse_time_ns if str(value).endswith("s") else parse_size
+    try:
+        return float(parse(str(value)))
+    except (SchedlabError, ValueError):
+        return math.nan
+
+
+class Draws:
+    """Changes of a device file's keys, one set for each draw.
+
+    A key with an error is drawn log-normally, one that is `unknown` from the range of `others`, the
+    shipped models of its kind.
+    """
+
+    def __init__(self, text: str, others: Iterable[str]) -> None:
+        self.tables = tomllib.loads(text)
+        self.errors: Mapping[str, Any] = self.tables.get("fit", {}).get("error", {})
+        kind = self.tables.get("model", "ssd")
+        parsed = [tomllib.loads(other) for other in others]
+        self.others = [each for each in parsed if each.get("model", "ssd") == kind]
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the file has errors to draw from."""
+        return bool(self.errors)
+
+    def at(self, seed: int) -> dict[str, Any]:
+        """The changes of one draw; the file itself at seed 0."""
+        if seed == 0:
+            return {}
+        draws, changes = np.random.default_rng(seed), {}
+        for key, error in self.errors.items():
+            value = value_at(self.tables, key)
+            if key in FIXED or error == 0 or value is None:
+                continue
+            if error == UNKNOWN:
+                new = self._within(key, draws)
+            else:
+                new = number_of(value) * math.exp(float(error) * draws.standard_normal())
+            if math.isfinite(new):
+                changes[key] = _as(value, new)
+        if self.errors and self.tables.get("model") == "disk" and WRITE_CACHE not in self.tables:
+            cache = self.others[draws.integers(len(self.others))].get(WRITE_CACHE)
+            changes |= {WRITE_CACHE: cache} if cache else {}
+        return _possible(changes)
+
+    def _within(self, key: str, draws: np.random.Generator) -> float:
+        known = [number_of(value_at(other, key)) for other in self.others]
+        values = [each for each in known if each > 0]
+        if not values:
+            return math.nan
+        low, high = math.log(min(values)), math.log(max(values))
+        return math.exp(draws.uniform(low, high))
+
+
+def _as(value: Any, new: float) -> Any:
+    """The number as the file has such a key."""
+    if isinstance(value, float):
+        return new
+    if isinstance(value, str) and value.endswith("s"):
+        return f"{max(round(new), 0)}ns"
+    return max(round(new), 1)
+
+
+def _possible(changes: dict[str, Any]) -> dict[str, Any]:
+    """The three seek times ascend, and what is read ahead fits into a segment."""
+    ahead, segment = changes.get("cache.read_ahead", 0), changes.get("cache.segment", 0)
+    if ahead > segment > 0:
+        changes["cache.segment"] = ahead
+    names = ("seek_single", "seek_average", "seek_full")
+    if all(name in changes for name in names):
+        ascending = sorted((changes[name] for name in names), key=number_of)
+        changes |= dict(zip(names, ascending, strict=True))
+    return changes

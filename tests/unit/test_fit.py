@@ -1,0 +1,153 @@
+"""The estimates of `device fit` on probes of known devices, and its file."""
+
+import dataclasses
+import math
+import tomllib
+
+import numpy as np
+import pytest
+
+from schedlab.app.predict.fit import fit_datasheet
+from schedlab.errors import SpecError
+from schedlab.fit import disk, flash
+from schedlab.fit.fitted import UNKNOWN, Fitted, lines
+from schedlab.sim.simulation import Simulation
+
+
+def steps_of(channels, dies, planes, transfer, read, count=300, noise=0.02, seed=1):
+    """What a device of these parts adds to the second of two reads."""
+    distances = np.arange(1, count + 1)
+    steps = np.zeros(count)
+    steps[distances % channels == 0] = transfer
+    steps[distances % (channels * dies) == 0] = max(read, transfer)
+    steps[distances % (channels * dies * planes) == 0] = read + transfer
+    late = np.random.default_rng(seed).exponential(noise * (read + transfer), count)
+    return steps + late
+
+
+@pytest.mark.parametrize(
+    ("parts", "transfer", "read"),
+    [
+        ((4, 4, 1), 30, 60), ((8, 4, 2), 5, 60), ((8, 1, 1), 10, 50), ((1, 4, 1), 40, 90),
+        ((6, 5, 1), 20, 70), ((1, 1, 1), 30, 60), ((2, 8, 2), 25, 60), ((16, 2, 1), 12, 40),
+    ],
+)  # fmt: skip
+def test_parts_and_times_of_flash_are_found_again(parts, transfer, read):
+    steps = steps_of(*parts, transfer, read)
+    assert flash.split_steps(steps) == parts
+    if parts[1] * parts[2] > 1:  # one plane of a channel shows only the sum of its times
+        found = flash.times_of(flash.levels(steps, *parts))
+        assert found == pytest.approx((transfer, read), abs=0.1 * read)
+
+
+def flash_probes(**changes):
+    lengths = {n: 100e3 + 30e3 * max(0, math.ceil(n / 4) - 1) for n in flash.LENGTHS}
+    base = flash.FlashProbes(
+        4 << 30, 100e3, 0.01, 100e3 + steps_of(4, 4, 1, 30e3, 60e3), lengths,
+        {1: 9.9e3, 32: 9e4}, 32, 4096, True,
+    )  # fmt: skip
+    return dataclasses.replace(base, **changes)
+
+
+def test_a_device_without_steps_is_said_to_be_unknown_and_one_in_order_has_one_tag():
+    flat = flash.fit_flash(flash_probes(pairs=np.full(300, 100.5e3)))
+    assert flat.errors["flash.page_read"] == UNKNOWN
+    assert "never written" in flat.notes[0]
+    serial = flash.fit_flash(flash_probes(iops={1: 1e4, 4: 1.05e4}, tags=4))
+    assert serial.value("queue.depth") == 1
+    assert serial.errors["flash.dies_per_package"] == UNKNOWN
+
+
+def test_the_longest_time_that_fits_is_a_revolution():
+    draws = np.random.default_rng(2)
+    turns = draws.integers(3, 40, (24, 12)).cumsum(1)
+    rounds = turns * 60e3 / 6543 + draws.uniform(0, 9, (24, 1)) + draws.exponential(0.05, (24, 12))
+    period, coherence = disk.rotation(rounds - rounds.min())
+    assert 60e3 / period == pytest.approx(6543, rel=0.001)
+    assert coherence > 0.9
+
+
+def disk_angles(period, sectors, heads, track_ms, cylinder_ms):
+    draws = np.random.default_rng(3)
+    places = draws.integers(0, 24 * sectors, 300) // 8 * 8
+    track = places // sectors
+    lost = (track - track // heads) * track_ms + track // heads * cylinder_ms
+    done = draws.integers(2, 9, 300).cumsum() * period + places / sectors * period + lost
+    return np.column_stack((places, done + draws.exponential(0.03, 300)))
+
+
+@pytest.mark.parametrize(("sectors", "heads"), [(2200, 4), (976, 2), (1500, 1), (1810, 6)])
+def test_tracks_and_heads_are_found_by_the_angles_of_sectors(sectors, heads):
+    period = 60e3 / 7200
+    skews = (0.7, 1.0) if heads > 1 else (1.0, 1.0)
+    found = disk.find_tracks(
+        disk_angles(period, sectors, heads, *skews), period, sectors / (1 + 0.8 / period)
+    )
+    assert (found.sectors, found.heads) == (pytest.approx(sectors, rel=0.01), heads)
+    assert found.cylinder_skew_ms == pytest.approx(skews[1], abs=0.15)
+
+
+def test_a_seek_curve_is_found_again_from_the_fastest_of_many():
+    draws = np.random.default_rng(4)
+    zones = [{"cylinders": 20000, "sectors_per_track": 1000}]
+    cylinder = 4 * 1000 * disk.SECTOR
+    rows = []
+    for distance in np.geomspace(4, 19000, disk.DISTANCES):
+        ends = distance * draws.uniform(0.97, 1.03, disk.PAIRS)
+        seek = 0.8 + 0.09 * np.sqrt(ends - 1) + 2e-4 * (ends - 1)
+        time = 0.1 + seek + draws.uniform(0, 8.33, disk.PAIRS)
+        rows.append(np.column_stack((0 * ends, ends * cylinder, time)))
+    probes = disk.DiskProbes(
+        20000 * cylinder, np.zeros((1, 1)), {}, 0, 1, [], np.zeros((1, 2)), np.vstack(rows), {}, 32
+    )
+    (single, average, full), _ = disk.seek_times(probes, zones, 4, 8.33, 0.1)
+    assert single == pytest.approx(0.8, abs=0.25)
+    assert full == pytest.approx(0.8 + 0.09 * math.sqrt(20000) + 4, rel=0.05)
+    assert average == pytest.approx(0.8 + 0.09 * math.sqrt(20000) * 8 / 15 + 4 / 3, rel=0.06)
+
+
+def test_a_fitted_file_is_read_like_any_other(tmp_path):
+    path = tmp_path / "flash.toml"
+    path.write_text(flash.fit_flash(flash_probes()).text({"device": "/dev/x"}))
+    fit = tomllib.loads(path.read_text())["fit"]
+    assert fit["error"]["buffer.size"] == UNKNOWN
+    run = Simulation(device=str(path), scheduler="none", seconds=0.2).run()
+    # 32 reads at a time of 16 dies: between one die's rate and that of all channels.
+    assert 1e4 < run["total"]["iops"] < 4 / 30e-6
+
+
+@pytest.mark.parametrize("kind", ["disk", "sata", "nvme", "card"])
+def test_a_data_sheet_makes_a_device_with_its_rates(tmp_path, kind):
+    first = {"disk": 80, "card": 900}.get(kind, 8000)
+    many = {"disk": 180, "card": 900}.get(kind, 60000)
+    text = f"interface={kind},iops-1={first},iops-32={many},read=200MB/s,write=90MB"
+    made = fit_datasheet(text, tmp_path / "device.toml")
+    assert "data sheet" in made.fitted.notes[0]
+    reader = {"name": "reader", "record": "4k"}
+    run = Simulation(device=str(made.path), scheduler="none", processes=reader, seconds=3.0).run()
+    assert run["total"]["iops"] == pytest.approx(first, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("interface=nvme", "iops-1, iops-32"), ("speed=3", "speed"),
+        ("interface=tape,iops-1=1,iops-32=1,read=1,write=1", "tape"),
+        ("interface=sata,iops-1=0,iops-32=1,read=1,write=1", "is not a size"),
+    ],
+)  # fmt: skip
+def test_a_data_sheet_with_a_wrong_or_missing_key_is_refused(tmp_path, text, word):
+    with pytest.raises(SpecError, match=word):
+        fit_datasheet(text, tmp_path / "device.toml")
+
+
+def test_every_key_is_printed_with_its_error():
+    fitted = Fitted(1 << 30)
+    fitted.put("flash.page_read", "60200ns", 0.012)
+    fitted.put("flash.channels", 4, 0.0)
+    fitted.put("buffer.size", "8MiB", UNKNOWN)
+    text = "\n".join(lines(fitted))
+    assert "60.2 us" in text
+    assert "± 1.2%" in text
+    assert "counted" in text
+    assert "unknown" in text

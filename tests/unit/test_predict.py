@@ -1,0 +1,146 @@
+"""Predictions: probabilities from drawn devices and from the errors of the instrument."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedlab.app.predict.predict import compared, lines, loads_of, predict, rows_of
+from schedlab.errors import SpecError
+from schedlab.fit.draws import Draws, number_of, value_at
+from schedlab.fit.fitted import UNKNOWN, Fitted
+from schedlab.sim import checked
+from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, nearest, with_errors
+from schedlab.sim.device import devices
+from schedlab.sim.simulation import Simulation
+from schedlab.sim.validated import processes_of
+
+TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
+ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
+FOUR = "none,mq-deadline,kyber,bfq"
+
+
+def of(workload):
+    (load,) = loads_of(None, None, workload)
+    return load
+
+
+def test_the_loss_is_that_of_the_worst_row():
+    rates = {"none": {"reader": 10.0, "writer": 100.0}, "bfq": {"reader": 40.0, "writer": 50.0}}
+    assert losses(rates) == pytest.approx({"none": math.log(4), "bfq": math.log(2)})
+
+
+def test_processes_that_are_alike_are_one_row():
+    load = of("readers3")
+    run = Simulation(device="disk7200", scheduler="none", processes="readers3", seconds=0.5).run()
+    assert list(rows_of(load, run)) == ["reader"]
+
+
+def test_errors_of_near_cells_are_taken_together_and_far_ones_are_larger():
+    near = CheckedLoad("near", ALIKE, {"a": 0.0, "b": 1.0}, {"a": 0.0, "b": 0.5})
+    far = CheckedLoad("far", Features(False, -2.0, 1.0, 1.0, False, False, 3),
+               {"a": 2.0, "b": 0.0}, {"a": 0.0, "b": 0.5})  # fmt: skip
+    found = with_errors({"a": 0.0, "b": 0.5}, ALIKE, [near, far], 500, 1)
+    assert np.mean(found["b"]) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(found["a"] <= 0.05) > 0.9
+    away = Features(True, 7.0, 0.5, 0.0, False, False, 1)
+    spread = with_errors({"a": 0.0, "b": 0.5}, away, [near], 500, 1)
+    assert np.std(spread["b"]) > 2 * np.std(found["b"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_far"),
+    [
+        ([{"depth": 32}], False), ([{"depth": 32, "ioprio": "be:0"}, {"ioprio": "be:7"}], True),
+        ([{"direct": False}], True), ([{"weight": 80}], True),
+    ],
+)  # fmt: skip
+def test_classes_and_write_back_are_near_no_plain_load(changes, is_far):
+    plain = [CheckedLoad("plain", ALIKE, {"none": 0.0}, {"none": 0.0})]
+    assert math.isinf(nearest(features_of(changes, 4, rotational=True), plain)[1]) == is_far
+
+
+@pytest.mark.parametrize(
+    ("workload", "schedulers", "word"),
+    [
+        ("levels", FOUR, "priority"), ("copy-buffered", FOUR, "write-back"),
+        ("weights", FOUR, "weight"), ("random32", "none,noop", "noop was never checked"),
+        ("copy", FOUR, "background"),
+    ],
+)  # fmt: skip
+def test_what_was_never_checked_gets_no_probability(workload, schedulers, word):
+    found = predict("sd-card", of(workload), schedulers)
+    assert found.code == "outside"
+    assert word in found.outside
+    assert {each.near for each in found.candidates} == {None}
+    assert "outside what was checked" in lines(found)[0]
+    assert any("nearest checked load" in line for line in lines(found))
+
+
+def test_a_checked_load_has_probabilities_and_the_word_predicted():
+    found = predict("disk7200", of("random32"), FOUR)
+    assert all(0 <= each.near <= 1 and each.low <= each.loss for each in found.candidates)
+    text = "\n".join(lines(found))
+    assert "predicted" in text
+    assert "proven" not in text
+    assert ("Simulation suffices" in text) == (found.code in ("best", "same"))
+    assert ("Next   schedlab compare --model disk7200" in text) == (found.code == "for-now")
+    again = predict("disk7200", of("random32"), FOUR)
+    assert again == found
+
+
+def test_of_two_devices_the_faster_one_is_named():
+    disk, card = (predict(name, of("random32"), "none,bfq") for name in ("disk7200", "sd-card"))
+    for pair in ((disk, card), (card, disk)):
+        assert "sd-card is predicted" in compared(*pair)
+
+
+def test_a_recording_is_a_load():
+    (load,) = loads_of(None, str(TRACE), None)
+    found = predict("sd-card", load, "none,mq-deadline")
+    assert found.load.endswith("tpcc-small.trace")
+    assert list(found.rates) == ["all"]
+
+
+def test_draws_keep_counted_keys_and_stay_in_the_range_of_shipped_models():
+    fitted = Fitted(
+        1 << 30, tables={"model": "disk", "seek_average": "9ms", "seek_full": "9500000ns"}
+    )
+    fitted.put("seek_single", "8900000ns", 0.3)
+    fitted.put("seek_average", "9000000ns", 0.3)
+    fitted.put("seek_full", "9500000ns", 0.3)
+    fitted.put("heads", 4, 0.0)
+    fitted.put("write_settle", "500us", UNKNOWN)
+    draws = Draws(fitted.text({}), devices().values())
+    assert draws.at(0) == {}
+    assert draws.at(3) == draws.at(3) != draws.at(4)
+    for seed in range(1, 30):
+        drawn = draws.at(seed)
+        assert "heads" not in drawn
+        single, average, full = (
+            number_of(drawn[f"seek_{name}"]) for name in ("single", "average", "full")
+        )
+        assert single <= average <= full
+        assert 5e5 <= number_of(drawn["write_settle"]) <= 1e6
+    caches = {"write_cache" in draws.at(seed) for seed in range(1, 30)}
+    assert caches == {True, False}
+    assert value_at({"a": {"b": 1}}, "a.c") is None
+
+
+@pytest.mark.parametrize(
+    "given", [(None, None, None), (Path("x.toml"), None, "random32"), (None, "t", "random32")]
+)
+def test_one_load_is_asked_for(given):
+    with pytest.raises(SpecError, match="needs one load"):
+        loads_of(*given)
+
+
+def test_the_checked_cells_are_those_of_a_kernel_and_a_day():
+    about = checked.measured()
+    assert about["kernel"]
+    assert about["date"]
+    for cell in checked.checked_cells():
+        assert cell.kernel.keys() == cell.model.keys()
+        assert min(cell.kernel.values()) >= 0
+    assert processes_of("random32")
