@@ -126,7 +126,7 @@ def _more(view: View) -> Step | None:
         return Step(_reproduce(view), texts("next.wild"))
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
-    remark = sentences.advice(view) or texts("next.more")
+    remark = sentences.advice(view) or _why_more(view)
     if answer.open_requirements and answer.code not in ("keep", "for-now", "trade-open"):
         remark = texts("next.required")
     folder = _folder(view)
@@ -153,6 +153,11 @@ def _more(view: View) -> Step | None:
     return Step(f"{command} --blocks {blocks}", remark)
 
 
+def _why_more(view: View) -> str:
+    """What more runs are for."""
+    return view.texts("next.more" if view.answer.bound is None else "next.narrower")
+
+
 def _more_boots(view: View) -> Step | None:
     """The command that adds boots of each kind to the plan; three are the fewest with a bound."""
     done, advice = view.experiment.stopping.sessions, view.answer.advice
@@ -162,7 +167,7 @@ def _more_boots(view: View) -> Step | None:
     if view.virtual:
         return Step("", view.texts("next.sessions", count=boots))
     folder = shlex.quote(str(view.folder.parent)) if view.folder else "DIR"
-    remark = sentences.advice(view) or view.texts("next.more")
+    remark = sentences.advice(view) or _why_more(view)
     return Step(f"schedlab boots next {folder} --boots {boots}", remark)
 
 
