@@ -10,7 +10,6 @@ pytest.importorskip("optuna")
 
 from schedlab.analyse.looks import boundaries
 from schedlab.errors import SpecError
-from schedlab.host import knobs
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial
 from schedlab.spec import (
@@ -318,12 +317,6 @@ def test_no_tunable_of_the_table_has_values_below_zero_and_flags_are_0_or_1():
     assert min(tunable.low for tunable in tunables.values()) == 0
     for flag in ("front_merges", "low_latency", "strict_guarantees"):
         assert (tunables[flag].low, tunables[flag].high) == (0, 1)
-
-
-def test_what_is_searched_are_the_kernel_s_tunables_in_its_units():
-    for scheduler, tunables in knobs.iosched().items():
-        searched = {each.name: each.unit for each in TABLE[scheduler]}
-        assert searched == {name: tunables[name] for name in searched}
 
 
 def test_steps_along_one_tunable_are_over_after_the_start(monkeypatch):

@@ -46,10 +46,13 @@ pub(super) fn metadata() -> String {
     text
 }
 
+/// Time, number, kind and fields of an event.
+type Event = (u64, u64, u32, Vec<u8>);
+
 /// Writes the stream; keeps the events that are later than the last arrival, and one packet.
 #[derive(Default)]
 pub(super) struct Ctf {
-    waiting: BinaryHeap<Reverse<(u64, u64, u32, Vec<u8>)>>,
+    waiting: BinaryHeap<Reverse<Event>>,
     count: u64,
     packet: Vec<u8>,
     range_ns: (u64, u64),

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -131,6 +131,7 @@ fn mechanics(
     let (zones, serpentine) = zones(path, layout)?;
     let mut spec = DiskSpec {
         model: "disk".into(),
+        fit: Default::default(),
         sector: Bytes(SECTOR_BYTES),
         rpm: mech.whole("Rotation speed (in rpms)")?,
         heads,

@@ -152,8 +152,8 @@ pub static FORMATS: &[Format] = &[
         simlog::line,
     )
     .unsorted(),
-    text("perfetto", "Perfetto (written only)", written_only).as_timeline(),
-    text("ctf", "CTF 1.8 of LTTng (written only)", written_only).as_timeline(),
+    text("perfetto", "Perfetto (written only)", written_only).of_timeline(),
+    text("ctf", "CTF 1.8 of LTTng (written only)", written_only).of_timeline(),
     text(
         "fio-log",
         "fio log with offsets (log_offset=1)",
@@ -236,7 +236,7 @@ impl Format {
         self
     }
 
-    const fn as_timeline(mut self) -> Self {
+    const fn of_timeline(mut self) -> Self {
         self.is_timeline = true;
         self
     }

@@ -114,7 +114,7 @@ mod tests {
     fn every_read_has_its_times_and_a_failure_is_named() {
         let path = std::env::temp_dir().join(format!("schedlab-timed-{}", std::process::id()));
         std::fs::write(&path, vec![0u8; 1 << 16]).unwrap();
-        let read = |index| TimedRead {
+        let read = |index: u64| TimedRead {
             offset: index * 4096,
             length: 4096,
             ..TimedRead::default()
