@@ -30,6 +30,7 @@ from schedlab.app.trace import command as trace_command
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
+from schedlab.run import durability
 from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
 
@@ -225,6 +226,8 @@ class Capture:
 def capture(monkeypatch):
     monkeypatch.setattr(trace_io, "time", None)
     monkeypatch.setattr(_core, "BlockCapture", Capture)
+    monkeypatch.setattr(durability, "places_of", lambda queues: durability.Places())
+    monkeypatch.setattr(durability, "watch", lambda places: (None, "not asked"))
     monkeypatch.setattr(knobs, "device_name", lambda device: f"etherd!{device}")
 
 

@@ -74,7 +74,7 @@ class Draws:
         if self.errors and self.tables.get("model") == "disk" and WRITE_CACHE not in self.tables:
             cache = self.others[draws.integers(len(self.others))].get(WRITE_CACHE)
             changes |= {WRITE_CACHE: cache} if cache else {}
-        return _possible(changes)
+        return _possible(changes, self.tables)
 
     def _within(self, key: str, draws: np.random.Generator) -> float:
         known = [number_of(value_at(other, key)) for other in self.others]
@@ -94,13 +94,19 @@ def _as(value: Any, new: float) -> Any:
     return max(round(new), 1)
 
 
-def _possible(changes: dict[str, Any]) -> dict[str, Any]:
-    """The three seek times ascend, and what is read ahead fits into a segment."""
+def _possible(changes: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The three seek times ascend and are those of one curve (as the simulator checks them), and
+    what is read ahead fits into a segment.
+    """
     ahead, segment = changes.get("cache.read_ahead", 0), changes.get("cache.segment", 0)
     if ahead > segment > 0:
         changes["cache.segment"] = ahead
     names = ("seek_single", "seek_average", "seek_full")
-    if all(name in changes for name in names):
-        ascending = sorted((changes[name] for name in names), key=number_of)
-        changes |= dict(zip(names, ascending, strict=True))
+    values = [changes.get(name, value_at(tables, name)) for name in names]
+    if changes.keys() & {*names} and None not in values:
+        single, average, full = sorted(map(number_of, values))
+        least, most = (2 * single + full) / 3, (7 * single + 8 * full) / 15
+        average = min(max(average, math.ceil(least) + 1), math.floor(most) - 1)
+        changes |= {name: _as(value, each) for name, value, each in
+                    zip(names, values, (single, average, full), strict=True)}  # fmt: skip
     return changes

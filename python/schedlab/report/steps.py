@@ -154,7 +154,7 @@ def _more(view: View) -> Step | None:
 
 
 def _why_more(view: View) -> str:
-    """What more runs are for."""
+    """The purpose of more runs."""
     return view.texts("next.more" if view.answer.bound is None else "next.narrower")
 
 
