@@ -4,6 +4,7 @@ One request at a time in periods of 1 s, on a clock that passes as it is told: t
 wanders from period to period, and a candidate multiplies it by a factor that the test knows.
 """
 
+import json
 import math
 from pathlib import Path
 
@@ -16,7 +17,16 @@ from schedlab.design.plan import make_plan
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.result import answer_of
 from schedlab.run.live_figures import Flow, Look
-from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Record, Stopping, Target, Workload
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    Experiment,
+    Record,
+    Stopping,
+    Target,
+    Workload,
+    to_json,
+)
 
 METRIC = "read_latency_ns_mean"
 BASE_NS, HALVES = 2e6, 2
@@ -152,4 +162,5 @@ def test_an_effect_that_changes_inside_its_periods_is_flagged():
         return (2.0, 1.4)[half] if bfq else 1.0
 
     assert share_flagged("changes-inside", settles) >= 0.95
+    assert json.dumps(to_json(answer_of(simulated(1, settles))))  # No type of numpy is left.
     assert share_flagged("changes-inside", times(2.0)) <= 0.05

@@ -74,7 +74,8 @@ def half_flags(
         is_fading = fades(first, second, level)
         if is_proven or is_fading:
             facts = [_fact(metric, label, baseline, float(each.mean())) for each in ratios.T]
-            values = {"early": facts[0], "late": facts[1], "proven": is_proven, "fades": is_fading}
+            values = {"early": facts[0], "late": facts[1],
+                      "proven": bool(is_proven), "fades": is_fading}  # fmt: skip
             flags.append(Flag("changes-inside", work.label, (label, baseline), values))
     return tuple(flags)
 
@@ -86,7 +87,8 @@ def fades(first: Floats, second: Floats, level: float) -> bool:
     if len(first) < FADES_LEAST or not first.mean():
         return False
     left = second.mean() / first.mean()
-    return chance(first) < level and left < FADES_TO and (left < 0 or chance(second) > FADES_LEVEL)
+    is_lost = left < 0 or chance(second) > FADES_LEVEL
+    return bool(chance(first) < level and left < FADES_TO and is_lost)
 
 
 def chance(values: Floats) -> float:
