@@ -161,7 +161,6 @@ def test_reads_on_a_device_that_a_consent_of_ours_holds(work, tmp_path):
     assert code == 0 and f"I/O schedulers on {name}" in out, err
 
 
-@pytest.mark.measuring  # Beside others a candidate may lose its runs of a size.
 def test_the_tables_of_the_block_size_lab_have_totals_per_size(tmp_path):
     """At the default scale: the study's sizes, each candidate's smallest one is 100."""
     code, out, err = ended("lab", "run", "block-size", "--directory", tmp_path, "--blocks", 2,

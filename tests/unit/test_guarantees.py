@@ -10,6 +10,7 @@ from schedlab.design.plan import make_plan
 from schedlab.kinds.calls import MODES, Calls
 from schedlab.report.screen import first_table
 from schedlab.report.sentences import headline
+from schedlab.report.steps import next_step
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of
@@ -55,6 +56,10 @@ def test_a_mode_that_a_crash_loses_is_not_best():
     (row,) = first_table(view).rows
     assert [cell.note for cell in row.cells[1:]] == ["", "", ""]
     assert all(cell.text for cell in row.cells[1:])  # the figures stay
+    # Nothing failed that could be measured again.
+    assert next_step(view).remark == (
+        "Choose the mode by what it guarantees; the tables show what that costs."
+    )
 
 
 def test_inside_a_guarantee_there_is_an_answer():

@@ -125,8 +125,8 @@ def answer(
         among=among,
     )
     study = RowArrays.from_samples(
-        [_by_boot(s) if by_boot else s for s in samples],
-        [_by_boot(s) if by_boot else s for s in secondary],
+        [s.by_boot() if by_boot else s for s in samples],
+        [s.by_boot() if by_boot else s for s in secondary],
         question,
         apart_from_goal(flags),
     )
@@ -147,10 +147,6 @@ def _with_doubts(answer: Answer, study: RowArrays, conditions: Sequence[Flag]) -
     if doubt := contradictions(study, answer, conditions):
         return replace(answer, code="doubt", doubt=doubt, same=())
     return replace(answer, code="trade", same=()) if answer.costs_more else answer
-
-
-def _by_boot(sample: Samples) -> Samples:
-    return replace(sample, sessions=tuple(boot_of(name) for name in sample.sessions))
 
 
 def _check(samples: Sequence[Samples]) -> None:

@@ -94,7 +94,7 @@ def fades(first: Floats, second: Floats, level: float) -> bool:
 def chance(values: Floats) -> float:
     """How probable so large a mean is where there is none: Student's test, two-sided."""
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(t_tail(abs(values.mean()) / max(error, ROUNDING), len(values) - 1))
+    return float(t_tail(values.mean() / max(error, ROUNDING), len(values) - 1))
 
 
 def _fact(metric: Metric, label: str, baseline: str, log: float) -> dict[str, Any]:

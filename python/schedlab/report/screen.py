@@ -157,8 +157,7 @@ def measured(view: View) -> str:
         boots = of.boots if of else 1
         parts.append(texts.counted("measured.boots", boots))
         if of and of.sessions > boots:
-            laid_out = kind == "io" and view.experiment.stopping.sessions == 1
-            noun = "layouts" if laid_out else "sessions"
+            noun = "layouts" if kind == "io" and sessions == 1 else "sessions"
             parts.append(texts.counted(f"measured.{noun}", of.sessions))
     units = "blocks" if view.experiment.blocked else "repetitions"
     parts.append(texts.counted(f"scope.{units}", answer.blocks or answer.units))

@@ -27,7 +27,7 @@ def next_step(view: View) -> Step:
     is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
     is_open = is_open or bool(answer.requirements and answer.open_requirements)
     if answer.code == "nothing":
-        return Step("", texts("next.no_values"))
+        return Step("", texts("next.guarantees" if answer.guarantees else "next.no_values"))
     if answer.code == "doubt":
         return _without_doubt(view)
     if answer.used == "hosts":

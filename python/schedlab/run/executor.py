@@ -128,38 +128,28 @@ class Executor:
             return f"all {number} blocks are done"
         return self.rules.stop(number) if number else None
 
-    def run(
-        self, session: Session, watch: Callable[[Progress], None], number: int | None = None
-    ) -> str:
-        """Run the remaining cells in an open session, reporting each to `watch`; why it ended.
-
-        `number` is that of the part where its experiment has several: it ends with its share. The
-        budget is that of each session, and of all layouts together.
+    def run(self, session: Session, watch: Callable[[Progress], None], number: int = 0) -> str:
+        """Run the remaining cells of part `number` in an open session, reporting each to `watch`;
+        why it ended. The budget is that of each session, and of all layouts together.
         """
         self.session, self.watch = session, watch
-        began = time.monotonic() - self.spent_s
-        try:
-            return self._run(began, number)
-        finally:
-            is_one = self.experiment.stopping.sessions == 1
-            self.spent_s = time.monotonic() - began if is_one else 0.0
-
-    def _run(self, began: float, number: int | None) -> str:
+        is_layout = self.experiment.stopping.sessions == 1
+        began = time.monotonic() - (self.spent_s if is_layout else 0.0)
         budget_s = self.budget_s
         self._report(min(self._next(), len(self.blocks) - 1), None)
         while not (reason := self.over()):
+            self.spent_s = time.monotonic() - began
             if self._must_plan() and self._next() == len(self.blocks):
                 self.rules.plan_rest()
                 self._read_plan()
                 continue
             block = self._next()
-            if number is not None and block >= self.session_end(number):
+            if block >= self.session_end(number):
                 return f"{block} blocks are done"
             self._end_decided(block)
-            spent_s = time.monotonic() - began
             next_s = self._estimate_s(self.blocks[block])
-            if budget_s and block and spent_s + next_s > budget_s * BUDGET_SLACK:
-                if number is None and block > 1:
+            if budget_s and block and self.spent_s + next_s > budget_s * BUDGET_SLACK:
+                if number == self.parts - 1 and block > 1:
                     self._end_before(block)
                 return f"the budget of {budget_s:g} s is used up after {block} blocks"
             self._run_block(self.blocks[block], block)

@@ -166,6 +166,12 @@ class Samples:
         """The runs of some candidates."""
         return self.of_lines([i for i, label in enumerate(self.candidates) if label in labels])
 
+    def by_boot(self) -> Samples:
+        """The same with one session for each boot: those of a boot (an extension, another layout)
+        are no units where nobody asked for them.
+        """
+        return replace(self, sessions=tuple(map(boot_of, self.sessions)))
+
     def of_lines(self, lines: Sequence[int]) -> Samples:
         """Some of the rows, by their numbers."""
         columns = (

@@ -319,10 +319,8 @@ def _units(
     from schedlab.store.table import samples
 
     def of(record: Record) -> list[Samples]:
-        own = samples(record)[0]
-        if record.experiment.stopping.sessions > 1:
-            return own
-        return [replace(s, sessions=tuple(map(boot_of, s.sessions))) for s in own]
+        is_asked = record.experiment.stopping.sessions > 1
+        return [s if is_asked else s.by_boot() for s in samples(record)[0]]
 
     ours, theirs = of(first), {s.workload: s for s in of(second)}
     pairs = [(s, theirs[s.workload]) for s in ours if s.workload in theirs]

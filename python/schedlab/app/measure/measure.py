@@ -8,6 +8,7 @@ Everything that changes the host does so under `host.control`, which restores it
 
 from __future__ import annotations
 
+import math
 import platform
 import secrets
 import shutil
@@ -53,8 +54,6 @@ class Observer:
 
 
 SILENT = Observer()
-#: A smaller ratio has two decimals.
-TIMES_FROM = 2.0
 #: Files are laid out twice where that takes at most so much of the time, and from so many blocks.
 LAYOUT_SHARE, LAYOUT_BLOCKS = 0.2, 4
 
@@ -207,8 +206,7 @@ def run_sessions(
     executor.parts = 2 if has_layouts(admitted, folder) else several
     reason = ""
     for number in range(executor.parts):
-        last = number == executor.parts - 1
-        if executor.next_block >= executor.session_end(number) and not last:
+        if number < executor.parts - 1 and executor.next_block >= executor.session_end(number):
             continue
         executor.session_id = session_id()
         if several > 1:
@@ -218,18 +216,25 @@ def run_sessions(
         began = time.monotonic()
         with opened(admitted, observer, executor.left, dask) as session:
             prepared_s = time.monotonic() - began
-            reason = executor.run(session, observer.watch, None if last else number)
-            if executor.parts > several and not last:
-                is_dear = prepared_s > LAYOUT_SHARE * 2 * executor.spent_s
-                ended = executor.next_block < executor.session_end(number)  # by its budget
-                if is_dear or ended or len(executor.blocks) < LAYOUT_BLOCKS:
-                    executor.parts, last = several, True
-                    reason = executor.run(session, observer.watch)
-            if last or executor.over():
+            reason = executor.run(session, observer.watch, number)
+            if executor.parts > several and number == 0 and not is_worth(executor, prepared_s):
+                executor.parts = several
+                reason = executor.run(session, observer.watch)
+            is_last = number == executor.parts - 1 or bool(executor.over())
+            if is_last:
                 explain(admitted, folder, session, observer)
-        if last or executor.over():
+        if is_last:
             break
     return reason
+
+
+def is_worth(executor: Executor, prepared_s: float) -> bool:
+    """Whether the files are laid out again after the first half: where the budget has not ended
+    before it, there are blocks enough, and preparing them takes little of the time.
+    """
+    is_half = executor.next_block >= executor.session_end(0)
+    is_cheap = prepared_s <= LAYOUT_SHARE * 2 * executor.spent_s
+    return is_half and is_cheap and len(executor.blocks) >= LAYOUT_BLOCKS
 
 
 def has_layouts(admitted: Admitted, folder: Folder) -> bool:
@@ -295,6 +300,9 @@ def rules_of(folder: Folder, observer: Observer) -> Rules:
 
 def planned_lines(planning: Planning) -> list[str]:
     """The plan that follows from the pilot block, in words."""
+    from schedlab.report import words
+    from schedlab.report.texts import Texts
+
     lines = []
     if planning.omitted:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
@@ -302,8 +310,7 @@ def planned_lines(planning: Planning) -> list[str]:
         lines.append(f"ramp of {label}: {seconds:.1f} s, where its rates became steady")
     planned = f"planned: {planning.blocks} blocks"
     if planning.bound:
-        ratio = 1 + planning.bound
-        times = f"{ratio:.{2 if ratio < TIMES_FROM else 1}f}×"
+        times = words.amount(Texts("en"), math.log1p(planning.bound), times=True)
         planned += f"; the best should be at most {times} ahead (from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
