@@ -88,6 +88,24 @@ def test_every_call_of_a_followed_program_is_counted_once(captures, tmp_path):
         assert row["process"].startswith("python")
 
 
+def test_a_call_for_which_no_row_is_left_is_lost(captures, tmp_path):
+    own_name, more = Path("/proc/self/comm"), 300
+    called = own_name.read_text()
+    capture = _core.SyncCapture(json.dumps({"follows": [[os.getpid(), "itself"]]}))
+    descriptor = os.open(tmp_path / "ours", os.O_CREAT | os.O_RDWR)
+    try:
+        for number in range(more):
+            own_name.write_text(f"name {number}")
+            os.fsync(descriptor)
+    finally:
+        own_name.write_text(called)
+        os.close(descriptor)
+    result = json.loads(capture.finish())
+    assert closes(result)
+    assert result["accounting"]["entered"] == more
+    assert result["accounting"]["lost"] == more - len(result["calls"]) > 0
+
+
 def test_calls_on_other_file_systems_are_not_counted(captures, mounted_loop, tmp_path):
     device, place = mounted_loop
     queue = Path(device).name

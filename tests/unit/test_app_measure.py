@@ -408,6 +408,34 @@ def test_what_is_explained(monkeypatch):
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("figures", "kept", "recorded"),
+    [((9.0, None, None), 1, "1"), ((9.0, None, 9.0), 3, "3"), ((None,) * 3, 0, ""),
+     ((1.0,), 1, "1")],
+)  # fmt: skip
+def test_a_recording_is_that_of_its_capture(tmp_path, monkeypatch, figures, kept, recorded):
+    """Of runs that are unlike the scored ones (1.0), or that fail a gate (None)."""
+    tried = []
+
+    @contextmanager
+    def capturing(device, recording):
+        tried.append(device)
+        recording.write_text(str(len(tried)))
+        yield len(tried)
+
+    def run(*_):
+        if (figure := figures[len(tried) - 1]) is None:
+            raise GateError("busy", "the machine was busy")
+        return Outcome({"iops": figure})
+
+    monkeypatch.setattr(explaining, "capturing", capturing)
+    file = tmp_path / "requests-00.trace"
+    session = SimpleNamespace(measure=run)
+    given = explaining._extra_run(session, None, READS, Candidate("one"), "/dev/x", 1.0, file)
+    assert (given or 0) == kept
+    assert [each.read_text() for each in tmp_path.iterdir()] == [recorded] * bool(recorded)
+
+
 def test_a_preview_in_words(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     asked = experiment(tmp_path / "d", notes=("mine",))

@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from schedlab.app.trace.block_io import durable_facts, lines
+from schedlab.host import knobs
 from schedlab.report.durable import sentences, together
 from schedlab.report.texts import LANGUAGES, Texts
-from schedlab.run.durability import Durable, Places, Waits
+from schedlab.run.durability import Durable, Places, Waits, places_of
 from schedlab.spec.durability import OWN, Chain, reason
 
 PLACES = Places(((7, 3),), ((7, 0),))
@@ -26,6 +27,16 @@ def seen(count, **written):
         Counter({OWN if name == "own" else name: n for name, n in written.items()}),
         Counter(entered=count + 8, returned=count + 7, in_flight=1),
     )  # fmt: skip
+
+
+def test_a_queue_without_a_number_has_no_place(tmp_path, monkeypatch):
+    for name, number in (("nvme0n1", "259:1"), ("nvme0c0n1", ""), ("nvme0c1n1", "")):
+        (tmp_path / name).mkdir()
+        if number:
+            (tmp_path / name / "dev").write_text(f"{number}\n")
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", tmp_path)
+    assert places_of(["nvme0c0n1", "nvme0c1n1"]).disks == ()
+    assert places_of(["nvme0n1", "nvme0c0n1"]).disks == ((259, 1),)
 
 
 def test_an_interval_has_the_calls_of_its_places_alone():

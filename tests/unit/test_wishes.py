@@ -72,12 +72,30 @@ def test_a_requirement_on_fsync_needs_no_name_of_a_workload():
         requirement_of(
             replace(ASKED, workloads=(Workload("w", "file-test", "iops"),)), "fsync p99 < 10ms"
         )
+    with pytest.raises(SpecError, match="no workload measures fsync p99"):
+        requirement_of(ASKED, "fsync p99 < 10ms")  # of kinds that are not known
     with pytest.raises(SpecError, match="several jobs sync") as raised:
         requirement_of(of_fio("a.sync.lat_ns_p99", "b.sync.lat_ns_p99"), "fsync p99 < 10ms")
     assert raised.value.hint == "name one of: a.sync.lat_ns_p99, b.sync.lat_ns_p99"
     both = of_fio("a.sync.lat_ns_p99", "b.sync.lat_ns_p99")
     named = requirement_of(both, "job.fio b.sync.lat_ns_p99 < 10ms")
     assert named.metric == "b.sync.lat_ns_p99"
+
+
+def test_a_requirement_on_fsync_of_two_workloads_names_one_of_them():
+    work = Workload("load", "command", "elapsed_s", {"argv": ["a"]})
+    asked = replace(ASKED, workloads=(work, replace(work, label="backup")))
+    with pytest.raises(SpecError, match="several jobs sync") as raised:
+        requirement_of(asked, "fsync p99 < 10ms")
+    metric = "fsync_latency_ns_p99"
+    assert raised.value.hint == f"name one of: load {metric}, backup {metric}"
+    expected = Require("load", metric, 1e7)
+    assert requirement_of(asked, f"load {metric} < 10ms") == expected
+    alone = replace(ASKED, workloads=(work,))
+    assert requirement_of(alone, "fsync p90 < 10ms").metric == "fsync_latency_ns_p90"
+    own = replace(of_fio("j.sync.lat_ns_p99").workloads[0], metric="j.sync.lat_ns_p99")
+    mixed = replace(of_fio("j.sync.lat_ns_p99"), workloads=(own, replace(work, label="copy")))
+    assert requirement_of(mixed, "fsync p99 < 10ms").workload == "job.fio"
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@
 //! ```json
 //! {"devices": [[7, 3]],        // file systems (mountinfo), or devices; none: all
 //!  "disks": [[7, 3]],          // whole ones: whose writes are counted while a call waits
-//!  "follows": [[4711, "children"], [4712, "itself"]], // count these processes and what they fork
+//!  "follows": [[4711, "children"], [4712, "itself"]]} // count these processes and what they fork
 //!                              // alone: of "children" not itself; null: all processes
-//!  "measure_cost": false}      // let the kernel count the time of the programs (which costs, too)
 //! ```
 //! A snapshot, and the result:
 //! ```json
-//! {"elapsed_ns": 2000000000,
-//!  "calls": [{"process": "etcd", "device": [7, 3],
+//! {"calls": [{"process": "etcd", "device": [7, 3],
 //!             "call": "fsync",  // "fdatasync", "sync_file_range", "msync" (of followed processes,
 //!                               // device [0, 0]), "syncfs", "synced write"
 //!             "entered": 20, "returned": 19, "failed": 0, "sum_ns": 0, "max_ns": 0,
@@ -22,16 +20,13 @@
 //!               "calls": false,  // whether it is one that calls
 //!               "requests": 7, "bytes": 28672}],
 //!  "waiting": [["etcd", [7, 3], "fsync", 4000000], …], // calls that have not returned, age in ns
-//!  "accounting": {"entered", "returned", "in_flight", "lost"}, // it closes: entered is their sum
-//!  "unnamed": 0,                // calls for which no row was left
-//!  "sees": ["jbd2", "io_uring", "xfs"],   // what this kernel can show
-//!  "cost": null}
+//!  "accounting": {"entered", "returned", "in_flight", "lost"}} // it closes: entered is their sum
 //! ```
+//! Lost is a call whose end was not seen, or for which no row was left: there are 256.
 //! Calls through io_uring are counted when they complete; those through libaio are not seen.
 
 use serde::{Deserialize, Serialize};
 
-use crate::block_result::Cost;
 use crate::bpf::Syncs;
 
 /// The most devices, and the most disks.
@@ -55,7 +50,6 @@ pub struct SyncOptions {
     pub devices: Vec<(u32, u32)>,
     pub disks: Vec<(u32, u32)>,
     pub follows: Option<Vec<(u32, Follow)>>,
-    pub measure_cost: bool,
 }
 
 /// Calls of one process, device and kind, or commits of one journal.
@@ -102,22 +96,15 @@ pub type Waiting = (String, (u32, u32), &'static str, u64);
 #[derive(Clone, Debug, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct SyncResult {
-    pub elapsed_ns: u64,
     pub calls: Vec<SyncCalls>,
     pub commits: Vec<SyncCalls>,
     pub writers: Vec<SyncWriter>,
     pub waiting: Vec<Waiting>,
     pub accounting: SyncAccounting,
-    pub unnamed: u64,
-    pub sees: Vec<&'static str>,
-    pub cost: Option<Cost>,
 }
 
 /// A capture in progress. Dropping it stops it.
-pub struct SyncCapture {
-    programs: Syncs,
-    start_ns: u64,
-}
+pub struct SyncCapture(Syncs);
 
 impl SyncCapture {
     /// Begins to capture; the reason where it cannot.
@@ -125,27 +112,23 @@ impl SyncCapture {
         if options.devices.len().max(options.disks.len()) > PLACES_MAX {
             return Err(format!("at most {PLACES_MAX} devices"));
         }
-        Ok(SyncCapture {
-            programs: Syncs::start(options)?,
-            start_ns: crate::now_ns(),
-        })
+        Syncs::start(options).map(SyncCapture)
     }
 
     /// Follows one more process.
     pub fn follow(&self, process: u32, how: Follow) -> Result<(), String> {
-        self.programs.follow(process, how)
+        self.0.follow(process, how)
     }
 
     /// What was captured so far.
     pub fn snapshot(&self) -> Result<SyncResult, String> {
-        let now_ns = crate::now_ns();
-        self.programs.read(now_ns, now_ns - self.start_ns)
+        self.0.read(crate::now_ns())
     }
 
     /// Ends the capture and gives its result.
     pub fn finish(mut self) -> Result<SyncResult, String> {
         let now_ns = crate::now_ns();
-        self.programs.detach();
-        self.programs.read(now_ns, now_ns - self.start_ns)
+        self.0.detach();
+        self.0.read(now_ns)
     }
 }

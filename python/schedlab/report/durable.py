@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from schedlab.report import words
@@ -36,7 +37,8 @@ def lines(view: View) -> list[str]:
 
 def together(parts: Iterable[Mapping[str, Any] | None]) -> Chain | None:
     """The chains of several runs as one; None where none of them synced."""
-    chains = [Chain(**each) for each in parts if each]
+    names = [each.name for each in fields(Chain)]
+    chains = [Chain(**{name: each[name] for name in names}) for each in parts if each]
     if not chains:
         return None
     written = sum((Counter(each.written) for each in chains), Counter[str]())

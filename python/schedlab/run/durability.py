@@ -49,7 +49,7 @@ def places_of(queues: Sequence[str], directory: Path | None = None) -> Places:
     """The file systems on these queues, or that of a directory, and the devices themselves."""
     from schedlab.host.queues import queues_of
 
-    disks = tuple(map(number_of, queues))
+    disks = tuple(number for queue in queues if (number := _number_of(queue)))
     found = {devices.mount_of(directory).number} if directory else {
         mount.number for mount in mounts() if queues_of(mount) & set(queues)
     }  # fmt: skip
@@ -57,9 +57,12 @@ def places_of(queues: Sequence[str], directory: Path | None = None) -> Places:
     return Places(tuple(dict.fromkeys((*numbers, *disks))), disks)
 
 
-def number_of(device: str) -> Number:
-    """Major and minor number of a device, by its kernel name."""
-    return _parsed((knobs.CLASS_BLOCK / device / "dev").read_text(encoding="utf-8").strip())
+def _number_of(device: str) -> Number | None:
+    """Major and minor number of a device, by its kernel name; a path below an NVMe multipath head
+    has none, and one may go meanwhile.
+    """
+    number = knobs.text(knobs.CLASS_BLOCK / device / "dev")
+    return _parsed(number) if number else None
 
 
 def _parsed(number: str) -> Number:
@@ -95,9 +98,9 @@ class Waits:
 
 @dataclass(frozen=True)
 class Durable:
-    """Waits by (process, device, operation), written bytes by other processes, and by those that
-    call (`OWN`), while any call waited, and
-    the identity of the capture: entered, returned, in flight, lost.
+    """Waits by (process, device, operation); bytes written by other processes, and by those that
+    call (`OWN`), while any call waited; the identity of the capture: entered, returned, in flight,
+    lost.
     """
 
     places: Places
@@ -155,7 +158,7 @@ class Durable:
 
     @property
     def lost(self) -> int:
-        """Waits that were seen to begin, but not to end."""
+        """Calls whose end, or whose row, is missing."""
         return self.identity["lost"]
 
 

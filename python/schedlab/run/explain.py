@@ -174,14 +174,24 @@ def _extra_run(
     scored: float,
     recording: Path,
 ) -> JobCapture | None:
-    """The capture of a run that was like the scored ones, or of the last; None if all failed."""
+    """The capture of a run that was like the scored ones, or of the last; None if all failed. The
+    requests of that run are in `recording`.
+    """
     latest = None
-    for _ in range(TRIES):
-        with contextlib.suppress(GateError), capturing(device, recording) as capture:
-            outcome = session.measure(cell, work, candidate)
-            latest = capture
-            if is_alike(outcome.metrics.get(work.metric, 0.0), scored):
-                break
+    under_way = recording.with_suffix(".part")
+    try:
+        for _ in range(TRIES):
+            with contextlib.suppress(GateError):
+                with capturing(device, under_way) as capture:
+                    outcome = session.measure(cell, work, candidate)
+                latest = capture
+                recording.unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # the kernel allowed none
+                    under_way.rename(recording)
+                if is_alike(outcome.metrics.get(work.metric, 0.0), scored):
+                    break
+    finally:
+        under_way.unlink(missing_ok=True)
     return latest
 
 

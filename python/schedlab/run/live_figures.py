@@ -151,9 +151,9 @@ class Look:
             for group in groups:
                 values[group_metric(group, operation)] = self.flow(operation, group).mean_ns
         for operation in durability.OPERATIONS:
+            flow = self.flow(operation)
             for statistic in STATISTICS:
-                name = durability.metric(operation, statistic)
-                values[name] = self.flow(operation).statistic_ns(statistic)
+                values[durability.metric(operation, statistic)] = flow.statistic_ns(statistic)
         return {name: value for name, value in values.items() if value}
 
 

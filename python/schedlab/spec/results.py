@@ -46,6 +46,10 @@ PROPERTIES: Mapping[str, Any] = {
     "rehearsal?": {"bytes": Mapping[str, int], "cpu_share": float},
     "steps?": Mapping[str, float],
     "confinement?": {"held?": str, "reason?": str},
+    "durability?": {
+        "calls": int, "data_s": float, "journal_s": float, "flush_s": float,
+        "written": Mapping[str, int],
+    },
 }  # fmt: skip
 #: Types of the facts of a host that analyses and reports work with.
 FACTS: Mapping[str, Any] = {

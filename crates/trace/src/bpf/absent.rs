@@ -114,7 +114,7 @@ impl Syncs {
         match self.never {}
     }
 
-    pub fn read(&self, _: u64, _: u64) -> Result<crate::syncs::SyncResult, String> {
+    pub fn read(&self, _: u64) -> Result<crate::syncs::SyncResult, String> {
         match self.never {}
     }
 

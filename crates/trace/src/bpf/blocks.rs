@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
-use super::{
-    cost_of, count_runs, failed, in_first_pid_namespace, load, map, open, programs_of, words,
-    Aligned,
-};
+use super::{failed, in_first_pid_namespace, load, map, open, programs_of, words, Aligned};
 use crate::blocks::{
     Bfq, BlockOptions, ClassName, Cost, Depths, Group, Histogram, Interval, Lost, Totals,
     CLASSES_MAX, OPERATIONS, PARTS, SIZES,
@@ -323,7 +320,15 @@ impl Blocks {
 
     /// Runs and time of the programs, where they are counted.
     pub(crate) fn cost(&self) -> Option<Cost> {
-        self.statistics.as_ref().map(|_| cost_of(&self.object))
+        self.statistics.as_ref()?;
+        let mut cost = Cost::default();
+        for info in programs_of(&self.object) {
+            cost.runs += info.run_cnt;
+            cost.run_ns += info.run_time_ns;
+            let name = info.name.to_string_lossy().into_owned();
+            cost.programs.push((name, info.run_cnt, info.run_time_ns));
+        }
+        Some(cost)
     }
 
     /// Detaches the programs, the first events of a request first; their counters stay readable.
@@ -342,6 +347,16 @@ fn unwanted(sees_limits: bool) -> &'static str {
     match sees_limits {
         true => "on_queue",
         false => "on_submit",
+    }
+}
+
+/// Asks the kernel to count runs and time of all BPF programs while the descriptor is open.
+fn count_runs() -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: a plain call; a descriptor that is not negative is ours.
+    unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        (fd >= 0).then(|| std::os::fd::OwnedFd::from_raw_fd(fd))
     }
 }
 

@@ -23,7 +23,6 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
 };
 
-use crate::block_result::Cost;
 use crate::collector::{Burst, Collected, Collector, Scheduling, TaskBursts};
 use crate::reader::{drain_until, Reader};
 use crate::{drain_interval, Options};
@@ -186,40 +185,6 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, String> {
 fn programs_of(object: &Object) -> impl Iterator<Item = ProgramInfo> {
     let own: Vec<u32> = object.progs().filter_map(|p| program_id(&p)).collect();
     ProgInfoIter::default().filter(move |info| own.contains(&info.id))
-}
-
-/// Runs and time of the programs of an object, which the kernel counts only while asked.
-fn cost_of(object: &Object) -> Cost {
-    let mut cost = Cost::default();
-    for info in programs_of(object) {
-        cost.runs += info.run_cnt;
-        cost.run_ns += info.run_time_ns;
-        let name = info.name.to_string_lossy().into_owned();
-        cost.programs.push((name, info.run_cnt, info.run_time_ns));
-    }
-    cost
-}
-
-/// Events that the kernel did not pass on to these programs.
-fn misses_of(object: &Object, names: &[&str]) -> u64 {
-    programs_of(object)
-        .filter(|info| {
-            names
-                .iter()
-                .any(|name| info.name.to_string_lossy() == **name)
-        })
-        .map(|info| info.recursion_misses)
-        .sum()
-}
-
-/// Asks the kernel to count runs and time of all BPF programs while the descriptor is open.
-fn count_runs() -> Option<std::os::fd::OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: a plain call; a descriptor that is not negative is ours.
-    unsafe {
-        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
-        (fd >= 0).then(|| std::os::fd::OwnedFd::from_raw_fd(fd))
-    }
 }
 
 fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {

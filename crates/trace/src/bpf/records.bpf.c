@@ -203,9 +203,9 @@ int on_tag(__u64 *arguments)
 	return 0;
 }
 
-// A request that comes back from the driver is inserted again: the first time counts.
-SEC("tp_btf/block_rq_insert")
-int on_insert(__u64 *arguments)
+// The bios of a request are inserted, or issued. One that comes back from the driver is inserted
+// again: the first time counts.
+static __always_inline int note(__u64 *arguments, int is_issued)
 {
 	struct request *request = (void *)arguments[0];
 	struct bio *bio = request->bio;
@@ -215,29 +215,27 @@ int on_insert(__u64 *arguments)
 	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
 		__u64 key = (__u64)bio;
 		struct record *one = bpf_map_lookup_elem(&pending, &key);
-		if (one && !one->insert_ns && !one->issue_ns)
-			one->insert_ns = now;
+		if (one && !one->issue_ns) {
+			if (is_issued)
+				one->issue_ns = now;
+			else if (!one->insert_ns)
+				one->insert_ns = now;
+		}
 		bio = bio->bi_next;
 	}
 	return 0;
 }
 
+SEC("tp_btf/block_rq_insert")
+int on_insert(__u64 *arguments)
+{
+	return note(arguments, 0);
+}
+
 SEC("tp_btf/block_rq_issue")
 int on_issue(__u64 *arguments)
 {
-	struct request *request = (void *)arguments[0];
-	struct bio *bio = request->bio;
-	if (!bio || !is_ours(bio))
-		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
-		__u64 key = (__u64)bio;
-		struct record *one = bpf_map_lookup_elem(&pending, &key);
-		if (one && !one->issue_ns)
-			one->issue_ns = now;
-		bio = bio->bi_next;
-	}
-	return 0;
+	return note(arguments, 1);
 }
 
 // block_rq_complete(struct request *, blk_status_t, unsigned int bytes): the bios that end with it.

@@ -30,16 +30,12 @@ static __always_inline __u32 row_of(struct name *name)
 		return *known + 1;
 	__u64 *used = count(ROWS_USED);
 	if (!used || *used >= ROWS)
-		goto none;
+		return 0;
 	__u32 row = __sync_fetch_and_add(used, 1);
 	if (row < ROWS && !bpf_map_update_elem(&names, name, &row, NO_REPLACE))
 		return row + 1;
 	known = bpf_map_lookup_elem(&names, name); // another CPU named it first
-	if (known)
-		return *known + 1;
-none:
-	add(NO_ROW, 1);
-	return 0;
+	return known ? *known + 1 : 0;
 }
 
 static __always_inline __u64 bin_of(__u64 ns)
@@ -185,8 +181,10 @@ static __always_inline void begin(struct name *name)
 	name_process(name->process);
 	__u32 row = row_of(name) - 1;
 	struct sums *sums = bpf_map_lookup_elem(&rows, &row);
-	if (!sums)
+	if (!sums) {
+		add(NO_ROW, 1);
 		return;
+	}
 	struct call call = { .entered_ns = bpf_ktime_get_ns(), .row = row, .device = name->device };
 	call.committing_ns = committing_ns(name->device, call.entered_ns);
 	call.flushing_ns = flushing_ns(call.entered_ns);
@@ -483,8 +481,10 @@ int on_ring_complete(__u64 *arguments)
 		return 0;
 	__u32 row = row_of(&name) - 1;
 	struct sums *sums = bpf_map_lookup_elem(&rows, &row);
-	if (!sums)
+	if (!sums) {
+		add(NO_ROW, 1);
 		return 0;
+	}
 	__sync_fetch_and_add(&sums->entered, 1);
 	__sync_fetch_and_add(&sums->parts_ns[0], took);
 	record(sums, took);

@@ -91,6 +91,7 @@ struct journal {
 	__u32 part, unused;
 };
 
+// NO_ROW are calls that no row counts.
 enum { LOST, OPEN_CALLS, ROWS_USED, NO_ROW, FLUSH_BEGAN_NS, FLUSHING_NS, COUNTERS };
 
 #define MAP(NAME, TYPE, KEY, VALUE, ENTRIES)                                                       \

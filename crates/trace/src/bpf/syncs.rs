@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use memchr::memmem;
 use schedlab_model::histogram_bin_range;
 
-use super::Aligned;
-use super::{
-    cost_of, count_runs, failed, in_first_pid_namespace, load, map, misses_of, open, words,
-};
-use crate::block_result::Cost;
+use super::{failed, in_first_pid_namespace, load, map, open, programs_of, words, Aligned};
 use crate::syncs::{
     Follow, SyncAccounting, SyncCalls, SyncOptions, SyncResult, SyncWriter, PLACES_MAX,
 };
@@ -50,10 +47,9 @@ const NUMBERS: [i64; 10] = [
     libc::SYS_pwritev,
     libc::SYS_pwritev2,
 ];
-/// Programs for events that a kernel may lack: what they show, and the event of all of them.
-const FURTHER: [(&str, &str, &[&str]); 3] = [
+/// Events that a kernel may lack, and the programs that are not loaded then.
+const FURTHER: [(&str, &[&str]); 3] = [
     (
-        "jbd2",
         "jbd2_start_commit",
         &[
             "on_start_commit",
@@ -63,19 +59,16 @@ const FURTHER: [(&str, &str, &[&str]); 3] = [
         ],
     ),
     (
-        "io_uring",
         "io_uring_submit_req",
         &["on_ring_submit", "on_ring_complete"],
     ),
-    ("xfs", "xfs_log_force", &["on_log_force"]),
+    ("xfs_log_force", &["on_log_force"]),
 ];
 
 /// The loaded and attached programs.
 pub(crate) struct Syncs {
     object: Object,
     links: Vec<Link>,
-    sees: Vec<&'static str>,
-    statistics: Option<std::os::fd::OwnedFd>,
 }
 
 impl Syncs {
@@ -93,12 +86,11 @@ impl Syncs {
                     .copy_from_slice(&settings);
             }
         }
-        let further = FURTHER.iter().filter(|(_, event, _)| has_event(event));
-        let sees: Vec<_> = further.clone().map(|(name, ..)| *name).collect();
+        let types = kernel_types();
         let missing: Vec<_> = FURTHER
             .iter()
-            .filter(|(name, ..)| !sees.contains(name))
-            .flat_map(|(.., programs)| programs.iter().copied())
+            .filter(|(event, _)| !has_event(&types, event))
+            .flat_map(|(_, programs)| programs.iter().copied())
             .collect();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -107,8 +99,6 @@ impl Syncs {
         let mut syncs = Syncs {
             object: load(open)?,
             links: Vec::new(),
-            sees,
-            statistics: options.measure_cost.then(count_runs).flatten(),
         };
         for (process, how) in options.follows.iter().flatten() {
             syncs.follow(*process, *how)?;
@@ -143,13 +133,9 @@ impl Syncs {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    pub(crate) fn read(&self, now_ns: u64, elapsed_ns: u64) -> Result<SyncResult, String> {
-        let mut result = SyncResult {
-            elapsed_ns,
-            sees: self.sees.clone(),
-            cost: self.statistics.as_ref().map(|_| self.cost()),
-            ..SyncResult::default()
-        };
+    /// The rows, and what waits at the moment `now_ns`.
+    pub(crate) fn read(&self, now_ns: u64) -> Result<SyncResult, String> {
+        let mut result = SyncResult::default();
         // The calls in flight first: one that returns meanwhile is counted twice, not lost.
         let open = self.open_calls()?;
         let mut names = BTreeMap::new();
@@ -182,14 +168,16 @@ impl Syncs {
             .sort_by_key(|writer| std::cmp::Reverse(writer.bytes));
         let counters = look_up(&map(&self.object, "counters")?, &0u32.to_ne_bytes())?;
         let [lost, _, _, unnamed, ..] = words::<COUNTERS>(&counters.unwrap_or_default());
-        result.unnamed = unnamed;
+        let misses = programs_of(&self.object)
+            .filter(|program| ["on_enter", "on_exit"].contains(&&*program.name.to_string_lossy()))
+            .map(|program| program.recursion_misses);
         let rings = self.open_ring_calls()?;
         let of_rows = |of: fn(&SyncCalls) -> u64| result.calls.iter().map(of).sum::<u64>();
         result.accounting = SyncAccounting {
-            entered: of_rows(|row| row.entered) + rings,
+            entered: of_rows(|row| row.entered) + rings + unnamed,
             returned: of_rows(|row| row.returned),
             in_flight: open.len() as u64 + rings,
-            lost: lost + misses_of(&self.object, &["on_enter", "on_exit"]),
+            lost: lost + unnamed + misses.sum::<u64>(),
         };
         for (row, entered_ns) in open {
             if let Some((process, device, of)) = names.get(&row) {
@@ -228,10 +216,6 @@ impl Syncs {
             open += u64::from(u32::from_ne_bytes(opcode) == RING_FSYNC);
         }
         Ok(open)
-    }
-
-    fn cost(&self) -> Cost {
-        cost_of(&self.object)
     }
 }
 
@@ -279,16 +263,20 @@ fn calls(
     }
 }
 
-/// Whether this kernel, or one of its modules, has an event, as its types say.
-fn has_event(event: &str) -> bool {
+/// The types of this kernel (some megabytes), and of those modules that have events of `FURTHER`.
+fn kernel_types() -> Vec<Vec<u8>> {
+    let read = |module: &str| std::fs::read(format!("/sys/kernel/btf/{module}")).ok();
+    ["vmlinux", "jbd2", "xfs"]
+        .into_iter()
+        .filter_map(read)
+        .collect()
+}
+
+/// Whether there is an event, as the types say.
+fn has_event(types: &[Vec<u8>], event: &str) -> bool {
     let name = format!("btf_trace_{event}\0");
-    let modules = ["vmlinux", "jbd2", "xfs"];
-    modules.iter().any(|module| {
-        let types = std::fs::read(format!("/sys/kernel/btf/{module}")).unwrap_or_default();
-        types
-            .windows(name.len())
-            .any(|part| part == name.as_bytes())
-    })
+    let finder = memmem::Finder::new(&name);
+    types.iter().any(|module| finder.find(module).is_some())
 }
 
 /// `struct settings` of the program.
@@ -321,7 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_no_kernel_has_is_not_there() {
-        assert!(!has_event("made_up_event"));
+    fn an_event_is_there_where_the_kernel_says_so() {
+        let types = kernel_types();
+        assert!(!has_event(&types, "made_up_event"));
+        assert_eq!(has_event(&types, "sys_enter"), !types.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from schedlab.errors import SpecError
@@ -79,18 +79,25 @@ def requirement_of(experiment: Experiment, text: str) -> Require:
 
 def _fsync_of(experiment: Experiment, statistic: str, text: str) -> tuple[Workload, str]:
     """The metric of calls of fsync, and whose it is: `fsync p99` names no workload."""
-    known = [(work, (work.metric, *work.secondary, *experiment.metrics), KINDS[work.kind].metrics)
-             for work in experiment.workloads]  # fmt: skip
-    for names in (
-        {name: work for work, declared, _ in known for name in declared if _is(name, statistic)},
-        {name: work for work, _, offered in known for name in offered if _is(name, statistic)},
-    ):
-        if names:
-            break
-    if len(names) == 1:
-        name, work = next(iter(names.items()))
+
+    def named(metrics: Callable[[Workload], Iterable[str]]) -> dict[tuple[str, str], Workload]:
+        return {
+            (work.label, name): work
+            for work in experiment.workloads
+            for name in metrics(work)
+            if (match := _FSYNC.fullmatch(name)) and match["statistic"] == statistic
+        }
+
+    found = named(lambda work: (work.metric, *work.secondary))
+    known = {name for _, name in found}
+    found |= named(lambda _: (name for name in experiment.metrics if name not in known))
+    found = found or named(_offered)
+    if len(found) == 1:
+        (((_, name), work),) = found.items()
         return work, name
-    if names:
+    if found:
+        several = len(experiment.workloads) > 1
+        names = [f"{label} {name}" if several else name for label, name in found]
         raise SpecError(
             f"requirement {text!r}: several jobs sync", f"name one of: {', '.join(names)}"
         )
@@ -100,9 +107,10 @@ def _fsync_of(experiment: Experiment, statistic: str, text: str) -> tuple[Worklo
     )
 
 
-def _is(name: str, statistic: str) -> bool:
-    match = _FSYNC.fullmatch(name)
-    return match is not None and match["statistic"] == statistic
+def _offered(work: Workload) -> tuple[str, ...]:
+    """The metrics of its kind; none of one that is not known, which is refused with the rest."""
+    kind = KINDS.get(work.kind)
+    return kind.metrics if kind else ()
 
 
 def workload_of(experiment: Experiment, name: str) -> Workload:
@@ -118,7 +126,7 @@ def workload_of(experiment: Experiment, name: str) -> Workload:
 
 def _metric_of(experiment: Experiment, work: Workload, name: str, text: str) -> str:
     offered = dict.fromkeys((work.metric, *work.secondary))
-    if name in offered or name in experiment.metrics:
+    if name in (*offered, *experiment.metrics, *_offered(work)):
         return name
     found = [each for each in offered if each.endswith(f"_{name}") or each.startswith(f"{name}_")]
     if found:

@@ -15,7 +15,7 @@ from schedlab.host.devices import disks_below
 from schedlab.run import durability
 from schedlab.run.durability import Durable
 from schedlab.run.live_figures import gap_sentence
-from schedlab.spec.durability import OPERATIONS, Chain, reason
+from schedlab.spec.durability import OPERATIONS, Chain, metric, reason
 
 STEP_S = 1.0
 POLL_S = 0.05
@@ -276,7 +276,7 @@ def _durable_lines(facts: Mapping[str, Any] | str | None) -> Iterator[str]:
             f"{word} {'at least ' if name in facts['at_least'] else ''}"
             f"{facts['metrics'][name] / 1e6:.3g} ms"
             for word in ("p50", "p99")
-            if (name := f"{operation}_latency_ns_{word}") in facts["metrics"]
+            if (name := metric(operation, word)) in facts["metrics"]
         ]
         if words:
             yield f"{operation.replace('_', ' ')}: {', '.join(words)}"
