@@ -139,3 +139,16 @@ fn a_deadline_task_has_no_nice_value_and_a_stay_without_a_start_ends_a_wake_up()
     let expected = [(9, 100_000, 0, None), (8, 200_000, 1_000_200_000, Some(0))];
     assert_eq!(rows, expected);
 }
+
+#[test]
+fn call_chains_are_passed_over_whatever_their_functions_are_called() {
+    let chain = "\tffffffff813cce01 __x64_sys_sched_setaffinity+0x61 ([kernel.kallsyms])\n\
+                 \t           ee137 sched_setaffinity@@GLIBC_2.3.4+0x7 (/usr/lib/libc.so.6)\n\
+                 \t      1234567890 _start+0x1 (/usr/bin/x)\n\t  146f2c [unknown] (/usr/bin/x)\n\n";
+    let lines = KERNEL_TEXTS[5].lines();
+    let text: String = lines.map(|line| format!("{line}\n{chain}")).collect();
+    assert_eq!(
+        rows(text.as_bytes(), "ftrace"),
+        rows(KERNEL_TEXTS[5].as_bytes(), "ftrace")
+    );
+}
