@@ -15,6 +15,8 @@ from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
+from schedlab.sim.cpu_bursts import read_bursts
+from schedlab.sim.cpu_validate import tasks_of
 
 
 def run(*arguments: str) -> str:
@@ -139,6 +141,18 @@ def test_measured_bursts_in_every_form_that_is_written(tmp_path):
         charts.append((tmp_path / "chart.svg").read_text())
     assert "measured: 0 to 4 ms" in charts[0]
     assert charts[0] == charts[1] == charts[2]
+
+
+def test_measured_threads_of_one_name_are_those_of_the_tasks_made_of_them(tmp_path):
+    switch = "x-1 [000] d..2. 1.00000{}: sched_switch: x:{} [120] {} ==> x:{} [120]\n"
+    path = tmp_path / "switches.txt"
+    path.write_text("".join(switch.format(*each) for each in (
+        (0, 9, "S", 7), (2, 7, "R", 8), (3, 8, "S", 7), (7, 7, "S", 9),
+    )))  # fmt: skip
+    assert [each["name"] for each in tasks_of(path)] == ["x:7", "x:8"]
+    bursts = [(b["task"], b["duration_ns"]) for b in read_bursts(path, ["x:7", "x:8"])]
+    assert bursts == [(0, 2000), (1, 1000), (0, 4000)]
+    assert {b["task"] for b in read_bursts(path, ["w", "x"])} == {1}
 
 
 @pytest.mark.parametrize(

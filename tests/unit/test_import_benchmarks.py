@@ -11,6 +11,7 @@ import pytest
 from imports import Imports
 
 from schedlab.errors import SpecError
+from schedlab.spec import foreign
 from schedlab.store.importers import IMPORTERS
 from schedlab.store.importers.imported import Options
 
@@ -63,3 +64,32 @@ def test_other_options_are_other_workloads_and_a_failed_run_is_an_error(tmp_path
     (tmp_path / "failed").write_text(text + "FATAL: mysql_drv_query() returned error 1146\n")
     with pytest.raises(SpecError, match="without errors"):
         read("sysbench", [("none", tmp_path / "failed")])
+
+
+def test_iostat_counts_in_blocks_where_posix_wants_it_and_a_report_is_a_list(tmp_path):
+    text = (DATA / "iostat-d.json").read_text()
+    blocks = tmp_path / "blocks"
+    blocks.write_text(text.replace("kB_", "Blk_"))
+    kilobytes = read("iostat", [("none", DATA / "iostat-d.json")]).runs[0].metrics
+    figures = read("iostat", [("none", blocks)]).runs[0].metrics
+    assert figures["throughput_bytes_per_s"] == kilobytes["throughput_bytes_per_s"] / 2 > 0
+    for wrong in ("null", "5", "true"):
+        blocks.write_text(f'{{"sysstat": {{"hosts": [{{"statistics": [{{"disk": {wrong}}}]}}]}}}}')
+        with pytest.raises(SpecError, match="the JSON of iostat"):
+            read("iostat", [("none", blocks)])
+
+
+@pytest.mark.parametrize("one", ["\n", " \n", "1", "cpu "])
+def test_files_of_nothing_but_the_same_are_soon_refused(one, tmp_path):
+    same = tmp_path / "same"
+    same.write_text(one * ((64 << 10) // len(one)))
+    with pytest.raises(SpecError, match="expected the output of hackbench"):
+        read("hackbench", [("none", same)])
+    # It would be tried to the end of the blank lines, at each of them.
+    assert not [each.pattern for each in foreign._KNOWN if r"^\s*" in each.pattern]
+
+
+@pytest.mark.parametrize("name", ["hackbench", "sched"])
+def test_a_file_that_cannot_be_read_is_an_error_of_the_user(name):
+    with pytest.raises(SpecError, match="mem"):
+        read(name, [("none", Path("/proc/self/mem"))])

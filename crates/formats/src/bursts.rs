@@ -13,9 +13,10 @@ use super::{Mismatch, TraceError};
 const BURSTS_MAX: usize = 1_000_000;
 const EXPECTED: &str =
     "prev_comm=… prev_pid=N … ==> next_comm=… next_pid=N, or comm:N [120] S ==> …";
+/// Of nice 0.
 const DEFAULT_PRIORITY: i64 = 120;
 /// Priorities below are those of real-time policies.
-const RT_PRIORITIES: i64 = 100;
+const RT_PRIORITIES: u64 = 100;
 
 /// A stay of a thread on a CPU, ns of the trace's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub struct Bursts {
 struct Task<'a> {
     comm: &'a [u8],
     pid: u32,
-    priority: i64,
+    nice: Option<i8>,
 }
 
 /// Reads the bursts of a text that ftrace, trace-cmd or perf printed.
@@ -120,11 +121,12 @@ impl Bursts {
         let start_ns = started
             .filter(|(pid, _)| *pid == before.pid)
             .map(|(_, ns)| ns);
+        // Also of a stay whose start is not known: what woke it then wakes it no more.
+        let woken_ns = woken.remove(&before.pid);
         if let (Some(start_ns), true) = (start_ns, before.pid > 0) {
             if self.bursts.len() >= BURSTS_MAX || event.time_ns < start_ns {
                 return Err(Mismatch("times in order, and at most 1,000,000 bursts"));
             }
-            let is_rt = before.priority < RT_PRIORITIES;
             self.bursts.push(Burst {
                 end_ns: event.time_ns,
                 duration_ns: event.time_ns - start_ns,
@@ -132,11 +134,8 @@ impl Bursts {
                 is_preempted: state.is_some_and(|state| state.starts_with(b"R")),
                 cpu,
                 // A wake-up while it ran is one before it could sleep.
-                woken_ns: woken
-                    .remove(&before.pid)
-                    .filter(|ns| *ns <= start_ns)
-                    .unwrap_or(0),
-                nice: (!is_rt).then(|| (before.priority - DEFAULT_PRIORITY) as i8),
+                woken_ns: woken_ns.filter(|ns| *ns <= start_ns).unwrap_or(0),
+                nice: before.nice,
             });
             let name = String::from_utf8_lossy(before.comm).into_owned();
             self.names.insert(before.pid, name);
@@ -158,7 +157,7 @@ fn task<'a>(text: &'a [u8], comm: &[u8], pid: &[u8], priority: &[u8]) -> Option<
         return Some(Task {
             comm: &rest[..end],
             pid: u32::try_from(number(value(&rest[end..], pid)?)?).ok()?,
-            priority: number(value(&rest[end..], priority)?)? as i64,
+            nice: nice_of(value(&rest[end..], priority)?)?,
         });
     }
     let open = memchr::memmem::rfind(text, b" [")?;
@@ -167,6 +166,20 @@ fn task<'a>(text: &'a [u8], comm: &[u8], pid: &[u8], priority: &[u8]) -> Option<
     Some(Task {
         comm: &text[..colon],
         pid: u32::try_from(number(&text[colon + 1..open])?).ok()?,
-        priority: number(&text[open + 2..close])? as i64,
+        nice: nice_of(&text[open + 2..close])?,
     })
+}
+
+/// The nice value that a priority of the kernel stands for: none of a real-time one, nor of -1,
+/// which is that of SCHED_DEADLINE.
+fn nice_of(priority: &[u8]) -> Option<Option<i8>> {
+    if priority == b"-1" {
+        return Some(None);
+    }
+    let priority = whole(priority, EXPECTED).ok()?;
+    if priority < RT_PRIORITIES {
+        return Some(None);
+    }
+    let nice = i64::try_from(priority).ok()? - DEFAULT_PRIORITY;
+    i8::try_from(nice).ok().map(Some)
 }

@@ -15,22 +15,6 @@ use super::{Skipped, TraceError, TraceReader};
 const FLUSH_BYTES: usize = 128 << 10;
 const ASK_EVERY: u64 = 1 << 14;
 
-/// The names that a reader knows.
-pub(super) trait Names {
-    fn device_name(&self, device: u32) -> String;
-    fn process_name(&self, process: u32) -> Option<String>;
-}
-
-impl Names for TraceReader {
-    fn device_name(&self, device: u32) -> String {
-        TraceReader::device_name(self, device)
-    }
-
-    fn process_name(&self, process: u32) -> Option<String> {
-        TraceReader::process_name(self, process)
-    }
-}
-
 /// What a conversion did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Converted {
@@ -40,11 +24,6 @@ pub struct Converted {
     pub trims_left_out: u64,
     /// What the reader passed over.
     pub skipped: Skipped,
-}
-
-/// The file `metadata` that stands beside a stream in the format `ctf`.
-pub fn ctf_metadata() -> String {
-    super::ctf::metadata()
 }
 
 /// Writes every request of `reader` to `out` in the format named `to`; `path` names the output in

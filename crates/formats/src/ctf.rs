@@ -4,8 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::convert::Names;
-use super::TraceRecord;
+use super::{TraceReader, TraceRecord};
 
 const PACKET_BYTES: usize = 1 << 20;
 const MAGIC: u32 = 0xc1fc_1fc1;
@@ -14,8 +13,8 @@ const QUEUE: u32 = 0;
 const ISSUE: u32 = 2;
 const COMPLETE: u32 = 3;
 
-/// The text that describes the stream.
-pub(super) fn metadata() -> String {
+/// The file `metadata` that stands beside a stream in the format `ctf`.
+pub fn metadata() -> String {
     let mut text = String::from(
         "/* CTF 1.8 */\n\
          typealias integer { size = 32; align = 8; signed = false; } := u32;\n\
@@ -60,7 +59,7 @@ pub(super) struct Ctf {
 
 impl Ctf {
     /// Appends what comes before the arrival of this request.
-    pub(super) fn record(&mut self, record: &TraceRecord, names: &dyn Names, out: &mut Vec<u8>) {
+    pub(super) fn record(&mut self, record: &TraceRecord, names: &TraceReader, out: &mut Vec<u8>) {
         let start = record.request.arrival.0;
         self.flush(start, out);
         let mut fields = record.device.to_le_bytes().to_vec();

@@ -75,6 +75,8 @@ fn biosnoop_prints_completions_and_its_requests_begin_before() {
         (0, 223_490 * 512, 4096, true, 0, Some(750_000)),
         (300_000, 4096, 512, false, 1, Some(550_000)),
     ];
+    // It has no disk where its beginning was not seen.
+    assert_eq!(rows(text, "biosnoop"), queued);
     let text = String::from_utf8(text.to_vec())
         .unwrap()
         .replace("   R -1", " x R -1");
@@ -126,4 +128,27 @@ fn bursts_are_between_the_switches_of_a_cpu() {
         assert_eq!(read.names[&7], "a b");
         assert!(read.has_wakeups);
     }
+}
+
+#[test]
+fn a_deadline_task_has_no_nice_value_and_a_stay_without_a_start_ends_a_wake_up() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/kernel-text");
+    let read = sched_bursts(&std::path::Path::new(folder).join("switches-deadline.txt")).unwrap();
+    let row = |b: &Burst| (b.thread, b.duration_ns, b.woken_ns, b.nice);
+    let rows: Vec<_> = read.bursts.iter().map(row).collect();
+    let expected = [(9, 100_000, 0, None), (8, 200_000, 1_000_200_000, Some(0))];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn call_chains_are_passed_over_whatever_their_functions_are_called() {
+    let chain = "\tffffffff813cce01 __x64_sys_sched_setaffinity+0x61 ([kernel.kallsyms])\n\
+                 \t           ee137 sched_setaffinity@@GLIBC_2.3.4+0x7 (/usr/lib/libc.so.6)\n\
+                 \t      1234567890 _start+0x1 (/usr/bin/x)\n\t  146f2c [unknown] (/usr/bin/x)\n\n";
+    let lines = KERNEL_TEXTS[5].lines();
+    let text: String = lines.map(|line| format!("{line}\n{chain}")).collect();
+    assert_eq!(
+        rows(text.as_bytes(), "ftrace"),
+        rows(KERNEL_TEXTS[5].as_bytes(), "ftrace")
+    );
 }

@@ -43,7 +43,9 @@ pub(super) fn kernel_line(line: &[u8]) -> Result<KernelLine<'_>, Mismatch> {
     }
     let Some((time_ns, before, after)) = time_of(text) else {
         let is_note = [&b"CPU "[..], b"version ", b"Attaching "];
-        return match is_note.iter().any(|start| text.starts_with(start)) {
+        let is_note = is_note.iter().any(|start| text.starts_with(start));
+        // An address in a file, of a call chain of perf, may be short.
+        return match is_note || words(text).next().is_some_and(is_address) {
             true => Ok(KernelLine::Other),
             false => Err(missing),
         };
@@ -92,10 +94,14 @@ fn lost(rest: &[u8]) -> Option<KernelLine<'_>> {
 fn is_stack(text: &[u8]) -> bool {
     let first = words(text).next().unwrap_or_default();
     first == b"=>"
-        || (first.len() >= 8 && first.iter().all(u8::is_ascii_hexdigit))
+        || (first.len() >= 8 && is_address(first))
             && words(text)
                 .nth(1)
-                .is_some_and(|word| word[0].is_ascii_alphabetic() || word[0] == b'[')
+                .is_some_and(|word| !word[0].is_ascii_digit())
+}
+
+fn is_address(word: &[u8]) -> bool {
+    word.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// (ns, text before it, text after it) of the time: seconds with a colon, or bpftrace's `nsecs`.

@@ -34,7 +34,8 @@ mod script;
 mod stats;
 
 pub use bursts::{sched_bursts, Burst, Bursts};
-pub use convert::{convert, ctf_metadata, Converted};
+pub use convert::{convert, Converted};
+pub use ctf::metadata as ctf_metadata;
 pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, per_cpu_files, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};

@@ -4,8 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::convert::Names;
-use super::TraceRecord;
+use super::{TraceReader, TraceRecord};
 
 const SEQUENCE: u64 = 1;
 const SLICE_BEGIN: u64 = 1;
@@ -31,7 +30,7 @@ pub(super) struct Perfetto {
 
 impl Perfetto {
     /// Appends the packets of one request.
-    pub(super) fn record(&mut self, record: &TraceRecord, names: &dyn Names, out: &mut Vec<u8>) {
+    pub(super) fn record(&mut self, record: &TraceRecord, names: &TraceReader, out: &mut Vec<u8>) {
         let start = record.request.arrival.0;
         let process = Parent::Process(record.process.unwrap_or(0));
         let Some(latency) = record.latency else {
@@ -65,7 +64,7 @@ impl Perfetto {
         parent: Parent,
         category: &'static str,
         record: &TraceRecord,
-        names: &dyn Names,
+        names: &TraceReader,
         out: &mut Vec<u8>,
     ) {
         let parent = self.track(parent, names, out);
@@ -91,7 +90,7 @@ impl Perfetto {
     }
 
     /// The track of a process, a device or a stage, described when it is first used.
-    fn track(&mut self, of: Parent, names: &dyn Names, out: &mut Vec<u8>) -> u64 {
+    fn track(&mut self, of: Parent, names: &TraceReader, out: &mut Vec<u8>) -> u64 {
         if let Some(uuid) = self.tracks.get(&of) {
             return *uuid;
         }

@@ -418,5 +418,9 @@ fn checked(record: Option<TraceRecord>) -> Parsed {
         return Err(Mismatch("a request of at most 4 GiB"));
     }
     within(request.offset.0, request.length.0)?;
+    let took_ns = record.latency.map_or(0, |latency| latency.0);
+    if request.arrival.0.checked_add(took_ns).is_none() {
+        return Err(Mismatch("a completion within 64 bits of nanoseconds"));
+    }
     Ok((request.length.0 > 0).then_some(record))
 }

@@ -60,9 +60,7 @@ pub fn rows(path: &Path, format: Option<&str>, options: &TraceOptions) -> Result
                 });
             }
             let (request, task) = (record.request, record.process.unwrap_or(record.device));
-            let done = record
-                .latency
-                .map_or(0, |ns| request.arrival.0.saturating_add(ns.0));
+            let done = record.latency.map_or(0, |ns| request.arrival.0 + ns.0);
             let operation = if record.trim {
                 2
             } else {

@@ -59,3 +59,37 @@ fn requests_that_overlap_are_on_lanes_of_their_own_and_events_in_the_order_of_ti
         );
     }
 }
+
+#[test]
+fn a_recorded_request_waits_for_its_tag_and_then_in_the_scheduler() {
+    let mut text = b"SCHEDLAB TRACE 2 {}\n".to_vec();
+    // Arrival, issue, completion, tag: one that waited for it, and one that joined another.
+    for (number, tag_ns) in [1200, 0].into_iter().enumerate() {
+        let mut record = [0; 112];
+        let words = [(0, 1000), (8, 1500), (16, 3000), (24, 8), (96, tag_ns)];
+        for (at, value) in words {
+            record[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+        }
+        record[56..60].copy_from_slice(&4096u32.to_le_bytes());
+        record[60] = number as u8;
+        text.extend(record);
+    }
+    let mut end = [0; 112];
+    end[72..74].copy_from_slice(&u16::MAX.to_le_bytes());
+    text.extend(end);
+    let reader = read_bytes("t", text, Some("schedlab"), &options()).unwrap();
+    let waited: Vec<_> = reader
+        .map(|record| record.unwrap().waited.unwrap().map(|ns| ns.0))
+        .collect();
+    assert_eq!(waited, [[200, 300], [0, 500]]);
+}
+
+#[test]
+fn a_response_time_beyond_the_clock_is_refused() {
+    let text = format!("128166372003061629,usr,0,Read,8,8,{}\n", u64::MAX / 100);
+    let error = read_bytes("t", text.into(), Some("msr"), &options())
+        .unwrap()
+        .find_map(Result::err);
+    let message = error.unwrap().to_string();
+    assert!(message.contains("within 64 bits"), "{message}");
+}

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,12 +76,14 @@ def read(path: Path) -> tuple[list[Burst], dict[int, str]]:
     if _start(path).startswith(b"end_ns,"):
         return from_csv(path, read_text(path, EXPECTED, limit_bytes=64 << 20)), {}
     rows, names = events(path, EXPECTED)
-    *shared, _ = Burst._fields
-    bursts = [
-        Burst(**dict(zip(shared, row, strict=False)), scheduling=row[4] and Scheduling(*row[4]))
-        for row in rows
-    ]
-    return bursts, names
+    seen = [Burst(*row, scheduling and Scheduling(*scheduling)) for *row, scheduling in rows]
+    return seen, names
+
+
+def labels_of(names: Mapping[int, str]) -> dict[int, str]:
+    """A label for each task: its name, with its number where several have that name."""
+    shared = Counter(names.values())
+    return {task: name if shared[name] == 1 else f"{name}:{task}" for task, name in names.items()}
 
 
 def _start(path: Path) -> bytes:
@@ -95,7 +98,7 @@ def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     Of a capture of the whole machine, tasks of these names count only, where there are any.
     SpecError names the file and the line.
     """
-    bursts = list(_bursts(path))
+    bursts = list(_bursts(path, names))
     processes = sorted({process for process, _, _ in bursts}, key=lambda p: (str(type(p)), p))
     if named := [process for process in processes if process in names]:
         processes = named
@@ -114,12 +117,15 @@ def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     ]
 
 
-def _bursts(path: Path) -> Iterator[tuple[Any, int, int]]:
-    """(process, start_ns, duration_ns) of each burst."""
+def _bursts(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, int, int]]:
+    """(process, start_ns, duration_ns) of each burst. A process is its label where that is one of
+    `names`, else its name, or number.
+    """
     if not _start(path).startswith(b"{"):
-        bursts, names = read(path)
+        bursts, own = read(path)
+        known = {task: label for task, label in labels_of(own).items() if label in names}
         for each in bursts:
-            process = names.get(each.task, each.task)
+            process = known.get(each.task, own.get(each.task, each.task))
             yield process, each.end_ns - each.duration_ns, each.duration_ns
         return
     for number, line in enumerate(read_text(path, EXPECTED, limit_bytes=64 << 20).splitlines(), 1):

@@ -105,9 +105,7 @@ def tasks_of(path: Path) -> list[dict[str, Any]]:
         replace(stay, woken_ns=stay.start_ns) if slept and stay.woken_ns is None else stay
         for stay, slept in _with_sleeps(_stays(path, bursts))
     ])  # fmt: skip
-    shared = Counter(names.values())
-    labels = {task: name if shared[name] == 1 else f"{name}:{task}" for task, name in names.items()}
-    return _tasks(stays, {"policy": ""}, labels)
+    return _tasks(stays, {"policy": ""}, cpu_bursts.labels_of(names))
 
 
 def _with_sleeps(stays: Sequence[Stay]) -> Iterator[tuple[Stay, bool]]:

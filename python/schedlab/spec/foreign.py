@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import SpecError
+from schedlab.spec.reading import open_regular
 
 _START_BYTES = 64 << 10
 _TABLE = "put its figures into a table: schedlab import csv results.csv"
@@ -20,7 +21,9 @@ _COMMAND = "schedlab compare --metric 'NAME:UNIT=stdout~REGEX' -- COMMAND"
 
 @dataclass(frozen=True)
 class _Known:
-    """A pattern of the first 64 KiB, what the file is, and what reads it."""
+    """A pattern of the first 64 KiB, what the file is, and what reads it. No pattern may begin with
+    what spans lines or has no end: it would be tried anew at each of them.
+    """
 
     pattern: str
     what: str
@@ -46,18 +49,18 @@ _OWN_DEVICE = (
 )
 _KNOWN = (
     # Simulators: what they are told, and what they say.
-    _Known(r"^\s*(?:disksim_\w+|dm_disk|dm_layout_\w+|dm_mech_\w+)\s+\S+\s*\{"
+    _Known(r"^[ \t]*(?:disksim_\w+|dm_disk|dm_layout_\w+|dm_mech_\w+)\s+\S+\s*\{"
            r"|^Byte Order \(Endian\)", "a parameter file of DiskSim",
            "`tools/disksim` of the source tree converts it: schedlab docs disk-model"),
     _Known(r"<(?:Execution_Parameter_Set|Device_Parameter_Set|Host_Parameter_Set)\b",
            "a parameter file of MQSim", _OWN_DEVICE),
     _Known(r"<MQSim_IO_Scenarios\b|<IO_Scenario\b", "a parameter file of MQSim, of a workload",
            f"its trace (File_Path) is read by {_TRACE}:mqsim; of a device: {_OWN_DEVICE}"),
-    _Known(r"<simplessd\b|^\s*\[(?:pal|icl|hil)\]", "a parameter file of SimpleSSD",
+    _Known(r"<simplessd\b|^[ \t]*\[(?:pal|icl|hil)\]", "a parameter file of SimpleSSD",
            _OWN_DEVICE),
     _Known(r"^(?:RAM_READ_DELAY|BUS_CTRL_DELAY|SSD_SIZE|PACKAGE_SIZE)\s+\d",
            "a parameter file of FlashSim", _OWN_DEVICE),
-    _Known(r"^\s*(?:dram capacity|chip number|channel number)\s*=",
+    _Known(r"^[ \t]*(?:dram capacity|chip number|channel number)\s*=",
            "a parameter file of SSDsim", _OWN_DEVICE),
     _result(r"OVERALL I/O SYSTEM STATISTICS|\AIOdriver ", "a result of DiskSim"),
     _result(r"<MQSim_Results\b", "a result of MQSim"),
@@ -69,11 +72,11 @@ _KNOWN = (
     _Known(r"\ATIME\(ms\)\s+DISK\s+COMM|^TIME\(ms\)\s+DISK\s+COMM",
            "the output of biosnoop.bt, which has no offsets",
            "the biosnoop of bcc has them: schedlab trace stats FILE:biosnoop"),
-    _Known(r"^\s*time\s+cpu\s+task name\s+wait time", "a table of perf sched timehist",
+    _Known(r"^[ \t]*time\s+cpu\s+task name\s+wait time", "a table of perf sched timehist",
            "perf sched script > FILE has the events: schedlab import sched FILE --out DIR"),
     _Known(r"/\* CTF 1\.8", "the metadata of a CTF trace",
            "babeltrace2 DIR prints its events; recorded anew: schedlab trace io DEVICE --out FILE"),
-    _Known(r"^\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s", "text of blkparse",
+    _Known(r"^[ \t]*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s", "text of blkparse",
            f"{_TRACE}:blkparse"),
     _Known(r"^\S?.*\s(?:block:)?block_(?:rq|bio)_\w+:\s", "block events of the kernel",
            f"{_TRACE}:ftrace"),
@@ -88,9 +91,9 @@ _KNOWN = (
     _own("hackbench", r"^Running in \w+ mode with \d+ groups|sched/messaging"),
     _own("iostat", r'"sysstat"\s*:\s*\{\s*"hosts"'),
     _own("iozone", r"Iozone: Performance Test of File I/O|Children see throughput for"),
-    _own("hdparm", r"^\s*Timing .* reads?:\s"),
+    _own("hdparm", r"^[ \t]*Timing .* reads?:\s"),
     _own("dmesg", r"CPU[Bb]urst: \d"),
-    _own("time", r"^real\s+\d+m[\d.]+s\s*$|\d+%CPU \(|\selapsed \d+%CPU"),
+    _own("time", r"^real\s+\d+m[\d.]+s\s*$|\b\d{1,9}%CPU \(|\selapsed \d{1,9}%CPU"),
     # Results that none reads.
     _Known(r"^\d;fio-\d", "fio's terse output",
            "run fio with --output-format=json+: schedlab import fio FILE --out DIR"),
@@ -127,10 +130,11 @@ def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> Spec
     files of `reader` itself are its own to complain about.
     """
     for path in paths:
-        if not path.is_file():
+        try:
+            with open_regular(path, error.hint) as file:
+                text = file.read(_START_BYTES).decode("latin-1")
+        except (OSError, SpecError):
             return error
-        with path.open("rb") as file:
-            text = file.read(_START_BYTES).decode("latin-1")
         if reader and any(each.reader == reader and _matches(each, text) for each in _KNOWN):
             return error
         if known := _recognised(text):

@@ -7,6 +7,7 @@ use schedlab_model::Nanos;
 use super::super::fields::{decimal, times, whole, words};
 use super::super::reader::Parsed;
 use super::super::{record, Event, Mismatch, TraceRecord};
+use super::blk::operation;
 use super::{Memory, SECTOR_BYTES};
 
 const HEADER: &str = "the header TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)";
@@ -29,7 +30,11 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         return Err(Mismatch(HEADER));
     }
     if found.len() < columns.len() {
-        return Err(Mismatch(EXPECTED));
+        // One whose beginning was not seen has no disk, and its command is `?`.
+        return match found.get(1) == Some(&&b"?"[..]) {
+            true => Ok(None),
+            false => Err(Mismatch(EXPECTED)),
+        };
     }
     // A command may have spaces.
     let spaces = found.len() - columns.len();
@@ -41,15 +46,15 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     };
     let text = |name| of(name).ok_or(Mismatch(HEADER));
     let ms = |name| of(name).map_or(Ok(0), |text| decimal(text, 6, EXPECTED));
-    let done_ns = times(decimal(text("TIME(s)")?, 9, EXPECTED)?, 1, EXPECTED)? + BEFORE_NS;
-    let kind = text("T")?;
-    let trim = kind.contains(&b'D');
-    let is_write = !trim && kind.contains(&b'W');
+    let done_ns = decimal(text("TIME(s)")?, 9, EXPECTED)?.checked_add(BEFORE_NS);
+    let done_ns = done_ns.ok_or(Mismatch(EXPECTED))?;
+    let kind = operation(text("T")?);
     let sector = text("SECTOR")?;
     let bytes = whole(text("BYTES")?, EXPECTED)?;
-    if bytes == 0 || sector.starts_with(b"-") || !(trim || is_write || kind.contains(&b'R')) {
+    let carries = bytes > 0 && !sector.starts_with(b"-");
+    let Some((is_write, trim, _)) = kind.filter(|_| carries) else {
         return Ok(None);
-    }
+    };
     let waited_ns = if memory.blk.arrives_at(Event::Queue) {
         ms("QUE(ms)")?
     } else {

@@ -34,6 +34,16 @@ pub(super) struct BlkEvent {
     pub sync: bool,
 }
 
+/// What the letters of an operation say, such as `WFS`: (is a write, is a trim, somebody waits);
+/// nothing of those that carry no I/O. `F` is a flush before it or, after the letter of the
+/// operation, FUA.
+pub(super) fn operation(letters: &[u8]) -> Option<(bool, bool, bool)> {
+    let has = |letter: u8| letters.contains(&letter);
+    let trim = has(b'D');
+    let waits = has(b'R') || has(b'S') || has(b'F');
+    (trim || has(b'R') || has(b'W')).then_some((!trim && has(b'W'), trim, waits))
+}
+
 /// How many events of each kind carried I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Seen {

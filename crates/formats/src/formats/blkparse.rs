@@ -5,7 +5,7 @@ use super::super::fields::{decimal, times, whole, words};
 use super::super::kernel_text::device_number;
 use super::super::reader::Parsed;
 use super::super::Mismatch;
-use super::blk::{Action, BlkEvent};
+use super::blk::{operation, Action, BlkEvent};
 use super::{Memory, SECOND, SECTOR_BYTES};
 
 const EXPECTED: &str = "major,minor cpu sequence seconds.ns pid action rwbs [sector + n [process]]";
@@ -39,11 +39,9 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         b"C" => Action::Complete,
         _ => return Ok(None),
     };
-    let kind = word()?;
-    let trim = kind.contains(&b'D');
-    if !(trim || kind.contains(&b'R') || kind.contains(&b'W')) {
+    let Some((is_write, trim, sync)) = operation(word()?) else {
         return Ok(None);
-    }
+    };
     let Ok(sector) = word() else {
         return Err(missing);
     };
@@ -66,9 +64,8 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         offset,
         length,
         action,
-        is_write: !trim && kind.contains(&b'W'),
+        is_write,
         trim,
-        // `F` is a flush before it or, after the letter of the operation, FUA.
-        sync: kind.iter().any(|flag| b"RSF".contains(flag)),
+        sync,
     })
 }

@@ -5,7 +5,7 @@ use super::super::fields::{times, whole, words};
 use super::super::kernel_text::{device_number, kernel_line, value, KernelEvent, KernelLine};
 use super::super::reader::Parsed;
 use super::super::Mismatch;
-use super::blk::{Action, BlkEvent};
+use super::blk::{operation, Action, BlkEvent};
 use super::{Memory, SECTOR_BYTES};
 
 const EXPECTED: &str =
@@ -30,11 +30,10 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
             return Ok(None);
         }
     };
-    let (device, kind, sector, sectors) = range(&event).ok_or(Mismatch(EXPECTED))?;
-    let trim = kind.contains(&b'D');
-    if !(trim || kind.contains(&b'R') || kind.contains(&b'W')) {
+    let (device, letters, sector, sectors) = range(&event).ok_or(Mismatch(EXPECTED))?;
+    let Some((is_write, trim, sync)) = operation(letters) else {
         return Ok(None);
-    }
+    };
     memory.blk.see(&BlkEvent {
         time_ns: event.time_ns,
         device,
@@ -42,30 +41,27 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         offset: times(sector, SECTOR_BYTES, EXPECTED)?,
         length: times(sectors, SECTOR_BYTES, EXPECTED)?,
         action,
-        is_write: !trim && kind.contains(&b'W'),
+        is_write,
         trim,
-        sync: kind.iter().any(|flag| b"RSF".contains(flag)),
+        sync,
     })
 }
 
 /// (device, letters of the operation, sector, number of sectors).
 fn range<'a>(event: &KernelEvent<'a>) -> Option<(u32, &'a [u8], u64, u64)> {
     let number = |text: &[u8]| whole(text, EXPECTED).ok();
-    let first = words(event.rest).next()?;
     if let Some(device) = value(event.rest, b"dev") {
         let device = device_number(device).or_else(|| u32::try_from(number(device)?).ok())?;
         let named = |key: &[u8]| value(event.rest, key);
         let (sector, sectors) = (named(b"sector")?, named(b"nr_sector")?);
         return Some((device, named(b"rwbs")?, number(sector)?, number(sectors)?));
     }
-    let kind = words(event.rest).nth(1)?;
     let rest: Vec<&[u8]> = words(event.rest).collect();
     let plus = rest.iter().position(|word| *word == b"+")?;
-    let sectors = rest.get(plus + 1)?;
     Some((
-        device_number(first)?,
-        kind,
-        number(rest[plus - 1])?,
-        number(sectors)?,
+        device_number(rest[0])?,
+        rest.get(1)?,
+        number(rest.get(plus.checked_sub(1)?)?)?,
+        number(rest.get(plus + 1)?)?,
     ))
 }

@@ -92,11 +92,18 @@ fn parse(bytes: &[u8]) -> Parsed {
     let latency = Nanos(done_ns.saturating_sub(arrival_ns));
     parsed.latency = (flags & NO_COMPLETION == 0).then_some(latency);
     let in_order = (arrival_ns..=done_ns).contains(&issued_ns);
-    let waited = [Nanos(0), Nanos(issued_ns.saturating_sub(arrival_ns))];
+    // Of one that joined another request, and in version 1, when it had a tag is not known.
+    let tagged_ns = step(bytes, 96).clamp(arrival_ns, issued_ns.max(arrival_ns));
+    let waited = [tagged_ns - arrival_ns, issued_ns.saturating_sub(tagged_ns)].map(Nanos);
     parsed.waited = (in_order && parsed.latency.is_some()).then_some(waited);
     parsed.process = Some(u32_at(bytes, 60));
     parsed.is_async = operation == WRITE && flags & (SYNC | (FUA | PREFLUSH)) == 0;
     Ok(Some(parsed))
+}
+
+/// A time that only version 2 has; 0 in version 1.
+fn step(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).map_or(0, |_| u64_at(bytes, at))
 }
 
 /// A record with all that a replay needs.
@@ -180,10 +187,9 @@ fn full(bytes: &[u8]) -> Result<Option<Full>, Mismatch> {
     let size = u32_at(bytes, 56);
     let offset = times(u64_at(bytes, 24), SECTOR_BYTES, "a sector below 2^55")?;
     within(offset, size.into())?;
-    let step = |at: usize| bytes.get(at..at + 8).map_or(0, |_| u64_at(bytes, at));
     Ok(Some(Full {
         arrival_ns: u64_at(bytes, 0),
-        steps_ns: [step(96), step(104), u64_at(bytes, 8)],
+        steps_ns: [step(bytes, 96), step(bytes, 104), u64_at(bytes, 8)],
         done_ns: u64_at(bytes, 16),
         has_end: flags & NO_COMPLETION == 0,
         offset,

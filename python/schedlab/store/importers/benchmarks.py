@@ -6,14 +6,15 @@ repetitions. Figures of 0 are below the printed digits, and omitted.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from schedlab.spec import METRICS, Metric
-from schedlab.spec.latency import QUANTILES, quantile
+from schedlab.spec import METRICS, Metric, latency
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 
@@ -195,17 +196,32 @@ class _OpenRun:
     is_whole: bool = False
 
 
+@dataclass
+class _Log:
+    """Transactions of a log: how many took how long, when the first began and the last ended."""
+
+    took_us: Counter[int] = field(default_factory=Counter)
+    start_us: float = math.inf
+    end_us: int = 0
+
+    def see(self, took_us: int, end_us: int) -> None:
+        """Take one more."""
+        self.took_us[took_us] += 1
+        self.start_us = min(self.start_us, end_us - took_us)
+        self.end_us = max(self.end_us, end_us)
+
+
 def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> Iterator[Reading]:
     version, section = "", ""
     run: _OpenRun | None = None
-    logged: list[tuple[int, int]] = []
+    log = _Log()
     place = str(path)
     for place, line in read_lines(path):
         text = line.rstrip()
         if len(text) > 4096:
             continue
         if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
-            logged.append((int(match[1]), int(match[2]) * 1_000_000 + int(match[3])))
+            log.see(int(match[1]), int(match[2]) * 1_000_000 + int(match[3]))
             continue
         if re.fullmatch(program.broken, text):
             raise bad(place, f"a run of {program.name} without errors", text, "remove the run")
@@ -221,8 +237,8 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
             _see(program, run, section, place, text, notes)
     if run:
         yield _reading(program, candidate, run)
-    elif logged:
-        yield _of_log(candidate, path, logged)
+    elif log.took_us:
+        yield _of_log(candidate, path, log)
     else:
         raise bad(str(path), f"the output of {program.name}", "none")
 
@@ -241,11 +257,12 @@ def _see(
     if (match := re.fullmatch(program.noted, text)) and int(match[1][:18]):
         notes.append(f"{place}: {text.strip()}")
     for pattern, named in program.figures.items():
-        match = re.fullmatch(pattern, text)
-        for name, factor in named if match else ():
-            first = f"{float(match[1]):g}".replace(".", "_") if match else ""
+        if not (match := re.fullmatch(pattern, text)):
+            continue
+        first = f"{float(match[1]):g}".replace(".", "_")
+        for name, factor in named:
             key = name.lstrip("+").format(first, section=section)
-            value = number_at(place, key, match[match.lastindex or 0] if match else "") * factor
+            value = number_at(place, key, match[match.lastindex or 0]) * factor
             before = run.figures.get(key, 0.0) if name.startswith("+") else 0.0
             run.figures[key] = before + value
 
@@ -277,18 +294,16 @@ def _reading(program: Benchmark, candidate: str, run: _OpenRun) -> Reading:
     )
 
 
-def _of_log(candidate: str, path: Path, logged: Sequence[tuple[int, int]]) -> Reading:
+def _of_log(candidate: str, path: Path, log: _Log) -> Reading:
     """The transactions of pgbench's log: their rate and response times."""
-    ends = [end_us for _, end_us in logged]
-    span_us = max(ends) - min(end - took for took, end in logged)
+    count, span_us = log.took_us.total(), log.end_us - log.start_us
     if span_us <= 0:
-        raise bad(str(path), "transactions that take time", f"{len(logged)} in 0 µs")
-    rows = sorted([took * 1000, took * 1000, 1] for took, _ in logged)
+        raise bad(str(path), "transactions that take time", f"{count} in 0 µs")
+    rows = [[us * 1000, us * 1000, number] for us, number in sorted(log.took_us.items())]
     metrics = {
-        "transactions_per_s": len(logged) / span_us * 1e6,
-        "latency_ns_mean": sum(low for low, _, _ in rows) / len(rows),
+        "transactions_per_s": count / span_us * 1e6,
+        "latency_ns_mean": sum(low * number for low, _, number in rows) / count,
         "latency_ns_max": float(rows[-1][0]),
     }
-    quantiles = {name: quantile(rows, q) for name, q in QUANTILES.items()}
-    metrics |= {f"latency_ns_{name}": q for name, q in quantiles.items() if q}
+    metrics |= {name: value for name, value in latency.metrics(rows).items() if value}
     return Reading(str(path), candidate, "transactions", metrics, settings={"scheduler": candidate})

@@ -1,7 +1,7 @@
 """`iostat -o JSON`: the means of the reports of a file, a workload per device.
 
 The first report is since the boot, unless iostat ran with -y, which the file does not say.
-iostat's kB and MB are 1024 and 1024² bytes.
+iostat's kB and MB are 1024 and 1024² bytes, and its blocks (of -d) and sectors 512 bytes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Metric
+from schedlab.spec import Metric
 from schedlab.spec.reading import read_bytes
 from schedlab.store.fio_output import number
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
 
 BYTES_MAX = 64 << 20
-_UNITS = {"kB": 1024.0, "MB": 1024.0**2, "sec": 512.0}
+_UNITS = {"kB": 1024.0, "MB": 1024.0**2, "sec": 512.0, "Blk": 512.0}
 # Our name of what has a unit in iostat's name, in the layout of -x and of -d.
 _RATES = {
     "read_bytes_per_s": ("r{}/s", "{}_read/s"),
     "write_bytes_per_s": ("w{}/s", "{}_wrtn/s"),
 }
 _AWAITS = {"read_": ("r_await", "r/s"), "write_": ("w_await", "w/s")}
+# What METRICS does not have.
 _MORE = {
-    "queue_length": ("aqu-sz", Metric("queue_length", "", False, "mean queue length")),
-    "utilisation_percent": ("util", Metric("utilisation_percent", "%", False, "utilisation")),
+    "aqu-sz": Metric("queue_length", "", False, "mean queue length"),
+    "util": Metric("utilisation_percent", "%", False, "utilisation"),
 }
 
 
@@ -37,10 +38,8 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs, one run per file and device; SpecError."""
     notes: dict[str, None] = {}
     readings = [r for candidate, file in files for r in _readings(candidate, file, notes)]
-    metrics = {name: metric for name, (_, metric) in _MORE.items() if name not in METRICS}
-    options = replace(
-        options, notes=(*options.notes, *notes), metrics={**metrics, **options.metrics}
-    )
+    metrics = {metric.name: metric for metric in _MORE.values()} | dict(options.metrics)
+    options = replace(options, notes=(*options.notes, *notes), metrics=metrics)
     return assemble(readings, options, {"format": "iostat", "file": str(files[0][1])})
 
 
@@ -48,7 +47,7 @@ def _readings(candidate: str, file: Path, notes: dict[str, None]) -> Iterator[Re
     text = decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX))
     try:
         hosts = json.loads(text)["sysstat"]["hosts"]
-        reports = [each.get("disk", []) for host in hosts for each in host["statistics"]]
+        reports = [list(each.get("disk", ())) for host in hosts for each in host["statistics"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "iostat -o JSON -x -y 1 60 DEVICE > FILE"
         raise bad(str(file), "the JSON of iostat -o JSON", str(error), hint) from None
@@ -66,9 +65,9 @@ def _readings(candidate: str, file: Path, notes: dict[str, None]) -> Iterator[Re
             devices.setdefault(row["disk_device"], []).append(row)
     idle = []
     for device, rows in devices.items():
-        if metrics := _metrics(f"{file}, {device}", rows):
+        place = f"{file}, {device}"
+        if metrics := _metrics(place, rows):
             settings, count = {"scheduler": candidate}, {"reports": len(rows)}
-            place = f"{file}, {device}"
             yield Reading(place, candidate, device, metrics, settings=settings, properties=count)
         else:
             idle.append(device)
@@ -81,24 +80,27 @@ def _readings(candidate: str, file: Path, notes: dict[str, None]) -> Iterator[Re
 def _metrics(place: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Means over the reports, which are of equal length; response times by their requests."""
 
-    def mean(*keys: str) -> float:
-        return sum(number(place, row, key, 0.0) for row in rows for key in keys) / len(rows)
+    def total(*keys: str) -> float:
+        return sum(number(place, row, key, 0.0) for row in rows for key in keys)
 
-    sums: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for name, shapes in _RATES.items():
         keys = {shape.format(unit): f for shape in shapes for unit, f in _UNITS.items()}
-        sums[name] = sum(mean(key) * factor for key, factor in keys.items())
-    total = sum(sums.values())
-    iops = mean("r/s", "w/s") or mean("tps")
-    metrics = {"throughput_bytes_per_s": total, "iops": iops, **sums}
-    took_ms = {"": 0.0}
+        rates[name] = sum(total(key) * factor for key, factor in keys.items()) / len(rows)
+    iops = (total("r/s", "w/s") or total("tps")) / len(rows)
+    metrics = {"throughput_bytes_per_s": sum(rates.values()), "iops": iops, **rates}
+    requests, took_ms = {"": 0.0}, {"": 0.0}
     for prefix, (await_key, rate_key) in _AWAITS.items():
-        spent = sum(
-            number(place, r, await_key, 0.0) * number(place, r, rate_key, 0.0) for r in rows
+        requests[prefix] = total(rate_key)
+        took_ms[prefix] = sum(
+            number(place, row, await_key, 0.0) * number(place, row, rate_key, 0.0) for row in rows
         )
-        took_ms[""] += spent
-        took_ms[prefix] = spent / (mean(rate_key) * len(rows) or 1.0)
-    took_ms[""] /= mean("r/s", "w/s") * len(rows) or 1.0
-    metrics |= {f"{prefix}latency_ns_mean": ms * 1e6 for prefix, ms in took_ms.items()}
-    metrics |= {name: mean(key) for name, (key, _) in _MORE.items()}
+        requests[""] += requests[prefix]
+        took_ms[""] += took_ms[prefix]
+    metrics |= {
+        f"{prefix}latency_ns_mean": took_ms[prefix] / count * 1e6
+        for prefix, count in requests.items()
+        if count
+    }
+    metrics |= {metric.name: total(key) / len(rows) for key, metric in _MORE.items()}
     return {name: value for name, value in metrics.items() if value > 0} if iops else {}
