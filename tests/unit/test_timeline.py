@@ -197,8 +197,11 @@ def test_what_has_no_length_or_other_parts_is_refused_with_a_hint(tmp_path):
     text.write_text("arrival_ms,is_write,first_page,pages\n0,0,0,1\n1,1,5,1\n")
     new = recording(tmp_path / "new.trace", [Recorded(0, 9, steps_us=(1, 2, 3))])
     old = recording(tmp_path / "old.trace", [Recorded(0, 9)], version=1)
+    cut = tmp_path / "cut.csv"
+    cut.write_text("policy,seed,arrival_ns,dispatched_ns,completed_ns,operation\nfcfs,1,0,5\n")
     for files, words in (
-        ([text], "no completions"), ([new, old], "other parts"), ([new, new], "same name"),
+        ([text], "no completions"), ([cut], "cut.csv:2: the line is cut off"),
+        ([new, old], "other parts"), ([new, new], "same name"),
         ([tmp_path / "absent"], "absent"),
     ):  # fmt: skip
         with pytest.raises(SpecError, match=words) as refused:
