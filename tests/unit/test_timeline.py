@@ -6,8 +6,10 @@ import random
 import re
 import zlib
 
+import answers
 import numpy as np
 import pytest
+import reports
 from click.testing import CliRunner
 from recordings import WRITE, Recorded, recording
 
@@ -16,7 +18,9 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.report import timeline
 from schedlab.report.bars import Scene, bars_of
+from schedlab.report.moments import moments
 from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.report.view import View
 
 EN = Texts("en")
 
@@ -208,6 +212,12 @@ def test_what_has_no_length_or_other_parts_is_refused_with_a_hint(tmp_path):
             page_of(tmp_path, *files)
         assert refused.value.hint
         assert not (tmp_path / "page.html").exists()
+
+
+def test_a_report_without_a_page_beside_it_reads_no_recording():
+    view = View(reports.record_of(answers.TRADE), answers.TRADE, EN)
+    assert moments(view, answers.TRADE.rows[0].workload) == ""
+    assert "timeline" not in vars(view)
 
 
 def test_the_library_is_that_of_the_lock():

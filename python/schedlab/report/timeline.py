@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -284,13 +283,12 @@ class Timeline:
             name: {"series": series, "height": height, "lines": lines}
             for name, (series, height, lines) in LOOKS.items()
         }
-        meta = json.dumps({"scenes": scenes, "words": words, "looks": looks}, ensure_ascii=False)
+        meta = {"scenes": scenes, "words": words, "looks": looks}
         folder = PACKAGE / "report"
         library, own = ((folder / name).read_text("utf-8") for name in
                         ("vendor/d3-zoom.js", "timeline.js"))  # fmt: skip
-        safe = meta.replace("<", "\\u003c")
         return (
-            f'<script type="application/json" id="timeline-data">{safe}</script>'
+            f"{frame.data_script('timeline-data', meta)}"
             f"{''.join(data)}\n<script>{library}</script>\n<script>{own}</script>\n"
         )
 
