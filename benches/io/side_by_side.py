@@ -1,6 +1,6 @@
 """Our I/O engine beside the installed fio: same file, alternated, written to RESULTS.md.
 
-Run from the repository as root, with fio (and, for the timings, hdparm) installed:
+Run from the repository as root, with fio installed:
 
     PYTHONPATH=python python benches/io/side_by_side.py [--rounds 5] [--seconds 1] [--only loop]
 
@@ -34,7 +34,6 @@ from schedlab import _core
 SPAN = 256 << 20
 LIMIT_PER_S = 1000
 RAMP_S = 0.5  # a new process is placed on the CPUs otherwise than one that runs
-TIMINGS_BYTES = 2 << 30  # more than is read in the 3 s of a slow disk
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LOADS = [("psync", 1), ("io_uring", 1), ("io_uring", 32), ("io_uring", 128)]
 RECORDS = [4096, 131072]
@@ -229,45 +228,6 @@ def row(cell: Cell) -> str:
     )
 
 
-TIMINGS_TEXT = (
-    f"A loop device of {TIMINGS_BYTES >> 30} GiB on tmpfs, medians and ranges of rounds in turns."
-)
-
-
-def timings(rounds: int) -> list[str]:
-    """Lines comparing `io_timings` with `hdparm -tT`, MB/s as hdparm prints them."""
-    ours: dict[str, list[float]] = {"cached": [], "device": []}
-    theirs: dict[str, list[float]] = {"cached": [], "device": []}
-
-    def measure_ours(device: str) -> None:
-        result: dict[str, Any] = json.loads(_core.io_timings(device))
-        for kind, values in ours.items():
-            values.append(result[kind]["bytes"] / 2**20 / result[kind]["elapsed_ns"] * 1e9)
-
-    def measure_theirs(device: str) -> None:
-        result = subprocess.run(
-            ["hdparm", "-tT", device], check=True, capture_output=True, text=True
-        )
-        rates = [float(line.split("=")[1].split()[0]) for line in result.stdout.splitlines()[2:4]]
-        for values, rate in zip(theirs.values(), rates, strict=True):
-            values.append(rate)
-
-    with tmpfs_file(TIMINGS_BYTES) as file, loop_device(file) as device:
-        for number in range(rounds):
-            pair = [measure_ours, measure_theirs]
-            for take in pair if number % 2 else reversed(pair):
-                take(device)
-            note(f"timings round {number + 1}")
-    rows = ["| timing | ours, MB/s | hdparm, MB/s |", "|---|---|---|"]
-    for kind, values in ours.items():
-        spread = " | ".join(
-            f"{statistics.median(v):,.0f} ({min(v):,.0f}–{max(v):,.0f})"
-            for v in (values, theirs[kind])
-        )
-        rows.append(f"| {kind} reads | {spread} |")
-    return rows
-
-
 def nop_lines() -> list[str]:
     rows = [
         "| depth | batch | wall ns per I/O, best round | of a bare loop | ratio "
@@ -331,11 +291,6 @@ def write_results(cells: list[Cell], options: argparse.Namespace, kept: dict[str
         "clock, no histogram. What it costs is the kernel's; the difference is the engine's.",
         "",
         *kept["nop"],
-        *(
-            ["", "## Timings beside `hdparm -tT`", "", TIMINGS_TEXT, "", *kept["timings"]]
-            if "timings" in kept
-            else []
-        ),
         "",
     ]
     RESULTS.write_text("\n".join(lines))
@@ -355,7 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--only", choices=["tmpfs", "loop", "one-cpu", "limited", "timings"])
+    parser.add_argument("--only", choices=["tmpfs", "loop", "one-cpu", "limited"])
     parser.add_argument("--samples", type=Path)
     options = parser.parse_args()
     take_precedence()
@@ -366,12 +321,10 @@ def main() -> None:
     table["one-cpu"] = [Cell("one-cpu", e, d, r) for r in RECORDS for e, d in LOADS if d == 1]
     table["limited"] = [Cell("limited", "psync", 1, 4096), Cell("limited", "io_uring", 32, 4096)]
     kept = recall(options.samples)
-    parts = [options.only] if options.only else [*table, "timings"]
+    parts = [options.only] if options.only else [*table]
     with tmpfs_file() as file, loop_device(file) as device:
         for part in parts:
-            if part == "timings":
-                kept[part] = timings(5)
-            elif part == "limited":
+            if part == "limited":
                 with limited(device, riops=LIMIT_PER_S):
                     measure(device, table[part], min(options.rounds, 3), max(options.seconds, 5.0))
             elif part == "one-cpu":
@@ -380,8 +333,7 @@ def main() -> None:
             else:
                 path = file if part == "tmpfs" else device
                 measure(path, table[part], options.rounds, options.seconds)
-            if part != "timings":
-                kept[part] = [asdict(cell) for cell in table[part]]
+            kept[part] = [asdict(cell) for cell in table[part]]
     kept["nop"] = nop_lines()
     if options.samples:
         options.samples.write_text(json.dumps(kept))

@@ -72,6 +72,12 @@ def test_the_guide_shows_what_is_printed():
     assert run(*command[2:]).splitlines()[: len(shown)] == shown
 
 
+def test_a_list_of_tasks_may_be_longer_than_the_name_of_a_file():
+    tasks = ",".join(f"T{number}:{number}:8" for number in range(999))
+    (result,) = simulated("--tasks", tasks)
+    assert len(result["tasks"]) == 999
+
+
 def test_equal_processes_as_in_the_lab():
     (result,) = simulated(
         *("--processes", "2", "--time", "3s", "--quantum", "1ms", "--hz", "250"),

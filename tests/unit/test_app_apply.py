@@ -497,6 +497,13 @@ def test_what_is_undone_where_the_device_is_gone(tmp_path):
     undo._remove_files(gone, said.append)
     assert said[-1] == f"note: {file} was changed by another program; it is kept"
     assert file.read_text() == "# mine\n"
+    profile = tmp_path / "tuned.conf"  # of a version that kept settings by tuned
+    profile.touch()
+    old = replace(gone, files={str(profile): None}, written={"tuned_parent": "balanced"})
+    applied.store(old)
+    assert applied.find(old.device) == old
+    undo._remove_files(old, said.append)
+    assert said[-1] == f"note: {profile} stays: an earlier version of schedlab wrote it; remove it"
     holds = undo.Status(replace(RECORD, result=""), True, "the kernel's default")
     assert undo.status_lines([holds]) == [
         "sdx: bfq:low_latency=0,slice_idle=2 since 2026-01-02, holds",

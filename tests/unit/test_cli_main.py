@@ -130,6 +130,18 @@ def test_a_simulation_imports_no_kind_of_real_load():
     assert "schedlab.sim.simulation_set" in imported and "schedlab.kinds" not in imported
 
 
+def test_a_cpu_schedule_is_printed_without_statistics_and_pages():
+    program = (
+        "import sys\nfrom schedlab.cli import cli\n"
+        "cli('sim cpu --tasks A:0:8'.split(), standalone_mode=False)\nprint(*sys.modules)"
+    )
+    words = [sys.executable, "-c", program]
+    imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    heavy = ("numpy", "schedlab.analyse", "schedlab.report.timeline", "schedlab.report.frame")
+    assert "schedlab.sim.cpu_schedule" in imported
+    assert [name for name in imported if name.startswith(heavy)] == []
+
+
 @pytest.mark.parametrize(
     ("words", "code", "first"),
     [

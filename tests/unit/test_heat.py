@@ -1,5 +1,6 @@
 """Heat maps of latency over time: which cell a request is in, and where nothing completed."""
 
+import re
 from dataclasses import replace
 
 import answers
@@ -32,3 +33,15 @@ def test_a_time_without_completions_is_marked_but_not_the_time_after_the_run():
     drawn = heat_maps(view, next(row for row in view.primary if row.workload == work))
     assert drawn.count('<path class="gap"') == 1
     assert drawn.count("<figcaption>") == 2
+
+
+def test_a_live_load_has_no_row_of_the_table_between_two_of_its_seconds():
+    record = reports.record_of(answers.TRADE)
+    row = next(row for row in answers.TRADE.rows if row.metric)
+    name = answers.TRADE.candidates[0]
+    rows = tuple((1000 * second, 1000, 1200, 5) for second in range(6))
+    latencies = {(row.workload, name): (LatencySeries(0, "live load", rows),)}
+    view = View(replace(record, latencies=latencies), answers.TRADE, Texts("en"))
+    body = heat_maps(view, next(one for one in view.primary if one.workload == row.workload))
+    counts = re.findall(r"<tr><th scope=row>[^<]*<td>([^<]*)", body)
+    assert counts == ["5"] * 6

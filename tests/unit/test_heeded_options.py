@@ -57,6 +57,8 @@ def test_options_that_would_change_nothing_are_refused(name, lines, golden):
         "sim run --log l.csv --dry-run", "sim run --log l.csv --out o",
         "sim run --scheduler none --gantt g.svg --dry-run", "sim cpu --quiz --gantt g.svg",
         "sim cpu --validate b.csv --from 1ms", "sim cpu --validate b.csv --gantt g.svg",
+        "sim cpu --tasks A:0:8 --play --json", "sim cpu --validate b.csv --play",
+        "sim cpu --quiz --count 2 --out o --play", "sim run --play --json",
         "cpu sweep --budget 9s --dry-run", "cpu sweep --precision --time 9s --dry-run",
         "cpu sweep --precision --repeat 9 --dry-run",
         "report . --csv", "report . --json --xlsx x.xlsx",

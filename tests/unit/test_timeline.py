@@ -6,8 +6,10 @@ import random
 import re
 import zlib
 
+import answers
 import numpy as np
 import pytest
+import reports
 from click.testing import CliRunner
 from recordings import WRITE, Recorded, recording
 
@@ -16,7 +18,9 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.report import timeline
 from schedlab.report.bars import Scene, bars_of
+from schedlab.report.moments import moments
 from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.report.view import View
 
 EN = Texts("en")
 
@@ -197,14 +201,23 @@ def test_what_has_no_length_or_other_parts_is_refused_with_a_hint(tmp_path):
     text.write_text("arrival_ms,is_write,first_page,pages\n0,0,0,1\n1,1,5,1\n")
     new = recording(tmp_path / "new.trace", [Recorded(0, 9, steps_us=(1, 2, 3))])
     old = recording(tmp_path / "old.trace", [Recorded(0, 9)], version=1)
+    cut = tmp_path / "cut.csv"
+    cut.write_text("policy,seed,arrival_ns,dispatched_ns,completed_ns,operation\nfcfs,1,0,5\n")
     for files, words in (
-        ([text], "no completions"), ([new, old], "other parts"), ([new, new], "same name"),
+        ([text], "no completions"), ([cut], "cut.csv:2: the line is cut off"),
+        ([new, old], "other parts"), ([new, new], "same name"),
         ([tmp_path / "absent"], "absent"),
     ):  # fmt: skip
         with pytest.raises(SpecError, match=words) as refused:
             page_of(tmp_path, *files)
         assert refused.value.hint
         assert not (tmp_path / "page.html").exists()
+
+
+def test_a_report_without_a_page_beside_it_reads_no_recording():
+    view = View(reports.record_of(answers.TRADE), answers.TRADE, EN)
+    assert moments(view, answers.TRADE.rows[0].workload) == ""
+    assert "timeline" not in vars(view)
 
 
 def test_the_library_is_that_of_the_lock():

@@ -302,10 +302,6 @@ fn impossible_jobs_are_refused_with_their_reason() {
         ),
         (json!({"engine": "mmap", "direct": true}), "page cache"),
         (json!({"engine": "io_uring", "batch": 9}), "batch"),
-        (
-            json!({"engine": "io_uring", "iopoll": true}),
-            "needs direct",
-        ),
         (json!({"workers": 0}), "workers"),
         (json!({"file": "fresh"}), "nothing to read"),
         (

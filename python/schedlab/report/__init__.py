@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.report.reproduce import script as reproduce_script
-from schedlab.report.steps import setting_of
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
-from schedlab.spec import Record
+from schedlab.spec import Experiment, Record
 from schedlab.spec.answer import Answer
 
 __all__ = [
@@ -73,6 +72,13 @@ def reach(record: Record, answer: Answer, lang: str | None = "en") -> str:
     from schedlab.report.screen import reach as words
 
     return words(View(record, answer, Texts(lang)))
+
+
+def setting_of(experiment: Experiment, label: str) -> str:
+    """A candidate as `apply` takes it; empty where it is no setting of a device."""
+    from schedlab.report.steps import setting_of as setting
+
+    return setting(experiment, label)
 
 
 def opposed(record: Record, answer: Answer) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,14 @@ class Bars:
     def end_ns(self) -> int:
         """When the last one ended."""
         return int(self.times_ns[-1].max()) if self.times_ns.shape[1] else 0
+
+    def where(self, keep: NDArray[Any]) -> Bars:
+        """Those of them for which `keep` is true."""
+        arrays: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[keep]
+            for name in ("row", "offset_bytes", "size_bytes", "kind")
+        }
+        return replace(self, times_ns=self.times_ns[:, keep], **arrays)
 
     def longest(self, count: int) -> list[int]:
         """The places of those that waited for the longest time before their last part; of whole
@@ -106,15 +114,8 @@ def bars_of(
 
 def since(bars: Bars, zero_ns: int) -> Bars:
     """The same bars on a clock that is 0 at `zero_ns`; without those that arrived before."""
-    import numpy as np
-
-    kept = bars.times_ns[0] >= zero_ns
-    pick = {
-        key: None if (values := getattr(bars, key)) is None else values[kept]
-        for key in ("row", "offset_bytes", "size_bytes", "kind")
-    }
-    times = np.asarray(bars.times_ns[:, kept] - zero_ns)
-    return Bars(bars.name, bars.rows, times_ns=times, notes=bars.notes, **pick)  # type: ignore[arg-type]
+    kept = bars.where(bars.times_ns[0] >= zero_ns)
+    return replace(kept, times_ns=kept.times_ns - zero_ns)
 
 
 def request_bars(

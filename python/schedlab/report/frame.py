@@ -6,10 +6,12 @@ what is explored has a script; readable on a phone, in the dark, and on paper.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import schedlab
 from schedlab.package import PACKAGE
@@ -42,6 +44,12 @@ class Page:
     code: str = ""
     style: str = ""
     scripts: str = ""
+
+
+def data_script(name: str, value: Any) -> str:
+    """Data for a script of the page, as JSON; no text in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 def render(page: Page, texts: Texts) -> str:

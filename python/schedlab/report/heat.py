@@ -45,13 +45,12 @@ class Scale:
     @classmethod
     def of(cls, series: Sequence[LatencySeries]) -> Scale:
         """The finest scale on which all of them fit."""
-        times = sorted({row[0] for each in series for row in each.rows})
-        bin_ms = BINS_MS.get(series[0].group, BIN_MS)
-        width_ms = bin_ms * max(1, -(-(times[-1] + bin_ms) // (bin_ms * COLUMNS)))
+        last_ms = max(row[0] for each in series for row in each.rows)
+        width_ms = _width_ms(series, COLUMNS)
         bins = {_bin(row) for each in series for row in each.rows}
         step = max(1, -(-(max(bins) - min(bins) + 1) // ROWS))
         rows = (max(bins) - min(bins)) // step + 1
-        return cls(width_ms, times[-1] // width_ms + 1, min(bins), step, rows)
+        return cls(width_ms, last_ms // width_ms + 1, min(bins), step, rows)
 
     def cells(self, series: LatencySeries) -> Counter[tuple[int, int]]:
         """The requests of each cell (column, row)."""
@@ -59,6 +58,13 @@ class Scale:
         for row in series.rows:
             counts[row[0] // self.width_ms, (_bin(row) - self.lowest) // self.step] += row[3]
         return counts
+
+
+def _width_ms(series: Sequence[LatencySeries], most: int) -> int:
+    """So many ms, in whole bins, that at most `most` of them hold every row."""
+    bin_ms = BINS_MS.get(series[0].group, BIN_MS)
+    last_ms = max(row[0] for each in series for row in each.rows)
+    return bin_ms * -(-(last_ms + bin_ms) // (bin_ms * most))
 
 
 def _bin(row: Sequence[int]) -> int:
@@ -163,15 +169,15 @@ def _axes(view: View, scale: Scale) -> list[str]:
 def _table(view: View, by_candidate: Mapping[str, LatencySeries], title: str) -> Table:
     """About ten times: how many completed in each part, their median, and the slowest."""
     texts = view.texts
-    end_ms = max(row[0] for each in by_candidate.values() for row in each.rows) + BIN_MS
-    width_ms = max(BIN_MS, -(-end_ms // (MOMENTS * BIN_MS)) * BIN_MS)
+    last_ms = max(row[0] for each in by_candidate.values() for row in each.rows)
+    width_ms = _width_ms(list(by_candidate.values()), MOMENTS)
     columns = [Column(f"{texts('column.time')}, s", digits=2)]
     for name in by_candidate:
         columns.append(Column(f"{name}: {texts('timeline.count')}", decimals=0))
         heads = (texts("timeline.median"), texts("timeline.slowest"))
         columns += [Column(f"{name}: {head}", "ns", digits=2) for head in heads]
     rows: list[list[float | None]] = []
-    for start in range(0, end_ms, width_ms):
+    for start in range(0, last_ms + 1, width_ms):
         line: list[float | None] = [start / 1e3]
         for each in by_candidate.values():
             mine = sorted((r[2], r[3]) for r in each.rows if start <= r[0] < start + width_ms)

@@ -46,8 +46,7 @@ def _pair(view: View, workload: str) -> tuple[str, ...]:
 
 def moments(view: View, workload: str) -> str:
     """Links to the longest wait of each candidate on a workload, in the page beside this one."""
-    line = view.timeline
-    if line is None or not view.timeline_name:
+    if not view.timeline_name or (line := view.timeline) is None:
         return ""
     links = []
     for number, scene in enumerate(line.shown):

@@ -6,7 +6,6 @@ The reader may predict each pick before it is shown. The page needs no server: i
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -111,8 +110,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     words = {
         key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
     }
-    data = json.dumps({"words": words, "plays": [_data(play) for play in plays]})
-    data = data.replace("<", "\\u003c")
+    data = {"words": words, "plays": [_data(play) for play in plays]}
     boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
     steps = "".join(
         f'<button type="button" id="{name}">{escape(texts(f"play.{name}"))}</button>'
@@ -121,12 +119,17 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     first = (
         f'<p class="steps">{steps} <span id="step" aria-live="polite"></span></p>'
         f'<div class="boards">{boards}</div>'
-        f'<script type="application/json" id="data">{data}</script>'
-        f"<script>{script}</script>"
     )
-    rules = [f"{play.policy}: {play.rule}." for play in plays]
-    content = frame.Page([texts("play.headline")], "", [texts("play.lead"), *rules], first, [])
-    return frame.render(content, texts).replace("</head>", f"<style>{STYLE}</style></head>", 1)
+    content = frame.Page(
+        headline=[texts("play.headline")],
+        kicker="",
+        lead=[texts("play.lead"), *(f"{play.policy}: {play.rule}." for play in plays)],
+        first=first,
+        sections=[],
+        style=STYLE,
+        scripts=f"{frame.data_script('data', data)}\n<script>{script}</script>\n",
+    )
+    return frame.render(content, texts)
 
 
 STYLE = (

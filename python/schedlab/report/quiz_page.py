@@ -46,9 +46,9 @@ def page(sheets: Sequence[QuizSheet], texts: Texts) -> str:
             ),
             ("key", texts("quiz.key"), keys),
         ],
+        style="@media print { section { break-before: page; } }\n",
     )
-    style = "<style>@media print { section { break-before: page; } }</style></head>"
-    return frame.render(content, texts).replace("</head>", style, 1)
+    return frame.render(content, texts)
 
 
 def _sheet(sheet: QuizSheet, texts: Texts) -> str:

@@ -173,16 +173,3 @@ def figure(texts: Texts, column: Column, value: float) -> str:
     if isinstance(value, int) and column.scale.factor == 1:
         return texts.number(scaled, 0)
     return texts.figure(scaled, column.digits)
-
-
-def from_mappings(texts: Texts, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A table of records: a column for every key, of numbers where all its values are some."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = {k for k in keys if all(isinstance(r.get(k), float | int | None) for r in rows)}
-    columns = [Column(key, text=key not in numeric or i == 0) for i, key in enumerate(keys)]
-    body = [
-        [str(value) if key not in numeric and value is not None else "" if value is None else value
-         for key in keys for value in [row.get(key)]]
-        for row in rows
-    ]  # fmt: skip
-    return build(texts, name, title, columns, body)

@@ -8,12 +8,13 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.package import PACKAGE
 from schedlab.spec import Metric
+from schedlab.spec.reading import dotted
 
 LANGUAGES = ("en", "ko", "ru")
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
@@ -221,12 +222,4 @@ def catalogue(language: str) -> dict[str, Any]:
     folder = PACKAGE / "report" / "catalogue"
     names = ("", "outcomes.", "timeline.")
     files = [folder / f"{name}{language}.toml" for name in names]
-    return dict(pair for file in files for pair in _dotted(tomllib.loads(file.read_text("utf-8"))))
-
-
-def _dotted(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, entry in entries.items():
-        if isinstance(entry, Mapping):
-            yield from _dotted(entry, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", entry
+    return dict(pair for file in files for pair in dotted(tomllib.loads(file.read_text("utf-8"))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +73,7 @@ class Timeline:
 
     def time(self, ns: float) -> str:
         """A time in its natural unit."""
-        return self.texts.quantity(ns / 1e9, "s") if ns else self.texts.quantity(0, "s")
+        return self.texts.quantity(ns / 1e9, "s")
 
     def moment(self, ns: float, decimals: int = 6) -> str:
         """A moment in seconds."""
@@ -82,15 +81,15 @@ class Timeline:
 
     def render(self) -> str:
         """The whole page."""
-        texts = self.texts
+        texts, scene = self.texts, self.shown[0]
         sections = [
             ("waits", texts("timeline.waits"), self._each(self._waits)),
             ("processes", texts("timeline.processes"), self._each(self._processes)),
         ]
-        unit = texts(f"timeline.unit_{self.shown[0].unit}")
+        unit = texts(f"timeline.unit_{scene.unit}")
         page = frame.Page(
-            headline=[*map(self._headline, self._pair(self.shown[0]))],
-            kicker=" · ".join(scene.title for scene in self.shown),
+            headline=[self._headline(scene, bars) for bars in self._pair(scene)],
+            kicker=" · ".join(each.title for each in self.shown),
             lead=[texts("timeline.lead", unit=unit), *self._notes()],
             first=self._app(),
             sections=sections,
@@ -115,13 +114,12 @@ class Timeline:
         best = max(range(len(others)), key=lambda i: max(ratio[i], 1 / ratio[i]))
         return [first, others[best]]
 
-    def _headline(self, bars: Bars) -> str:
+    def _headline(self, scene: Scene, bars: Bars) -> str:
         """Who waited longest, and for what."""
         texts, found = self.texts, bars.longest(1)
         if not found:
             return texts("timeline.headline_none", name=bars.name)
         (at,) = found
-        scene = next(s for s in self.shown if any(each is bars for each in s.runs))
         spent = (bars.times_ns[1:, at] - bars.times_ns[:-1, at]).tolist()
         values = {
             "name": bars.name, "row": bars.rows[int(bars.row[at])],
@@ -284,13 +282,12 @@ class Timeline:
             name: {"series": series, "height": height, "lines": lines}
             for name, (series, height, lines) in LOOKS.items()
         }
-        meta = json.dumps({"scenes": scenes, "words": words, "looks": looks}, ensure_ascii=False)
+        meta = {"scenes": scenes, "words": words, "looks": looks}
         folder = PACKAGE / "report"
         library, own = ((folder / name).read_text("utf-8") for name in
                         ("vendor/d3-zoom.js", "timeline.js"))  # fmt: skip
-        safe = meta.replace("<", "\\u003c")
         return (
-            f'<script type="application/json" id="timeline-data">{safe}</script>'
+            f"{frame.data_script('timeline-data', meta)}"
             f"{''.join(data)}\n<script>{library}</script>\n<script>{own}</script>\n"
         )
 
@@ -315,20 +312,14 @@ def _fitted(scene: Scene, most: int, texts: Texts) -> Scene:
     for bars in scene.runs:
         places = [min(order.index(name), len(rows) - 1) for name in bars.rows]
         row = np.array(places, dtype=np.int64)[bars.row] if len(bars.row) else bars.row
-        keep = np.ones(len(row), bool) if end_ns is None else bars.times_ns[0] < end_ns
-        arrays: dict[str, Any] = {
-            name: None if (values := getattr(bars, name)) is None else values[keep]
-            for name in ("offset_bytes", "size_bytes", "kind")
-        }
-        runs.append(
-            replace(bars, rows=rows, row=row[keep], times_ns=bars.times_ns[:, keep], **arrays)
-        )
+        run = replace(bars, rows=rows, row=row)
         if end_ns is not None:
-            counted = texts.number(len(row), 0)
+            run = run.where(run.times_ns[0] < end_ns)
             notes.append(f"{bars.name}: " + texts(
-                "timeline.cut", shown=texts.number(int(keep.sum()), 0), count=counted,
-                time=texts.quantity(end_ns / 1e9, "s"),
+                "timeline.cut", shown=texts.number(len(run.row), 0),
+                count=texts.number(len(row), 0), time=texts.quantity(end_ns / 1e9, "s"),
             ))  # fmt: skip
+        runs.append(run)
     return replace(scene, runs=tuple(runs), notes=(*scene.notes, *notes))
 
 

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.report.bars import CPU_PARTS, Scene
 from schedlab.report.texts import Texts
-from schedlab.report.timeline import Timeline
-from schedlab.sim.bars import schedule_bars
 from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
@@ -40,6 +37,8 @@ ANSWERS = ("turnaround", "waiting", "response")
 # Options of the chart alone.
 OF_CHART = ("from_ns", "to_ns", "width", "measured")
 WIDTHS_PX = (300, 20_000)
+# Options that would change nothing beside --play.
+NOT_PLAYED = {"quiz": "--quiz", "gantt": "--gantt", "bursts": "--validate", "as_json": "--json"}
 
 
 def document(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,10 +63,9 @@ def shown(options: Mapping[str, Any]) -> list[str]:
 
 def plays_of(options: Mapping[str, Any]) -> list[Play]:
     """The decisions of each policy (`--play`)."""
-    from schedlab.sim.play import cpu_play
+    from schedlab.sim.play import cpu_play, refuse_unplayed
 
-    if idle := [name for name in ("quiz", "gantt") if options[name]]:
-        raise SpecError(f"--{idle[0]} would change nothing beside --play", f"omit --{idle[0]}")
+    refuse_unplayed(options, NOT_PLAYED)
     tasks, settings, _ = inputs(options)
     return [cpu_play(tasks, simulate(tasks, one)) for one in settings]
 
@@ -86,6 +84,10 @@ def schedules(
         raise SpecError(f"--gantt draws one schedule, not {len(settings)}", hint)
     results = [simulate(tasks, one) for one in settings]
     if is_page:
+        from schedlab.report.bars import CPU_PARTS, Scene
+        from schedlab.report.timeline import Timeline
+        from schedlab.sim.bars import schedule_bars
+
         runs = tuple(schedule_bars(result["policy"], result) for result in results)
         scene = Scene(", ".join(task["name"] for task in tasks), CPU_PARTS, runs, "burst")
         page = Timeline((scene,), Texts(None)).render()
@@ -168,7 +170,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
         text = _quiz_tasks(options["seed"])
     if text.endswith(".toml"):
         return _tasks_from_file(Path(text))
-    if Path(text).is_file():
+    if _is_file(text):
         from schedlab.sim.cpu_validate import tasks_of as tasks_of_bursts
 
         return tasks_of_bursts(Path(text))
@@ -177,6 +179,14 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
     except ValueError as error:
         raise SpecError(str(error), 'for example --tasks "A:0:8,B:1:4/2/1:prio=2"') from error
     return tasks
+
+
+def _is_file(text: str) -> bool:
+    """Whether it is the path of a file; a list of tasks may be longer than a name can be."""
+    try:
+        return Path(text).is_file()
+    except OSError:
+        return False
 
 
 def _tasks_from_file(path: Path) -> list[dict[str, Any]]:

@@ -26,6 +26,12 @@ OPERATIONS = ("read", "write", "trim")
 PICKS_MAX = 2000
 
 
+def refuse_unplayed(typed: Mapping[str, Any], options: Mapping[str, str]) -> None:
+    """SpecError for the first of these options that is typed: it would be ignored."""
+    if idle := [option for name, option in options.items() if typed[name]]:
+        raise SpecError(f"{idle[0]} would change nothing beside --play", f"omit {idle[0]}")
+
+
 def play_of(simulation: Simulation, label: str) -> Play:
     """The decisions of the queue policy of an SSD or a disk."""
     logged = dataclasses.replace(simulation, log=True)

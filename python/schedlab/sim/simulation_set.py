@@ -254,18 +254,19 @@ def simulations_of(typed: Typed) -> SimulationSet:
 # Requests of a play, unless more are asked for.
 PLAYED = 200
 # Options that would change nothing beside --play.
-NOT_PLAYED = ("out", "dry_run", "as_json", "log", "gantt", "seeds", "warm_up")
+NOT_PLAYED = {
+    "out": "--out", "dry_run": "--dry-run", "as_json": "--json", "log": "--log",
+    "gantt": "--gantt", "seeds": "--seeds", "warm_up": "--warm-up",
+}  # fmt: skip
 
 
 def plays_of(typed: Typed) -> list[Play]:
     """The decisions of each policy, with one seed; SpecError where none had a choice."""
-    from schedlab.sim.play import play_of
+    from schedlab.sim.play import play_of, refuse_unplayed
 
     if typed["scheduler"] is not None:
         raise SpecError("--play shows the queue of the device", "omit --scheduler")
-    if idle := [name for name in NOT_PLAYED if typed.get(name)]:
-        option = f"--{idle[0].removeprefix('as_').replace('_', '-')}"
-        raise SpecError(f"{option} would change nothing beside --play", f"omit {option}")
+    refuse_unplayed(typed, NOT_PLAYED)
     usual = {} if typed["trace"] else {"seeds": 1}
     requests = PLAYED if typed["requests"] is None else typed["requests"]
     cells = simulations_of({**typed, **usual, "requests": requests}).cells()

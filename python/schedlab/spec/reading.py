@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -86,3 +86,12 @@ def read_toml(path: Path, hint: str) -> tuple[dict[str, Any], str]:
         raise SpecError(f"{path}: is not TOML: {error}", hint) from error
     except RecursionError as error:
         raise SpecError(f"{path}: is not TOML: too deep", hint) from error
+
+
+def dotted(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, value) of a table and of those in it, keys as TOML writes them: `section.key`."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value

@@ -222,7 +222,6 @@ class LatencySeries:
     block: int
     group: str
     rows: tuple[tuple[int, int, int, int], ...]
-    measured_from_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -510,7 +510,6 @@ def _latency_series(run: Run, name: str, rows: Any) -> LatencySeries:
         block=run.block,
         group=name.removeprefix(LATENCIES),
         rows=tuple((int(t), int(low), int(high), int(count)) for t, low, high, count in rows),
-        measured_from_s=run.number("measured_from_s", 0.0),
     )
 
 

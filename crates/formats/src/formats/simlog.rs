@@ -1,5 +1,5 @@
-//! The log of simulated requests that `schedlab sim run --log FILE.csv` and `sim disk` write: one
-//! run, in the order of completion. The header says which of its columns there are.
+//! The log of simulated requests that `schedlab sim run --log FILE.csv` writes: one run, in the
+//! order of completion. The header says which of its columns there are.
 
 use schedlab_model::Nanos;
 

@@ -148,12 +148,6 @@ impl Group {
         if self.engine == EngineKind::Mmap && self.direct {
             return Err(self.refuse("direct", "a mapping cannot bypass the page cache".into()));
         }
-        if (self.iopoll || self.sqpoll) && !ring {
-            return Err(self.refuse("engine", "iopoll and sqpoll belong to io_uring".into()));
-        }
-        if self.iopoll && !self.direct {
-            return Err(self.refuse("iopoll", "completion polling needs direct".into()));
-        }
         if self.file == FileState::Fresh && self.workload.direction != Direction::Write {
             return Err(self.refuse("file", "a fresh file has nothing to read".into()));
         }

@@ -105,9 +105,6 @@ pub enum IoError {
         /// The kernel's answer.
         errno: Errno,
     },
-    /// The device cannot do completion polling.
-    #[error("{}: the device has no polled queues (queue/io_poll is 0)", .0.display())]
-    NoPolling(PathBuf),
     /// What a worker process could not do; in its own words.
     #[error("{text}")]
     Worker {
@@ -131,7 +128,6 @@ impl IoError {
             IoError::System { .. }
                 | IoError::RingRefused { .. }
                 | IoError::Ring { .. }
-                | IoError::NoPolling(_)
                 | IoError::NotGivenUp(_)
                 | IoError::Thread(_)
                 | IoError::Worker {
@@ -158,7 +154,6 @@ impl IoError {
             IoError::NotGivenUp(_) => "add --destroy-data DEVICE; in Python, \
                  schedlab.host.consent.consent_to(DEVICE).target is the path to write to"
                 .into(),
-            IoError::NoPolling(_) => "use a device with poll queues, or omit iopoll".into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
                 "run as root, or choose a file that you own".into()
             }

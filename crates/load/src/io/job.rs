@@ -30,8 +30,6 @@
 //!    "batch": 1,              // io_uring: completions waited for, and so requests per submission
 //!    "max_in_flight": 128,    // io_uring, open loop: requests in flight at most
 //!    "registered": true,      // io_uring: registered buffers and file
-//!    "iopoll": false,         // io_uring: completion polling (needs direct)
-//!    "sqpoll": false,         // io_uring: a kernel thread submits
 //!    "clock": "batch",        // one time-stamp per reaped batch, or "completion": one for each
 //!    "start_after_ms": 0,     // begins so long after the others; the ramp is not for this group
 //!    "requests": null,        // each worker ends after so many requests (order without end), and
@@ -271,10 +269,6 @@ pub struct Group {
     #[serde(default = "yes")]
     pub registered: bool,
     #[serde(default)]
-    pub iopoll: bool,
-    #[serde(default)]
-    pub sqpoll: bool,
-    #[serde(default)]
     pub clock: Clock,
     #[serde(default)]
     pub start_after_ms: u64,
@@ -409,7 +403,7 @@ impl Group {
     /// Puts psync in the place of io_uring.
     pub(crate) fn fall_back(&mut self) {
         self.engine = EngineKind::Psync;
-        (self.batch, self.iopoll, self.sqpoll) = (1, false, false);
+        self.batch = 1;
         if let Arrivals::Closed { depth } = &mut self.workload.arrivals {
             *depth = 1;
         }

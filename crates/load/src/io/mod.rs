@@ -6,8 +6,7 @@
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
 //! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
 //! what comes back. [`permit`] guards block devices against writing. [`payload`] makes what is
-//! written, [`nop`] measures the engine itself,
-//! [`timed`] times single reads.
+//! written, [`nop`] measures the engine itself, [`timed`] times single reads.
 //!
 //! ```no_run
 //! use schedlab_load::io;

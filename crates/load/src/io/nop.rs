@@ -9,7 +9,7 @@ use io_uring::opcode;
 use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Steps, Workload};
 use serde::Serialize;
 
-use super::engine::ring::{self, errno_of, RingOptions};
+use super::engine::ring::{self, errno_of};
 use super::engine::uring::Uring;
 use super::error::IoError;
 use super::job::{EngineKind, Group, Job};
@@ -106,10 +106,7 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
 
 /// Nanoseconds per NOP of a loop without order, clock, histogram or slots.
 fn bare_round(depth: u32, batch: u32) -> Result<f64, IoError> {
-    let (mut ring, _) = ring::build(RingOptions {
-        entries: depth,
-        ..RingOptions::default()
-    })?;
+    let (mut ring, _) = ring::build(depth)?;
     let (mut submitter, mut submissions, mut completions) = ring.split();
     let _ = submitter.register_ring_fd();
     let nop = opcode::Nop::new().build();

@@ -43,7 +43,7 @@
 //!    "device_bytes_read": 0, "device_bytes_written": 0, // all ever moved: ramp and drain included
 //!    "error_counts": {"EIO": 3}, // by cause, ramp and drain included
 //!    "first_error": {"operation": "read", "path": "…", "offset": 0, "error": "EIO"},   // or null
-//!    "load_generator_bottleneck": false, // null where CPU time means nothing (iopoll)
+//!    "load_generator_bottleneck": false, // null without workers
 //!    "ring": {"flags": "single_issuer+defer_taskrun+no_sqarray", "registered_buffers": true,
 //!             "registered_file": true, "registered_ring": true, "enters": 0},  // or null
 //!    "workers": [{"worker": 0, "path": "…", "elapsed_ns": 0, "operations": 0, "bytes": 0,

@@ -150,10 +150,7 @@ fn with_engines_that_work(job: &Job) -> Result<(Arc<Job>, Vec<Option<String>>), 
     let mut job = job.clone();
     let mut fallbacks = vec![None; job.groups.len()];
     if job.groups.iter().any(|g| g.engine == EngineKind::IoUring) {
-        let probe = ring::build(ring::RingOptions {
-            entries: 1,
-            ..ring::RingOptions::default()
-        });
+        let probe = ring::build(1);
         if let Err(IoError::RingRefused { errno }) = probe {
             for (group, fallback) in job.groups.iter_mut().zip(&mut fallbacks) {
                 if group.engine != EngineKind::IoUring {

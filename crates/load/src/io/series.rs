@@ -76,8 +76,7 @@ impl Series {
         self.next_ns
     }
 
-    /// Ends every bin that is over at `now`.
-    /// `latencies` are those so far, asked for where a bin ends.
+    /// Ends every bin that is over at `now`. `latencies` are those so far, asked for only there.
     pub(crate) fn advance(
         &mut self,
         now: u64,

@@ -73,7 +73,7 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
         device_bytes_read: sum(&|r| r.tally.sides[0].bytes_ever(u64::from(r.tally.records[0]))),
         device_bytes_written: sum(&|r| r.tally.sides[1].bytes_ever(u64::from(r.tally.records[1]))),
         first_error: reports.iter().find_map(|r| first_error(r)),
-        load_generator_bottleneck: bottleneck(group, reports),
+        load_generator_bottleneck: bottleneck(reports),
         ring: reports.iter().find_map(|r| r.ring.clone()),
         workers: reports.iter().map(|r| worker(r)).collect(),
         ..GroupResult::default()
@@ -188,9 +188,9 @@ fn first_error(report: &Report) -> Option<FirstError> {
 
 /// Whether some worker never had to wait for the device: then the figure is about the worker.
 /// Time spent ready but not running counts as busy, so that a neighbour on the same CPU does not
-/// hide it. A polling worker is always busy, so its CPU time means nothing.
-fn bottleneck(group: &Group, reports: &[&Report]) -> Option<bool> {
-    if group.iopoll || reports.is_empty() {
+/// hide it.
+fn bottleneck(reports: &[&Report]) -> Option<bool> {
+    if reports.is_empty() {
         return None;
     }
     Some(reports.iter().any(|report| {
@@ -252,11 +252,9 @@ mod tests {
     #[test]
     fn one_worker_that_never_waits_is_the_limit() {
         let (busy, waits) = (report(0, 1, 0.96), report(0, 1, 0.5));
-        assert_eq!(bottleneck(&group(), &[&waits, &busy]), Some(true));
-        assert_eq!(bottleneck(&group(), &[&waits, &waits]), Some(false));
-        let mut polls = group();
-        polls.iopoll = true;
-        assert_eq!(bottleneck(&polls, &[&busy]), None);
+        assert_eq!(bottleneck(&[&waits, &busy]), Some(true));
+        assert_eq!(bottleneck(&[&waits, &waits]), Some(false));
+        assert_eq!(bottleneck(&[]), None);
     }
 
     #[test]

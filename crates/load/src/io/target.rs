@@ -82,9 +82,6 @@ impl Target {
                 }
             }
         }
-        if group.iopoll && !has_poll_queues(&stat) {
-            return Err(IoError::NoPolling(self.path.clone()));
-        }
         let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         if !is_device && group.workload.direction == Direction::Write {
             return self.extend_for_mapping(group, stat.st_size as u64);
@@ -232,15 +229,6 @@ fn check_kind(group: &Group, path: &Path, opened: &Path) -> Result<(), IoError> 
             "a file or block device"
         },
     })
-}
-
-/// Whether the device of a file has queues for completion polling.
-fn has_poll_queues(stat: &rustix::fs::Stat) -> bool {
-    let device = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::BlockDevice => stat.st_rdev,
-        _ => stat.st_dev,
-    };
-    queue_file(device, "io_poll").as_deref() == Some("1")
 }
 
 /// A file under `queue/` of a block device, or of the disk that it is a partition of.

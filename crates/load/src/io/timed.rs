@@ -10,7 +10,7 @@ use rustix::fs::{open, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::buffer::Region;
-use super::engine::ring::{self, errno_of, RingOptions};
+use super::engine::ring::{self, errno_of};
 use super::error::IoError;
 use crate::clock;
 
@@ -42,10 +42,7 @@ pub fn read_timed(
     let longest = reads.iter().map(|read| read.length).max().unwrap_or(512);
     let region = Region::new(depth, longest as usize, 0)
         .map_err(IoError::system(path, "allocate buffers"))?;
-    let (mut ring, _) = ring::build(RingOptions {
-        entries: depth,
-        ..RingOptions::default()
-    })?;
+    let (mut ring, _) = ring::build(depth)?;
     let entered = |error: std::io::Error| IoError::Ring {
         operation: "enter",
         errno: errno_of(&error),

@@ -43,7 +43,8 @@ class Applied:
     `originals` are the knobs before the first apply, `values` as the last one left them.
     `instance` is the device since it was connected: a setting ends with it, as with the boot.
     `files` maps the path of a file that we wrote to its content before (`None`: it did not exist),
-    `made` are the directories that were made for them.
+    `made` are the directories that were made for them. `written` is of earlier versions, whose
+    records are read, too: the profile of tuned that was active before theirs.
     """
 
     device: str

@@ -81,6 +81,8 @@ def _remove_files(record: Applied, report: Report) -> None:
     for name in record.files:
         path = Path(name)
         if path.name != RULES.name:
+            if path.exists():
+                report(f"note: {path} stays: an earlier version of schedlab wrote it; remove it")
             continue
         others = applied.others_in(path, [record])
         try:

@@ -10,7 +10,7 @@ The `experiment.toml` of a result folder is such a file too.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from schedlab.kinds import KINDS, declared
 from schedlab.run.backends.cpu_policy import parse_policies, parse_policy
 from schedlab.spec import SCHEMA_VERSION, Experiment, Target, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
-from schedlab.spec.reading import read_toml
+from schedlab.spec.reading import dotted, read_toml
 
 WORKLOAD_KEYS = tuple(field.name for field in fields(Workload))
 
@@ -122,18 +122,10 @@ def _candidates(written: list[Any], are_policies: bool) -> list[Any]:
         if isinstance(each, str):
             tables += to_json([one(each)] if is_one(each) else several(each))
         elif isinstance(each, Mapping) and isinstance(each.get("settings"), Mapping):
-            tables.append({**each, "settings": dict(_joined(each["settings"]))})
+            tables.append({**each, "settings": dict(dotted(each["settings"]))})
         else:
             tables.append(each)
     return tables
-
-
-def _joined(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _joined(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:

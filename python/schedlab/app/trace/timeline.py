@@ -81,18 +81,17 @@ def _head(path: Path) -> str:
 def _logged(path: Path) -> Iterator[tuple[tuple[str, ...], Bars]]:
     """The runs of a log of `sim run --log`, of the first seed."""
     rows = list(csv.DictReader(read_text(path, EXPECTED, limit_bytes=LIMIT_BYTES).splitlines()))
-    runs: dict[str, list[dict[str, str]]] = {}
-    seeds = {row.get("seed") for row in rows[:1]}
-    for row in rows:
-        label = row.get("scheduler") or row.get("policy") or ""
-        if processes := row.get("processes"):
-            label = (
-                f"{label}, {processes}" if len({r.get("processes") for r in rows}) > 1 else label
-            )
-        if row.get("seed") in seeds:
-            runs.setdefault(label, []).append(row)
-    if not runs:
+    if not rows:
         raise SpecError(f"{path}: no request is in it", EXPECTED)
+    for number, row in enumerate(rows, 2):
+        if None in row.values():
+            raise SpecError(f"{path}:{number}: the line is cut off", "write the log again")
+    several = len({row.get("processes") for row in rows}) > 1
+    runs: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        if row.get("seed") == rows[0].get("seed"):
+            label = row.get("scheduler") or row.get("policy") or ""
+            runs.setdefault(f"{label}, {row['processes']}" if several else label, []).append(row)
     try:
         for label, mine in runs.items():
             yield log_bars(

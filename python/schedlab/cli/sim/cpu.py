@@ -88,6 +88,9 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
     refuse_idle_language(pages, is_page=count is not None)
     if (count is None) != (out is None) or (count is not None and not options["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
+    if pages["play"] is not None:
+        show_plays(plays_of({**options, "as_json": as_json}), pages)
+        return
     if count is not None and out is not None:
         if as_json:
             raise SpecError("--json: sheets are HTML", "omit it")
@@ -100,7 +103,4 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
         lines, is_accepted = checked(options, as_json)
         print_lines(lines)
         raise SystemExit(0 if is_accepted else 1)
-    if pages["play"] is not None:
-        show_plays(plays_of(options), pages)
-        return
     print_lines([json.dumps(document(options))] if as_json else shown(options))

@@ -86,7 +86,6 @@ impl Mapping {
     pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
         one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
             worker.payload.prepare(step, self.region.slot(0));
-            let started = started.unwrap_or_else(|now| now);
             let result = self.transfer(worker, step, offset);
             let now = clock::now();
             let latency = now.saturating_sub(started);

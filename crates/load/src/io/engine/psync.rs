@@ -2,7 +2,7 @@
 //! is the start of the next.
 
 use rustix::io::{pread, pwrite};
-use schedlab_model::Step;
+use schedlab_model::{Schedule, Step};
 
 use crate::clock;
 use crate::io::buffer::Region;
@@ -30,7 +30,6 @@ impl Psync {
         one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
             let buffer = self.region.slot(0);
             worker.payload.prepare(step, buffer);
-            let started = started.unwrap_or_else(|now| now);
             let moved = if step.is_write {
                 pwrite(&worker.target.file, buffer, offset)
             } else {
@@ -50,8 +49,7 @@ impl Psync {
     fn run_client(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
         let reads = worker.group.log.as_ref().map_or(0, |log| log.reads);
         let mut number = 0;
-        one_at_a_time(worker, gate_ns, |worker, _, first, started| {
-            let start_ns = started.unwrap_or_else(|now| now);
+        one_at_a_time(worker, gate_ns, |worker, _, first, start_ns| {
             let (mut now, mut offset) = (start_ns, Some(first));
             for _ in 0..reads {
                 let Some(at) = offset.take().or_else(|| worker.draw().map(|(_, at)| at)) else {
@@ -81,37 +79,33 @@ impl Psync {
     }
 }
 
-/// The loop of every engine with one request in flight. `request` gets the intended start (`Ok`,
-/// open loop) or the time now (`Err`, closed loop), and gives the time after it.
+/// The loop of every engine with one request in flight. `request` gets its start, the intended one
+/// where requests arrive by a schedule, and gives the time after it.
 #[inline]
 pub(crate) fn one_at_a_time(
     worker: &mut Worker,
     gate_ns: u64,
-    mut request: impl FnMut(&mut Worker, Step, u64, Result<u64, u64>) -> u64,
+    mut request: impl FnMut(&mut Worker, Step, u64, u64) -> u64,
 ) -> Stop {
     let mut now = worker.begin(gate_ns);
     let stop = loop {
         if let Some(stop) = worker.turn(now) {
             break stop;
         }
-        let mut started = Err(now);
-        if let Some(schedule) = &mut worker.schedule {
-            let due = schedule.due();
-            if due > now {
-                clock::sleep_until(due.min(worker.sleep_limit(now)));
-                now = clock::now();
-                continue;
-            }
-            started = Ok(due);
+        let due = worker.schedule.as_ref().map_or(now, Schedule::due);
+        if due > now {
+            clock::sleep_until(due.min(worker.sleep_limit(now)));
+            now = clock::now();
+            continue;
         }
         let Some((step, offset)) = worker.draw() else {
             break Stop::Pass;
         };
-        if let (Some(schedule), Ok(due)) = (&mut worker.schedule, started) {
+        if let Some(schedule) = &mut worker.schedule {
             schedule.advance();
             worker.tally.start_lag.record(now - due);
         }
-        now = request(worker, step, offset, started);
+        now = request(worker, step, offset, due);
     };
     worker.close_window(now);
     if stop == Stop::Time {

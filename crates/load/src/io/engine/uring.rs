@@ -17,7 +17,7 @@ use io_uring::{
 use rustix::io::Errno;
 use schedlab_model::Step;
 
-use super::ring::{self, errno_of, RingOptions};
+use super::ring::{self, errno_of};
 use super::{uring_open, uring_replay};
 use crate::clock;
 use crate::io::buffer::Region;
@@ -83,11 +83,7 @@ impl Uring {
         let record = group.workload.record.0 as usize;
         let region = Region::new(group.buffers(), record, group.workload.seed)
             .map_err(worker.target.failed("allocate buffers"))?;
-        let (ring, flags) = ring::build(RingOptions {
-            entries: group.slots() + 1,
-            iopoll: group.iopoll,
-            sqpoll: group.sqpoll,
-        })?;
+        let (ring, flags) = ring::build(group.slots() + 1)?;
         let mut facts = RingFacts {
             flags,
             ..RingFacts::default()
@@ -115,10 +111,7 @@ impl Uring {
             operation: "allocate buffers",
             errno,
         })?;
-        let (ring, flags) = ring::build(RingOptions {
-            entries: ring_entries,
-            ..RingOptions::default()
-        })?;
+        let (ring, flags) = ring::build(ring_entries)?;
         let facts = RingFacts {
             flags,
             ..RingFacts::default()
@@ -152,7 +145,6 @@ impl Uring {
     pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Result<Stop, IoError> {
         let batch = worker.group.batch;
         let per_completion = worker.group.clock == Clock::Completion;
-        let pollable = !worker.group.iopoll && self.wake >= 0;
         let (submitter, submissions, completions) = self.ring.split();
         let mut queue = Queue {
             submitter,
@@ -165,7 +157,7 @@ impl Uring {
             enters: 0,
         };
         self.facts.registered_ring = queue.submitter.register_ring_fd().is_ok();
-        if pollable {
+        if self.wake >= 0 {
             queue.watch(self.wake);
         }
         let stop = if let Some(replay) = worker.group.replay.clone() {
