@@ -10,7 +10,7 @@ import pytest
 from schedlab.app.predict.fit import fit_datasheet
 from schedlab.errors import SpecError
 from schedlab.fit import disk, flash
-from schedlab.fit.fitted import UNKNOWN, Fitted, lines
+from schedlab.fit.fitted import UNKNOWN, Fitted, lines, of_one_curve
 from schedlab.sim.simulation import Simulation
 
 
@@ -104,6 +104,37 @@ def test_a_seek_curve_is_found_again_from_the_fastest_of_many():
     assert single == pytest.approx(0.8, abs=0.25)
     assert full == pytest.approx(0.8 + 0.09 * math.sqrt(20000) + 4, rel=0.05)
     assert average == pytest.approx(0.8 + 0.09 * math.sqrt(20000) * 8 / 15 + 4 / 3, rel=0.06)
+
+
+def disk_probes(times_ms):
+    """A disk of one zone whose seeks take these times after a whole turn at most."""
+    draws, period, size = np.random.default_rng(6), 60e3 / 7200, 80_000_000 * disk.SECTOR
+    ways = np.geomspace(64 << 20, 0.9 * size, 26 * disk.PAIRS)
+    late = 0.2 + draws.uniform(0, period, len(ways))
+    seeks = np.column_stack((0 * ways, ways, times_ms(ways / size) + late))
+    rounds = draws.integers(3, 40, (24, 12)).cumsum(1) * period
+    return disk.DiskProbes(
+        size, rounds - rounds.min(), {4096: 0.1, 128 << 10: 0.9}, 128 << 10, 8,
+        [(share, 1000 * disk.SECTOR * 120.0) for share in np.linspace(0, 1, 20)],
+        disk_angles(period, 1000, 1, 1.0, 1.0), seeks, {1: 80.0, 32: 180.0}, 32,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "times_ms",
+    [lambda way: 0.5 + 12 * np.sqrt(way), lambda way: 0.5 + 14 * way, lambda way: 0 * way],
+)
+def test_a_curve_that_is_only_a_root_a_line_or_nothing_makes_a_disk(tmp_path, times_ms):
+    path = tmp_path / "disk.toml"
+    path.write_text(disk.fit_disk(disk_probes(times_ms)).text({}))
+    assert Simulation(device=str(path), scheduler="none").facts()["rotational"]
+
+
+@pytest.mark.parametrize("times_ns", [(1.4, 2.6, 9.5), (7, 9, 8), (5e5, 9e6, 9.2e6), (3, 3, 3)])
+def test_seek_times_of_one_curve_ascend_and_are_whole(times_ns):
+    single, average, full = of_one_curve(times_ns)
+    assert -(-(2 * single + full) // 3) <= average <= (7 * single + 8 * full) // 15
+    assert {type(single), type(average), type(full)} == {int}
 
 
 def test_a_fitted_file_is_read_like_any_other(tmp_path):

@@ -46,7 +46,7 @@ class FlashProbes:
     """Everything that was read; all times in ns.
 
     `pairs`: time until both of two reads so many pages apart have completed. `lengths`: time
-    of one read of so many pages. `iops`: by depth. `is_written`: whether there is data at all.
+    of one read of so many pages. `iops`: by depth. `is_page_seen`: whether the size of a page was.
     """
 
     size_bytes: int
