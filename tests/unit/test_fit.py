@@ -10,7 +10,9 @@ import pytest
 from schedlab.app.predict.fit import fit_datasheet
 from schedlab.errors import SpecError
 from schedlab.fit import disk, flash
+from schedlab.fit.draws import Draws
 from schedlab.fit.fitted import UNKNOWN, Fitted, lines, of_one_curve
+from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
 
 
@@ -145,6 +147,17 @@ def test_a_fitted_file_is_read_like_any_other(tmp_path):
     run = Simulation(device=str(path), scheduler="none", seconds=0.2).run()
     # 32 reads at a time of 16 dies: between one die's rate and that of all channels.
     assert 1e4 < run["total"]["iops"] < 4 / 30e-6
+
+
+@pytest.mark.parametrize("size", [64 << 20, 256 << 20, 1 << 30])
+def test_a_small_device_is_read_like_any_other(tmp_path, size):
+    path = tmp_path / "flash.toml"
+    fitted = flash.fit_flash(flash_probes(size_bytes=size))
+    path.write_text(fitted.text({}))
+    draws = Draws(path.read_text(), devices().values(), str(path))
+    for seed in range(4):
+        drawn = Simulation(device=str(path), scheduler="none", device_set=draws.at(seed))
+        assert drawn.facts()["size_bytes"] >= size
 
 
 @pytest.mark.parametrize("kind", ["disk", "sata", "nvme", "card"])
