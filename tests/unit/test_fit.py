@@ -10,7 +10,9 @@ import pytest
 from schedlab.app.predict.fit import fit_datasheet
 from schedlab.errors import SpecError
 from schedlab.fit import disk, flash
-from schedlab.fit.fitted import UNKNOWN, Fitted, lines
+from schedlab.fit.draws import Draws
+from schedlab.fit.fitted import UNKNOWN, Fitted, lines, of_one_curve
+from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
 
 
@@ -106,6 +108,37 @@ def test_a_seek_curve_is_found_again_from_the_fastest_of_many():
     assert average == pytest.approx(0.8 + 0.09 * math.sqrt(20000) * 8 / 15 + 4 / 3, rel=0.06)
 
 
+def disk_probes(times_ms):
+    """A disk of one zone whose seeks take these times after a whole turn at most."""
+    draws, period, size = np.random.default_rng(6), 60e3 / 7200, 80_000_000 * disk.SECTOR
+    ways = np.geomspace(64 << 20, 0.9 * size, 26 * disk.PAIRS)
+    late = 0.2 + draws.uniform(0, period, len(ways))
+    seeks = np.column_stack((0 * ways, ways, times_ms(ways / size) + late))
+    rounds = draws.integers(3, 40, (24, 12)).cumsum(1) * period
+    return disk.DiskProbes(
+        size, rounds - rounds.min(), {4096: 0.1, 128 << 10: 0.9}, 128 << 10, 8,
+        [(share, 1000 * disk.SECTOR * 120.0) for share in np.linspace(0, 1, 20)],
+        disk_angles(period, 1000, 1, 1.0, 1.0), seeks, {1: 80.0, 32: 180.0}, 32,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "times_ms",
+    [lambda way: 0.5 + 12 * np.sqrt(way), lambda way: 0.5 + 14 * way, lambda way: 0 * way],
+)
+def test_a_curve_that_is_only_a_root_a_line_or_nothing_makes_a_disk(tmp_path, times_ms):
+    path = tmp_path / "disk.toml"
+    path.write_text(disk.fit_disk(disk_probes(times_ms)).text({}))
+    assert Simulation(device=str(path), scheduler="none").facts()["rotational"]
+
+
+@pytest.mark.parametrize("times_ns", [(1.4, 2.6, 9.5), (7, 9, 8), (5e5, 9e6, 9.2e6), (3, 3, 3)])
+def test_seek_times_of_one_curve_ascend_and_are_whole(times_ns):
+    single, average, full = of_one_curve(times_ns)
+    assert -(-(2 * single + full) // 3) <= average <= (7 * single + 8 * full) // 15
+    assert {type(single), type(average), type(full)} == {int}
+
+
 def test_a_fitted_file_is_read_like_any_other(tmp_path):
     path = tmp_path / "flash.toml"
     path.write_text(flash.fit_flash(flash_probes()).text({"device": "/dev/x"}))
@@ -114,6 +147,17 @@ def test_a_fitted_file_is_read_like_any_other(tmp_path):
     run = Simulation(device=str(path), scheduler="none", seconds=0.2).run()
     # 32 reads at a time of 16 dies: between one die's rate and that of all channels.
     assert 1e4 < run["total"]["iops"] < 4 / 30e-6
+
+
+@pytest.mark.parametrize("size", [64 << 20, 256 << 20, 1 << 30])
+def test_a_small_device_is_read_like_any_other(tmp_path, size):
+    path = tmp_path / "flash.toml"
+    fitted = flash.fit_flash(flash_probes(size_bytes=size))
+    path.write_text(fitted.text({}))
+    draws = Draws(path.read_text(), devices().values(), str(path))
+    for seed in range(4):
+        drawn = Simulation(device=str(path), scheduler="none", device_set=draws.at(seed))
+        assert drawn.facts()["size_bytes"] >= size
 
 
 @pytest.mark.parametrize("kind", ["disk", "sata", "nvme", "card"])

@@ -214,6 +214,8 @@ def test_several_kernels_are_boots_with_equal_seeds(home):
     with pytest.raises(SpecError, match="same number of blocks"):
         budget = dataclasses.replace(stopping, budget_s=60.0)
         virtual_boots.planned(dataclasses.replace(asked, stopping=budget), named)
+    with pytest.raises(SpecError, match="--explain"):
+        virtual_boots.planned(dataclasses.replace(asked, explain=True), named)
 
 
 @pytest.mark.parametrize("text", ["", ",", "6.1,6.1", "6.1,6.1.0"])
@@ -272,6 +274,8 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
         cache.remove_abandoned([left, used, tmp_path / "none"])
         with cache.held(used, wait=False) as is_free_too:
             assert not is_free_too
+    with pytest.raises(BlockingIOError, match="another's"), cache.held(used):
+        raise BlockingIOError("another's")
     assert not left.exists() and (used / "initrd").exists()
     (tmp_path / ".part").mkdir()
     with cache.making(tmp_path):

@@ -1,15 +1,25 @@
 """Predictions: probabilities from drawn devices and from the errors of the instrument."""
 
+import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from schedlab.app.predict.predict import compared, lines, loads_of, predict, rows_of
+from schedlab.app.predict import predict as app
+from schedlab.app.predict.predict import (
+    SimulatedLoad,
+    compared,
+    lines,
+    loads_of,
+    predict,
+    rows_of,
+)
 from schedlab.errors import SpecError
-from schedlab.fit.draws import Draws, number_of, value_at
-from schedlab.fit.fitted import UNKNOWN, Fitted
+from schedlab.fit.draws import Draws
+from schedlab.fit.fitted import UNKNOWN, Fitted, number_of, value_at
 from schedlab.sim import checked
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, nearest, with_errors
 from schedlab.sim.device import devices
@@ -19,6 +29,13 @@ from schedlab.sim.validated import processes_of
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
 FOUR = "none,mq-deadline,kyber,bfq"
+
+
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    """Of few requests each: nothing here depends on how many there are."""
+    monkeypatch.setattr(app, "DRAWS", 4)
+    monkeypatch.setattr(app, "REQUESTS", 2000)
 
 
 def of(workload):
@@ -76,6 +93,7 @@ def test_what_was_never_checked_gets_no_probability(workload, schedulers, word):
     assert {each.near for each in found.candidates} == {None}
     assert "outside what was checked" in lines(found)[0]
     assert any("nearest checked load" in line for line in lines(found))
+    json.dumps(asdict(found), allow_nan=False)
 
 
 def test_a_checked_load_has_probabilities_and_the_word_predicted():
@@ -112,7 +130,7 @@ def test_draws_keep_counted_keys_and_stay_in_the_range_of_shipped_models():
     fitted.put("seek_full", "9500000ns", 0.3)
     fitted.put("heads", 4, 0.0)
     fitted.put("write_settle", "500us", UNKNOWN)
-    draws = Draws(fitted.text({}), devices().values())
+    draws = Draws(fitted.text({}), devices().values(), "x.toml")
     assert draws.at(0) == {}
     assert draws.at(3) == draws.at(3) != draws.at(4)
     for seed in range(1, 30):
@@ -126,6 +144,40 @@ def test_draws_keep_counted_keys_and_stay_in_the_range_of_shipped_models():
     caches = {"write_cache" in draws.at(seed) for seed in range(1, 30)}
     assert caches == {True, False}
     assert value_at({"a": {"b": 1}}, "a.c") is None
+
+
+def test_no_answer_is_no_fast_answer():
+    load = SimulatedLoad("x", {"processes": {"name": "starved", "arrivals": "poisson"}})
+    never = {"processes": [{"latency_ns_mean": None, "iops": 0.0}]}
+    assert rows_of(load, never) == {"starved": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("device", "load", "word"),
+    [
+        ("model = ", None, "quoted"), ("[fit]\nqueue = 3", None, r"x\.toml"),
+        ("fit = 3\n{disk}", None, "fit"),
+        ("{disk}\n[fit.error]\nheads = 'x'", None, "fit.error.heads"),
+        ("{disk}\n[fit.queue]\ntags = 'x'", None, "fit.queue.tags"),
+        ("{disk}", "process = 3", "load.toml"), ("{disk}", "[[proc", "load.toml"),
+        ("{disk}", "x = 1", "load.toml"), ("{disk}", "[[process]]\ndepth = 'x'", "load.toml"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_file_is_said(tmp_path, device, load, word):
+    (tmp_path / "x.toml").write_text(device.replace("{disk}", devices()["disk7200"]))
+    (tmp_path / "load.toml").write_text(load or "")
+    (one,) = loads_of(tmp_path / "load.toml", None, None) if load else [of("random32")]
+    with pytest.raises(SpecError, match=word):
+        predict(str(tmp_path / "x.toml"), one, FOUR)
+
+
+def test_an_empty_recording_and_one_scheduler_twice_are_refused(tmp_path):
+    (tmp_path / "empty").touch()
+    (load,) = loads_of(None, str(tmp_path / "empty"), None)
+    with pytest.raises(SpecError, match="it is empty"):
+        predict("sd-card", load, "none,bfq")
+    with pytest.raises(SpecError, match="different schedulers"):
+        predict("sd-card", of("levels"), "none,none")
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,9 @@ def test_a_device_with_a_fitted_file_ends_in_a_prediction(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     load = observed(3, 9, db=100, backup=50)
     assert not any("schedlab predict" in line for line in lines(load))
-    (tmp_path / "sdx.toml").write_text('model = "disk"\n')
-    assert load.predict_command() == []
+    for content in (b'model = "disk"\n', b"\xff\n[fit]"):
+        (tmp_path / "sdx.toml").write_bytes(content)
+        assert load.predict_command() == []
     (tmp_path / "sdx.toml").write_text('model = "disk"\n\n[fit]\ndevice = "/dev/sdx"\n')
     last = list(lines(load))[-1].strip()
     assert (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.fit.fitted import UNKNOWN, Fitted, time_text
+from schedlab.fit.fitted import UNKNOWN, Fitted, number_of, time_text
 
 #: Interfaces and the shipped model that stands in for what a sheet does not state.
 INTERFACES = {"disk": "disk7200", "sata": "sata-ssd", "nvme": "nvme", "card": "sd-card"}
@@ -68,7 +68,7 @@ def _disk(fitted: Fitted, values: Mapping[str, Any]) -> None:
 
 
 def _flash(fitted: Fitted, values: Mapping[str, Any]) -> None:
-    page, channels = _bytes(fitted.value("flash.page")), fitted.value("flash.channels")
+    page, channels = number_of(fitted.value("flash.page")), fitted.value("flash.channels")
     transfer_s = min(channels * page / values["read"], 0.75 / values["iops-1"])
     read_s = max(1 / values["iops-1"] - transfer_s - 1e-5, 0.2 / values["iops-1"])
     # Of N dies that 32 reads choose from at random so many work at a time: 32 N / (N + 31).
@@ -84,9 +84,3 @@ def _flash(fitted: Fitted, values: Mapping[str, Any]) -> None:
         fitted.put(key, fitted.value(key), UNKNOWN)
     depth = 1 if values["iops-32"] < 1.25 * values["iops-1"] else fitted.value("queue.depth")
     fitted.put("queue.depth", depth, 0.0)
-
-
-def _bytes(value: str | int) -> int:
-    from schedlab.spec.quantities import parse_size
-
-    return value if isinstance(value, int) else parse_size(value)

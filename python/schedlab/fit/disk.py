@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlab.fit.fitted import UNKNOWN, Fitted, time_text
+from schedlab.fit.fitted import UNKNOWN, Fitted, of_one_curve, time_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -216,10 +216,11 @@ def fit_disk(probes: DiskProbes) -> Fitted:
     fitted.put("rpm", round(60e3 / period), 0.0005 if coherence > 0.5 else 0.02)
     fitted.put("heads", tracks.heads, is_known or 0.0)
     fitted.put("zones", zones, 0.01)
-    for name, time_ms in zip(("single", "average", "full"), seek, strict=True):
+    curve = of_one_curve(time_ms * MS for time_ms in seek)
+    for name, time_ns in zip(("single", "average", "full"), curve, strict=True):
         # The shortest way is extrapolated.
         least = 0.15 if name == "single" else 0.02
-        fitted.put(f"seek_{name}", time_text(time_ms * MS), max(least, error / time_ms))
+        fitted.put(f"seek_{name}", time_text(time_ns), max(least, error * MS / time_ns))
     fitted.put("head_switch", time_text(0.85 * tracks.track_skew_ms * MS), is_known or 0.1)
     fitted.put("track_skew", time_text(tracks.track_skew_ms * MS), is_known or 0.05)
     fitted.put("cylinder_skew", time_text(tracks.cylinder_skew_ms * MS), is_known or 0.05)

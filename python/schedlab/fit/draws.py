@@ -5,48 +5,37 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from schedlab.errors import SchedlabError
-from schedlab.fit.fitted import UNKNOWN
-from schedlab.spec.quantities import parse_size, parse_time_ns
+from schedlab.fit.fitted import UNKNOWN, number_of, of_one_curve, time_text, value_at
+from schedlab.spec.convert import convert
 
 #: Sizes of blocks and pages fix what the device holds: they are not drawn.
 FIXED = ("flash.pages_per_block", "flash.page", "zones")
 WRITE_CACHE = "write_cache"
-
-
-def value_at(tables: Mapping[str, Any], key: str) -> Any:
-    """The value of `table.name`; None where it is absent."""
-    at: Any = tables
-    for part in key.split("."):
-        at = at.get(part) if isinstance(at, Mapping) else None
-    return at
-
-
-def number_of(value: Any) -> float:
-    """A size in bytes, a time in ns, or a number; NaN for what is none."""
-    if isinstance(value, int | float):
-        return float(value)
-    parse = parse_time_ns if str(value).endswith("s") else parse_size
-    try:
-        return float(parse(str(value)))
-    except (SchedlabError, ValueError):
-        return math.nan
+#: Keys of the table `fit` that decide something.
+FIT = {
+    "device?": str,
+    "queue?": {"tags?": int, "nr_requests?": int},
+    "error?": Mapping[str, float | Literal["unknown"]],
+    "self_test?": [{"rate_error": float}],
+}
 
 
 class Draws:
     """Changes of a device file's keys, one set for each draw.
 
     A key with an error is drawn log-normally, one that is `unknown` from the range of `others`, the
-    shipped models of its kind.
+    shipped models of its kind. SpecError where its table `fit` is not one of `schedlab device fit`;
+    `place` names the file.
     """
 
-    def __init__(self, text: str, others: Iterable[str]) -> None:
+    def __init__(self, text: str, others: Iterable[str], place: str) -> None:
         self.tables = tomllib.loads(text)
-        self.errors: Mapping[str, Any] = self.tables.get("fit", {}).get("error", {})
+        self.fit = convert(FIT, self.tables.get("fit", {}), f"{place}: fit")
+        self.errors: Mapping[str, Any] = self.fit.get("error", {})
         kind = self.tables.get("model", "ssd")
         parsed = [tomllib.loads(other) for other in others]
         self.others = [each for each in parsed if each.get("model", "ssd") == kind]
@@ -90,7 +79,7 @@ def _as(value: Any, new: float) -> Any:
     if isinstance(value, float):
         return new
     if isinstance(value, str) and value.endswith("s"):
-        return f"{max(round(new), 0)}ns"
+        return time_text(new)
     return max(round(new), 1)
 
 
@@ -103,10 +92,9 @@ def _possible(changes: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, A
         changes["cache.segment"] = ahead
     names = ("seek_single", "seek_average", "seek_full")
     values = [changes.get(name, value_at(tables, name)) for name in names]
-    if changes.keys() & {*names} and None not in values:
-        single, average, full = sorted(map(number_of, values))
-        least, most = (2 * single + full) / 3, (7 * single + 8 * full) / 15
-        average = min(max(average, math.ceil(least) + 1), math.floor(most) - 1)
+    times_ns = [number_of(value) for value in values]
+    if changes.keys() & {*names} and all(map(math.isfinite, times_ns)):
+        curve = of_one_curve(times_ns)
         changes |= {name: _as(value, each) for name, value, each in
-                    zip(names, values, (single, average, full), strict=True)}  # fmt: skip
+                    zip(names, values, curve, strict=True)}  # fmt: skip
     return changes

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from schedlab.errors import SchedlabError
+from schedlab.spec.quantities import parse_size, parse_time_ns
 
 #: The error of a key that reads do not show: the shipped models say where it can be.
 UNKNOWN = "unknown"
@@ -36,11 +40,8 @@ class Fitted:
         self.errors[key] = error if isinstance(error, str) else round(float(error), 4)
 
     def value(self, key: str) -> Any:
-        """The value of a key."""
-        at: Any = self.tables
-        for part in key.split("."):
-            at = at[part]
-        return at
+        """The value of a key; None where it is absent."""
+        return value_at(self.tables, key)
 
     def text(self, origin: Mapping[str, Any]) -> str:
         """The device file; `origin` says where it comes from (device, reads, seconds)."""
@@ -56,6 +57,34 @@ class Fitted:
         }
         head = "# Fitted by `schedlab device fit`. [fit.error]: standard error of ln(value).\n"
         return head + tomli_w.dumps({**self.tables, "fit": fit})
+
+
+def value_at(tables: Mapping[str, Any], key: str) -> Any:
+    """The value of `table.name`; None where it is absent."""
+    at: Any = tables
+    for part in key.split("."):
+        at = at.get(part) if isinstance(at, Mapping) else None
+    return at
+
+
+def number_of(value: Any) -> float:
+    """A size in bytes, a time in ns, or a number; NaN for what is none."""
+    if isinstance(value, int | float):
+        return float(value)
+    parse = parse_time_ns if str(value).endswith("s") else parse_size
+    try:
+        return float(parse(str(value)))
+    except (SchedlabError, ValueError):
+        return math.nan
+
+
+def of_one_curve(times_ns: Iterable[float]) -> tuple[int, int, int]:
+    """Seek times over one cylinder, the mean one and over all, of whole ns: ascending, and the mean
+    one where a curve goes through the three (`check_times` in crates/sim/src/disk/spec/check.rs).
+    """
+    single, average, full = sorted(max(round(each), 1) for each in times_ns)
+    least, most = -(-(2 * single + full) // 3), (7 * single + 8 * full) // 15
+    return single, min(max(average, least), most), full
 
 
 def time_text(time_ns: float) -> str:

@@ -30,6 +30,8 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PAGES = tuple(4096 << i for i in range(5))
 IN_ORDER = 1.3
 PAGES_PER_BLOCK = 256
+#: Blocks of a plane that the model keeps free (`logical_pages` in crates/sim/src/ftl/mod.rs).
+KEPT_BLOCKS = 7
 #: What no read shows, with usual values.
 NEVER_READ = {
     "flash.page_write": "700us", "flash.block_erase": "3500us", "buffer.size": "8MiB",
@@ -46,7 +48,7 @@ class FlashProbes:
     """Everything that was read; all times in ns.
 
     `pairs`: time until both of two reads so many pages apart have completed. `lengths`: time
-    of one read of so many pages. `iops`: by depth. `is_written`: whether there is data at all.
+    of one read of so many pages. `iops`: by depth. `is_page_seen`: whether the size of a page was.
     """
 
     size_bytes: int
@@ -171,6 +173,10 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     fitted.put("ftl.in_flight", 1 if in_order else probes.tags, 0.0)
     for key, value in NEVER_READ.items():
         fitted.put(key, value, UNKNOWN)
+    kept = math.ceil(1e4 * KEPT_BLOCKS / (blocks - KEPT_BLOCKS)) / 1e4
+    if kept > fitted.value("ftl.over_provisioning"):
+        # A plane has so few blocks that no usual share is possible: none is drawn.
+        fitted.put("ftl.over_provisioning", kept, 0.0)
     fitted.tables |= {"name": "fitted", "service": "parallel"}
     fitted.tables["buffer"]["keeps"] = "write-only"
     return fitted

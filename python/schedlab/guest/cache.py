@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from schedlab.spec.reading import opened
+
 
 def cache(name: str) -> Path:
     """A directory below $XDG_CACHE_HOME/schedlab (usually ~/.cache/schedlab), made when missing."""
@@ -21,14 +23,13 @@ def cache(name: str) -> Path:
 @contextmanager
 def held(directory: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold a directory as long as this process lives: whether no other holds it."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(handle)
+    with opened(directory, os.O_RDONLY | os.O_DIRECTORY) as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            is_held = True
+        except BlockingIOError:
+            is_held = False
+        yield is_held
 
 
 def remove_abandoned(directories: Iterable[Path]) -> None:

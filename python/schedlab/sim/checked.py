@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from schedlab.package import PACKAGE
+from schedlab.sim.validated import is_buffered, waiters_of
 
 MEASURED = PACKAGE / "sim" / "checked_cells.json"
 #: A load further from every cell is outside; the errors of a cell count by this width.
@@ -83,11 +84,11 @@ def features_of(processes: Sequence[Mapping[str, Any]], tags: int, rotational: b
     marks = {(each.get("ioprio", "be:4"), each.get("weight", 0)) for each in processes}
     return Features(
         rotational,
-        math.log2(float(depths.sum()) / tags),
+        math.log2(waiters_of(processes) / tags),
         float(share @ writes),
         float(share @ ways),
         len(marks) > 1 or any(each.get("weight") for each in processes),
-        any(each.get("direct") is False for each in processes),
+        is_buffered(processes),
         len(processes),
     )
 
@@ -111,18 +112,23 @@ def stored(cells: Sequence[CheckedLoad], measured: Mapping[str, Any]) -> str:
 
 
 @cache
+def _kept() -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return document
+
+
+@cache
 def checked_cells() -> tuple[CheckedLoad, ...]:
     """The cells that are kept."""
-    document = json.loads(MEASURED.read_text(encoding="utf-8"))
     return tuple(
         CheckedLoad(**{**cell, "features": Features(**cell["features"])})
-        for cell in document["cells"]
+        for cell in _kept()["cells"]
     )
 
 
 def measured() -> Mapping[str, Any]:
     """When and where the cells were measured."""
-    found: Mapping[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))["measured"]
+    found: Mapping[str, Any] = _kept()["measured"]
     return found
 
 

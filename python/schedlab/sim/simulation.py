@@ -259,11 +259,12 @@ class Simulation:
 
     def facts(self) -> Mapping[str, Any]:
         """Facts of the device below a scheduler: kind, rotational, size_bytes, queue_depth, policy,
-        service.
+        service. SpecError names a wrong key and its range.
         """
         from schedlab._core import emulated_facts
 
-        facts: Mapping[str, Any] = json.loads(emulated_facts(json.dumps(self.device_job())))
+        with compiled(HINTS.get(self.model, HINTS["ssd"])):
+            facts: Mapping[str, Any] = json.loads(emulated_facts(json.dumps(self.device_job())))
         return facts
 
 

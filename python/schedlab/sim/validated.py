@@ -67,13 +67,18 @@ def kind_of(simulation: Simulation) -> Kind:
     processes = processes_of(simulation.processes)
     rotational = bool(simulation.facts()["rotational"])
     does_idle = name == "bfq" and idles(tunables, processes, rotational)
-    buffered = any(process.get("direct") is False for process in processes)
-    return Kind(rotational, name, waiters_of(processes) > simulation.tags, does_idle, buffered)
+    contended = waiters_of(processes) > simulation.tags
+    return Kind(rotational, name, contended, does_idle, is_buffered(processes))
 
 
 def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
     """Requests that wait at most at the same time."""
     return sum(process.get("depth", 1) for process in processes)
+
+
+def is_buffered(processes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one of them goes through the page cache."""
+    return any(process.get("direct") is False for process in processes)
 
 
 def only_simulated(process: Mapping[str, Any]) -> str:

@@ -10,12 +10,13 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from schedlab.app.trace.block_io import BTF_HINT
-from schedlab.errors import HostError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, processes
 from schedlab.host.queues import queues_below
 from schedlab.kinds.live_load import OPERATIONS
@@ -126,8 +127,10 @@ class Observed:
         """The command that predicts the recorded load on the model of the device; empty where
         `schedlab device fit` has not left a file of it here.
         """
-        file = Path(f"{self.queues[0].name}.toml")
-        if len(self.queues) > 1 or not file.is_file() or "\n[fit]" not in read_text(file, ""):
+        file, text = Path(f"{self.queues[0].name}.toml"), ""
+        with suppress(SpecError):  # a file of that name may be anything
+            text = read_text(file, "")
+        if len(self.queues) > 1 or "\n[fit]" not in text:
             return []
         names = self.next_command()[-1]
         command = ["schedlab", "predict", "--device", str(file), "--trace", RECORDING]

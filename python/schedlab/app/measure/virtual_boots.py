@@ -41,6 +41,11 @@ def planned(experiment: Experiment, named: Mapping[str, Kernel]) -> BootPlan:
             "several boots measure the same number of blocks each",
             "--blocks 3, without --budget, --quick and rules that stop earlier",
         )
+    if experiment.explain:
+        raise SpecError(
+            "--explain: the result of several boots has no runs that show where requests wait",
+            "omit --explain, or name one kernel and one session",
+        )
     rounds = stopping.sessions
     inside = replace(stopping, blocks=max(1, stopping.blocks // rounds), sessions=1)
     kinds = tuple(BootKind(label, kernel.release) for label, kernel in named.items())

@@ -179,7 +179,7 @@ def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
             # Without the beginning and the end, at which fewer are under way.
             spent += (ends[-1] - ends[0]) / 1e9
             rate += len(ends) - 1
-            batch = min(2 * batch, max(16 * depth, 64 * depth))
+            batch = min(2 * batch, 64 * depth)
         measured = np.concatenate(times)
         simulated = Simulation(
             device=str(file), scheduler="none", tags=max(tags, 4), seconds=20.0,

@@ -7,9 +7,10 @@ the losses get the errors that the simulation had where it was checked against t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import math
 import shlex
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +51,15 @@ MINUTES = {"compare": 5.0, "live": 10.0}
 
 @dataclass(frozen=True)
 class SimulatedLoad:
-    """A load to simulate: fields of a `Simulation`, and its processes (none of a trace)."""
+    """A load to simulate, as fields of a `Simulation`."""
 
     name: str
     fields: Mapping[str, Any]
-    processes: Sequence[Mapping[str, Any]]
+
+    @functools.cached_property
+    def processes(self) -> Sequence[Mapping[str, Any]]:
+        """Those of a file that a simulation has read without an error; none of a trace."""
+        return processes_of(self.fields["processes"]) if "processes" in self.fields else ()
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,9 @@ class PredictedLoss:
 @dataclass(frozen=True)
 class Prediction:
     """The prediction of a load on a device. `outside` says why no probability is given;
-    `rates` are those of the rows under what is taken; `measure` is the command that would decide
-    most, `left` the expected loss after it.
+    `distance` is None where every checked load is of another kind of work. `rates` are those of the
+    rows under what is taken; `measure` is the command that would decide most, `left` the expected
+    loss after it.
     """
 
     device: str
@@ -81,7 +87,7 @@ class Prediction:
     take: str
     outside: str
     nearest: str
-    distance: float
+    distance: float | None
     rates: Mapping[str, Sequence[float]]
     measure: str = ""
     left: float = 0.0
@@ -109,9 +115,9 @@ def loads_of(load: Path | None, trace: str | None, workloads: str | None) -> lis
     if trace:
         # The same addresses where they fit, and modulo the size of a smaller device.
         replay = replay_of(trace, fit="wrap")
-        return [SimulatedLoad(str(replay.path), replay.fields(), ())]
+        return [SimulatedLoad(str(replay.path), replay.fields())]
     names = [str(load)] if load else [name.strip() for name in str(workloads).split(",")]
-    return [SimulatedLoad(name, {"processes": name}, processes_of(name)) for name in names]
+    return [SimulatedLoad(name, {"processes": name}) for name in names]
 
 
 def predict(
@@ -120,15 +126,20 @@ def predict(
     schedulers: str,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Prediction:
-    """The prediction of a load on the device of a file or a shipped model."""
+    """The prediction of a load on the device of a file or a shipped model. SpecError where one of
+    the files is wrong.
+    """
     names = split_schedulers(schedulers)
-    if len(names) < 2:
+    if len(names) < 2 or len({*names}) < len(names):
         raise SpecError(
-            "a prediction compares schedulers", "--schedulers none,mq-deadline,kyber,bfq"
+            "a prediction compares different schedulers", "--schedulers none,mq-deadline,kyber,bfq"
         )
-    draws = Draws(device_text(device), shipped().values())
+    # The simulator reads both files first: it says what is wrong in them.
+    rotational = bool(Simulation(device=device, scheduler=names[0]).facts()["rotational"])
+    draws = Draws(device_text(device), shipped().values(), device)
     plain = simulation_of(device, draws, load, names[0])
-    features = _features(load, plain)
+    tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
+    features = _features(load, tried, plain.tags, rotational)
     cells = checked_cells()
     cell, distance = nearest(features, cells)
     outside = _outside(load, names, features, distance)
@@ -137,21 +148,23 @@ def predict(
         simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
     ]
     progress(f"{load.name}: {len(simulations)} simulations")
-    results = run_threads(_runnable(simulations))
+    results = run_threads(_shortened(simulations, tried["total"]["iops"]))
     by_draw: list[dict[str, dict[str, float]]] = [{} for _ in seeds]
     for place, (one, result) in enumerate(zip(simulations, results, strict=True)):
         by_draw[place // len(names)][str(one.scheduler)] = rows_of(load, result)
     drawn = [losses(rates) for rates in by_draw[1:]]
-    sure = not outside
-    full = _spread(drawn, features if sure else None, 1)
-    take, candidates = _judged(names, full, sure)
+    exact, erring = _spread(drawn, None), _spread(drawn, features)
+    take, candidates = _judged(names, exact if outside else erring, sure=not outside)
     rates = {row: [of[take][row] for of in by_draw[1:]] for row in by_draw[0][take]}
     measure, left = "", 0.0
     if not any(each.near is not None and each.near >= SURE for each in candidates):
-        measure, left = _measure(device, load, names, drawn, losses(by_draw[0]), features, take)
+        center = losses(by_draw[0])
+        other = min((name for name in names if name != take), key=lambda name: center[name])
+        origin = str(draws.fit.get("device", ""))
+        measure, left = _measure(device, origin, f"{take},{other}", _regret(erring), _regret(exact))
     return Prediction(
         device, load.name, candidates, take, outside, cell.name,
-        float(distance), rates, measure, left, tuple(_notes(draws)),
+        distance if math.isfinite(distance) else None, rates, measure, left, tuple(_notes(draws)),
     )  # fmt: skip
 
 
@@ -159,23 +172,22 @@ def simulation_of(
     device: str, draws: Draws, load: SimulatedLoad, scheduler: str, seed: int = 0
 ) -> Simulation:
     """One draw under one scheduler, with the queue that the device has."""
-    queue = draws.tables.get("fit", {}).get("queue", {})
+    queue = draws.fit.get("queue", {})
     depth = draws.tables.get("queue_depth", draws.tables.get("queue", {}).get("depth", 32))
     tags = int(queue.get("tags", min(max(depth, 4), 128)))
     allocated = None if scheduler == "none" else queue.get("nr_requests")
-    times = {"seconds": SECONDS} if load.processes else {}
+    times = {} if "trace" in load.fields else {"seconds": SECONDS}
     return Simulation(
         device=device, scheduler=scheduler, tags=tags, nr_requests=allocated, seed=1 + seed,
         device_set=draws.at(seed), **{**load.fields, **times},
     )  # fmt: skip
 
 
-def _runnable(simulations: Sequence[Simulation]) -> list[Simulation]:
-    """The same, as short as the first one's rate makes enough requests."""
+def _shortened(simulations: Sequence[Simulation], tried_per_s: float) -> list[Simulation]:
+    """The same, as short as the rate of a trial makes enough requests; traces as a whole."""
     if simulations[0].trace is not None:
         return list(simulations)
-    tried = dataclasses.replace(simulations[0], seconds=0.2).run()["total"]["iops"]
-    seconds = min(SECONDS, max(0.3, REQUESTS / max(tried, 1.0)))
+    seconds = min(SECONDS, max(0.3, REQUESTS / max(tried_per_s, 1.0)))
     return [dataclasses.replace(each, seconds=seconds) for each in simulations]
 
 
@@ -189,31 +201,33 @@ def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
     for number, (spec, got) in enumerate(zip(load.processes, result["processes"], strict=True)):
         name = str(spec.get("name") or f"process {number + 1}")
         open_loop = spec.get("arrivals", "closed") != "closed"
-        value = 1e9 / max(got["latency_ns_mean"] or 1.0, 1.0) if open_loop else got["iops"]
+        # What was never served has no response at all.
+        mean_ns = got["latency_ns_mean"] or math.inf
+        value = 1e9 / max(mean_ns, 1.0) if open_loop else got["iops"]
         rows.setdefault(name, []).append(max(float(value), 1e-3))
     return {name: fmean(values) for name, values in rows.items()}
 
 
-def _features(load: SimulatedLoad, simulation: Simulation) -> Features:
-    rotational = bool(simulation.facts()["rotational"])
+def _features(
+    load: SimulatedLoad, tried: Mapping[str, Any], tags: int, rotational: bool
+) -> Features:
     if load.processes:
-        return features_of(load.processes, simulation.tags, rotational)
+        return features_of(load.processes, tags, rotational)
     from schedlab import _core
 
     trace, form = str(load.fields["trace"]), load.fields["format"]
     summary = json.loads(_core.trace_stats(trace, form))["summary"]
-    run = simulation.run()
-    total = run["total"]
+    total = tried["total"]
     # Little's law: how many are under way.
     depth = max(1.0, total["iops"] * total["latency_ns_mean"] / 1e9)
     return Features(
         rotational,
-        float(np.log2(depth / simulation.tags)),
+        float(np.log2(depth / tags)),
         1 - float(summary["read_share"]),
         float(summary.get("sequential_share") or 0.0),
         classes=False,
         buffered=False,
-        processes=len(run["processes"]),
+        processes=len(tried["processes"]),
         recorded=True,
     )
 
@@ -234,15 +248,15 @@ def _outside(load: SimulatedLoad, names: Sequence[str], features: Features, dist
 
 
 def _spread(
-    drawn: Sequence[Mapping[str, float]], features: Features | None, seed: int
+    drawn: Sequence[Mapping[str, float]], features: Features | None
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Losses over draws and errors of the instrument; without features none of these."""
     parts = []
-    for number, model in enumerate(drawn):
+    for seed, model in enumerate(drawn, 1):
         if features is None:
             parts.append({name: np.array([loss]) for name, loss in model.items()})
         else:
-            parts.append(with_errors(model, features, checked_cells(), ERRORS, seed + number))
+            parts.append(with_errors(model, features, checked_cells(), ERRORS, seed))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -265,30 +279,24 @@ def _judged(
     return take, candidates
 
 
-def _regret(spread: Mapping[str, np.ndarray[Any, Any]], take: str | None = None) -> float:
-    """The expected loss of what is taken beyond that of the best."""
+def _regret(spread: Mapping[str, np.ndarray[Any, Any]]) -> float:
+    """The least expected loss beyond that of the best."""
     least = np.min(list(spread.values()), axis=0)
-    means = {name: float(np.mean(values - least)) for name, values in spread.items()}
-    return means[take] if take else min(means.values())
+    return min(float(np.mean(values - least)) for values in spread.values())
 
 
 def _measure(
-    device: str, load: SimulatedLoad, names: Sequence[str], drawn: Sequence[Mapping[str, float]],
-    center: Mapping[str, float], features: Features | None, take: str,
-) -> tuple[str, float]:  # fmt: skip
-    """The command after which the least regret is left for each minute, and what is left.
+    device: str, origin: str, pair: str, now: float, after_model: float
+) -> tuple[str, float]:
+    """The command after which the least regret is left for each minute, and what is left; `origin`
+    is where the device file comes from.
 
     The kernel on the model has no error of the instrument; on the device it has none at all.
     """
-    now = _regret(_spread(drawn, features, 1))
-    after_model = _regret(_spread(drawn, None, 1))
-    others = sorted((name for name in names if name != take), key=lambda name: center[name])
-    pair = ",".join([take, others[0]])
-    origin = tomllib.loads(device_text(device)).get("fit", {}).get("device", "DEVICE")
     choices = [((now - after_model) / MINUTES["compare"], after_model,
                 ["schedlab", "compare", "--model", device, "--schedulers", pair])]  # fmt: skip
-    if str(origin).startswith("/dev/"):
-        live = ["schedlab", "live", str(origin), "--schedulers", pair]
+    if origin.startswith("/dev/"):
+        live = ["schedlab", "live", origin, "--schedulers", pair]
         choices.append((now / MINUTES["live"], 0.0, live))
     _, left, command = max(choices, key=lambda each: each[0])
     return shlex.join(command), left
@@ -297,7 +305,7 @@ def _measure(
 def _notes(draws: Draws) -> list[str]:
     if not draws.is_fitted:
         return ["the device file has no errors: its figures are taken as exact"]
-    tests = draws.tables["fit"].get("self_test", [])
+    tests = draws.fit.get("self_test", [])
     worst = max((abs(row["rate_error"]) for row in tests), default=0.0)
     missed = f"the model missed the rate of a held-out load by {worst:.0%} when it was fitted"
     return [missed] if worst > 0.15 else []
@@ -309,9 +317,9 @@ def compared(first: Prediction, second: Prediction) -> str:
         np.divide.outer(np.array(second.rates[row]), np.array(first.rates[row])).ravel()
         for row in first.rates
     ]
-    worst = np.exp(np.mean(np.log(ratios), axis=0))
-    low, mid, high = np.quantile(worst, (0.05, 0.5, 0.95))
-    share = float(np.mean(worst > 1))
+    faster = np.exp(np.mean(np.log(ratios), axis=0))
+    low, mid, high = np.quantile(faster, (0.05, 0.5, 0.95))
+    share = float(np.mean(faster > 1))
     better, chance = (second, share) if share >= 0.5 else (first, 1 - share)
     if share < 0.5:
         low, mid, high = 1 / high, 1 / mid, 1 / low
@@ -330,9 +338,11 @@ def lines(prediction: Prediction) -> list[str]:
         near = "–" if each.near is None else f"{each.near:.0%}"
         interval = f"{_loss(each.low)} to {_loss(each.high)}"
         shown.append(f"{each.name:<24}{near:>14}{_loss(each.loss):>15}{interval:>18}")
+    far = prediction.distance
+    distance = "another kind of work" if far is None else f"distance {far:.1f}"
     shown.append(
-        f"nearest checked load: {prediction.nearest} (distance {prediction.distance:.1f}; "
-        f"kernel {about['kernel']}, {about['date']})"
+        f"nearest checked load: {prediction.nearest} ({distance}; kernel {about['kernel']}, "
+        f"{about['date']})"
     )
     shown += [f"note: {note}" for note in prediction.notes]
     if prediction.code in {"best", "same"}:
