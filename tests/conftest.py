@@ -45,6 +45,14 @@ def pytest_addoption(parser):
     parser.addoption("--update", action="store_true", help="renew the files of tests/golden")
     parser.addoption("--turn", type=int, help="of a test marked sampled(n) one in n of its cases: "
                      "number TURN, TURN + n, … (default: all of them)")  # fmt: skip
+    parser.addoption("--one-passes", action="store_true", help="fail where no test passed")
+
+
+def pytest_sessionfinish(session):
+    """Of a suite that skipped all of its tests nothing is known."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("one_passes") and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.fixture
@@ -58,7 +66,6 @@ def pytest_collection_modifyitems(config, items):
     reruns = 0 if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("lf", False) else 1
     for item in items:
         if item.path.stem in MEASURING or item.get_closest_marker("machine"):
-            item.add_marker(pytest.mark.measuring)
             item.add_marker(pytest.mark.flaky(reruns=reruns))
     if (turn := config.getoption("turn")) is not None:
         items[:], others = turns.taken(items, turn)

@@ -76,8 +76,11 @@ def read(path: Path) -> tuple[list[Burst], dict[int, str]]:
     if _start(path).startswith(b"end_ns,"):
         return from_csv(path, read_text(path, EXPECTED, limit_bytes=64 << 20)), {}
     rows, names = events(path, EXPECTED)
-    seen = [Burst(*row, scheduling and Scheduling(*scheduling)) for *row, scheduling in rows]
-    return seen, names
+    bursts = [
+        Burst(end_ns, duration_ns, task, is_preempted, scheduling and Scheduling(*scheduling))
+        for end_ns, duration_ns, task, is_preempted, scheduling in rows
+    ]
+    return bursts, names
 
 
 def labels_of(names: Mapping[int, str]) -> dict[int, str]:

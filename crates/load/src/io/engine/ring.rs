@@ -13,7 +13,7 @@ const LADDER: [&str; 4] = [
     "none",
 ];
 
-/// A ring of so many entries, and the flags that it got. Must be called by the thread that will use it.
+/// A ring of so many entries, and the flags that it got. Must be called by the thread that uses it.
 pub(crate) fn build(entries: u32) -> Result<(IoUring, String), IoError> {
     let mut refusal = Errno::INVAL;
     for flags in LADDER {
