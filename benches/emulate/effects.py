@@ -23,18 +23,18 @@ from typing import Any
 
 import schedlab
 from schedlab.app.measure.files import experiment_of
-from schedlab.app.measure.labs import Wishes, lab_experiment, lab_named
+from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
 from schedlab.spec import Experiment
 
 SIZE_BYTES, BLOCKS = 512 << 20, 3
 # Below 300 s nothing is waited for between the runs.
 BUDGET_S = 290.0
-ANY = ("better", "worse", "equivalent", "undecided")
+ANY = ("better", "worse", "undecided")
 
 
 def elevator() -> Experiment:
     # Without a budget: it would rather leave a device out than measure fewer than six blocks.
-    return lab_experiment(lab_named("ncq-depth"), "small", Wishes(blocks=BLOCKS))
+    return lab_experiment(lab_named("ncq-depth"), "small", LabChanges(blocks=BLOCKS))
 
 
 def idling() -> Experiment:
@@ -76,15 +76,17 @@ def _experiment(
 
 
 def ratios(experiment: Experiment) -> dict[tuple[str, str], tuple[float, str]]:
-    """(workload, candidate) -> ratio to the baseline, verdict."""
+    """(workload, candidate) -> ratio to the baseline; what is proven beside the best."""
     with tempfile.TemporaryDirectory() as directory:
-        verdict = schedlab.run(experiment, Path(directory) / "result").verdict
-    return {
-        (label, row.candidate): (row.ratio, str(row.verdict))
-        for label, work in verdict.workloads.items()
-        for row in work.candidates
-        if row.ratio is not None
-    }
+        answer = schedlab.run(experiment, Path(directory) / "result").answer
+    found = {}
+    for row in answer.rows:
+        base = answer.cells[row.name][answer.base]
+        for label, cell in answer.cells[row.name].items():
+            if row.role == "primary" and cell.value and base.value:
+                proven = "worse" if cell.low > 0 else "better" if base.low > 0 else "undecided"
+                found[row.workload, label] = (cell.value / base.value, proven)
+    return found
 
 
 def expect(
@@ -103,7 +105,7 @@ def expect(
 
 
 def main() -> int:
-    which, same = sys.argv[1], ("equivalent", "undecided")
+    which, same = sys.argv[1], ("undecided",)
     if which == "elevator":
         results = ratios(elevator())
         holds = [

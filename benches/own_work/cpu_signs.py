@@ -5,6 +5,7 @@
 Prints for each the verdict, the ratio with its interval, and the time, all measurement included.
 """
 
+import math
 import sys
 import tempfile
 import time
@@ -42,16 +43,16 @@ def main():
         works = tuple(replace(work, metric=metric, secondary=()) for work in asked.workloads)
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as place:
-            verdict = run(replace(asked, workloads=works), Path(place) / "out").verdict
+            answer = run(replace(asked, workloads=works), Path(place) / "out").answer
         seconds = time.monotonic() - began
-        (decided,) = verdict.workloads.values()
-        pair = next(each for each in decided.pairs if expected in (each.a, each.b))
-        better = pair.verdict == ("better" if pair.a == expected else "worse")
-        outcome = "right" if better else f"NOT DECIDED ({pair.verdict})"
-        low, high = (f"{end:.3g}" if end else "open" for end in (pair.low, pair.high))
+        row = next(each for each in answer.rows if each.role == "primary")
+        label, other = next(each for each in answer.cells[row.name].items() if each[0] != expected)
+        outcome = "right" if other.low > 0 else f"NOT DECIDED ({answer.code})"
+        ends = [math.exp(end) if end is not None else math.inf for end in (other.low, other.up)]
         print(
-            f"{name}: {expected} better: {outcome}; {pair.a} : {pair.b} of {metric} = "
-            f"{pair.ratio:.3g} ({low} to {high}); {decided.blocks} blocks, {seconds:.0f} s"
+            f"{name}: {expected} better: {outcome}; {label} : {expected} of {metric} = "
+            f"{math.exp(other.loss):.3g} ({ends[0]:.3g} to {ends[1]:.3g}); {row.blocks} blocks, "
+            f"{seconds:.0f} s"
         )
 
 

@@ -42,11 +42,11 @@ def main() -> None:
         regrets.append(cell.kernel[take] - least)
         if near[take] >= SURE:
             suffices.append(regrets[-1] <= NEAR + NOISE)
-    right, chance = np.array(truths, float), np.array(chances)
+    right, said = np.array(truths, float), np.array(chances)
     reliability = [
         (f"{low:.1f}", int(part.sum()), round(float(right[part].mean()), 2))
         for low in np.arange(0, 1, 0.2)
-        if (part := (chance >= low) & (chance < low + 0.2 + 1e-9 * (low > 0.7))).any()
+        if (part := (said >= low) & (said < low + 0.2 + 1e-9 * (low > 0.7))).any()
     ]
     print(
         json.dumps(
@@ -54,7 +54,7 @@ def main() -> None:
                 **measured(),
                 "cells": len(cells),
                 "outside": outside,
-                "brier": round(float(np.mean((chance - right) ** 2)), 3),
+                "brier": round(float(np.mean((said - right) ** 2)), 3),
                 "take_within_5_percent": round(float(np.mean(np.array(regrets) <= NEAR)), 2),
                 "regret_mean": round(float(np.mean(regrets)), 3),
                 "suffices": len(suffices),

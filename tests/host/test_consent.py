@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from device_states import MIB, SIZE, STATES, at, digest
+from device_states import LUKS, MIB, SIZE, STATES, at, digest
 from dying import die, new_journal
 
 from schedlab.errors import HostError
@@ -155,6 +155,12 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(state, loop, monkeypatch
     with pytest.raises(HostError, match="another process has locked it"):
         consent_to(loop)
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - nothing stays open
+    for offset in (64 << 10, 2 << 20):  # both of what two lost partitions held are named, too
+        at(offset, LUKS)(loop)
+    named = "; ".join(consent.objections(loop))
+    assert named.count("it holds a crypto_LUKS signature") == 2 and "locked it" in named
+    for offset in (64 << 10, 2 << 20):
+        at(offset, bytes(len(LUKS)))(loop)
     os.close(rival)
     consent_to(loop).close()
 

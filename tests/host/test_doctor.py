@@ -215,3 +215,13 @@ def test_memory_that_goes_back_to_a_hypervisor_is_seen(tmp_path, features, repor
     device.mkdir(parents=True)
     (device / "features").write_text(features + "\n")
     assert facts.free_pages_reported(tmp_path) is reported
+
+
+def test_every_scheduler_that_is_a_module_can_be_loaded(tmp_path):
+    assert not list(doctor.scheduler_modules(tmp_path))
+    block = tmp_path / "kernel" / "block"
+    block.mkdir(parents=True)
+    for name in ("kyber-iosched.ko.xz", "bfq.ko", "mq-deadline.ko.zst", "t10-pi.ko"):
+        (block / name).touch()
+    (fact,) = doctor.scheduler_modules(tmp_path)
+    assert fact.command == "modprobe bfq; modprobe kyber-iosched; modprobe mq-deadline"

@@ -246,11 +246,11 @@ def report(rows: list[dict[str, object]]) -> str:
         "|---|---:|---:|---:|",
     ]
     for row in rows:
-        skipped = list(row["skipped"])  # type: ignore[call-overload]
+        skipped = list(row["skipped"])
         lines.append(f"| {row['version']} | {row['passed']} | {row['failed']} | {len(skipped)} |")
     for row in rows:
         for title in ("failures", "skipped"):
-            names = list(row[title])  # type: ignore[call-overload]
+            names = list(row[title])
             if names:
                 lines += ["", f"{title} on {row['version']}:", "", *(f"* `{n}`" for n in names)]
     return "\n".join(lines) + "\n"

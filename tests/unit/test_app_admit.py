@@ -23,7 +23,7 @@ from schedlab.app.compare.comparison import (
 )
 from schedlab.app.measure import budget
 from schedlab.design.candidates import parse_candidates
-from schedlab.host import devices, knobs
+from schedlab.host import devices, knobs, processes
 from schedlab.kinds import typed
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
@@ -154,6 +154,23 @@ def test_what_a_file_asks_for_needs_a_yes(tmp_path, say):
     door._check_trust(replace(wider, permission=TRUSTED))
     quiet = admit(experiment(tmp_path))  # nothing is asked for
     assert quiet.permission == Permission(trust=False)
+
+
+def test_the_policy_file_of_each_candidate_needs_a_yes():
+    policies = [Candidate(name, {"policy": f"{name}.py:P"}) for name in ("a", "b", "c")]
+    work = Workload("A", "ssd", "iops", {"requests": 50})
+    asked = Experiment("t", "sim", Target("none"), tuple(policies), (work,), "a", 1)
+    said, _ = refused(admit, asked)
+    assert said == "this experiment wants to run a.py:P, run b.py:P and run c.py:P"
+
+
+def test_each_server_of_a_command_must_run(tmp_path):
+    runs = processes.name_of("self")
+    for servers in ([runs, "gone"], ["gone", runs]):
+        parameters = {**COMMAND.parameters, "servers": servers}
+        works = (COMMAND, replace(COMMAND, label="d", parameters=parameters))
+        said, _ = refused(admit, experiment(tmp_path, workloads=works), TRUSTED)
+        assert said == "d: no process of the server 'gone' runs"
 
 
 def test_other_candidates_of_what_was_admitted(tmp_path, say):

@@ -13,6 +13,7 @@ from schedlab.app.fleet.merge import merge
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.spec import Stopping, Target
+from schedlab.store.folder import Folder
 
 
 def event(kind, host, role="measure", **result):
@@ -57,6 +58,29 @@ def test_an_edited_folder_is_refused_and_leaves_the_last_one(tmp_path):
     with pytest.raises(SpecError):
         fleet.unpacked(archive_of(folder, tmp_path / "b.tar.gz"), tmp_path / "home")
     assert (home / "runs.jsonl").read_text() == runs
+
+
+def test_every_host_that_is_missing_is_named_and_counts_as_planned(tmp_path, monkeypatch):
+    """Two that failed and two whose archives are refused, beside two that came home."""
+    (tmp_path / "fleet.toml").touch()
+    archives = tmp_path / "out" / "archives"
+    archives.mkdir(parents=True)
+    for number, folder in enumerate(fleet_of(tmp_path, [2.0, 2.0])):
+        archive_of(folder, archives / f"h{number}.tar.gz")
+    (archives / "c.tar.gz").write_text("no archive")
+    states = {name: fleet.HostState() for name in ("h0", "c", "h1", "d")}
+    states |= {name: fleet.HostState(f"failed: {name}", failed=True) for name in ("a", "b")}
+    monkeypatch.setattr(fleet, "play", lambda *_: dict(states))
+    words = ["fleet", "run", str(tmp_path / "fleet.toml"), "-i", "x", "--out",
+             str(tmp_path / "out")]  # fmt: skip
+    done = CliRunner().invoke(cli, words)
+    lines = [line for line in done.output.splitlines() if line.startswith("missing: ")]
+    assert [line.split(":")[1].strip() for line in lines] == ["a", "b", "c", "d"]
+    assert lines[1] == "missing: b: failed: b" and ": refused: " in lines[2]
+    assert done.exit_code == 1 and "hint: when they are well again: schedlab fleet" in done.output
+    record = Folder.open(tmp_path / "out" / "answer").record()
+    assert set(record.host["hosts"]) == {"h0", "h1"}
+    assert record.plan.ends == (6 * record.plan.blocks // 2,)
 
 
 def test_each_machine_gets_what_the_answer_of_its_kind_says(tmp_path):

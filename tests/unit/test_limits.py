@@ -345,11 +345,11 @@ def test_a_candidate_without_runs_on_a_workload_is_named():
     """It may be the best there, so that "best on both workloads" is true of the others only."""
     samples = [
         Samples(work, METRICS["elapsed_s"], names * 3, (0, 0, 1, 1, 2, 2), (1.0, 2, 1.1, 2, 1, 2.1))
-        for work, names in (("w", ("a", "b")), ("v", ("a", "c")))
+        for work, names in (("w", ("a", "b")), ("v", ("a", "c")), ("u", ("a", "c")))
     ]
     found = limits(answer(samples, baseline="a"), samples, aa=None, blocked=True)
     lacking = {f.candidates: f.values["workloads"] for f in found if f.kind == "lacks-workload"}
-    assert lacking == {("b",): ["v"], ("c",): ["w"]}
+    assert lacking == {("b",): ["v", "u"], ("c",): ["w"]}
 
 
 def test_an_aa_arm_that_differs_is_named_with_the_far_end_of_its_interval():

@@ -1,6 +1,8 @@
 """Shipped files are found beside the sources, and inside an installed package."""
 
 import ast
+import builtins
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,11 @@ import pytest
 from schedlab import package
 from schedlab.app import documents
 from schedlab.app.fleet import fleet
+
+ROOT = Path(__file__).parents[2]
+# `python -m NAME`, in a shell or as words of a command, where a module may name itself.
+STARTED = re.compile(r'(?<!\w)-m"?,? (schedlab[.\w]*|"schedlab[.\w]*"|__name__|__spec__\.name)')
+NAMED = re.compile(r'_MODULE = "(schedlab[.\w]+)"')
 
 
 def playbooks_of(module):
@@ -76,3 +83,34 @@ def test_an_installed_package_has_its_own_documents_and_collection(installed, tm
 
 def test_documents_are_found():
     assert {"fleet", "statistics", "settings"} <= set(documents.pages())
+
+
+def started():
+    """Modules that a process is started with, by name: in a command of ours, a guest or a test."""
+    places = ["python/schedlab", "ansible", "packaging", "crates", "docs", "tests", "tools"]
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places]
+    done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+    for path in map(ROOT.joinpath, done.stdout.splitlines()):
+        if path.is_file() and path.suffix != ".json":
+            text = path.read_text(encoding="utf-8", errors="replace")
+            own = ".".join(path.with_suffix("").parts[len(package.PACKAGE.parts) - 1 :])
+            for name in STARTED.findall(text):
+                yield name.strip(chr(34)) if "schedlab" in name else own
+            yield from NAMED.findall(text)
+
+
+def test_every_module_that_is_started_by_name_is_there_and_starts_what_it_has():
+    names = set(started())
+    assert len(names) > 6 and {"schedlab", "schedlab.app.measure.in_guest"} <= names
+    for name in sorted(names):
+        path = package.PACKAGE.parent.joinpath(*name.split("."))
+        path = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        (start,) = (node for node in tree.body if isinstance(node, ast.If)
+                    and ast.unparse(node.test) == "__name__ == '__main__'")  # fmt: skip
+        called = {node.func.id for node in ast.walk(start) if isinstance(node, ast.Call)
+                  and isinstance(node.func, ast.Name)}  # fmt: skip
+        there = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        imported = {each.asname or each.name for node in tree.body
+                    if isinstance(node, ast.ImportFrom) for each in node.names}  # fmt: skip
+        assert called and called <= there | imported | set(dir(builtins)), f"{name}: {called}"

@@ -56,6 +56,8 @@ def test_everything_survives_the_disk(folder):
     assert record.histograms["w", "none"] == ((1, 2, 9), (4, 5, 3))
     primary, secondary = samples(record)
     assert len(primary[0].values) == 9
+    # Each run with the candidate that was measured just before it.
+    assert primary[0].before == ("", *(cell.candidate for cell in again.plan.cells[:-1]))
     assert secondary[0].metric.name == "elapsed_s"
 
 

@@ -124,7 +124,11 @@ def schedulers() -> Iterator[Fact]:
     if not names:
         follows = "you can compare only on a scratch device"
         yield Fact("schedulers", "no block device has a scheduler", follows)
-    modules = Path("/lib/modules") / os.uname().release
+    yield from scheduler_modules(Path("/lib/modules") / os.uname().release)
+
+
+def scheduler_modules(modules: Path) -> Iterator[Fact]:
+    """Schedulers below a directory of modules, and what loads them."""
     loadable = sorted(
         path.name.partition(".ko")[0]
         for path in modules.glob("kernel/block/*.ko*")
