@@ -26,7 +26,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.answer import Answer, OfKind, Unfit
 from schedlab.store.exporters import Parameters
-from schedlab.store.files import write_atomic
+from schedlab.store.files import make_directory, write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.history import History, history
 from schedlab.store.table import QUANTILE, Actors, samples
@@ -167,6 +167,22 @@ class Result:
         from schedlab import report
 
         write_atomic(path, report.xlsx(self.record, self.answer, lang, self.folder.path))
+
+    def write_figures(self, directory: Path, lang: str | None = None) -> None:
+        """Write every figure of the page as SVG, then as PDF; SpecError when `directory` cannot be
+        written, or where CairoSVG is missing for the PDF.
+        """
+        from schedlab import report
+
+        try:
+            make_directory(directory)
+        except OSError as error:
+            raise SpecError(f"{directory}: {error.strerror}", "name a writable folder") from error
+        every = report.figures(self.record, self.answer, lang)
+        for name, svg in every.items():
+            write_atomic(directory / f"{name}.svg", svg, is_synced=False)
+        for name, svg in every.items():
+            write_atomic(directory / f"{name}.pdf", report.pdf(svg), is_synced=False)
 
     def _repr_html_(self) -> str:
         """The report for a notebook, in a frame so that its style stays inside."""

@@ -1,10 +1,13 @@
 """Commands on result folders: what is printed and where, what is written, and the exit code."""
 
+import csv
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from calls import run
@@ -143,6 +146,43 @@ def test_a_report_as_json_names_its_files(folder):
     for forms in (("--csv", "--json"), ("--markdown", "--csv", "--json")):
         done = run("report", folder, *forms, code=2)
         assert "cannot be used together" in done.stderr and done.stdout == ""
+
+
+def test_every_figure_of_the_page_is_a_picture_that_stands_alone(folder, tmp_path, monkeypatch):
+    run("report", folder, "--html", "a.html", "--figures", "drawn")
+    page = Path("a.html").read_text("utf-8")
+    drawn = sorted(Path("drawn").glob("*.svg"))
+    assert len(drawn) == len(re.findall('<svg class="chart', page)) > 3
+    for path in drawn:
+        picture = ElementTree.fromstring(path.read_text("utf-8"))
+        markers = {each.get("id") for each in picture.iter() if each.get("id")}
+        used = {each.get("href") for each in picture.iter() if each.get("href")}
+        assert used == {f"#{name}" for name in markers}
+        assert "var(" not in path.read_text("utf-8") and "#0b62a4" in path.read_text("utf-8")
+        assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    in_order = next(path.read_text() for path in drawn if "every-run" in path.name)
+    assert {">fcfs</text>", ">s</text>"} <= set(re.findall(">[a-z]+</text>", in_order))
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    assert "the SVG are written" in refused("report", folder, "--figures", "plain")
+    assert names("plain") == {path.name for path in drawn}
+    assert "runs.jsonl" in refused("report", folder, "--figures", f"{folder}/runs.jsonl/x")
+
+
+def test_one_table_is_chosen_by_its_name(folder):
+    name = "means-mean_read_ms-A"
+    text = run("report", folder, "--table", name).stdout
+    assert text in run("report", folder, "--tables").stdout
+    assert text.count("\n") == 6
+    tables = json.loads(run("report", folder, "--json", "--html", "a").stdout)["tables"]
+    (of,) = (each for each in tables if each["name"] == name)
+    assert json.loads(run("report", folder, "--table", name, "--json").stdout) == of
+    rows = list(csv.reader(run("report", folder, "--table", name, "--csv").stdout.splitlines()))
+    assert [row[0] for row in rows[1:]] == ["fcfs", "s"]
+    assert [float(row[1]) for row in rows[1:]] == [row[1] for row in of["rows"]]
+    assert run("report", folder, "--table", name, "--markdown").stdout.startswith("### A, mean")
+    wrong = CliRunner().invoke(cli, ["report", str(folder), "--table", "x"]).exception
+    assert name in wrong.hint
+    assert "cannot be used" in run("report", folder, "--table", name, "--tables", code=2).stderr
 
 
 def test_a_directory_of_results_has_a_page_that_leads_to_them(folder, tmp_path):

@@ -52,6 +52,15 @@ def test_a_lab_does_what_its_study_and_its_labels_say(name, golden):
     golden(f"labs/{name}.txt", text)
 
 
+def test_the_published_figures_of_quanta_are_those_of_the_candidates():
+    spec = experiment("rr-quantum")
+    known = {each.label for each in spec.candidates}
+    assert spec.statements
+    for each in spec.statements:
+        assert set(each.candidates) | {each.over or "1 ms"} <= known
+        assert each.workloads == (spec.workloads[0].label,)
+
+
 #: Keys of the work itself: a lab says of every other one that it is a parameter (`chosen`).
 OF_WORK = {"test", "workload", "record_bytes", "decompressor", "setup", "size"}
 

@@ -1,6 +1,7 @@
 """Charts: their pictures, and the ticks and ends of their axes."""
 
 import math
+import re
 
 import pytest
 
@@ -85,6 +86,12 @@ PICTURES = {
         UnitScale.fitting([1e7], "bytes/s"), EN, "label",
     ),
 }  # fmt: skip
+
+
+def test_an_interval_that_reaches_below_a_logarithmic_axis_ends_there():
+    drawn = lines(charts.ChartLine(0, STEEP, [(-y, 2 * y) for _, y in STEEP]))
+    ends = re.findall(r"M\S+ ([\d.]+)V([\d.]+)", drawn[drawn.index("whisker") :])
+    assert len(ends) == 4 and all(10 <= float(y) <= 180 for pair in ends for y in pair)
 
 
 @pytest.mark.parametrize("name", PICTURES)

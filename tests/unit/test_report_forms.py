@@ -286,6 +286,38 @@ def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(io
         assert axis.min == 0 or axis.max / axis.min <= 1e4
 
 
+@pytest.mark.parametrize("language", report.LANGUAGES)
+def test_every_workbook_has_a_chart_and_rows_as_high_as_their_text(language):
+    for record in (simulation.cpu_record(), simulation.sim_record(blocks=2), one_workload()):
+        data = report.xlsx(record, simulation.answered(record), language)
+        book = openpyxl.load_workbook(io.BytesIO(data))
+        first, *_ = book.worksheets
+        assert any(sheet._charts for sheet in book.worksheets)
+        for merged in first.merged_cells.ranges:
+            cell = first.cell(merged.min_row, 1)
+            letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: merged.max_col]
+            wide = sum(first.column_dimensions[each].width for each in letters)
+            lines = first.row_dimensions[cell.row].height / (1.2 * cell.font.sz)
+            assert drawing.cells(cell.value) * cell.font.sz / 11 <= 0.9 * wide * int(lines)
+
+
+def one_workload():
+    record = simulation.sim_record(blocks=3)
+    first = record.experiment.workloads[0]
+    experiment = dataclasses.replace(record.experiment, workloads=(first,))
+    runs = tuple(run for run in record.runs if run.workload == first.label)
+    return dataclasses.replace(record, experiment=experiment, runs=runs)
+
+
+def test_the_counts_of_processes_are_a_table_of_processes_and_candidates():
+    record = simulation.cpu_record(blocks=2)
+    tables = handin.study_tables(View(record, simulation.answered(record), Texts("en")))
+    of = next(table for table in tables if table.name == "by-process-calculations")
+    assert [c.title for c in of.columns] == ["Worker", "rr 1 ms", "rr 10 ms", "rr 100 ms"]
+    rows = [[cell.number or cell.text for cell in row.cells] for row in of.rows]
+    assert rows == [["0", *[3300.0] * 3], ["1", *[3301.0] * 3], ["All together", *[6601.0] * 3]]
+
+
 def test_formulas_and_links_of_a_workbook_are_text(io_case):
     record, _ = io_case
     experiment = dataclasses.replace(record.experiment, title="=1+1")

@@ -17,7 +17,11 @@ from schedlab.spec import Objective
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a self-contained page.")
 @click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--figures", type=click.Path(file_okay=False), help="Write all as SVG and PDF.")
 @click.option("--tables", is_flag=True, help="Print the tables of the study.")
+@click.option(
+    "--table", metavar="NAME", help="Print that one, also with --csv, --markdown, --json."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print every cell of the answer as CSV.")
 @language_option
 @goal_option
@@ -25,20 +29,20 @@ from schedlab.spec import Objective
 def report(directory: str, lang: str | None, goal: Objective | None, **typed: Any) -> None:
     """Write the report of the result folder DIRECTORY.
 
-    Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--tables`, `--markdown` and
+    Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--table`, `--markdown` and
     `--csv` print to stdout. For a directory of results: DIRECTORY/index.html, which leads to them.
     """  # fmt: skip
-    html, xlsx = typed["html"], typed["xlsx"]
     forms = [name for name in ("tables", "markdown", "as_csv", "as_json") if typed[name]]
-    if len(forms) > 1:
+    if len(forms) > 1 or (forms == ["tables"] and typed["table"]):
         raise click.UsageError("--tables, --markdown, --csv and --json cannot be used together")
     from schedlab import report as reporting
     from schedlab.app.results_index import holds_results, write_index
     from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
 
+    written = {name: typed[name] for name in ("html", "xlsx", "figures") if typed[name]}
     if holds_results(Path(directory)):
-        if forms or html or xlsx or goal:
+        if forms or written or goal or typed["table"]:
             raise SpecError(
                 f"{directory}: a directory of results has only its index",
                 "name one of its result folders",
@@ -47,13 +51,16 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
         return
     result = Result.load(directory, goal)
     record, answer = result.record, result.answer
-    if not (html or xlsx or (forms and forms != ["as_json"])):
-        html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
-    written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
+    if not (written or typed["table"] or (forms and forms != ["as_json"])):
+        written = {name: f"{directory}/report.{name}" for name in ("html", "xlsx")}
     for name, path in written.items():
-        if made := (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang):
+        if made := getattr(result, f"write_{name}")(Path(path), lang):
             click.echo(f"timeline: {made}", err=True)
-    if typed["tables"]:
+    if typed["table"]:
+        form = forms[0].removeprefix("as_") if forms else "text"
+        one = reporting.one_table(record, answer, typed["table"], form, lang, terminal()[0])
+        click.echo(one, nl=False)
+    elif typed["tables"]:
         click.echo(reporting.tables_text(record, answer, lang, terminal()[0]))
     elif typed["markdown"]:
         click.echo(reporting.markdown(record, answer, lang), nl=False)

@@ -19,12 +19,15 @@ from schedlab.spec.answer import Answer
 __all__ = [
     "LANGUAGES",
     "csv",
+    "figures",
     "first_sentence",
     "headline",
     "html",
     "markdown",
+    "one_table",
     "opposed",
     "pages",
+    "pdf",
     "printed",
     "reach",
     "reproduce_script",
@@ -119,6 +122,20 @@ def xlsx(
     return content(View(record, answer, Texts(lang), folder))
 
 
+def figures(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, str]:
+    """Every figure of the page as an SVG document that stands alone, by its file name."""
+    from schedlab.report.standalone import figures as alone
+
+    return alone(html(record, answer, lang), record.figures)
+
+
+def pdf(svg: str) -> bytes:
+    """A figure as a PDF document; SpecError where CairoSVG is missing."""
+    from schedlab.report.standalone import pdf as converted
+
+    return converted(svg)
+
+
 def markdown(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """The answer, the tables of the study, limits and method as Markdown."""
     from schedlab.report.exchange import markdown as render
@@ -132,6 +149,15 @@ def tables_text(record: Record, answer: Answer, lang: str | None = "en", width: 
     from schedlab.report.terminal import tables as render
 
     return render(study_tables(View(record, answer, Texts(lang))), width)
+
+
+def one_table(
+    record: Record, answer: Answer, name: str, form: str, lang: str | None = "en", width: int = 80
+) -> str:
+    """The table of that name as `text`, `markdown`, `csv` or `json`; SpecError for another name."""
+    from schedlab.report.exchange import one_table as render
+
+    return render(View(record, answer, Texts(lang)), name, form, width)
 
 
 def printed(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, Any]:

@@ -144,7 +144,7 @@ def line_chart(of: Chart, texts: Texts, label: str) -> str:
     shift = _shifts(of, x, across)
     for i, line in enumerate(of.lines):
         places = [(across(px) + shift[i], up(py)) for px, py in line.points]
-        parts.append(_ranges(of, line, places, up))
+        parts.append(_ranges(of, line, places, lambda v: min(max(up(v), box[1]), box[3])))
         parts.append(stroke(line.series, places, of.marker_every))
     parts += _end_names(of, [up(line.points[-1][1]) for line in of.lines if line.points], right)
     return picture(of.width, of.height, label, parts)

@@ -1,11 +1,16 @@
-"""The answer as Markdown, for an issue or a wiki, and as CSV and JSON, for other programs."""
+"""The answer, or one of its tables, as Markdown, for an issue or a wiki, and as CSV and JSON, for
+other programs.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+from collections.abc import Sequence
 from typing import Any
 
+from schedlab.errors import SpecError, nearest
 from schedlab.report import notes, why
 from schedlab.report.handin import study_tables
 from schedlab.report.screen import columns_of, first_table, screen
@@ -82,9 +87,7 @@ def csv_text(view: View) -> str:
 
     Losses are natural logarithms, as in the JSON.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    rows: list[Sequence[object]] = [CSV_COLUMNS]
     for row in view.answer.rows:
         metric = (row.metric.name, row.metric.unit) if row.metric else ("", "")
         for name in columns_of(view):
@@ -92,8 +95,14 @@ def csv_text(view: View) -> str:
                 continue
             about = (row.name, row.workload, row.actor, *metric, row.role, name)
             bounds = (cell.value, cell.loss, cell.low, cell.up, cell.best, cell.open)
-            row_of = (*about, *bounds, cell.runs, cell.starved, row.margin)
-            writer.writerow([_inert(value) for value in row_of])
+            rows.append((*about, *bounds, cell.runs, cell.starved, row.margin))
+    return _as_csv(rows)
+
+
+def _as_csv(rows: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([_inert(value) for value in row] for row in rows)
     return out.getvalue()
 
 
@@ -107,3 +116,24 @@ def printed(view: View) -> dict[str, Any]:
     """The printed report for programs that show it: the sentences and every table."""
     every = [first_table(view), *study_tables(view)]
     return {"headline": headline(view), "tables": [table.as_json() for table in every]}
+
+
+def one_table(view: View, name: str, form: str, width: int) -> str:
+    """The table of that name as `text` of `width` columns, `markdown`, `csv` or `json`, the last
+    two with plain numbers in the unit of their column; SpecError with the names that there are.
+    """
+    every = {table.name: table for table in [first_table(view), *study_tables(view)]}
+    if name not in every:
+        raise SpecError(f"no table of this result is named {name!r}", nearest(name, every))
+    of = every[name]
+    if form == "markdown":
+        return f"### {escaped(of.title)}\n\n{table_text(of)}\n"
+    plain = of.as_json()
+    if form == "json":
+        return json.dumps(plain, indent=1) + "\n"
+    if form == "csv":
+        heads = [", ".join(filter(None, (c["title"], c["unit"]))) for c in plain["columns"]]
+        return _as_csv([heads, *plain["rows"]])
+    from schedlab.report.terminal import tables
+
+    return tables([of], width) + "\n"

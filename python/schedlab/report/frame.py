@@ -20,6 +20,7 @@ from schedlab.report.markup import paragraph, section, whole_names
 from schedlab.report.texts import Texts
 from schedlab.store.files import write_atomic
 
+STYLES = ("page", "chart")
 # What a browser holds the scripts of a page to: nothing is asked of any host.
 POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
@@ -54,7 +55,7 @@ def data_script(name: str, value: Any) -> str:
 
 def render(page: Page, texts: Texts) -> str:
     """The whole page as HTML."""
-    css = (PACKAGE / "report" / "page.css").read_text("utf-8")
+    css = "".join((PACKAGE / "report" / f"{name}.css").read_text("utf-8") for name in STYLES)
     shown = [part for part in page.sections if part[2]]
     body = "".join(section(name, title, inside) for name, title, inside in shown)
     return (

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.report.fleet_table import fleet_tables
@@ -71,7 +71,8 @@ class Grand:
 
 def study_tables(view: View) -> list[Table]:
     """Every table of the study, in the order in which studies print them."""
-    tables = [*_statements(view), *fleet_tables(view), *_processes(view), *_sums(view)]
+    tables = [*_statements(view), *fleet_tables(view)]
+    tables += [*_by_process(view), *_sums(view), *_processes(view)]
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)
@@ -227,9 +228,10 @@ def _of_candidates(view: View, one: Series, name: str, title: str) -> Table:
         Column(texts("column.candidate"), text=True),
         Column(texts("column.geometric"), unit, digits=4),
         Column(texts("column.arithmetic"), unit, digits=4, beside=True),
-        Column("±", unit, half=True), Column(texts("column.least"), unit, digits=4),
-        Column(texts("column.most"), unit, digits=4), Column(texts("column.runs"), decimals=0),
-        Column(texts("column.index"), decimals=1),
+        Column("±", unit, half=True), Column(texts("column.least"), unit, digits=4, beside=True),
+        Column(texts("column.most"), unit, digits=4, beside=True),
+        Column(texts("column.runs"), decimals=0, beside=True),
+        Column(texts("column.index"), decimals=1, beside=True),
     ]  # fmt: skip
     body: list[list[Any]] = []
     base = one.figures.get(view.baseline)
@@ -240,7 +242,7 @@ def _of_candidates(view: View, one: Series, name: str, title: str) -> Table:
             ends = (min(known), max(known), len(known))
             body.append([label, figure, of.mean, of.half, *ends, index])
     notes = [_half_note(view)] if any(row[3] is not None for row in body) else []
-    return build(texts, name, title, columns, body, notes)
+    return build(texts, name, title, columns, body, notes, chart="dots")
 
 
 def _paired(view: View, unit: str) -> list[Column]:
@@ -400,6 +402,10 @@ COUNTS = (
 )  # fmt: skip
 
 
+# Those that a study prints with a row for each process.
+BY_PROCESS = ("calculations", "cpu_burst_s", "per_burst_second")
+
+
 def _figures(workers: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The counts of some processes together, and what follows from them."""
     sums: dict[str, float | None] = {
@@ -438,6 +444,33 @@ def _processes(view: View) -> list[Table]:
     return [_count_table(view, "processes", head, rows)] if rows else []
 
 
+def _by_process(view: View) -> list[Table]:
+    """Each count of the processes under each candidate: means of the repetitions, and all of them
+    together.
+    """
+    texts, by_name = view.texts, _with_workers(view)
+    most = max((len(_workers(run)) for runs in by_name.values() for run in runs), default=0)
+    labels = [*map(str, range(most)), texts("count.together")]
+    columns = [Column(texts("column.worker"), text=True), *(Column(name) for name in by_name)]
+    tables = []
+    for key, _, decimals in COUNTS:
+        parts = [slice(number, number + 1) for number in range(most)]
+        rows = [[label, *(_mean_count(runs, key, part) for runs in by_name.values())]
+                for label, part in zip(labels, [*parts, slice(None)], strict=True)]  # fmt: skip
+        if key in BY_PROCESS and any(value is not None for _, *values in rows for value in values):
+            title = texts("table.by_process", count=texts(f"count.{key}"))
+            shown = [columns[0], *(replace(each, decimals=decimals) for each in columns[1:])]
+            chart: Chart = "dots" if key == "per_burst_second" else ""
+            tables.append(build(texts, f"by-process-{key}", title, shown, rows, chart=chart))
+    return tables
+
+
+def _mean_count(runs: Sequence[Run], key: str, part: slice) -> float | None:
+    """The mean over the runs of a count of some of their processes together."""
+    known = [v for run in runs if (v := _figures(_workers(run)[part])[key]) is not None]
+    return statistics.fmean(known) if known else None
+
+
 def _sums(view: View) -> list[Table]:
     """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
     rows: list[tuple[list[Any], dict[str, Any]]] = []
@@ -457,29 +490,38 @@ def _sums(view: View) -> list[Table]:
 
 
 def _by_block_size(view: View) -> list[Table]:
-    """The time of all calls of each block size, in s, and in per cent of the smallest one's."""
+    """The time of all calls of each block size, in s, and in per cent of the smallest one's: a
+    table for each test.
+    """
     texts = view.texts
     works = [w for w in view.experiment.workloads if record_bytes(w.parameters, "block_bytes")]
-    smallest: dict[tuple[str, str], float | None] = {}
-    rows: list[list[Any]] = []
+    tests: dict[str, list[tuple[float, str]]] = {}
     for test, size, label in sorted((_point(w)[0], _point(w)[2], w.label) for w in works):
-        row: list[Any] = [test, _value("block_bytes", size, 6)]
-        for name in view.names:
-            runs = [r for r in view.runs_by_workload.get(label, ()) if r.candidate == name]
-            times = [r.metrics["elapsed_s"] for r in runs if "elapsed_s" in r.metrics]
-            mean_s = statistics.fmean(times) if times else None
-            first_s = smallest.setdefault((test, name), mean_s)
-            row += [mean_s, INDEX * mean_s / first_s if mean_s and first_s else None]
-        rows.append(row)
-    if len(rows) < 2:
-        return []
-    columns = [
-        Column(texts("column.test"), text=True),
-        Column(texts("column.block_size"), text=True),
-    ]
+        tests.setdefault(test, []).append((size, label))
+    columns = [Column(texts("column.block_size"), text=True)]
     for name in view.names:
-        columns += [Column(name, "s"), Column(texts("column.index"), decimals=1)]
-    return [build(texts, "by-block-size", texts("table.by_block_size"), columns, rows)]
+        columns += [Column(name, "s"), Column(texts("column.index"), decimals=1, beside=True)]
+    tables = []
+    for test, sizes in tests.items():
+        means = [[_mean_time_s(view, label, name) for name in view.names] for _, label in sizes]
+        rows: list[list[Any]] = []
+        for (size, _), times in zip(sizes, means, strict=True):
+            row: list[Any] = [TableCell(_value("block_bytes", size, 6), float(size))]
+            for time_s, first_s in zip(times, means[0], strict=True):
+                row += [time_s, INDEX * time_s / first_s if time_s and first_s else None]
+            rows.append(row)
+        title = texts("table.by_block_size", test=name_of(texts, test))
+        if len(rows) > 1:
+            name = f"by-block-size-{test}"
+            tables.append(build(texts, name, title, columns, rows, chart="lines"))
+    return tables
+
+
+def _mean_time_s(view: View, workload: str, candidate: str) -> float | None:
+    """The mean time of the runs of a candidate on a workload."""
+    runs = [r for r in view.runs_by_workload.get(workload, ()) if r.candidate == candidate]
+    times = [r.metrics["elapsed_s"] for r in runs if "elapsed_s" in r.metrics]
+    return statistics.fmean(times) if times else None
 
 
 def _costs(view: View) -> list[Table]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import schedlab
 from schedlab.report import notes, why
-from schedlab.report.drawing import COLOURS, ticks
+from schedlab.report.drawing import COLOURS, cells, ticks
 from schedlab.report.handin import study_tables
 from schedlab.report.screen import losses_table, screen
 from schedlab.report.sentences import headline_text
@@ -23,9 +23,11 @@ from schedlab.report.view import View, flatten
 from schedlab.spec import METRICS
 
 WIDTH_MAX = 48
-FONT = "Calibri"
+FONT, FONT_SIZE = "Calibri", 11
 MARKERS = ("circle", "square", "triangle", "diamond", "x", "plus", "star", "short_dash")
-COLUMNS_MIN, CHARACTERS = 6, 110
+# Of a paragraph: its least width in characters, and how many fit in a font wider than ours.
+PROSE_WIDTH, FILLED, COLUMN_WIDTH = 100, 0.8, 8
+LINE_PT, ROW_MAX_PT = 1.4, 400.0
 CHART_ROWS, CHARTS_MAX = 16, 24
 # What a spreadsheet takes for a formula or a link is text.
 OPTIONS = {
@@ -59,7 +61,7 @@ def content(view: View) -> bytes:
 
 def _formats(book: Any) -> dict[str, Any]:
     """The cell formats by name."""
-    base: dict[str, Any] = {"font_name": FONT, "font_size": 11, "valign": "vcenter"}
+    base: dict[str, Any] = {"font_name": FONT, "font_size": FONT_SIZE, "valign": "vcenter"}
     head = {"bold": True, "bottom": 2, "text_wrap": True, "valign": "bottom"}
     wrap = {"text_wrap": True, "valign": "top"}
     named: dict[str, dict[str, Any]] = {
@@ -85,6 +87,7 @@ class Sheet:
         self.book, self.texts, self.formats = book, texts, formats
         self.row = 0
         self.widths: dict[int, int] = {}
+        self.paragraphs: list[tuple[int, str, str]] = []
         self.page.hide_gridlines(2)
         self.page.set_landscape()
         self.page.fit_to_pages(1, 0)
@@ -94,12 +97,9 @@ class Sheet:
         self.page.write_string(self.row, 0, text, self.formats[name])
         self.row += 1
 
-    def paragraph(self, text: str, columns: int, name: str = "wrapped") -> None:
-        """A text over so many columns, in a row that is high enough for it."""
-        large = name != "wrapped"
-        self.page.merge_range(self.row, 0, self.row, columns - 1, text, self.formats[name])
-        lines = 1 + len(text) // (80 if large else CHARACTERS)
-        self.page.set_row(self.row, (22.0 if large else 16.0) * lines)
+    def paragraph(self, text: str, name: str = "wrapped") -> None:
+        """A text over as many columns as it needs, in a row that is high enough for it."""
+        self.paragraphs.append((self.row, text, name))
         self.row += 1
 
     def table(self, of: Table, *, titled: bool = True) -> None:
@@ -145,8 +145,8 @@ class Sheet:
         name = f"unit {scale.unit}"
         if name not in self.formats:
             shown = f'#,##0.0" {scale.unit}"'
-            style = {"font_name": FONT, "font_size": 11, "align": "left", "num_format": shown}
-            self.formats[name] = self.book.add_format(style)
+            style = {"font_name": FONT, "font_size": FONT_SIZE, "align": "left"}
+            self.formats[name] = self.book.add_format({**style, "num_format": shown})
         self._write(column, number / scale.factor, name)
 
     def _write(self, column: int, value: Any, name: str) -> None:
@@ -196,9 +196,31 @@ class Sheet:
         self.row += CHART_ROWS + 1
 
     def finish(self) -> None:
-        """Fit the column widths to their contents."""
-        for column, width in self.widths.items():
-            self.page.set_column(column, column, min(WIDTH_MAX, max(9, width + 3)))
+        """Fit the column widths to their contents, and the rows of paragraphs to those."""
+        widths = {at: min(WIDTH_MAX, max(9, width + 3)) for at, width in self.widths.items()}
+        for column, width in widths.items():
+            self.page.set_column(column, column, width)
+        for row, text, name in self.paragraphs:
+            last, room = 0, widths.get(0, COLUMN_WIDTH)
+            while room < PROSE_WIDTH or last < max(widths, default=1):
+                last += 1
+                room += widths.get(last, COLUMN_WIDTH)
+            self.page.merge_range(row, 0, row, last, text, self.formats[name])
+            size = self.formats[name].font_size
+            lines = _lines(text, FILLED * room * FONT_SIZE / size)
+            self.page.set_row(row, min(ROW_MAX_PT, LINE_PT * size * lines))
+
+
+def _lines(text: str, room: float) -> int:
+    """How many lines of `room` Latin letters some words need."""
+    lines, used = 1, 0
+    for word in text.split():
+        wide = cells(word)
+        if used and used + 1 + wide > room:
+            lines, used = lines + 1, 0
+        used += wide + (used > 0)
+        lines, used = lines + int(used // room), int(used % room)
+    return lines
 
 
 def _number_format(column: Column, value: float) -> str:
@@ -251,16 +273,15 @@ def _dress(chart: Any, of: Table, axis: dict[str, float], is_log: bool) -> None:
 def _first(view: View, sheet: Sheet) -> None:
     """Headline, what was measured, the table, why, next step."""
     of = screen(view)
-    columns = max(COLUMNS_MIN, len(of.table.columns))
-    sheet.paragraph(" ".join(of.headline), columns, "wrapped-title")
-    sheet.paragraph(of.measured, columns)
+    sheet.paragraph(" ".join(of.headline), "wrapped-title")
+    sheet.paragraph(of.measured)
     sheet.row += 1
     sheet.table(of.table, titled=False)
     for line in why.lines(view):
-        sheet.paragraph(line, columns)
+        sheet.paragraph(line)
     step = next_step(view)
     words = "   ".join(filter(None, (step.command, step.remark)))
-    sheet.line(f"{view.texts('next.title')}: {words}")
+    sheet.paragraph(f"{view.texts('next.title')}: {words}")
 
 
 def _losses(view: View, sheet: Sheet) -> None:

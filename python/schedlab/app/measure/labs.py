@@ -37,7 +37,7 @@ from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
 from schedlab.errors import SpecError, nearest
 from schedlab.package import PACKAGE
-from schedlab.spec import Experiment, Target, from_json, to_json
+from schedlab.spec import Experiment, Statement, Target, from_json, to_json
 from schedlab.spec.quantities import parse_quantity
 
 Scale = Literal["small", "full"]
@@ -173,7 +173,8 @@ def lab_experiment(
             requested.update(virtual.effective_slices(sweep.policy, sweep.slices, changes.kernel))
         elif probe:
             requested = effective_slices(sweep, report)
-        return quantum_experiment(sweep, requested)
+        experiment = quantum_experiment(sweep, requested)
+        return replace(experiment, statements=_of_quanta(experiment, data.get("statements", ())))
     target = Target("none") if lab.kind == "sim" else _target(lab, data, changes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
@@ -223,6 +224,23 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
     return result
+
+
+def _of_quanta(
+    experiment: Experiment, statements: Sequence[Mapping[str, Any]]
+) -> tuple[Statement, ...]:
+    """The statements of a lab about quanta: a candidate is named by the quantum that it requests,
+    and the workload is the only one.
+    """
+    label = {f"{c.settings['slice_ms']:g} ms": c.label for c in experiment.candidates}
+    found = []
+    for number, each in enumerate(statements):
+        content = {**each, "workloads": [experiment.workloads[0].label]}
+        content["candidates"] = [label.get(name, name) for name in each["candidates"]]
+        if over := each.get("over"):
+            content["over"] = label.get(over, over)
+        found.append(from_json(Statement, content, f"statements[{number}]"))
+    return tuple(found)
 
 
 def sweep_of(table: Mapping[str, Any], changes: LabChanges) -> Sweep:
