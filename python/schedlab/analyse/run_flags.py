@@ -81,13 +81,13 @@ def half_flags(
 
 
 def fades(first: Floats, second: Floats, level: float) -> bool:
-    """Whether a difference is proven (at `level`) at first, and later neither that nor half as
-    large.
+    """Whether a difference is proven (at `level`) at first, and later less than half as large:
+    no longer proven, or proven to be another one. The two have equal lengths.
     """
     if len(first) < FADES_LEAST or not first.mean():
         return False
     left = second.mean() / first.mean()
-    is_lost = left < 0 or chance(second) > FADES_LEVEL
+    is_lost = left < 0 or chance(second) > FADES_LEVEL or chance(second - first) < level
     return bool(chance(first) < level and left < FADES_TO and is_lost)
 
 
