@@ -138,7 +138,7 @@ COMMANDS = {
     "analyse": ("analyse", "r"),
     "fio": ("export", "r", "--format", "fio", "--out", "o"),
     "diff": ("diff", "r", "r"),
-    "resume": ("run", "--resume", "r"),
+    "resume": ("run", "--resume", "r", "--trust"),
     "reproduce": ("reproduce", "r", "--out", "again"),
     "apply": ("apply", "r", "sda", "--dry-run"),
 }
@@ -179,7 +179,7 @@ def test_a_label_is_refused_or_stays_a_name(folder, what, name):
     old = "tsb" if what == "candidate" else "w"
     text = SIM.replace(f'label = "{old}"', f"label = {json.dumps(name)}")
     (home / "e.toml").write_text(text)
-    before = {path.name for path in home.iterdir()} | {"n", "o"}
+    before = {path.name for path in home.iterdir()} | {"n", "o", "state"}
     code, text = call("run", "e.toml", "--out", "n")
     if code == 0:
         assert call("export", "n", "--format", "fio", "--out", "o")[0] in (0, 2)

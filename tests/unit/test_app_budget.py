@@ -280,7 +280,7 @@ def blocks_of(plan):
 
 def test_without_a_wish_a_folder_stays(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
-    same = extended(folder, None, None)
+    same = extended(folder, folder.experiment, None, None)
     assert (same.experiment, same.plan) == (folder.experiment, folder.plan)
     assert same.planning is None
     before = sorted(path.name for path in folder.path.iterdir())
@@ -290,7 +290,7 @@ def test_without_a_wish_a_folder_stays(tmp_path):
 
 def test_blocks_are_added_to_those_that_there_are(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
-    more = extended(folder, 9, None)
+    more = extended(folder, folder.experiment, 9, None)
     assert more.experiment.stopping.blocks == 9
     assert blocks_of(more.plan) == set(range(9)) and more.plan.cells[:12] == folder.plan.cells
     assert more.planning == Planning(blocks=9)
@@ -300,24 +300,24 @@ def test_blocks_are_added_to_those_that_there_are(tmp_path):
     assert (written.plan, written.planning) == (more.plan, more.planning)
     assert folder.experiment == more.experiment
     # Each extension is announced beside those before.
-    assert extended(folder, 12, None).plan.ends == (4, 9, 12)
+    assert extended(folder, folder.experiment, 12, None).plan.ends == (4, 9, 12)
 
 
 @pytest.mark.parametrize("last", ["write_plan", "write_planning", "write_experiment"])
 def test_an_extension_that_a_kill_cut_short_is_repeated(tmp_path, monkeypatch, last):
     folder = finished(tmp_path, Stopping(blocks=4), 4)
-    whole = extended(folder, 9, None)
+    whole = extended(folder, folder.experiment, 9, None)
     write = getattr(Folder, last)
 
-    def killed(self, what):
-        write(self, what)
+    def killed(self, *what):
+        write(self, *what)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, last, killed)
         with pytest.raises(KeyboardInterrupt):
             extend(folder, whole)
-    extend(folder, extended(folder, 9, None))
+    extend(folder, extended(folder, folder.experiment, 9, None))
     assert (folder.experiment, folder.plan, folder.planning) == (
         whole.experiment, whole.plan, Planning(blocks=9)
     )  # fmt: skip
@@ -326,33 +326,36 @@ def test_an_extension_that_a_kill_cut_short_is_repeated(tmp_path, monkeypatch, l
 @pytest.mark.parametrize(("budget_s", "blocks"), [(22.5, 7), (29.9, 7), (30.0, 8), (1.0, 5)])
 def test_a_budget_is_as_many_blocks_as_fit(tmp_path, budget_s, blocks):
     folder = finished(tmp_path, Stopping(blocks=4), 4)  # 7.5 s a block
-    assert blocks_of(extended(folder, None, budget_s).plan) == set(range(blocks))
+    assert blocks_of(extended(folder, folder.experiment, None, budget_s).plan) == set(range(blocks))
 
 
 def test_a_budget_before_the_first_run_is_one_block(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=1), 0)
-    assert extended(folder, None, 90.0).plan == folder.plan
+    assert extended(folder, folder.experiment, None, 90.0).plan == folder.plan
 
 
 def test_a_plan_is_not_cut_short_afterwards(tmp_path):
     """A second end would be one more look, at a moment that was chosen by what was seen."""
     folder = finished(tmp_path / "a", Stopping(blocks=12), 2)
     with pytest.raises(SpecError, match="12 blocks are planned, of which 2 are measured"):
-        extended(folder, 5, None)
-    for same in (extended(folder, 12, None), extended(folder, None, 7.5)):
+        extended(folder, folder.experiment, 5, None)
+    for same in (
+        extended(folder, folder.experiment, 12, None),
+        extended(folder, folder.experiment, None, 7.5),
+    ):
         assert same.plan == folder.plan and same.plan.ends == (12,)
     # Before the rest is planned, a budget is only how long is measured now.
     pilot = finished(tmp_path / "b", Stopping(blocks=40, budget_s=60.0), 0)
-    same = extended(pilot, None, 30.0)
+    same = extended(pilot, pilot.experiment, None, 30.0)
     assert same.plan == pilot.plan and same.planning is None
 
 
 def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path):
     folder = finished(tmp_path / "a", Stopping(blocks=4, may_extend=8), 4)
-    assert folder.plan.ends == extended(folder, 8, None).plan.ends == (4, 8)
+    assert folder.plan.ends == extended(folder, folder.experiment, 8, None).plan.ends == (4, 8)
     folder = finished(tmp_path / "b", Stopping("until-decided", blocks=8), 4)
     with pytest.raises(SpecError, match="the plan has at most 8 blocks") as raised:
-        extended(folder, 9, None)
+        extended(folder, folder.experiment, 9, None)
     assert raised.value.hint == f"start a new folder: schedlab run {folder.path} --blocks 9"
 
 
@@ -360,7 +363,7 @@ def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path):
     folder = finished(tmp_path, Stopping(blocks=40, budget_s=60.0), 5)
     folder.write_plan(Plan(tuple(c for c in folder.plan.cells if c.block < 5)))
     folder.write_planning(Planning(5, run_s={"w": 0.75}))
-    more = extended(folder, 7, None)
+    more = extended(folder, folder.experiment, 7, None)
     assert more.experiment == folder.experiment
     assert more.planning == Planning(7, run_s={"w": 0.75})
     assert {cell.seconds for cell in more.plan.cells if cell.block >= 5} == {0.75}

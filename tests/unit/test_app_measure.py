@@ -197,7 +197,7 @@ def test_a_folder_without_a_run_goes(tmp_path, known, error):
     known.fails = None
     measure.measure(admitted, folder, observer=Observer())
     known.fails = error
-    budget.extend(folder, budget.extended(folder, 4, None))
+    budget.extend(folder, budget.extended(folder, folder.experiment, 4, None))
     with pytest.raises(type(error)):
         measure.measure(admit(folder.experiment, TRUSTED), folder)
     assert len(folder.runs()) == 9
@@ -261,10 +261,11 @@ def test_what_a_resumed_budget_is_asked_for_replaces_it(tmp_path, known, monkeyp
     said = []
     out = tmp_path / "r"
     measure.run(experiment(tmp_path / "d", stopping=Stopping(blocks=6, budget_s=1e-9)), out)
-    whole = measure.budget.extended(Folder.open(out), 4, None)
+    folder = Folder.open(out)
+    whole = measure.budget.extended(folder, folder.experiment, 4, None)
     monkeypatch.setattr(
         measure.budget, "extended",
-        lambda folder, blocks, budget_s: whole if blocks or budget_s else Extended(
+        lambda folder, experiment, blocks, budget_s: whole if blocks or budget_s else Extended(
             folder.experiment, whole.plan, whole.planning),
     )  # fmt: skip
     measure.resume(out, **more, observer=observer(said))
@@ -324,7 +325,7 @@ def test_what_a_budget_led_to_is_measured_again(tmp_path, known, monkeypatch):
         "keep"
     }
     # All blocks of an extended experiment, in the time that they took.
-    budget.extend(folder, budget.extended(folder, 5, None))
+    budget.extend(folder, budget.extended(folder, folder.experiment, 5, None))
     for cell in folder.plan.cells[12:]:
         old = next(run for run in folder.runs() if run.candidate == cell.candidate)
         folder.append(replace(old, block=cell.block, workload="keep", elapsed_s=20.0))

@@ -118,7 +118,7 @@ def made(way, path, rng):
     run_cells(folder, rng, most=max(1, blocks // 2) if way == "cut" else blocks)
     if way == "resumed":
         folder = Folder.open(path)
-        extend(folder, extended(folder, blocks + 2, None))
+        extend(folder, extended(folder, folder.experiment, blocks + 2, None))
         folder = Folder.open(path)
         run_cells(folder, rng, "boot-a2")
     return Result(Folder.open(path))

@@ -248,6 +248,8 @@ def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
 
 def check_policy_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     """SpecError for options that the work of a comparison of CPU policies does not heed."""
+    if "--trust" in options:
+        check_heeded({"--trust": options["--trust"]}, set())
     timed = [name for name, kind in WORKLOADS.items() if not kind.is_finite]
     _check_work(options, () if command else typed["workloads"] or USUAL_WORKLOADS, timed)
 

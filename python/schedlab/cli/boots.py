@@ -100,10 +100,8 @@ def next_(
     from schedlab.cli.show import measuring, present
 
     plan = Boots(folder)
-    if boots:
-        plan.extend(boots)
     with measuring() as observer:
-        result = plan.next(permission(destroy_data, trust=trust, in_use=trust), observer)
+        result = plan.next(permission(destroy_data, trust=trust, in_use=trust), observer, boots)
     if result:
         present(result, as_json)
         return

@@ -15,7 +15,7 @@ from schedlab.cli.options import (
     kernel_option,
     load_options,
     measured_options,
-    resume_option,
+    resume_options,
     target_options,
     typed_options,
 )
@@ -47,7 +47,7 @@ _candidate_options = section(
 @file_options
 @trace_options
 @measured_options
-@resume_option
+@resume_options
 @command_argument
 def compare(command: tuple[str, ...], **typed: Any) -> None:
     """Compare I/O schedulers on this machine: which is better, at what price.

@@ -14,8 +14,9 @@ from schedlab.cli.options import (
     command_argument,
     margin_option,
     measured_options,
-    resume_rest_option,
+    resume_rest_options,
     switch_option,
+    typed_options,
 )
 from schedlab.cli.types import Duration, Listed, Words
 from schedlab.errors import SpecError
@@ -37,7 +38,7 @@ from schedlab.errors import SpecError
 @click.option("--deciding", help="The metric that decides (default: the mean latency).")
 @click.option("--yes", is_flag=True, help="Switch a device in use without asking.")
 @margin_option
-@resume_rest_option
+@resume_rest_options
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="With --resume: so many in all.")
 @measured_options
 @command_argument
@@ -50,7 +51,7 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
     """
     from schedlab.app.live import live as app
     from schedlab.app.measure.measure import default_folder
-    from schedlab.app.options import permission
+    from schedlab.app.options import check_heeded, permission
     from schedlab.cli.live_screen import watching
     from schedlab.cli.show import (
         answer_so_far,
@@ -68,6 +69,7 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
         return
     if typed["blocks"]:
         raise SpecError("--blocks extends what --resume names", "--for says how long, else")
+    check_heeded(typed_options(click.get_current_context()), set())
     question = app.question(path, command, typed)
     for line in app.what_it_does(question):
         print_message(line)

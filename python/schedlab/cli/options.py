@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from schedlab.cli.sections import OneRule, heeded, section
+from schedlab.cli.sections import OneRule, heeded, section, together
 from schedlab.cli.types import Duration, Listed, Percent, Size, Sizes, Words
 
 # One that may not be read is refused where it is opened, with the way without root.
@@ -38,21 +38,23 @@ measured_options = section(
     "Result", seed_option, out_option, dry_run_option, json_option,
     usual="--out --dry-run",
 )  # fmt: skip
+_TRUST: dict[str, Any] = {
+    "is_flag": True, "help": "Allow the programs, devices and settings of a file from elsewhere."
+}  # fmt: skip
+trust_option = click.option("--trust", **_TRUST)
+_trust_resumed = section("Result", heeded("--resume", "--trust", **_TRUST))
 resume_option = section(
     "Result",
-    click.option(
-        "--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget."
-    ),
+    click.option("--resume", type=PATH, metavar="DIR",
+                 help="Resume, or extend by --blocks, --budget."),
     usual="--resume",
-)
-resume_rest_option = section(
+)  # fmt: skip
+resume_options = together(resume_option, _trust_resumed)
+resume_rest_options = together(section(
     "Result",
     click.option("--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder."),
     usual="--resume",
-)
-trust_option = click.option(
-    "--trust", is_flag=True, help="Allow the programs, devices and queues that the file names."
-)
+), _trust_resumed)  # fmt: skip
 goal_option = click.option(
     "--goal", type=GOALS, help="Which metrics decide (default: those chosen before the first run)."
 )

@@ -45,7 +45,7 @@ from schedlab.errors import SpecError
 @out_option
 @dry_run_option
 @json_option
-def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
+def run(file: Path | None, destroy_data: Path | None, **typed: Any) -> None:
     """Measure the experiment in FILE (write one with `schedlab init`), or in a result folder."""
     from schedlab.app.measure.files import elsewhere, read_experiment, stopped_by
     from schedlab.app.options import permission
@@ -53,8 +53,8 @@ def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any)
 
     if (file is None) == (typed["resume"] is None):
         raise SpecError("name either FILE or --resume DIR", "schedlab run experiment.toml")
-    switch = typed["switch"] or ()
-    allowed = permission(destroy_data, trust=trust or file is None, in_use=trust, switch=switch)
+    switch, trust = typed["switch"] or (), typed["trust"]
+    allowed = permission(destroy_data, trust=trust, in_use=trust, switch=switch)
     if file is None:
         resume_and_present(typed, allowed)
     else:

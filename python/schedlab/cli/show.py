@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -211,13 +212,13 @@ def resume_and_present(
     watched_by: Callable[[], AbstractContextManager[Observer]] | None = None,
 ) -> None:
     """Measure the rest of the folder `resume`, extended by `blocks` or `budget` where the command
-    has them; show it."""
+    has them; show it. One from elsewhere needs `trust`."""
     from schedlab.app.measure.measure import preview_of_rest, resume
     from schedlab.app.options import check_resumed
 
     check_resumed(typed_options(click.get_current_context()), extends="blocks" in typed)
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
-    dask = typed.get("dask")
+    dask, permission = typed.get("dask"), replace(permission, trust=typed["trust"])
     if typed.get("dry_run"):
         show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)
         return

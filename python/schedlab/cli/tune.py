@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from schedlab.cli.options import (
     load_options,
     margin_option,
     measured_options,
-    resume_rest_option,
+    resume_rest_options,
     target_options,
     typed_options,
 )
@@ -53,7 +54,7 @@ _search_options = section(
 @started_options
 @file_options
 @measured_options
-@resume_rest_option
+@resume_rest_options
 @command_argument
 def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     """Search the settings of I/O schedulers for this work, and show whether any is worth setting.
@@ -77,7 +78,9 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     permission = options.permission_of(place)
     if typed["resume"]:
         options.check_resumed(names, extends=False)
+        permission = replace(permission, trust=typed["trust"])
         tuning, admitted = tuning_of.load(typed["resume"], permission)
+        permission = admitted.permission
         base, question = tuning.base, tuning.question
     else:
         base, question = tune_question.typed_question(place, command, typed, print_message)

@@ -22,7 +22,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,9 @@ EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "figures",
 )
 EXPLANATIONS = "explanations.json"
+# The last comment of EXPERIMENT but one: who wrote it (host/origin.py).
+SEALED = re.compile(r"(.*\n)# seal ([0-9a-f]+)\n", re.DOTALL)
+SealOf = Callable[[str], str]
 Explained = dict[tuple[str, str], tuple[Explanation, ...]]
 # Every request of one of them, below RAW, and the processes of each group in it.
 REQUESTS = re.compile(r"requests-\d{2,}\.trace")
@@ -111,10 +114,12 @@ class Folder:
         plan: Plan,
         host: Mapping[str, Any],
         planning: Planning | None = None,
+        seal_of: SealOf | None = None,
     ) -> Folder:
         """A new folder with everything that is fixed before the first run.
 
-        SpecError when the folder already holds something or cannot be made.
+        `seal_of` seals what was allowed to run here. SpecError when the folder already holds
+        something or cannot be made.
         """
         check_free(path)
         folder = cls(path)
@@ -125,7 +130,7 @@ class Folder:
             folder.write_planning(planning)
         write_atomic(path / RUNS, "")
         # The experiment comes last: a folder that has it is complete.
-        folder.write_experiment(experiment)
+        folder.write_experiment(experiment, seal_of)
         sync_directory(path.parent)
         return folder
 
@@ -142,18 +147,26 @@ class Folder:
     @property
     def experiment(self) -> Experiment:
         """The experiment. SpecError when the file was changed or damaged."""
+        return self.sealed_experiment()[0]
+
+    def sealed_experiment(self) -> tuple[Experiment, str, str]:
+        """The experiment, its text, and the seal of who wrote that, empty where there is none."""
         file = self.path / EXPERIMENT
         try:
-            text = unseal(self._read(EXPERIMENT)).decode()
-            return from_json(Experiment, tomllib.loads(text), str(file))
+            text, seal = unseal(self._read(EXPERIMENT)).decode(), ""
+            if sealed := SEALED.fullmatch(text):
+                text, seal = sealed.groups()
+            return from_json(Experiment, tomllib.loads(text), str(file)), text, seal
         except (ValueError, RecursionError) as error:
             raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
 
-    def write_experiment(self, experiment: Experiment) -> None:
+    def write_experiment(self, experiment: Experiment, seal_of: SealOf | None = None) -> None:
         """Freeze the experiment, or replace it as a whole when it is extended."""
         import tomli_w
 
         text = tomli_w.dumps(without_none(to_json(experiment)))
+        if seal_of and (own := seal_of(text)):
+            text += f"# seal {own}\n"
         write_atomic(self.path / EXPERIMENT, seal(text))
 
     @property

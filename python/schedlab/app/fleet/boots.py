@@ -32,7 +32,7 @@ from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.host import bootloader as loaders
-from schedlab.host import journal
+from schedlab.host import journal, origin
 from schedlab.host.boots_held import Held, give_back, held, held_file
 from schedlab.result import Result
 from schedlab.run.admitted import Permission
@@ -71,7 +71,7 @@ def create(path: Path, plan: BootPlan, permission: Permission, root: Path = Path
     if path.exists() and any(path.iterdir()):
         raise SpecError(f"{path}: is not empty", "name another folder with --out")
     make_directory(path)
-    write_atomic(path / PLAN, encode(to_json(plan)) + "\n")
+    _write_plan(path, plan)
     boots = Boots(path, root)
     boots.append("init")
     boots.hold()
@@ -94,7 +94,8 @@ class Boots:
         except (OSError, ValueError) as error:
             message = f"{self.path}: has no plan of boots: {error}"
             raise SpecError(message, "schedlab boots init FILE") from error
-        self.plan = from_json(BootPlan, data, str(file))
+        plain, self.is_ours = origin.unsealed(data)
+        self.plan = from_json(BootPlan, plain, str(file))
         self._history = LineFile(self.path / HISTORY)
         self.events = self._history.read()
 
@@ -128,7 +129,7 @@ class Boots:
         if rounds <= ends[-1]:
             raise SpecError(f"{ends[-1]} boots of each are planned", f"--boots {ends[-1] + 2}")
         self.plan = replace(self.plan, ends=(*ends, rounds))
-        write_atomic(self.path / PLAN, encode(to_json(self.plan)) + "\n")
+        _write_plan(self.path, self.plan)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -143,12 +144,18 @@ class Boots:
         finally:
             os.close(handle)
 
-    def next(self, permission: Permission, observer: Observer = SILENT) -> Result | None:
+    def next(
+        self, permission: Permission, observer: Observer = SILENT, rounds: int | None = None
+    ) -> Result | None:
         """Measure what is due if this is its boot, then choose the next boot: None, reboot now.
 
         After the last one: the result, and the machine boots its default again. HostError when a
-        boot failed three times; the default is restored then, too.
+        boot failed three times; the default is restored then, too. SpecError for a plan from
+        elsewhere without trust; more `rounds` are announced before that.
         """
+        origin.check(self.path, self.is_ours, permission.trust)
+        if rounds:
+            self.extend(rounds)
         with self.alone():
             due = self.due
             if due is not None and self._is_here(due, observer):
@@ -283,6 +290,10 @@ class Boots:
         self.hold(entry=loader.check(kind.label, kind.kernel, kind.cmdline))
         self.append("chosen", number)
         loader.boot_once(kind.label, kind.kernel, kind.cmdline)
+
+
+def _write_plan(path: Path, plan: BootPlan) -> None:
+    write_atomic(path / PLAN, encode(origin.sealed(to_json(plan))) + "\n")
 
 
 def running() -> tuple[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from schedlab.design.plan import arms, make_plan
 from schedlab.design.planning import BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
+from schedlab.host.origin import seal_of
 from schedlab.kinds import KINDS, typed
 from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
 from schedlab.store.folder import Folder
@@ -206,14 +207,17 @@ class Extended:
     planning: Planning | None
 
 
-def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
-    """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
+def extended(
+    folder: Folder, experiment: Experiment, blocks: int | None, budget_s: float | None
+) -> Extended:
+    """Blocks appended to the plan of a folder with this experiment: up to `blocks` in all, or what
+    fits; else as it is.
 
     Nothing is written. SpecError for fewer blocks than are planned: the end of a plan is announced
     before it is measured, and another one would be one more look. SpecError for more than the
     experiment announced, too.
     """
-    experiment, planning = folder.experiment, folder.planning
+    planning = folder.planning
     is_pilot = planning is None and experiment.stopping.budget_s > 0
     if not blocks and (not budget_s or is_pilot):
         return Extended(experiment, folder.plan, planning)
@@ -253,7 +257,7 @@ def extend(folder: Folder, addition: Extended) -> None:
     if addition.planning is not None:
         folder.write_planning(addition.planning)
     if addition.experiment != folder.experiment:
-        folder.write_experiment(addition.experiment)
+        folder.write_experiment(addition.experiment, seal_of)
     # The plan comes last: a kill before it leaves blocks to add, so a repetition writes all three.
     folder.write_plan(addition.plan)
 

@@ -24,6 +24,7 @@ from schedlab.app.measure import budget
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.host import origin
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
@@ -79,7 +80,7 @@ def create(
     if plan is None:
         is_pilot = experiment.stopping.budget_s > 0
         plan = budget.pilot_plan(experiment) if is_pilot else make_plan(experiment)
-    folder = Folder.create(path, experiment, plan, collect(), planning)
+    folder = Folder.create(path, experiment, plan, collect(), planning, origin.seal_of)
     write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
     return folder
 
@@ -128,11 +129,12 @@ def resume(
     observer: Observer = SILENT,
     dask: str | None = None,
 ) -> Result:
-    """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one."""
+    """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one.
+
+    As `run` of a file: one that this user did not make here is not trusted.
+    """
     folder = Folder.open(Path(path))
-    check_kernel(folder)
-    more = budget.extended(folder, blocks, budget_s)
-    admitted = admit(more.experiment, permission or Permission())
+    admitted, more = admitted_rest(folder, blocks, budget_s, permission)
     check_dask(more.experiment, dask)
     check_resumable(folder, observer)
     budget.extend(folder, more)
@@ -147,13 +149,30 @@ def preview_of_rest(
     from schedlab.app.preview import preview
 
     folder = Folder.open(Path(path))
-    check_kernel(folder)
-    more = budget.extended(folder, blocks, budget_s)
+    admitted, more = admitted_rest(folder, blocks, budget_s, permission)
     record = folder.record()
     finished = {run.key for run in record.analysed_runs} | set(record.missing_cells)
     left = tuple(cell for cell in more.plan.cells if cell.key not in finished)
-    admitted = admit(more.experiment, permission)
     return preview(admitted, replace(more.plan, cells=left))
+
+
+def admitted_rest(
+    folder: Folder, blocks: int | None, budget_s: float | None, permission: Permission | None
+) -> tuple[Admitted, budget.Extended]:
+    """The experiment of a folder to resume, and what it is extended by; nothing is touched."""
+    check_kernel(folder)
+    experiment, trusted = trusted_experiment(folder, permission or Permission(trust=False))
+    more = budget.extended(folder, experiment, blocks, budget_s)
+    return admit(more.experiment, trusted), more
+
+
+def trusted_experiment(folder: Folder, permission: Permission) -> tuple[Experiment, Permission]:
+    """The experiment of a folder, read once, and the permission for what its programs and devices
+    were allowed when this user made it here. SpecError for one from elsewhere without trust.
+    """
+    experiment, text, seal = folder.sealed_experiment()
+    origin.check(folder.path, origin.is_ours(text, seal), permission.trust)
+    return experiment, replace(permission, trust=True)
 
 
 def measure(

@@ -24,6 +24,7 @@ from schedlab.app.measure import measure
 from schedlab.app.tune.space import probe
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
+from schedlab.host import origin
 from schedlab.result import Result
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.io import IoSession
@@ -41,7 +42,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.reading import read_text
 from schedlab.store.files import make_directory, write_atomic
-from schedlab.store.folder import Folder
+from schedlab.store.folder import EXPERIMENT, Folder
 from schedlab.store.lines import LineFile
 from schedlab.tune.goal import Constraint, observed
 from schedlab.tune.race import Interval
@@ -100,6 +101,7 @@ class Tuning:
     base: Experiment
     question: TuningRequest
     search: Search
+    fresh: Experiment | None = None  # the final comparison, where it was begun
     asks: list[Match] = field(default_factory=list)
     spent_s: float = 0.0
 
@@ -180,12 +182,15 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     require_optuna()
     if not (path / QUESTION).is_file():
         raise SpecError(f"{path}: is not a tune folder (no {QUESTION})", "name what `tune` printed")
-    question = _question_in(path / QUESTION)
+    question, ours = _question_in(path / QUESTION)
+    origin.check(path, ours, permission.trust)
     folder = Folder.open(path / SEARCH)
     measure.check_resumable(folder, measure.SILENT)
-    grown = folder.experiment
+    grown, trusted = measure.trusted_experiment(folder, permission)
     base = replace(grown, candidates=grown.candidates[:1])
     tuning = _tuning(path, base, question)
+    if (path / VERDICT / EXPERIMENT).is_file():
+        tuning.fresh, _ = measure.trusted_experiment(Folder(path / VERDICT), permission)
     runs = folder.runs()
     tuning.lines.repair()
     for place, record in tuning.lines.places():
@@ -194,18 +199,29 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
         except (KeyError, TypeError, ValueError) as error:
             raise SpecError(f"{place}: has no time in 'spent_s'", RESTORE) from error
         ask = from_json(Match, record, place)
+        _check_searched(tuning, ask, place)
         elapsed = [run.elapsed_s for run in runs if run.block == ask.block]
         tuning.spent_s = spent_s + sum(elapsed)
         _tell(tuning, ask, runs, is_complete=_is_complete(tuning, ask, runs))
-    return tuning, admit(base, permission)
+    return tuning, admit(base, trusted)
 
 
-def _question_in(path: Path) -> TuningRequest:
+def _check_searched(tuning: Tuning, ask: Match, place: str) -> None:
+    """SpecError for a setting that the search cannot have tried."""
+    tunables = (each for of in tuning.question.space.schedulers for each in of.tunables)
+    known = {*tuning.base.candidates[0].settings, *(each.name for each in tunables)}
+    for name in ask.settings.keys() - known:
+        raise SpecError(f"{place}: {name!r:.80} is not in the space of the search", RESTORE)
+
+
+def _question_in(path: Path) -> tuple[TuningRequest, bool]:
+    """The question, and whether this user wrote it here."""
     try:
         data: Any = json.loads(read_text(path, RESTORE))
     except (ValueError, RecursionError) as error:
         raise SpecError(f"{path}: is not JSON: {error}", RESTORE) from error
-    return from_json(TuningRequest, data, str(path))
+    plain, ours = origin.unsealed(data) if isinstance(data, dict) else (data, False)
+    return from_json(TuningRequest, plain, str(path)), ours
 
 
 def _tuning(path: Path, base: Experiment, question: TuningRequest) -> Tuning:
@@ -216,7 +232,7 @@ def _tuning(path: Path, base: Experiment, question: TuningRequest) -> Tuning:
 
 
 def _write_question(path: Path, question: TuningRequest) -> None:
-    write_atomic(path / QUESTION, json.dumps(to_json(question), indent=1) + "\n")
+    write_atomic(path / QUESTION, json.dumps(origin.sealed(to_json(question)), indent=1) + "\n")
 
 
 def _is_complete(tuning: Tuning, ask: Match, runs: Sequence[Any]) -> bool:
@@ -247,10 +263,10 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
     Interrupted after Ctrl-C, everything restored.
     """
     try:
-        if not (tuning.path / VERDICT / "experiment.toml").is_file():
+        if tuning.fresh is None:
             if not _is_searched(tuning, Folder.open(tuning.path / SEARCH).runs()):
                 _search(tuning, admitted, watcher)
-            _begin_verdict(tuning, admitted)
+            tuning.fresh = _begin_verdict(tuning, admitted)
         _finish_verdict(tuning, admitted, watcher)
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
@@ -299,7 +315,7 @@ def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
             tuning.lines.append({**to_json(ask), "spent_s": tuning.spent_s})
             asks = [*tuning.asks, ask]
             grown = replace(tuning.base, candidates=tuning.candidates(asks))
-            folder.write_experiment(grown)
+            folder.write_experiment(grown, origin.seal_of)
             folder.write_plan(Plan(tuple(cell for each in asks for cell in tuning.cells(each))))
             session.admitted = admit_candidates(admitted, tuning.candidates([ask]))
             block = replace(session.admitted, experiment=grown)
@@ -322,8 +338,8 @@ def _state(tuning: Tuning, ask: Match) -> State:
     )
 
 
-def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
-    """The folder of the final comparison, with its own seed."""
+def _begin_verdict(tuning: Tuning, admitted: Admitted) -> Experiment:
+    """The final comparison, with its own seed, in its folder."""
     entries = tuning.search.finalists()
     if not entries:
         raise SpecError(
@@ -351,12 +367,14 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
         notes=(*tuning.base.notes, *notes),
     )
     _create(admit(experiment, admitted.permission), tuning.path / VERDICT)
+    return experiment
 
 
 def _finish_verdict(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
     folder = Folder.open(tuning.path / VERDICT)
     measure.check_resumable(folder, watcher.observer)
-    fresh = admit(folder.experiment, admitted.permission)
+    assert tuning.fresh is not None
+    fresh = admit(tuning.fresh, admitted.permission)
     measure.measure(fresh, folder, resumed=True, observer=watcher.observer)
 
 

@@ -14,7 +14,7 @@ from schedlab.cli.options import (
     design_options,
     kernel_option,
     measured_options,
-    resume_option,
+    resume_options,
     switch_option,
     typed_options,
 )
@@ -54,7 +54,7 @@ _policy_options = section(
 @started_options
 @design_options
 @measured_options
-@resume_option
+@resume_options
 @command_argument
 def compare(command: tuple[str, ...], **typed: Any) -> None:
     """Compare CPU policies on this machine: response time of the work, and its price for the load.

@@ -10,7 +10,7 @@ from schedlab.cli.options import (
     command,
     kernel_option,
     measured_options,
-    resume_rest_option,
+    resume_rest_options,
     typed_options,
 )
 from schedlab.cli.sections import heeded, together
@@ -48,7 +48,7 @@ _options = together(
 @_options
 @kernel_option
 @measured_options
-@resume_rest_option
+@resume_rest_options
 def sweep(**typed: Any) -> None:
     """Compare quanta: calculations per CPU second of the same processes under each.
 
