@@ -228,6 +228,15 @@ def test_each_session_opens_the_target_anew(tmp_path, known):
     assert len(more.folder.runs()) == 21 and known.opened == 4
 
 
+def test_files_are_laid_out_twice_unless_a_workload_brings_its_own(tmp_path):
+    own = Workload("own", "command", "elapsed_s", {"argv": ["true"]})
+    folder = SimpleNamespace(runs=lambda: [])
+    for works, expected in (((READS,), True), ((READS, own), False), ((own, READS), False)):
+        asked = experiment(tmp_path / "d", workloads=works, candidates=(Candidate("a", AS_IS),),
+                           baseline="a")  # fmt: skip
+        assert measure.has_layouts(admit(asked, TRUSTED), folder) == expected
+
+
 def test_what_is_left_is_resumed_and_shown(tmp_path, known, monkeypatch, say):
     said = []
     out = tmp_path / "r"
