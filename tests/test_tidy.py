@@ -57,6 +57,10 @@ RUST_MAY_USE = {
     "emulate": {"model", "sim"},
     "py": {"model", "load", "trace", "formats", "sim", "emulate"},
 }
+# A file of ours, as builds and their scripts name it.
+BUILDS = re.compile(
+    r"(?<![\w./$}-])(?:packaging|tests|tools|fuzz|benches|crates|docs|ansible)/[\w./-]*[\w]"
+)
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}
 
@@ -237,6 +241,21 @@ def test_the_smoke_tests_of_other_kernels_exist():
     for line in (ROOT / "tests" / "kernels" / "smoke.txt").read_text().split():
         path, _, name = line.partition("::")
         assert not name or f"\ndef {name}(" in (ROOT / path).read_text(), line
+
+
+def test_every_file_that_a_build_names_is_there():
+    """Of what only some builds run: suites, packages, fuzzers; and in the words of Makefile."""
+    builders = [ROOT / "Makefile", *tracked("tests/suite", "tests/run-all", ".ci/run"),
+                *tracked("tests/packages", "tests/wheel", "smoke.txt", "CONTRIBUTING.md"),
+                *(path for path in tracked("") if path.parent.name == "packaging")]  # fmt: skip
+    named = {
+        (name(path), match[0].rstrip(".,"))
+        for path in builders
+        for match in BUILDS.finditer(path.read_text(encoding="utf-8"))
+    }
+    missing = [each for each in named if not (ROOT / each[1]).exists()
+               and not re.search("[A-Z]{4}", each[1])]  # fmt: skip
+    assert len(named) > 40 and not missing
 
 
 def test_print_stays_in_the_command_line():

@@ -190,6 +190,26 @@ def test_a_metric_that_is_not_printed_is_an_error_of_the_rehearsal(tmp_path):
     assert_nothing_left()
 
 
+@pytest.mark.parametrize(
+    ("line", "parameters", "named"),
+    [
+        ("mount -t tmpfs x .", {}, "--unconfined starts it free"),
+        ("echo 1 > /proc/sys/vm/swappiness", {}, "--unconfined starts it free"),
+        ("echo x > OUTSIDE", {"confine": "files"}, "--writable PATH opens a place of files"),
+        ("true", {"setup": "mount -t tmpfs x ."}, "--unconfined starts it free"),
+        ("true", {"setup": "false"}, "run it by hand"),
+        ("echo 'disk full' >&2; false", {}, "run it by hand"),
+        ("cat /dev/null/x; false", {"confine": "nothing"}, "run it by hand"),
+    ],
+)
+def test_what_a_wall_stopped_is_told_the_way_out(tmp_path, line, parameters, named):
+    asked = experiment(line.replace("OUTSIDE", str(tmp_path / "x")), **parameters)
+    with pytest.raises(HostError) as refused:
+        run(asked, tmp_path / "out")
+    assert named in refused.value.hint, refused.value
+    assert_nothing_left()
+
+
 def test_a_command_that_switches_the_scheduler_itself_is_found_out(tmp_path):
     line = (
         'q="/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; read -r s < "$q"; '

@@ -1,6 +1,8 @@
 """Which devices may be written to raw: refusal is the default, with every reason."""
 
 import os
+import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,15 @@ from device_states import claimed, mounted, read_only, swapping
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs
 from schedlab.host.consent import objections
+
+
+@contextmanager
+def mounted_again(device, place):
+    """A second mount of what is mounted."""
+    place.mkdir()
+    subprocess.run(["mount", device, place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)
 
 
 def test_what_speaks_against_a_device_is_named(loop, tmp_path):
@@ -24,8 +35,9 @@ def test_what_speaks_against_a_device_is_named(loop, tmp_path):
     with swapping(loop):
         assert "it is swap space in use" in reasons()
     assert reasons() == "it holds a swap signature (other)"
-    with mounted(loop, tmp_path):
-        assert f"it is mounted on {tmp_path}" in reasons()
+    with mounted(loop, tmp_path), mounted_again(loop, tmp_path / "again") as again:
+        assert f"it is mounted on {tmp_path}/schedlab-" in reasons()
+        assert f"it is mounted on {again}" in reasons()
 
 
 def test_a_drive_without_a_medium_and_one_that_is_read_only_say_so(tmp_path):

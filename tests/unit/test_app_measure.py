@@ -28,7 +28,7 @@ from schedlab.kinds import Outcome, cached_reads, random_reads
 from schedlab.run import executor
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
-from schedlab.spec import Candidate, Experiment, Plan, Planning, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Plan, Planning, Run, Stopping, Target, Workload
 from schedlab.spec.results import boot_of
 from schedlab.store.folder import Folder
 
@@ -228,6 +228,15 @@ def test_each_session_opens_the_target_anew(tmp_path, known):
     assert len(more.folder.runs()) == 21 and known.opened == 4
 
 
+def test_files_are_laid_out_twice_unless_a_workload_brings_its_own(tmp_path):
+    own = Workload("own", "command", "elapsed_s", {"argv": ["true"]})
+    folder = SimpleNamespace(runs=lambda: [])
+    for works, expected in (((READS,), True), ((READS, own), False), ((own, READS), False)):
+        asked = experiment(tmp_path / "d", workloads=works, candidates=(Candidate("a", AS_IS),),
+                           baseline="a")  # fmt: skip
+        assert measure.has_layouts(admit(asked, TRUSTED), folder) == expected
+
+
 def test_what_is_left_is_resumed_and_shown(tmp_path, known, monkeypatch, say):
     said = []
     out = tmp_path / "r"
@@ -404,6 +413,9 @@ def test_what_is_explained(monkeypatch):
     assert explained(monkeypatch, "no BPF")[1] == [found, "the reason is unknown: no BPF"]
     assert explained(monkeypatch, kind="cpu") == ([], [])
     assert explained(monkeypatch, candidates=(Candidate("one", AS_IS),)) == ([], [])
+    more = (READS, replace(READS, label="more"), replace(READS, label="most"))
+    labels = ("reads", "more", "most")
+    assert explained(monkeypatch, explain=True, workloads=more)[0] == [labels]
     monkeypatch.setattr(explaining, "worth_explaining", lambda answer: ())
     own = (Workload("own", "command", "elapsed_s", {"argv": ["true"]}),)
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
@@ -435,6 +447,17 @@ def test_a_recording_is_that_of_its_capture(tmp_path, monkeypatch, figures, kept
     given = explaining._extra_run(session, None, READS, Candidate("one"), "/dev/x", 1.0, file)
     assert (given or 0) == kept
     assert [each.read_text() for each in tmp_path.iterdir()] == [recorded] * bool(recorded)
+
+
+def test_an_extra_run_is_held_to_the_median_of_all_runs():
+    def run(number, candidate, value, status="ok"):
+        about = (number, 0, "reads", candidate, number, 1, status, "", 0.1)
+        return Run(*about, {"iops": value})
+
+    runs = [run(1, "one", 1.0), run(2, "one", 5.0), run(3, "one", 9.0), run(4, "two", 4.0),
+            run(5, "one", 7.0), run(6, "one", 90.0, "discarded"), run(7, "one", 8.0)]  # fmt: skip
+    found = explaining._scored_medians(SimpleNamespace(runs=lambda: runs), [READS])
+    assert found == {("reads", "one"): 7.0, ("reads", "two"): 4.0}
 
 
 def test_a_preview_in_words(tmp_path, monkeypatch):

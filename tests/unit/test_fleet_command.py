@@ -99,6 +99,17 @@ def test_each_machine_gets_what_the_answer_of_its_kind_says(tmp_path):
         fleet.settings(single)
 
 
+def test_every_kind_has_an_answer_of_its_own(tmp_path):
+    """All together keep none; two kinds of three gain."""
+    models, gains = [*"AAAABBBBCCCC"], {"A": 2.0, "B": 1.9, "C": 0.5}
+    factors = [gains[model] * (1 + number % 3 / 100) for number, model in enumerate(models)]
+    paths = fleet_of(tmp_path, factors, models, target=Target("device", path="/dev/sda"))
+    merge(paths, tmp_path / "all", hosts=True)
+    chosen, left = fleet.settings(tmp_path / "all")
+    assert sorted(chosen) == sorted(f"h{n}" for n in range(8))
+    assert left == {f"h{n}": "keep none" for n in range(8, 12)}
+
+
 def test_a_machine_that_is_the_opposite_is_left_alone(tmp_path):
     paths = fleet_of(tmp_path, [2.0, 2.05] * 11 + [0.97], stopping=Stopping(blocks=2))
     merged = tmp_path / "all"

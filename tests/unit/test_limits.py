@@ -6,11 +6,13 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support import answers
 
 from schedlab.analyse import common_ramp, find_knee, losses, rule, steadiness
 from schedlab.analyse.answer import answer
 from schedlab.analyse.carry_over import carry_over
 from schedlab.analyse.change_points import change_points, trend
+from schedlab.analyse.contradictions import claims_of
 from schedlab.analyse.flags import gates_p
 from schedlab.analyse.limits import limits
 from schedlab.analyse.residuals import aging, two_modes
@@ -360,3 +362,11 @@ def test_an_aa_arm_that_differs_is_named_with_the_far_end_of_its_interval():
     reach = stats.t.isf(0.025, 7) * stats.sem(d)
     assert values["ratio"] == pytest.approx(math.exp(d.mean()))
     assert values["far"] == pytest.approx(math.expm1(d.mean() + reach))
+
+
+def test_a_claim_is_against_the_best_of_its_row():
+    claims = claims_of(answers.TRADE)
+    assert len({claim.row for claim in claims}) == len(answers.TRADE.counted) > 1
+    for claim in claims:
+        cells = answers.TRADE.cells[claim.row]
+        assert cells[claim.ahead].loss == 0 and claim.effect == cells[claim.behind].loss > 0

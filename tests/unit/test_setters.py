@@ -158,3 +158,23 @@ def test_profiles_of_tuned(tmp_path, text):
         == (Path(file), True)
         for s in found
     )
+
+
+TLP = {
+    "the place of a disk": ('DISK_DEVICES="sdb sda"\nDISK_IOSCHED="none bfq"', [("bfq", True)]),
+    "the last definition": ('DISK_IOSCHED="none"\nDISK_DEVICES="sda"\nDISK_IOSCHED="kyber"',
+                            [("kyber", True)]),
+    "left as it is": ('DISK_DEVICES="sda"\nDISK_IOSCHED="keep"', []),
+    "not one of them": ('DISK_DEVICES="sdb"\nDISK_IOSCHED="bfq"', []),
+    "disks by id": ('DISK_DEVICES="ata-x sdb nvme-y"\nDISK_IOSCHED="keep none bfq"',
+                    [("keep bfq", False)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TLP)
+def test_what_tlp_sets(tmp_path, name):
+    text, expected = TLP[name]
+    write(tmp_path, "etc/tlp.d/10-first.conf", 'DISK_DEVICES="sda"\nDISK_IOSCHED="none"\n')
+    write(tmp_path, "etc/tlp.conf", f"{text}\n")
+    found = setters.setters_of(disk(tmp_path), tmp_path)
+    assert [(each.value, each.certain) for each in found if each.source == "TLP"] == expected

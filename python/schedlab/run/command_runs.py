@@ -93,9 +93,10 @@ class CommandRuns:
             )
         for gate in outcome.gates:
             if gate.fatal:
+                held = gate.gate == "exit-status" and launch.wall_hint(kind, self.work, ended)
                 raise HostError(
                     f"{label}: in the rehearsal {gate.detail}\n{ended.last_lines(20)}".rstrip(),
-                    HINTS.get(gate.gate, HINTS["exit-status"]),
+                    held or HINTS.get(gate.gate, HINTS["exit-status"]),
                 )
 
     def outcome(

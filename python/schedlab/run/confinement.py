@@ -68,7 +68,7 @@ class Wall:
 
     def order(self, kind: Launching, directory: Path) -> dict[str, Any] | None:
         """The confinement of one program that works in `directory`; None: nothing holds it."""
-        if not self._holds(kind):
+        if not self.holds(kind):
             return None
         order: dict[str, Any] = {"detached": _left_out(directory)}
         if self.device:
@@ -85,10 +85,11 @@ class Wall:
         """How a program opens the held device; empty where there is none."""
         if self.device is None:
             return ""
-        is_held = self._holds(kind)
+        is_held = self.holds(kind)
         return str(knobs.device_file(self.device.name)) if is_held else self.device.path
 
-    def _holds(self, kind: Launching) -> bool:
+    def holds(self, kind: Launching) -> bool:
+        """Whether walls are around this program."""
         return kind.confine != "nothing" and not self.missing
 
     def facts(self, kind: Launching) -> Mapping[str, Any]:

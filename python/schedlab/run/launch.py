@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import json
 import os
 import signal
@@ -39,6 +40,8 @@ TERM_PATIENCE_S = 2.0
 LAUNCH_TRIES = 7
 MIB = 1 << 20
 CONFINE_HINT = "is there every --writable path? --unconfined starts it without"
+# What a program prints when the kernel refuses it something, as a wall makes the kernel do.
+REFUSALS = tuple(os.strerror(number).lower() for number in (errno.EACCES, errno.EPERM, errno.EROFS))
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,16 @@ class Ended:
         """The last lines of stderr, or of stdout when it printed no errors."""
         text = (self.stderr.strip() or self.stdout.strip()).decode(errors="replace")
         return "\n".join(text.splitlines()[-count:])
+
+
+def wall_hint(kind: Launching, group: WorkGroup, ended: Ended) -> str:
+    """What helps where a wall may have stopped a program; empty where none held it, or where it
+    printed nothing of that kind."""
+    printed = (ended.stderr + ended.stdout).decode(errors="replace").lower()
+    if group.wall and group.wall.holds(kind) and any(text in printed for text in REFUSALS):
+        place = "--writable PATH opens a place of files, " if kind.confine == "files" else ""
+        return f"schedlab holds this program, which may be why: {place}--unconfined starts it free"
+    return ""
 
 
 class WorkGroup:

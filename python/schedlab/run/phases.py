@@ -37,7 +37,8 @@ def run_phase(
     if failure:
         raise HostError(
             f"{label}: {name} {line!r} {failure}:\n{ended.last_lines(20)}".rstrip(":\n"),
-            "run it by hand, in the same directory and as the same user",
+            launch.wall_hint(kind, standing, ended)
+            or "run it by hand, in the same directory and as the same user",
         )
 
 
