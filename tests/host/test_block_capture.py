@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from block_capture import PARTS, BlockCapture, BlockClass, mean_ns, unavailable
@@ -20,6 +21,7 @@ from loops import attached
 from test_records import decoded
 
 from schedlab import _core
+from schedlab.app.live import recommend
 from schedlab.errors import HostError
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
@@ -464,3 +466,17 @@ def test_a_killed_owner_leaves_no_program_behind(device):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     captured(device, 0.1, group(device))
+
+
+def test_the_requests_of_each_queue_are_its_own(device, new_loop, monkeypatch):
+    names = [Path(new_loop()).name for _ in range(3)]
+    monkeypatch.setattr(recommend, "queues_below", lambda path: SimpleNamespace(queues=names))
+
+    def read(seconds):
+        for name in names[1:]:
+            source = [f"if=/dev/{name}", "of=/dev/null", "bs=4k", "count=9", "iflag=direct"]
+            subprocess.run(["dd", *source], check=True, capture_output=True)
+
+    seen = recommend.observe(Path("/dev") / names[0], 0.0, read)
+    assert [queue.name for queue in seen.queues] == names
+    assert [queue.depth_max for queue in seen.queues] == [0, 1, 1]

@@ -31,7 +31,8 @@ CPU = "max,family=25,model=1"
 COMMON = "console=ttyS0 quiet panic=-1"
 ARGUMENTS = "amd_pstate=active memmap=64K$0x70000000"
 SMOKE = f"""cd {PROJECT} && .venv/bin/python -m pytest -p no:cacheprovider --tb=short -q \\
-  --color=no -c pyproject.toml @tests/kernels/smoke.txt --junitxml=/guest/results/smoke.xml
+  --reruns 1 --color=no -c pyproject.toml @tests/kernels/smoke.txt \\
+  --junitxml=/guest/results/smoke.xml
 """
 # What the guest must have before it sees the root of the host.
 FIRST_MODULES = (

@@ -96,11 +96,12 @@ def test_a_family_differs_in_one_size_that_is_a_number():
 def test_candidates_that_are_the_sizes_make_one_curve_of_their_runs():
     candidates = [Candidate(str(d), {"scheduler": "none", "depth": d}) for d in (1, 4, 16)]
     candidates.append(Candidate("1 (A/A)", {"scheduler": "none", "depth": 1}, aa_of="1"))
-    names, values = ("1", "4", "16", "1 (A/A)", "4"), (10.0, 20.0, 0.0, 9.0, math.nan)
-    samples = Samples("w", METRICS["iops"], names, (0, 0, 0, 0, 1), values)
+    names = ("1", "4", "16", "1 (A/A)", "4", "4")
+    values = (10.0, 20.0, 0.0, 9.0, math.nan, 21.0)
+    samples = Samples("w", METRICS["iops"], names, (0, 0, 0, 0, 1, 2), values)
     (curve,) = curves([Workload("w", "read", "iops")], candidates, [samples])
     assert (curve.family, curve.size, curve.candidate) == ("w", "depth", "")
-    assert (curve.sizes, curve.values) == ((1.0, 4.0), (10.0, 20.0))
+    assert (curve.sizes, curve.values) == ((1.0, 4.0, 4.0), (10.0, 20.0, 21.0))
 
 
 def test_time_that_calls_do_not_explain_has_no_cost_per_call():

@@ -31,7 +31,7 @@ from schedlab.package import IMPORT_PATH
 READY, CONFINED = b"r", b"c"
 # In the pipe before the guardian starts: it watches its owner, not whatever has that number.
 ALIVE = b"a"
-START_PATIENCE_S = 30.0
+START_PATIENCE_S = 120.0
 # An announcement: seconds as a float, 0 for none.
 SECONDS = struct.Struct("<f")
 

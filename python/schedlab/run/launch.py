@@ -92,7 +92,7 @@ class Ended:
 
 
 def wall_hint(kind: Launching, group: WorkGroup, ended: Ended) -> str:
-    """What helps where a wall may have stopped a program; empty where none held it, or where it
+    """The way out for a program that a wall may have stopped; empty where none held it, or where it
     printed nothing of that kind."""
     printed = (ended.stderr + ended.stdout).decode(errors="replace").lower()
     if group.wall and group.wall.holds(kind) and any(text in printed for text in REFUSALS):
