@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from schedlab.app.measure import virtual
-from schedlab.errors import HostError
+from schedlab.app.measure import virtual, virtual_boots
+from schedlab.app.measure.measure import Observer
+from schedlab.errors import HostError, Interrupted
 from schedlab.guest import kernels
 from schedlab.guest.machine import QEMU
 from schedlab.result import Result
@@ -154,6 +156,23 @@ def test_kernels_are_candidates_and_their_boots_are_repeated_to_the_bit(kernel, 
     assert "One boot of each shows figures but bounds no risk" in text
     again = virtual.reproduce(tmp_path / "out", tmp_path / "again")
     assert virtual.identity(*again) == ("identical, 4 of 4 runs", True)
+
+
+def test_an_interruption_keeps_the_whole_rounds(kernel, tmp_path):
+    def stop(message):
+        if message.startswith("boot 2 of 2"):
+            raise Interrupted("interrupted")
+
+    of = experiment()
+    two = replace(of, stopping=replace(of.stopping, blocks=2, sessions=2))
+    with pytest.raises(Interrupted, match="kept 1 of 2 rounds") as caught:
+        virtual.measure(two, kernel.release, tmp_path / "out", Observer(report=stop))
+    assert caught.value.hint == f"schedlab analyse {tmp_path / 'out'}"
+    kept = Result.load(tmp_path / "out")
+    assert len(kept.folder.runs()) == 2 and kept.record.experiment.stopping.sessions == 1
+    plan = virtual_boots.stored_plan(tmp_path / "out")
+    assert plan and plan.boots == 1
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out"]
 
 
 def test_an_own_scheduler_is_measured_and_one_with_a_fault_is_ejected(tmp_path):

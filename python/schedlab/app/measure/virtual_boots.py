@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from schedlab.app.fleet.boots import PLAN, join
 from schedlab.app.measure.measure import Observer
 from schedlab.app.measure.virtual import booted, heeding
 from schedlab.design.boots import BootKind, BootPlan
-from schedlab.errors import SpecError
+from schedlab.errors import Interrupted, SpecError
 from schedlab.guest.kernels import Kernel
 from schedlab.spec import Experiment, from_json, to_json
 from schedlab.spec.checked_line import decode, encode
@@ -58,28 +58,44 @@ def planned(experiment: Experiment, named: Mapping[str, Kernel]) -> BootPlan:
 def measure_boots(
     plan: BootPlan, named: Mapping[str, Kernel], out: Path, observer: Observer
 ) -> Result:
-    """Boot and measure all of a plan, then join them; nothing is left of a part of it."""
+    """Boot and measure all of a plan, then join them; Interrupted with the whole rounds kept."""
     from schedlab.result import Result
 
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".") as directory:
-        folders = []
-        for number in range(plan.boots):
-            kind, path = plan.kind_of(number), Path(directory) / plan.folder_of(number)
-            release = named[kind.label].release
-            observer.report(f"boot {number + 1} of {plan.boots}: Linux {release}")
-            boot = booted(plan.experiment_of(number), named[kind.label])
-            boot.run(heeding(observer), path)
-            folders.append(Folder.open(path))
-        facts = [folder.host["virtual"] for folder in folders]
-        digests = "".join(str(each["digest"]) for each in facts)
-        common = {key: value for key, value in facts[0].items()
-                  if all(each.get(key) == value for each in facts)}  # fmt: skip
-        common["digest"] = hashlib.sha256(digests.encode()).hexdigest()
-        common["kernels"] = list(dict.fromkeys(str(each["kernel"]) for each in facts))
-        folder = join(plan, folders, out, {"virtual": common})
+        folders: list[Folder] = []
+        try:
+            for number in range(plan.boots):
+                kind, path = plan.kind_of(number), Path(directory) / plan.folder_of(number)
+                release = named[kind.label].release
+                observer.report(f"boot {number + 1} of {plan.boots}: Linux {release}")
+                boot = booted(plan.experiment_of(number), named[kind.label])
+                boot.run(heeding(observer), path)
+                folders.append(Folder.open(path))
+        except Interrupted as error:
+            rounds = len(folders) // len(plan.kinds)
+            if not rounds:
+                raise
+            _joined(replace(plan, ends=(rounds,)), folders[: rounds * len(plan.kinds)], out)
+            raise Interrupted(
+                f"interrupted; kept {rounds} of {plan.ends[-1]} rounds of boots, and nothing of "
+                "the boot that was stopped",
+                f"schedlab analyse {out}",
+            ) from error
+        return Result(_joined(plan, folders, out))
+
+
+def _joined(plan: BootPlan, folders: Sequence[Folder], out: Path) -> Folder:
+    """The boots of a plan as one folder, with the plan."""
+    facts = [folder.host["virtual"] for folder in folders]
+    digests = "".join(str(each["digest"]) for each in facts)
+    common = {key: value for key, value in facts[0].items()
+              if all(each.get(key) == value for each in facts)}  # fmt: skip
+    common["digest"] = hashlib.sha256(digests.encode()).hexdigest()
+    common["kernels"] = list(dict.fromkeys(str(each["kernel"]) for each in facts))
+    folder = join(plan, folders, out, {"virtual": common})
     write_atomic(out / PLAN, encode(to_json(plan)) + "\n")
-    return Result(folder)
+    return folder
 
 
 def stored_plan(path: Path) -> BootPlan | None:
