@@ -10,6 +10,7 @@
   const BARS = 5000; // in one lane, before rows become areas
   const SUB = 16; // bars above each other in a row
   const MARKS = 2000;
+  const LANE = 400; // of the rows of a lane, so that both are in sight
   const HEAD = 22, AXIS = 26, GAP = 5, DEVICE = 34;
   const stage = $("stage"), tip = $("tip"), range = $("range");
   const shown = { work: 0, names: ["", ""], from: 0, to: 1, hover: null, chosen: null, found: [] };
@@ -17,6 +18,7 @@
     canvas, place, run: null, seen: [], tops: [], width: 0,
   }));
   const loaded = new Map();
+  const scratch = document.createElement("canvas");
   let ticket = 0, isPrinting = false, width = 0, left = 0;
 
   // ---- data
@@ -25,7 +27,8 @@
   const nameOf = (r) => scene().rows[r];
 
   async function unpack(id) {
-    const bytes = Uint8Array.from(atob($(id).textContent.trim()), (c) => c.charCodeAt(0));
+    const text = atob($(id).textContent), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
@@ -77,10 +80,13 @@
     return run;
   }
 
-  const sums = (sorted) => summed(Float64Array.from(sorted));
+  function taken(values, places) {
+    const out = new Float64Array(places.length);
+    for (let i = 0; i < out.length; i++) out[i] = values[places[i]];
+    return out;
+  }
 
-  // For each row its bars in order, the sorted borders with their sums, and places for bars that
-  // overlap.
+  // For each row its bars in order, the sorted borders, and places for bars that overlap.
   function index(run) {
     const last = run.t.length - 1, counts = new Uint32Array(scene().rows.length);
     for (let i = 0; i < run.n; i++) counts[run.row[i]]++;
@@ -91,8 +97,7 @@
     }
     run.sub = new Uint8Array(run.n);
     for (const of of run.of) {
-      of.sorted = run.t.map((border) => Float64Array.from(of.bars, (i) => border[i]).sort());
-      of.sums = of.sorted.map(sums);
+      of.sorted = run.t.map((border) => taken(border, of.bars).sort());
       of.depth = deepest(of.sorted[0], of.sorted[last]);
       const free = new Float64Array(Math.min(SUB, Math.max(1, of.depth)));
       for (const i of of.bars) {
@@ -104,7 +109,6 @@
     }
     if (scene().unit !== "request" || last < 2) return;
     run.device = { sorted: [0, last - 1, last].map((b) => Float64Array.from(run.t[b]).sort()) };
-    run.device.sums = run.device.sorted.map(sums);
     run.device.depth = deepest(run.device.sorted[1], run.device.sorted[2]);
     run.device.idle = idle(run.device.sorted);
   }
@@ -140,24 +144,14 @@
     return low;
   }
 
-  // The integral until x of how many borders are passed.
-  function area(sorted, sum, x, low) {
-    const count = upTo(sorted, x, low);
-    return [count * x - (count ? sum[count - 1] : 0), count];
-  }
-
-  // The mean number between border `from` and border `to` in each of so many columns.
-  function means(of, from, to, columns) {
+  // How many of a sorted list are passed in each of so many columns, on average.
+  function passed(sorted, columns) {
     const out = new Float64Array(columns), step = (shown.to - shown.from) / columns;
-    let [a, i] = area(of.sorted[from], of.sums[from], shown.from, 0);
-    let [b, j] = area(of.sorted[to], of.sums[to], shown.from, 0);
-    for (let column = 0; column < columns; column++) {
-      const x = shown.from + (column + 1) * step;
-      let c, d;
-      [c, i] = area(of.sorted[from], of.sums[from], x, i);
-      [d, j] = area(of.sorted[to], of.sums[to], x, j);
-      out[column] = Math.max(0, (c - a - d + b) / step);
-      [a, b] = [c, d];
+    for (let column = 0, i = upTo(sorted, shown.from); column < columns; column++) {
+      const end = shown.from + (column + 1) * step;
+      let sum = i * step;
+      for (; i < sorted.length && sorted[i] <= end; i++) sum += end - sorted[i];
+      out[column] = sum / step;
     }
     return out;
   }
@@ -262,7 +256,8 @@
       if (lines === "upright") pen.moveTo(1.5, 0), pen.lineTo(1.5, 6), pen.moveTo(4.5, 0), pen.lineTo(4.5, 6);
       if (lines === "dotted") pen.rect(1, 1, 1.5, 1.5), pen.rect(4, 4, 1.5, 1.5);
       pen.stroke();
-      fills[part] = { plain, height, pattern: null, tile };
+      const pixels = new Uint32Array(pen.getImageData(0, 0, tile.width, tile.height).data.buffer);
+      fills[part] = { plain, height, pattern: null, tile, ink: pixels, side: tile.width };
     }
     for (const swatch of document.querySelectorAll("#legend canvas")) {
       const pen = swatch.getContext("2d"), fill = fills[swatch.dataset.part];
@@ -282,7 +277,7 @@
     const rows = scene().rows, crowded = rows.length > 14;
     const heights = rows.map((_, r) => {
       const depth = Math.min(SUB, Math.max(1, ...runs.map((run) => run.of[r].depth)));
-      return crowded ? 16 : Math.min(84, 14 + 5 * depth);
+      return crowded ? 16 : Math.min(84, 14 + 5 * depth, Math.max(24, LANE / rows.length));
     });
     width = isPrinting ? 1000 : stage.clientWidth;
     left = width < 640 ? 0 : Math.min(200, 24 + 7 * Math.max(...rows.map((row) => row.length), lanes.some((lane) => lane.run && lane.run.device) ? 20 : 6));
@@ -419,29 +414,38 @@
   }
 
   function drawAreas(pen, lane, r) {
-    const of = lane.run.of[r], columns = Math.max(1, Math.floor(width - left));
-    const bottom = lane.tops[r] + lane.heights[r], scale = lane.heights[r] / Math.max(1, of.depth);
-    stack(pen, of, scene().parts.map((part, p) => [part, p, p + 1]).reverse(), columns, bottom, scale);
+    const of = lane.run.of[r], high = lane.heights[r];
+    stack(pen, of.sorted, [...scene().parts].reverse(), lane.tops[r], high, high / Math.max(1, of.depth));
   }
 
-  function stack(pen, of, parts, columns, bottom, scale) {
-    const base = new Float64Array(columns);
-    for (const [part, from, to] of parts) {
-      const mean = means(of, from, to, columns);
-      pen.beginPath();
-      for (let x = 0; x < columns; x++) pen.lineTo(left + x, bottom - base[x] * scale);
-      for (let x = columns - 1; x >= 0; x--) {
-        base[x] += mean[x];
-        pen.lineTo(left + x, bottom - base[x] * scale);
+  // The mean number in each of the parts, the last one at the bottom: pixels of their patterns. A
+  // path of so many corners would take a second.
+  function stack(pen, sorted, parts, top, high, each) {
+    const scale = window.devicePixelRatio || 1;
+    const wide = Math.max(1, Math.floor((width - left) * scale)), tall = Math.round(high * scale);
+    const image = pen.createImageData(wide, tall), pixels = new Uint32Array(image.data.buffer);
+    const base = new Float64Array(wide);
+    let after = passed(sorted[parts.length], wide);
+    parts.forEach((part, place) => {
+      const { ink: tile, side } = fills[part], before = passed(sorted[parts.length - 1 - place], wide);
+      for (let x = 0; x < wide; x++) {
+        const from = Math.ceil(base[x]);
+        base[x] += Math.max(0, before[x] - after[x]) * each * scale;
+        const to = Math.min(tall, Math.ceil(base[x] - 0.02));
+        for (let y = from; y < to; y++) {
+          pixels[(tall - 1 - y) * wide + x] = tile[(y % side) * side + (x % side)];
+        }
       }
-      pen.fillStyle = fills[part].pattern;
-      pen.fill();
-    }
+      after = before;
+    });
+    [scratch.width, scratch.height] = [wide, tall];
+    scratch.getContext("2d").putImageData(image, 0, 0);
+    pen.drawImage(scratch, left, top, wide / scale, tall / scale);
   }
 
   // Requests in the device, and below it where it idles while others wait.
   function drawDevice(pen, lane) {
-    const { device } = lane.run, top = lane.device, columns = Math.max(1, Math.floor(width - left));
+    const { device } = lane.run, top = lane.device;
     const text = `${words.in_device} (${filled(words.most_in_device, { depth: device.depth })})`;
     label(pen, text, top, DEVICE);
     const high = DEVICE - 8;
@@ -449,7 +453,7 @@
     pen.beginPath();
     pen.rect(left, top, width - left, DEVICE);
     pen.clip();
-    stack(pen, device, [["device", 1, 2]], columns, top + high, high / Math.max(1, device.depth));
+    stack(pen, device.sorted.slice(1), ["device"], top, high, high / Math.max(1, device.depth));
     pen.fillStyle = ink.worse;
     let at = upTo(device.idle.map((one) => one[1]), shown.from), until = -1;
     for (; at < device.idle.length && device.idle[at][0] < shown.to; at++) {
