@@ -339,6 +339,8 @@ GOOD = {
         # 1,000 per second are ten times as many on their way.
         ({"hidden_mean": 0.1, "reads": 10_000}, None),
         ({"hidden_mean": 0.4, "reads": 10_000}, "model-on-time"),
+        # The kernel has no flush in flight, so they take no part in the rate.
+        ({"hidden_mean": 0.031, "flushes": 1000}, "model-on-time"),
         ({"reordered_share": 0.002}, "model-on-time"),
         ({"errors": 1}, "device-alive"),
         ({"errors": 1, "reads": 0}, "device-alive"),

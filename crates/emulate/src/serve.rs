@@ -51,6 +51,8 @@ pub struct Worker<R> {
     /// By tag.
     pending: Vec<Option<Pending<R>>>,
     free_tags: Vec<usize>,
+    /// Those of the pending that are flushes.
+    flushes: u64,
     /// Wall time at which the device's time was 0.
     origin_ns: u64,
     /// Modelled times.
@@ -65,7 +67,7 @@ pub struct Worker<R> {
 
 impl<R: Reply> Worker<R> {
     /// A worker whose device is in its first state at `now_ns`. `depth` is where it publishes how
-    /// many requests are in the model.
+    /// many requests are in the model, but for flushes: the kernel does not count those as in flight.
     pub fn new(
         model: Model,
         scale: Scale,
@@ -79,6 +81,7 @@ impl<R: Reply> Worker<R> {
             lead_ns: 0,
             pending: Vec::new(),
             free_tags: Vec::new(),
+            flushes: 0,
             origin_ns: now_ns,
             event_ns: 0,
             submitted_ns: 0,
@@ -141,6 +144,7 @@ impl<R: Reply> Worker<R> {
         for pending in self.pending.iter_mut().filter_map(Option::take) {
             pending.reply.complete();
         }
+        self.flushes = 0;
     }
 
     /// Sends replies so much before their modelled time from now on.
@@ -196,9 +200,15 @@ impl<R: Reply> Worker<R> {
             length_bytes: arrival.length_bytes,
             reply: arrival.reply,
         });
-        let (depth, wall_ns) = (self.in_model(), self.to_wall_ns(at_ns));
-        self.account.depth(wall_ns, depth);
-        self.depth.store(depth, Ordering::Relaxed);
+        self.flushes += u64::from(arrival.kind == Kind::Flush);
+        self.publish(self.to_wall_ns(at_ns));
+    }
+
+    /// How many requests are in the model from `at_ns` on.
+    fn publish(&mut self, at_ns: u64) {
+        let depth = self.in_model();
+        self.account.depth(at_ns, depth);
+        self.depth.store(depth - self.flushes, Ordering::Relaxed);
     }
 
     /// Lets the next event happen and replies to what it completes.
@@ -216,9 +226,8 @@ impl<R: Reply> Worker<R> {
             };
             pending.reply.complete();
             let due_ns = self.to_wall_ns(completion.at_ns);
-            let depth = self.in_model();
-            self.account.depth(due_ns, depth);
-            self.depth.store(depth, Ordering::Relaxed);
+            self.flushes -= u64::from(pending.kind == Kind::Flush);
+            self.publish(due_ns);
             self.account.served(Served {
                 kind: pending.kind,
                 length_bytes: pending.length_bytes,

@@ -80,6 +80,7 @@ pub(crate) struct Depths {
     pub driver_max: u64,
     pub both_max: u64,
     pub limited: u64,
+    pub tags: u64,
     pub classes_used: usize,
 }
 
@@ -206,6 +207,8 @@ pub struct BlockResult {
     pub groups: Vec<GroupResult>,
     pub series: Vec<Series>,
     pub depth: DepthsOverTime,
+    /// Requests that the driver may take; 0: unknown.
+    pub tags: u64,
     pub totals: Totals,
     pub bfq: Option<Vec<BfqSeries>>,
     pub lost: Lost,

@@ -27,6 +27,8 @@
 //!            "driver": { … },                                                   // every 10 ms
 //!            "both": { … },   // its max is that of one moment
 //!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples
+//!  "tags": 32,                 // requests that the driver may take, with all hardware queues: fewer
+//!                              // than it could, after a lower nr_requests; 0: unknown
 //!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
 //!             "out_of_order",  // issued after a request that had arrived later
 //!             "seeks", "seek_sectors",  // issues that did not follow their predecessor, distance
@@ -304,6 +306,7 @@ impl BlockCapture {
                 both: depth(self.start_ns, samples, |s| s.1 + s.2, depths.both_max),
                 limits: depth(self.start_ns, samples, |s| s.3, most_limited as u64),
             },
+            tags: depths.tags,
             totals,
             bfq: self.options.is_bfq.then_some(bfq),
             lost,

@@ -63,9 +63,10 @@ def mean_error(account: Mapping[str, Any]) -> tuple[float, float]:
     of the sampling, both as shares of the model's.
 
     By Little's law: the requests that are in flight but not in the model, over the rate, are the
-    time that a request spends on its way. Replies are sent early to make up for it.
+    time that a request spends on its way. Replies are sent early to make up for it. Flushes are
+    in neither count: the kernel has none of them in flight.
     """
-    requests = sum(account[kind] for kind in ("reads", "writes", "discards", "flushes"))
+    requests = sum(account[kind] for kind in ("reads", "writes", "discards"))
     modelled_ns = max(account["modelled"]["mean_ns"], 1.0)
     between_ns = account["elapsed_s"] * 1e9 / max(requests, 1)
     way_ns = account["hidden_mean"] * between_ns

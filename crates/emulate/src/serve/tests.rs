@@ -157,6 +157,28 @@ fn how_many_are_in_the_model_is_published_and_a_window_begins_with_them() {
 }
 
 #[test]
+fn a_flush_is_in_the_model_but_not_among_those_that_the_kernel_counts() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut flush = read(1, 0, &log);
+    (flush.kind, flush.length_bytes) = (Kind::Flush, 0);
+    let mut batch = vec![flush, read(2, 0, &log)];
+    worker.step(0, &mut batch, &|| 0);
+    assert_eq!(worker.depth.load(Ordering::Relaxed), 1);
+    assert_eq!(worker.report(500_000).depth_mean, 2.0);
+    worker.step(2_000_000, &mut batch, &|| 2_000_000);
+    assert_eq!(worker.depth.load(Ordering::Relaxed), 0);
+    let mut flush = read(3, 2_000_000, &log);
+    flush.kind = Kind::Flush;
+    worker.step(2_000_000, &mut vec![flush], &|| 2_000_000);
+    worker.bypass(true);
+    worker.step(9_000_000, &mut batch, &|| 9_000_000);
+    worker.bypass(false);
+    batch.push(read(4, 9_000_000, &log));
+    worker.step(9_000_000, &mut batch, &|| 9_000_000);
+    assert_eq!(worker.depth.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn a_bypass_answers_everything_at_once_until_it_ends() {
     let (mut worker, log) = (worker(1.0, 0), Log::default());
     let mut batch = vec![read(1, 0, &log), read(2, 0, &log)];

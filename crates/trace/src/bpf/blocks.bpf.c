@@ -269,11 +269,24 @@ static __always_inline int is_waiting(struct place *place, struct request *reque
 
 #include "untraced.h"
 
-static __always_inline void raise_both(struct depths *state)
+// A new maximum is one only without the requests that ended untraced. Those beyond TAGS_LOOKED_AT
+// are found when their tags are used again: nobody has to wait for a long search.
+static __always_inline void raise(struct depths *state, struct request *request)
 {
-	__s64 both = state->scheduler + state->driver;
-	if (both > state->both_max)
-		state->both_max = both;
+	__s64 scheduler = state->scheduler, driver = state->driver;
+	if (scheduler > state->scheduler_max)
+		state->scheduler_max = scheduler;
+	if (driver <= state->driver_max && scheduler + driver <= state->both_max)
+		return;
+	struct blk_mq_tags *tags = request->mq_hctx->tags;
+	if (bpf_core_field_exists(tags->bitmap_tags))
+		state->tags = tags->bitmap_tags.sb.depth;
+	bpf_for_each_map_elem(&places, close_tag, 0, 0);
+	driver = state->driver;
+	if (driver > state->driver_max)
+		state->driver_max = driver;
+	if (scheduler + driver > state->both_max)
+		state->both_max = scheduler + driver;
 }
 
 // Gives the request its place, with what is known of its first bio; 0 where it began before us.
@@ -329,10 +342,8 @@ int on_insert(__u64 *arguments)
 		return 0;
 	place->inserted_ns = now;
 	all->count[INSERTED] += 1;
-	__s64 depth = __sync_fetch_and_add(&state->scheduler, 1) + 1;
-	if (depth > state->scheduler_max)
-		state->scheduler_max = depth;
-	raise_both(state);
+	__sync_fetch_and_add(&state->scheduler, 1);
+	raise(state, request);
 	return 0;
 }
 
@@ -369,10 +380,8 @@ int on_issue(__u64 *arguments)
 	}
 	place->issued_ns = now;
 	last_place = number_of_place(request) + 1;
-	__s64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
-	if (depth > state->driver_max)
-		state->driver_max = depth;
-	raise_both(state);
+	__sync_fetch_and_add(&state->driver, 1);
+	raise(state, request);
 	if (place->came_back)
 		return 0; // its bytes are now those that are left
 	place->bytes = request->__data_len;

@@ -17,6 +17,7 @@ enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 #define WAYS 4
 #define PIDS_PER_ENTRY 64
 #define INTERVAL_NS 100000000ull
+#define TAGS_LOOKED_AT 512
 #define ISSUE_TAKES_NS 100000000ull // at most, also on a busy machine
 
 // The fields that are read; where they lie is found out when the program is loaded (CO-RE).
@@ -36,7 +37,10 @@ struct bio {
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };
-struct blk_mq_hw_ctx { __u32 queue_num; };
+struct sbitmap { __u32 depth; };
+struct sbitmap_queue { struct sbitmap sb; };
+struct blk_mq_tags { struct sbitmap_queue bitmap_tags; };
+struct blk_mq_hw_ctx { __u32 queue_num; struct blk_mq_tags *tags; };
 enum mq_rq_state { MQ_RQ_IDLE = 0 };
 struct request {
 	struct request_queue *q;
@@ -157,6 +161,7 @@ struct depths {
 	__s64 scheduler_max, driver_max, both_max;
 	__u64 classes_used;
 	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
+	__u64 tags; // that a hardware queue of the driver may use
 };
 
 struct {

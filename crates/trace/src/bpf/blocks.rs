@@ -20,7 +20,7 @@ const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// Without the word that the program calculates in.
 const TOTALS: usize = 18;
-const DEPTH_WORDS: usize = 7;
+const DEPTH_WORDS: usize = 8;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
 /// Bytes of `struct found`.
@@ -32,6 +32,7 @@ type Reason = String;
 pub(crate) struct Blocks {
     object: Object,
     links: Vec<Link>,
+    queues: usize,
     classes: usize,
     /// Whether the time before limits (io.max) is seen.
     pub sees_limits: bool,
@@ -94,6 +95,7 @@ impl Blocks {
         let mut blocks = Blocks {
             object,
             links: Vec::new(),
+            queues,
             classes,
             sees_limits,
             statistics: options.measure_cost.then(count_runs).flatten(),
@@ -106,7 +108,7 @@ impl Blocks {
     /// its end.
     fn attach(&mut self, sees_limits: bool, named: usize) -> Result<(), Reason> {
         // Before a program counts in it: what they add meanwhile would be lost.
-        self.fill("depths", &[0, 0, 0, 0, 0, named as u64, 0])?;
+        self.fill("depths", &[0, 0, 0, 0, 0, named as u64, 0, 0])?;
         let unwanted = unwanted(sees_limits);
         // They stand in the order in which a request meets them.
         let programs: Vec<_> = self.object.progs_mut().collect();
@@ -192,6 +194,7 @@ impl Blocks {
             driver_max: words[3],
             both_max: words[4],
             limited: words[6],
+            tags: words[7] * self.queues as u64,
             classes_used: (words[5] as usize).min(CLASSES_MAX),
         })
     }

@@ -164,12 +164,12 @@ def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sle
 
 
 def _queue(name: str, document: Mapping[str, Any]) -> Queue:
-    depth = document["depth"]
+    depth, reported = document["depth"], driver_tags(name)
     return Queue(
         name,
         str(document["scheduler"]),
         knobs.offered(name),
-        driver_tags(name),
+        min(int(document["tags"]) or reported, reported),
         float(depth["both"]["mean"]),
         int(depth["both"]["max"]),
         int(depth["driver"]["max"]),
