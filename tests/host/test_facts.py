@@ -105,3 +105,13 @@ def test_read_only_sysfs_is_a_clear_error(state, loop):
     )
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
     assert "Read-only file system" in result.stderr
+
+
+def test_one_device_of_several_that_reports_free_pages_is_enough(tmp_path):
+    for name, bits in {"virtio0": "110000", "virtio3": "000001", "virtio7": ""}.items():
+        (tmp_path / "virtio_balloon" / name).mkdir(parents=True)
+        assert not facts.free_pages_reported(tmp_path)
+        (tmp_path / "virtio_balloon" / name / "features").write_text(bits)
+        if "1" in bits[5:]:
+            break
+    assert facts.free_pages_reported(tmp_path)

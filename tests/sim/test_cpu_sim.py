@@ -186,8 +186,10 @@ def test_measured_threads_of_one_name_are_those_of_the_tasks_made_of_them(tmp_pa
         ([], "no tasks"),
     ],
 )
-def test_bad_input_names_its_place(arguments, message):
+def test_bad_input_names_its_place(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert message in str(refused(*arguments))
+    assert not list(tmp_path.iterdir()), "a refusal left a file"
 
 
 def test_bad_lines_of_measured_bursts_name_their_line(tmp_path):

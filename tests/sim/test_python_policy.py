@@ -6,6 +6,7 @@ import pytest
 
 from schedlab.errors import SpecError
 from schedlab.sim import Simulation
+from schedlab.sim.experiments import policy_candidates
 from schedlab.sim.policy_file import split_policies
 
 FILE = """
@@ -136,3 +137,10 @@ def test_a_module_that_fails_says_so_itself(tmp_path: Path) -> None:
 
 def test_settings_stay_with_their_file() -> None:
     assert split_policies("fcfs, a.py:B,x=1,y=2,tsb") == ["fcfs", "a.py:B,x=1,y=2", "tsb"]
+    typed = "fcfs,a.py:B,x=1,tsb:alpha=0.5,c.py:D,ts"
+    candidates = [(each.label, each.settings) for each in policy_candidates(typed)]
+    assert candidates == [
+        ("fcfs", {"policy": "fcfs"}), ("B:x=1", {"policy": "a.py:B,x=1"}),
+        ("tsb:alpha=0.5", {"policy": "tsb", "alpha": "0.5"}), ("D", {"policy": "c.py:D"}),
+        ("ts", {"policy": "ts"}),
+    ]  # fmt: skip

@@ -164,6 +164,15 @@ def test_the_policy_file_of_each_candidate_needs_a_yes():
     assert said == "this experiment wants to run a.py:P, run b.py:P and run c.py:P"
 
 
+def test_what_the_door_refuses_of_a_second_candidate(tmp_path, say):
+    usual = Candidate("a", {"scheduler": "as-is"})
+    for other in (usual, Candidate("b", {"scheduler": "as-is", "nr_requests": "6\n4"})):
+        say(admit, experiment(tmp_path, candidates=(usual, other), baseline="a"), TRUSTED)
+    asked = cpu((WAKEUP,), {"policy": "other"})
+    huge = Candidate("huge", {"policy": "batch", "thp": "always"})
+    say(admit, replace(asked, candidates=(*asked.candidates, huge)))
+
+
 def test_each_server_of_a_command_must_run(tmp_path):
     runs = processes.name_of("self")
     for servers in ([runs, "gone"], ["gone", runs]):

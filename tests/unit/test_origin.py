@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,16 @@ def test_a_search_tries_only_what_is_in_its_space(tuning):
         SpecError, match=r"line 1: 'sysctl.kernel.core_pattern' is not in the space"
     ):
         tune.load(tuning.path, MINE)
+
+
+def test_a_search_has_tried_the_tunables_of_every_scheduler(tuning):
+    second = SchedulerSpace("bfq", (Tunable("slice_idle", 0, 9),))
+    both = replace(tuning.question.space, schedulers=(*tuning.question.space.schedulers, second))
+    asked = replace(tuning, question=replace(tuning.question, space=both))
+    tried = Match(0, 1, 0, {"scheduler": "bfq", "slice_idle": 2}, has_aa=False)
+    tune._check_searched(asked, tried, "line 1")
+    with pytest.raises(SpecError, match="'slice_idle' is not in the space"):
+        tune._check_searched(tuning, tried, "line 1")
 
 
 def test_boots_from_elsewhere_run_nothing_without_trust(monkeypatch, tmp_path):

@@ -178,3 +178,13 @@ def test_what_tlp_sets(tmp_path, name):
     write(tmp_path, "etc/tlp.conf", f"{text}\n")
     found = setters.setters_of(disk(tmp_path), tmp_path)
     assert [(each.value, each.certain) for each in found if each.source == "TLP"] == expected
+
+
+def test_of_files_of_one_name_that_of_the_first_directory_counts(tmp_path):
+    for directory in ("etc", "run", "usr"):
+        write(tmp_path, f"{directory}/60-a.rules", directory)
+    for directory in ("run", "usr"):
+        write(tmp_path, f"{directory}/50-b.rules", directory)
+    found = setters.overriding(tmp_path, ("etc", "run", "usr"), "*.rules")
+    assert [str(path.relative_to(tmp_path)) for path in found] == ["run/50-b.rules",
+                                                                   "etc/60-a.rules"]  # fmt: skip

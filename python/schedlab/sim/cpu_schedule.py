@@ -93,7 +93,8 @@ def schedules(
         page = Timeline((scene,), Texts(None)).render()
         made(Path(options["gantt"])).write_text(page, encoding="utf-8")
     elif options["gantt"]:
-        made(Path(options["gantt"])).write_text(chart(results[0], options), encoding="utf-8")
+        drawn = chart(results[0], options)  # a refusal leaves no file
+        made(Path(options["gantt"])).write_text(drawn, encoding="utf-8")
     return results
 
 
