@@ -93,14 +93,16 @@ def _group(view: View, of: Row, group: str, by_candidate: Mapping[str, LatencySe
                   for each in view.record.latencies[of.workload, name] for row in each.rows)
         for name in cells
     }  # fmt: skip
-    maps = "".join(
-        f"<figure><figcaption>{escape(name)}</figcaption>"
-        f"{_drawn(view, scale, each, (most, ends[name]), name)}</figure>"
-        for name, each in cells.items()
-    )
     block = view.record.number_of(next(iter(by_candidate.values())).block)
     note = texts("timeline.heat_note", block=block)
-    title = f"{texts('timeline.heat_title')}: {group_name(view, group)}"
+    about = [texts("timeline.heat_title"), *([group_name(view, group)] if group else [])]
+    title = ": ".join(about)
+    label = texts("row.of", workload=of.workload, metric=title)
+    maps = "".join(
+        f"<figure><figcaption>{escape(name)}</figcaption>"
+        f"{_drawn(view, scale, each, (most, ends[name]), f'{label}: {name}')}</figure>"
+        for name, each in cells.items()
+    )
     figures = markup.drawn_table(_table(view, by_candidate, title))
     table = markup.details(texts("chart.table"), figures)
     return (
@@ -109,7 +111,7 @@ def _group(view: View, of: Row, group: str, by_candidate: Mapping[str, LatencySe
     )
 
 
-def _drawn(view: View, scale: Scale, cells: Cells, limits: tuple[int, int], name: str) -> str:
+def _drawn(view: View, scale: Scale, cells: Cells, limits: tuple[int, int], label: str) -> str:
     """One map: cells of equal darkness side by side are one line. `limits` are the requests of the
     darkest cell of all, and the last column in which anybody of this run got something done.
     """
@@ -134,7 +136,6 @@ def _drawn(view: View, scale: Scale, cells: Cells, limits: tuple[int, int], name
     if gaps:
         marks = "".join(f"M{n(LEFT + column * wide)} {HEIGHT + 4}h{n(wide)}" for column in gaps)
         parts.append(f'<path class="gap" d="{marks}"/>')
-    label = view.texts("timeline.heat", name=name)
     parts = [*_axes(view, scale), *parts]
     return picture(LEFT + WIDTH + 14, HEIGHT + BOTTOM, label, parts, "heat")
 

@@ -356,18 +356,19 @@ class Folder:
     def _latencies(
         self, experiment: Experiment, runs: Sequence[Run]
     ) -> dict[tuple[str, str], tuple[LatencySeries, ...]]:
-        """Latencies over time in one block of each workload: the one in which the baseline was
-        its median. A file that cannot be read costs only itself.
+        """Latencies over time in one block of each workload: of those that have them, the one in
+        which the baseline was its median. A file that cannot be read costs only itself.
         """
         found: dict[tuple[str, str], tuple[LatencySeries, ...]] = {}
         for work in experiment.workloads:
-            mine = [run for run in runs if run.workload == work.label and run.status == "ok"]
+            mine = [run for run in runs if run.workload == work.label and run.status == "ok"
+                    and any(name.startswith(LATENCIES) for name in run.raw)]  # fmt: skip
             base = [(run.metrics.get(work.metric, 0.0), run.block) for run in mine
                     if run.candidate == experiment.baseline]  # fmt: skip
             block = sorted(base)[len(base) // 2][1] if base else None
             for run in mine:
                 names = [name for name in run.raw if name.startswith(LATENCIES)]
-                if run.block != block or not names:
+                if run.block != block:
                     continue
                 try:
                     data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))

@@ -26,6 +26,7 @@ from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.sim.experiments import SSD_METRICS, metrics_of_requests, simulation_of
 from schedlab.sim.judge import refuse_idle_parameters, verdict_of
+from schedlab.sim.over_time import latencies_of
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
 from schedlab.sim.validated import doubt_of
@@ -51,13 +52,14 @@ class SimSession:
     def __init__(self, pool: Executor, stop: SimStop | None, seed: int) -> None:
         """`seed` is that of block 0; `stop` goes to every simulation, where it can."""
         self._pool, self._seed = pool, seed
-        self._more = () if stop is None else (stop,)
+        self._more = (stop,)
         self._begun: dict[tuple[int, str, str], Future[Outcome]] = {}
 
     def begin(self, cell: Cell, work: Work) -> None:
         """Begin a simulation that `measure` will ask for."""
-        seed = self._seed + cell.block
-        self._begun[cell.key] = self._pool.submit(outcome_of, work, seed, *self._more)
+        # The first block has its requests over time: one map for each candidate is enough.
+        seed, is_logged = self._seed + cell.block, cell.block == 0
+        self._begun[cell.key] = self._pool.submit(outcome_of, work, seed, *self._more, is_logged)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One simulation; `properties` holds the numbers that are no metric of schedlab."""
@@ -75,10 +77,15 @@ class SimSession:
             future.cancel()
 
 
-def outcome_of(work: Work, seed: int, stop: SimStop | None = None) -> Outcome:
-    """Of one cell, the same wherever it is simulated."""
+def outcome_of(
+    work: Work, seed: int, stop: SimStop | None = None, is_logged: bool = False
+) -> Outcome:
+    """Of one cell, the same wherever it is simulated; with its latencies over time if it
+    `is_logged`.
+    """
     workload, candidate = _applied(*work)
-    result = simulation_of(workload, candidate, seed).run(stop)
+    simulation = simulation_of(workload, candidate, seed)
+    result = dataclasses.replace(simulation, log=is_logged).run(stop)
     process = workload.parameters.get("process") or "total"
     numbers = result.metrics_of(process)
     finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
@@ -93,6 +100,7 @@ def outcome_of(work: Work, seed: int, stop: SimStop | None = None) -> Outcome:
         },
         histograms={"latency_ns": merge(result.histograms(process))},
         gates=tuple(found),
+        latencies=latencies_of(result) if is_logged else {},
     )
 
 
