@@ -35,6 +35,7 @@ from schedlab.errors import SpecError
 @click.option("--guard", "guards", multiple=True, help="End it: 'read p99 > 50ms for 5s'.")
 @click.option("--groups", type=Words(), help="Control groups to count apart: a.slice/db.service.")
 @click.option("--metric", help="Yours, of COMMAND, a file or a page: NAME:UNIT=stdout~…")
+@click.option("--unconfined", is_flag=True, help="Nothing holds COMMAND: it sees all processes.")
 @click.option("--deciding", help="The metric that decides (default: the mean latency).")
 @click.option("--yes", is_flag=True, help="Switch a device in use without asking.")
 @margin_option
