@@ -59,8 +59,8 @@ class OwnFigure:
         if findings:
             raise SpecError(
                 f"--metric cannot be read: {findings[0].detail}",
-                "try it by hand as this user; as another one: -- runuser -u NAME -- COMMAND; one that "
-                "looks at other processes or devices needs --unconfined",
+                "try it by hand as this user; as another one: -- runuser -u NAME -- COMMAND; one "
+                "that looks at other processes or devices needs --unconfined",
             )
 
     @property
