@@ -275,8 +275,9 @@ impl Plan {
             }
         }
         while self.namespace != Namespace::Rooms || program.is_some() {
-            if self.namespace == Namespace::Callers {
-                kill_children(); // those of an ended one are ours by then
+            // Those of an ended one are ours by then; those of another user's are not ours to end.
+            if self.namespace == Namespace::Callers && !kill_children() {
+                break;
             }
             let Some((pid, status, usage)) = reap_any(0) else {
                 break;
@@ -447,8 +448,9 @@ fn is_removed(group: RawFd) -> bool {
     unsafe { libc::pread(group, (&raw mut byte).cast(), 1, 0) < 0 && errno() == libc::ENODEV }
 }
 
-/// Kills the children of this process, as many as one reading shows.
-fn kill_children() {
+/// Kills the children of this process, as many as one reading shows; whether one could be killed,
+/// or there are none.
+fn kill_children() -> bool {
     let mut digits = [0u8; 4096];
     // SAFETY: a constant path, and a buffer of the size that is given.
     let length = unsafe {
@@ -460,15 +462,17 @@ fn kill_children() {
         libc::close(fd);
         usize::try_from(length).unwrap_or(0)
     };
-    let mut pid = 0;
+    let (mut pid, mut is_any) = (0, length == 0);
     for digit in &digits[..length] {
         if digit.is_ascii_digit() {
             pid = pid * 10 + i32::from(digit - b'0');
         } else {
-            child::kill(pid);
+            // SAFETY: a signal to a child that is not yet reaped, whose number is its own.
+            is_any |= unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
             pid = 0;
         }
     }
+    is_any
 }
 
 fn close_all_but(mut kept: [RawFd; 4]) {
