@@ -4,7 +4,6 @@ started is found and ended."""
 import json
 import os
 import pwd
-import signal
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def test_what_a_command_left_running_is_not_forgotten(group, tmp_path):
     assert group.members() == []
 
 
-def test_a_process_that_may_not_be_ended_is_left(group, tmp_path, monkeypatch):
+def test_what_its_starter_may_not_end_is_named_and_left_to_its_keeper(group, tmp_path, monkeypatch):
     """One that became another user's, such as a program started by sudo."""
     run("sleep 60 & echo $! > pid", group, tmp_path)
 
@@ -58,7 +57,7 @@ def test_a_process_that_may_not_be_ended_is_left(group, tmp_path, monkeypatch):
         patch.setattr(os, "kill", refused)
         patch.setattr(launch.owned, "wait_until", lambda condition, patience_s: condition())
         assert len(group.end()) == 1
-    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert not is_alive((tmp_path / "pid").read_text().strip())
 
 
 def test_what_ignores_the_first_signal_is_killed(group, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import attacks
@@ -55,6 +56,7 @@ class Scene:
         self.user, self.marker = user, f"86397.{os.getpid()}{time.monotonic_ns() % 10**6}"
         self.uid = pwd.getpwnam(user).pw_uid if user else 0
         self.process = subprocess.Popen(["/bin/sleep", "600"], user=self.uid)
+        attacks.key_in_a_new_session(self.marker)
         shutil.copy(attacks.__file__, self.target / "attacks.py")
         self.before = written(victim), self.tree()
 
@@ -139,12 +141,13 @@ def test_no_attack_leaves_the_wall_through_the_command_line(scene, confine, user
 def test_the_same_attacks_do_harm_where_nothing_holds_them(scene):
     """The tests above can fail."""
     only = ["device_by_its_path", "file_by_roots_of_processes", "handle_of_a_file",
-            "settings", "memory", "clock", "process_by_its_number", "double_fork"]  # fmt: skip
+            "keys_of_the_session", "settings", "memory", "clock", "process_by_its_number",
+            "double_fork"]  # fmt: skip
     group = WorkGroup(None, "test", Wall())
     line = scene.facts([name for name in only if name != "process_by_its_number"])
     result = started(scene, line, group, confine="nothing")
     text = result.stdout.decode()
-    for name in only[:4]:
+    for name in only[:5]:
         assert f"{name}: done" in text, text
     assert written(scene.device) > scene.before[0]
     assert scene.tree() != scene.before[1]
@@ -250,17 +253,41 @@ def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_p
         assert [path for path in where.iterdir() if path.stat().st_size == 1 << 20]
 
 
+@pytest.mark.parametrize("confine", ["devices", "nothing"])
 @pytest.mark.parametrize("room", [False, True])
-def test_all_ends_with_a_starter_that_is_killed(scene, room):
+def test_all_ends_with_a_starter_that_is_killed(scene, room, confine):
     """Without a control group that a guardian could end."""
     line = f"(trap '' TERM; setsid sleep {scene.marker}) & sleep {scene.marker}"
     pid = os.fork()
     if pid == 0:
         group = WorkGroup(None, "test", Wall())
         beside = None if room else group
-        started(scene, line, WorkGroup(None, "test", group.wall, beside=beside))
+        work = WorkGroup(None, "test", group.wall, beside=beside)
+        started(scene, line, work, confine=confine)
         os._exit(1)
     assert owned.wait_until(lambda: len(scene.survivors()) == 2, 20)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+    assert owned.wait_until(lambda: not scene.survivors(), 20)
+
+
+def test_nothing_holds_a_program_but_what_left_its_group_ends_with_that(scene, cgroup):
+    """When its starter is killed: others in the group may be needed until a guardian removes it."""
+    group = cgroup
+    line = f"(echo 0 > {group.parent}/cgroup.procs; setsid sleep {scene.marker}) & exec sleep 1000"
+    kind = Command(shell=line, confine="nothing")
+    tokens = {"dir": scene.target, "device": "", "run": "1", "seed": "1"}
+    pid = os.fork()
+    if pid == 0:
+        work = WorkGroup(None, "test", Wall())
+        order = launch.launch_of(kind, "", tokens, work)
+        launch.run(replace(order, cgroups=[str(group / "cgroup.procs")]), work)
+        os._exit(1)
+    procs = group / "cgroup.procs"
+    assert owned.wait_until(lambda: len(scene.survivors()) == 1 and procs.read_text(), 20)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert owned.wait_until(lambda: not procs.read_text(), 20)
+    assert len(scene.survivors()) == 1
+    group.rmdir()
     assert owned.wait_until(lambda: not scene.survivors(), 20)

@@ -24,9 +24,11 @@ LOOP_CTL_GET_FREE = 0x4C82
 CLONE_INTO_CGROUP, CLONE_NEWNS, CLONE_NEWPID = 0x200000000, 0x20000, 0x20000000
 # x86-64 and the generic table agree from 424 on; these are older.
 CALLS = {
-    "x86_64": {"bpf": 321, "perf": 298, "keyctl": 250, "init_module": 175, "acct": 163},
-    "aarch64": {"bpf": 280, "perf": 241, "keyctl": 219, "init_module": 105, "acct": 89},
-}[os.uname().machine]
+    "x86_64": {"bpf": 321, "perf": 298, "keyctl": 250, "add_key": 248, "init_module": 175,
+               "acct": 163},
+    "aarch64": {"bpf": 280, "perf": 241, "keyctl": 219, "add_key": 217, "init_module": 105,
+                "acct": 89},
+}[os.uname().machine]  # fmt: skip
 CLONE3, IO_URING_SETUP, PIDFD_OPEN, PIDFD_GETFD = 435, 425, 434, 438
 
 
@@ -54,6 +56,12 @@ def write(path, text=b"attacked"):
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def key_in_a_new_session(name):
+    """What an attack looks for, in the key ring of this process's session; not an attack."""
+    syscall(CALLS["keyctl"], 1, None)
+    syscall(CALLS["add_key"], b"user", name.encode(), b"x", 1, -3)
 
 
 def any_of(attempts):
@@ -336,6 +344,11 @@ def network(facts):
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0300)
 
 
+def keys_of_the_session(facts):
+    """keyctl(2): KEYCTL_SEARCH in the key ring of the session of whoever started this."""
+    syscall(CALLS["keyctl"], 10, -3, b"user", facts["marker"].encode(), 0)
+
+
 def rights_by_a_program(facts):
     """A program that is set to another user's id."""
     with open("/proc/self/status") as file:
@@ -397,7 +410,7 @@ def many_children(facts):
             survivor(facts["marker"])
 
 
-NOT = {"syscall", "call", "write", "any_of", "survivor", "main", "tried"}
+NOT = {"syscall", "call", "write", "key_in_a_new_session", "any_of", "survivor", "main", "tried"}
 ATTACKS = {
     name: function
     for name, function in list(globals().items())

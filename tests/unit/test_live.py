@@ -2,6 +2,7 @@
 
 import http.server
 import math
+import os
 import sys
 import threading
 from collections import Counter
@@ -22,6 +23,7 @@ from schedlab.errors import SpecError
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds.live_load import STATISTICS
 from schedlab.run.backends.live import Second
+from schedlab.run.confinement import Wall
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
@@ -272,13 +274,20 @@ def test_a_figure_comes_from_a_command_a_file_or_a_page(counter, tmp_path):
     ]  # fmt: skip
     OwnFigure("tps:1/s=stdout~tps ([0-9]+)", ["echo", "tps 5"]).check()
     refused = ["sh", "-c", "echo tps 5; echo Peer authentication failed >&2; exit 2"]
-    with pytest.raises(SpecError, match="sh ended with exit status 2: Peer authentication failed"):
+    with pytest.raises(SpecError, match="sh exited with status 2: Peer authentication failed"):
         OwnFigure("tps:1/s=stdout~tps ([0-9]+)", refused).check()
     for unread in (OwnFigure("tps:1/s=file:/absent~(.*)", []),
                    OwnFigure("tps:1/s=stdout~(.*)", ["/absent"])):  # fmt: skip
         values, gates = unread.end()
         # It discards no latencies of its period.
         assert (values, gates[0].gate, gates[0].fatal) == ({}, "no-value", False)
+    # Beside other programs, of which it sees none unless it asks for that.
+    line = ["sh", "-c", f"test -d /proc/{os.getpid()} && echo tps 1 || echo tps 2"]
+    if not Wall().missing:
+        for confine, seen in (("devices", 2.0), ("nothing", 1.0)):
+            figure = OwnFigure("tps:1/s=stdout~tps ([0-9]+)", line, confine)
+            assert figure.end() == ({"tps": seen}, [])
+            assert figure.confinement["confinement"]["held"] == confine
     with pytest.raises(SpecError, match="not a page of this machine"):
         parse_output_metric("tps:1/s=http://example.org/metrics~(.*)", of_live_load=True)
 

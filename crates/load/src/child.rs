@@ -222,6 +222,7 @@ pub(crate) fn close_files() {
 pub(crate) fn open_cgroups(paths: &[String]) -> Result<Vec<OwnedFd>, Refusal> {
     let opened = paths.iter().map(|path| {
         std::fs::OpenOptions::new()
+            .read(true)
             .write(true)
             .open(path)
             .map(OwnedFd::from)

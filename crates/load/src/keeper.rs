@@ -3,13 +3,14 @@
 //! For a confined program it is the first process of a new process namespace: when it ends, so does
 //! all that is in there, whatever control group or session it went to. Or the program joins the
 //! namespace of a [`Room`], where several work beside each other, such as a server and what asks
-//! it. Without a namespace the keeper adopts what the program leaves, so that it can be found. It
-//! is a fork that makes system calls alone, and it closes all files but those that tie it to its
-//! starter.
+//! it. Without a namespace the keeper adopts what the program leaves, wherever that went, and ends
+//! it: at the starter's word, or when the starter has died and the control group of the program was
+//! removed, as others may still need what is in there. It is a fork that makes system calls alone,
+//! and it closes all files but those that tie it to its starter and to that group.
 
 use std::ffi::{c_int, c_void, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -21,6 +22,8 @@ use crate::confine::map_self;
 
 const STACK_BYTES: usize = 256 << 10;
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// How often a keeper looks whether the control group is there.
+const LOOKS_EACH_MS: i32 = 50;
 
 /// How a program ended, as its keeper writes it.
 #[repr(C)]
@@ -182,7 +185,12 @@ impl Plan {
     /// Starts `program` in this memory, waits until it executes or ends, and keeps it.
     ///
     /// Nobody may look into that memory meanwhile: it is that of a process outside of the walls.
-    pub(crate) fn start_and_keep<F: FnMut()>(&self, words: RawFd, program: F) {
+    pub(crate) fn start_and_keep<F: FnMut()>(
+        &self,
+        words: RawFd,
+        group: Option<RawFd>,
+        program: F,
+    ) {
         let signals = child_signals();
         // SAFETY: system calls, and a stack that lives as long as the process.
         let pid = unsafe {
@@ -209,14 +217,20 @@ impl Plan {
         // SAFETY: the starter hears of the start when nobody else can write.
         unsafe { libc::close(words) };
         if pid > 0 {
-            self.keep(signals, Some(pid), true);
+            self.keep(signals, Some(pid), group, true);
         }
     }
 
     /// Reaps until the starter is gone; then ends what there is.
-    fn keep(&self, signals: RawFd, mut program: Option<i32>, ends_with_starter: bool) {
+    fn keep(
+        &self,
+        signals: RawFd,
+        mut program: Option<i32>,
+        group: Option<RawFd>,
+        ends_with_starter: bool,
+    ) {
         let (lifeline, ends) = (self.lifeline.0.as_raw_fd(), self.ends.1.as_raw_fd());
-        close_all_but([lifeline, ends, signals]);
+        close_all_but([lifeline, ends, signals, group.unwrap_or(signals)]);
         let mut polled = [signals, lifeline].map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
@@ -250,7 +264,21 @@ impl Plan {
                 _ => 0,
             };
         }
-        while self.namespace == Namespace::New || program.is_some() {
+        if self.namespace == Namespace::Callers {
+            let is_over = || is_told(lifeline) || group.is_none_or(is_removed);
+            while !is_over() {
+                while let Some((pid, status, usage)) = reap_any(libc::WNOHANG) {
+                    note(ends, &mut program, pid, status, usage);
+                }
+                // SAFETY: no descriptors.
+                unsafe { libc::poll(std::ptr::null_mut(), 0, LOOKS_EACH_MS) };
+            }
+        }
+        while self.namespace != Namespace::Rooms || program.is_some() {
+            // Those of an ended one are ours by then; those of another user's are not ours to end.
+            if self.namespace == Namespace::Callers && !kill_children() {
+                break;
+            }
             let Some((pid, status, usage)) = reap_any(0) else {
                 break;
             };
@@ -273,11 +301,17 @@ impl Keeper {
 
     /// Ends all that it keeps, and reaps it; how the program ended, if it did only now.
     pub(crate) fn end(&mut self) -> Option<End> {
-        self.lifeline = None;
+        if let Some(lifeline) = self.lifeline.take() {
+            // One that has ended needs no word.
+            let _ = rustix::io::write(&lifeline, b"e");
+        }
         if self.is_reaped {
             return None;
         }
-        let end = self.wait(ENDS_WITHIN).flatten();
+        let (mut end, begun) = (None, Instant::now());
+        while let Some(Some(heard)) = self.wait(ENDS_WITHIN.saturating_sub(begun.elapsed())) {
+            end = Some(heard);
+        }
         child::kill(self.pid); // by now it only waits for what does not die
         self.is_reaped = reap(self.pid, 0).is_some();
         end
@@ -321,7 +355,7 @@ impl Room {
                 libc::write(tells.as_raw_fd(), (&raw const failed).cast(), 4);
             }
             if failed == 0 {
-                plan.keep(signals, None, groups.is_empty());
+                plan.keep(signals, None, None, groups.is_empty());
             }
         })?;
         drop(tells);
@@ -400,7 +434,48 @@ fn note(ends: RawFd, program: &mut Option<i32>, pid: i32, status: i32, usage: li
     }
 }
 
-fn close_all_but(mut kept: [RawFd; 3]) {
+/// Whether the starter ended this on purpose, and did not die.
+fn is_told(lifeline: RawFd) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: a buffer of the size that is given; nobody writes any more.
+    unsafe { libc::read(lifeline, (&raw mut byte).cast(), 1) == 1 }
+}
+
+/// Whether the control group of this file `cgroup.procs` is gone.
+fn is_removed(group: RawFd) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: a buffer of the size that is given.
+    unsafe { libc::pread(group, (&raw mut byte).cast(), 1, 0) < 0 && errno() == libc::ENODEV }
+}
+
+/// Kills the children of this process, as many as one reading shows; whether one could be killed,
+/// or there are none.
+fn kill_children() -> bool {
+    let mut digits = [0u8; 4096];
+    // SAFETY: a constant path, and a buffer of the size that is given.
+    let length = unsafe {
+        let fd = libc::open(
+            c"/proc/thread-self/children".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        );
+        let length = libc::read(fd, digits.as_mut_ptr().cast(), digits.len());
+        libc::close(fd);
+        usize::try_from(length).unwrap_or(0)
+    };
+    let (mut pid, mut is_any) = (0, length == 0);
+    for digit in &digits[..length] {
+        if digit.is_ascii_digit() {
+            pid = pid * 10 + i32::from(digit - b'0');
+        } else {
+            // SAFETY: a signal to a child that is not yet reaped, whose number is its own.
+            is_any |= unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
+            pid = 0;
+        }
+    }
+    is_any
+}
+
+fn close_all_but(mut kept: [RawFd; 4]) {
     kept.sort_unstable();
     let mut first = 0;
     for fd in kept {

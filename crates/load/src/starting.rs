@@ -181,6 +181,11 @@ pub(crate) fn become_program(
 type Failed = (u32, i32);
 
 impl Prepared {
+    /// The first of the control groups that it joins.
+    pub fn group(&self) -> Option<RawFd> {
+        self.cgroups.first().map(AsRawFd::as_raw_fd)
+    }
+
     /// The keeper's steps before it starts the program.
     pub fn enter_with(&self, plan: &Plan) -> Result<(), i32> {
         if let Some((_, writing)) = &self.gate {
@@ -217,6 +222,9 @@ impl Prepared {
         }
         if !self.cpus.is_empty() {
             pin(None, &self.cpus).map_err(|refusal| (2, refusal.errno()))?;
+        }
+        if self.wall.is_some() {
+            new_session_keys();
         }
         let built = self.wall.as_ref().map(Wall::build).transpose();
         let built = built.map_err(|errno| (CONFINEMENT, errno))?;
@@ -302,6 +310,13 @@ impl Prepared {
             }
         }
     }
+}
+
+/// Takes a key ring of its own for that of the starter's session: KEYCTL_JOIN_SESSION_KEYRING
+/// (include/uapi/linux/keyctl.h). A kernel without keys has none to share.
+fn new_session_keys() {
+    // SAFETY: numbers, and no name.
+    unsafe { libc::syscall(libc::SYS_keyctl, 1, std::ptr::null::<libc::c_char>()) };
 }
 
 /// The process's number where `/proc` is the starter's.

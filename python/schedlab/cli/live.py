@@ -18,6 +18,7 @@ from schedlab.cli.options import (
     switch_option,
     typed_options,
 )
+from schedlab.cli.sections import heeded
 from schedlab.cli.types import Duration, Listed, Words
 from schedlab.errors import SpecError
 
@@ -35,6 +36,7 @@ from schedlab.errors import SpecError
 @click.option("--guard", "guards", multiple=True, help="End it: 'read p99 > 50ms for 5s'.")
 @click.option("--groups", type=Words(), help="Control groups to count apart: a.slice/db.service.")
 @click.option("--metric", help="Yours, of COMMAND, a file or a page: NAME:UNIT=stdout~…")
+@heeded("--metric", "--unconfined", is_flag=True, help="Do not confine COMMAND.")
 @click.option("--deciding", help="The metric that decides (default: the mean latency).")
 @click.option("--yes", is_flag=True, help="Switch a device in use without asking.")
 @margin_option
@@ -69,7 +71,8 @@ def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
         return
     if typed["blocks"]:
         raise SpecError("--blocks extends what --resume names", "--for says how long, else")
-    check_heeded(typed_options(click.get_current_context()), set())
+    named = typed_options(click.get_current_context())
+    check_heeded(named, set(named))
     question = app.question(path, command, typed)
     for line in app.what_it_does(question):
         print_message(line)

@@ -38,23 +38,19 @@ measured_options = section(
     "Result", seed_option, out_option, dry_run_option, json_option,
     usual="--out --dry-run",
 )  # fmt: skip
-_TRUST: dict[str, Any] = {
-    "is_flag": True, "help": "Allow the programs, devices and settings of a file from elsewhere."
-}  # fmt: skip
-trust_option = click.option("--trust", **_TRUST)
-_trust_resumed = section("Result", heeded("--resume", "--trust", **_TRUST))
-resume_option = section(
-    "Result",
-    click.option("--resume", type=PATH, metavar="DIR",
-                 help="Resume, or extend by --blocks, --budget."),
-    usual="--resume",
-)  # fmt: skip
+_TRUST = "Allow the programs, devices and settings of a file from elsewhere."
+trust_option = click.option("--trust", is_flag=True, help=_TRUST)
+_trust_resumed = section("Result", heeded("--resume", "--trust", is_flag=True, help=_TRUST))
+
+
+def _resuming(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    option = click.option("--resume", type=PATH, metavar="DIR", help=text)
+    return section("Result", option, usual="--resume")
+
+
+resume_option = _resuming("Resume, or extend by --blocks, --budget.")
 resume_options = together(resume_option, _trust_resumed)
-resume_rest_options = together(section(
-    "Result",
-    click.option("--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder."),
-    usual="--resume",
-), _trust_resumed)  # fmt: skip
+resume_rest_options = together(_resuming("Measure what is left of this folder."), _trust_resumed)
 goal_option = click.option(
     "--goal", type=GOALS, help="Which metrics decide (default: those chosen before the first run)."
 )

@@ -90,14 +90,8 @@ class OneRule(click.Command):
                 ctx.exit()
 
         text = f"Show all {len(self.params)} options."
-        every = click.Option(
-            ["--help-all"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=show,
-            help=text,
-        )
+        every = click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
+                             callback=show, help=text)  # fmt: skip
         every.section = "Help"  # type: ignore[attr-defined]
         return [*super().get_params(ctx), every]
 

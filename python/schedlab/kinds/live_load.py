@@ -6,7 +6,7 @@ Run by `run/backends/live.py`, which switches the device's settings under the lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -33,8 +33,9 @@ class LiveLoad(WorkloadKind, frozen=True):
     `processes` are names of processes whose latencies are metrics of their own
     (`NAME_read_latency_ns_mean`); so are `control_groups`, each under the last part of its
     name. `metric` is a figure of the user's, read after the period: in what `command` prints, in a
-    file, or on a page of this machine. `guards` end the experiment. The load needed
-    `settled_s` to settle after the slowest switch of the pilot; a shorter wash-out is told.
+    file, or on a page of this machine; `confine` holds the command (run/confinement.py). `guards`
+    end the experiment. The load needed `settled_s` to settle after the slowest switch of the pilot;
+    a shorter wash-out is told.
     """
 
     kind: ClassVar[str] = "live-load"
@@ -48,6 +49,7 @@ class LiveLoad(WorkloadKind, frozen=True):
     control_groups: tuple[str, ...] = ()
     metric: str = ""
     command: tuple[str, ...] = ()
+    confine: Literal["devices", "nothing"] = "devices"
     guards: tuple[str, ...] = ()
 
     def writes(self) -> bool:

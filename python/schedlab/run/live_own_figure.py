@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
-from schedlab.errors import SpecError
-from schedlab.run import prometheus
+from schedlab.errors import HostError, SpecError
+from schedlab.kinds.command import Command
+from schedlab.run import launch, prometheus
+from schedlab.run.confinement import Wall
 from schedlab.run.metrics_from_output import Reader
 from schedlab.spec import GateFinding
 from schedlab.spec.latency import QUANTILES
@@ -27,17 +30,23 @@ Read = tuple[dict[str, float], list[GateFinding]]
 
 class OwnFigure:
     """Reads a metric at the end of a period; a counter (`!rate`) and a histogram (`!p99`) at its
-    start, too.
+    start, too. A command is confined as any other that is started.
     """
 
-    def __init__(self, specification: str, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        specification: str,
+        command: Sequence[str],
+        confine: Literal["devices", "nothing"] = "devices",
+    ) -> None:
         metric = parse_output_metric(specification, of_live_load=True)
         self._is_rate = metric.take == RATE
         self._share = QUANTILES.get(metric.take)
         self._metric = metric
         read = metric if metric.take in TAKES else replace(metric, take="last")
         self._reader = Reader([read], zero_is_a_value=self._is_rate)
-        self._command = tuple(command)
+        self._command = Command(argv=tuple(command), confine=confine) if command else None
+        self._wall = Wall() if command else None
         self._first: Read = ({}, [])
         self._buckets: prometheus.Buckets = {}
         self._first_at_s = 0.0
@@ -50,8 +59,16 @@ class OwnFigure:
         if findings:
             raise SpecError(
                 f"--metric cannot be read: {findings[0].detail}",
-                "try it by hand as this user; as another one: -- runuser -u NAME -- COMMAND",
+                "try it by hand as this user; as another one: -- runuser -u NAME -- COMMAND; one "
+                "that looks at other processes or devices needs --unconfined",
             )
+
+    @property
+    def confinement(self) -> Mapping[str, Any]:
+        """The walls around the command, as a run's record has them; nothing without one."""
+        if self._command is None or self._wall is None:
+            return {}
+        return {"confinement": self._wall.facts(self._command)}
 
     def begin(self) -> None:
         """The measured part of a period begins."""
@@ -113,24 +130,30 @@ class OwnFigure:
 
     def _outputs(self) -> tuple[tuple[bytes, bytes], list[GateFinding]]:
         """The standard output and error of the command; nothing without one."""
-        stdout = stderr = b""
-        if self._command:
-            try:
-                ended = subprocess.run(
-                    self._command, check=False, capture_output=True, timeout=COMMAND_TIMEOUT_S
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                return (b"", b""), [GateFinding("no-value", f"{self._command[0]}: {error}")]
-            stdout, stderr = ended.stdout, ended.stderr
-            if ended.returncode:
-                return (b"", b""), [GateFinding("no-value", _failure(self._command[0], ended))]
-        return (stdout, stderr), []
+        if self._command is None or self._wall is None:
+            return (b"", b""), []
+        here, program = Path.cwd(), self._command.argv[0]
+        group = launch.WorkGroup(None, "metric", self._wall)
+        order = launch.Launch(
+            self._command.argv, here, dict(os.environ), timeout_s=COMMAND_TIMEOUT_S,
+            confinement=self._wall.order(self._command, here),
+        )  # fmt: skip
+        try:
+            ended = launch.run(order, group)
+            group.end()
+        except HostError as error:
+            return (b"", b""), [GateFinding("no-value", f"{program}: {error}")]
+        if why := _failure(ended):
+            return (b"", b""), [GateFinding("no-value", f"{program} {why}")]
+        return (ended.stdout, ended.stderr), []
 
 
-def _failure(program: str, ended: subprocess.CompletedProcess[bytes]) -> str:
-    status = f"{program} ended with exit status {ended.returncode}"
-    if ended.returncode < 0:
-        status = f"{program} was killed by signal {-ended.returncode}"
+def _failure(ended: launch.Ended) -> str:
+    if ended.timed_out or ended.output_exceeded:
+        return f"did not end within {COMMAND_TIMEOUT_S:g} s, or printed too much"
+    status = ended.failure()
+    if not status:
+        return ""
     said = " / ".join(ended.stderr.decode(errors="replace").split("\n")[-STDERR_LINES:]).strip(" /")
     return f"{status}: {said}" if said else f"{status}, and nothing on standard error"
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from schedlab.app.compare import comparison
 from schedlab.app.setting_checks import check_settings
@@ -54,6 +54,7 @@ class LiveRequest:
     groups: tuple[str, ...] = ()
     metric: str = ""
     command: tuple[str, ...] = ()
+    confine: Literal["devices", "nothing"] = "devices"
     deciding: str = ""
     margin: float = 0.02
     seed: int | None = None
@@ -88,6 +89,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Li
         typed["groups"] or (),
         typed["metric"] or "",
         tuple(command),
+        "nothing" if typed["unconfined"] else "devices",
         typed["deciding"] or "",
         typed["margin"],
         typed["seed"],
@@ -128,7 +130,7 @@ def prepared(question: LiveRequest, report: Callable[[str], None]) -> Experiment
     for guard in question.guards:
         parse_guard(guard)
     if question.metric:
-        OwnFigure(question.metric, question.command).check()
+        OwnFigure(question.metric, question.command, question.confine).check()
     below = queues_below(question.path)
     seconds = min(max(question.every_s, PILOT_S_LEAST), PILOT_S_MOST)
     with Control(named_devices=below.queues, report=report) as control:
@@ -174,6 +176,7 @@ def _experiment(
         control_groups=question.groups,
         metric=question.metric,
         command=question.command,
+        confine=question.confine,
         guards=question.guards or live_pilot.usual_guards(seen[0]),
     )
     metric = question.deciding or f"{operation}_latency_ns_mean"

@@ -201,7 +201,7 @@ class LiveSession:
         self.report = report
         self._idle_periods = self._without_figure = 0
         self.last: deque[str] = deque(maxlen=KEPT_S)
-        self.own = OwnFigure(kind.metric, kind.command) if kind.metric else None
+        self.own = OwnFigure(kind.metric, kind.command, kind.confine) if kind.metric else None
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One period: switch, wait until the wash-out is over, count."""
@@ -239,6 +239,7 @@ class LiveSession:
             metrics,
             properties={
                 **device_facts(self.devices.queues[0]),
+                **(self.own.confinement if self.own else {}),
                 "effective": effective, "switch_s": switch_s, "halves": halves,
                 "wash_out_s": kind.wash_out_s, "settled_s": kind.settled_s,
                 "lost": figures.lost, "gap_sectors": figures.gap_sectors,
