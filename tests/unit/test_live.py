@@ -191,8 +191,23 @@ def test_the_screen_fits_80_columns_and_shows_the_last_seconds():
         screen.see(Second("bfq", 1.0 + n, 60.0, n < 6, Look(1.0, flows, 1), 0.4))
     lines = screen.text().splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[1] == "bfq: measured, 2 s left of it" and "40 % of its limit" in lines[3]
+    assert lines[1] == "bfq: measured, 2 s left of it" and "40 % of its limit" in lines[-1]
     assert lines[2].startswith("a name that is too l p50 0.00113  p99 0.00931 ms  ███")
+
+
+def test_the_screen_has_a_heat_map_of_its_seconds_in_which_a_stall_is_empty():
+    screen, ms = LiveScreen(), 1_000_000
+    for n in range(12):
+        bins = Counter({(900, 1100): 500} if n != 5 else {})
+        bins[16 * ms, 17 * ms] += 3 * (n == 8)
+        flows = {("reader", "read"): Flow(500, 0, 1, bins)}
+        name = "none" if n < 6 else "bfq"
+        screen.see(Second(name, 1.0 + n, 60.0, False, Look(1.0, flows), None))
+    slow, *between, fast, names = screen.text().splitlines()[3:]
+    assert slow == "      17 ms         ░   "
+    assert fast == "       1 µs █████ ██████"
+    assert {line[12:] for line in between} == {" " * 12}
+    assert names == " " * 12 + "none──bfq───"
 
 
 def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():

@@ -119,7 +119,7 @@ def _drawn(view: View, scale: Scale, cells: Cells, limits: tuple[int, int], labe
     lines: dict[int, list[str]] = {}
     wide, high = WIDTH / scale.columns, HEIGHT / scale.rows
     for row in range(scale.rows):
-        levels = [_level(cells.get((column, row), 0), most) for column in range(scale.columns)]
+        levels = [level(cells.get((column, row), 0), most) for column in range(scale.columns)]
         y, start = HEIGHT - (row + 0.5) * high, 0
         for column in range(1, scale.columns + 1):
             if column == scale.columns or levels[column] != levels[start]:
@@ -140,7 +140,7 @@ def _drawn(view: View, scale: Scale, cells: Cells, limits: tuple[int, int], labe
     return picture(LEFT + WIDTH + 14, HEIGHT + BOTTOM, label, parts, "heat")
 
 
-def _level(count: int, most: int) -> int:
+def level(count: int, most: int) -> int:
     """The darkness of a cell, from 1 to `LEVELS`, by the log of its requests; 0: none."""
     if not count:
         return 0
