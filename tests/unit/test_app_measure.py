@@ -413,8 +413,9 @@ def test_what_is_explained(monkeypatch):
     assert explained(monkeypatch, "no BPF")[1] == [found, "the reason is unknown: no BPF"]
     assert explained(monkeypatch, kind="cpu") == ([], [])
     assert explained(monkeypatch, candidates=(Candidate("one", AS_IS),)) == ([], [])
-    two = (READS, replace(READS, label="more"))
-    assert explained(monkeypatch, explain=True, workloads=two)[0] == [("reads", "more")]
+    more = (READS, replace(READS, label="more"), replace(READS, label="most"))
+    labels = ("reads", "more", "most")
+    assert explained(monkeypatch, explain=True, workloads=more)[0] == [labels]
     monkeypatch.setattr(explaining, "worth_explaining", lambda answer: ())
     own = (Workload("own", "command", "elapsed_s", {"argv": ["true"]}),)
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])

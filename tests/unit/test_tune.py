@@ -424,6 +424,10 @@ def test_constraints_have_units_and_objectives_a_direction():
         ("r", "latency_ns_p99", ("iops",))
     ]
     assert chosen.notes == ("omitted, as they do not measure latency_ns_p99: w",)
+    one, other = experiment().workloads
+    three = replace(experiment(), workloads=(one, other, replace(other, label="v")))
+    chosen = with_objective(three, OFFERED | {"v": OFFERED["w"]}, "iops", True, [])
+    assert chosen.notes == ("omitted, as they do not measure iops: w, v",)
     with pytest.raises(SpecError, match="less is better"):
         with_objective(experiment(), OFFERED, "latency_ns_p99", True, [])
     own = replace(experiment(), metrics={"tps": Metric("tps", "transactions/s", True, "")})

@@ -5,8 +5,6 @@ import pytest
 pytest.importorskip("optuna")
 
 from schedlab.host import knobs
-from schedlab.spec import Candidate, Experiment, Target, Workload
-from schedlab.tune.goal import with_objective
 from schedlab.tune.race import ASSUMED
 from schedlab.tune.search import Observation, Search
 from schedlab.tune.space import TABLE, SchedulerSpace, Space, Tunable
@@ -49,11 +47,3 @@ def test_what_is_searched_are_the_kernel_s_tunables_in_its_units():
     for scheduler, tunables in knobs.iosched().items():
         searched = {each.name: each.unit for each in TABLE[scheduler]}
         assert searched == {name: tunables[name] for name in searched}
-
-
-def test_every_workload_that_does_not_measure_the_goal_is_named():
-    works = tuple(Workload(name, "file-test", "iops") for name in ("r", "w", "v"))
-    asked = Experiment("t", "io", Target("scratch"), (Candidate("none"),), works, "none", 1)
-    offered = {"r": ("iops", "latency_ns_p99"), "w": ("iops",), "v": ("iops",)}
-    chosen = with_objective(asked, offered, "latency_ns_p99", False, [])
-    assert chosen.notes == ("omitted, as they do not measure latency_ns_p99: w, v",)
