@@ -48,6 +48,19 @@ def harmless_parameter():
     return None
 
 
+def can_boost(file):
+    """Whether the kernel takes "on": a processor may be without, and have the file."""
+    if not file.exists():
+        return False
+    found = file.read_text()
+    try:
+        file.write_text("1")
+    except OSError:
+        return False
+    file.write_text(found)
+    return True
+
+
 def scenes(group, mark):
     """(kind, words of one candidate, of the other, what reads it, what it reads under the other),
     of each kind of setting that this machine has."""
@@ -65,7 +78,7 @@ def scenes(group, mark):
         yield "governor", "governor=performance", "governor=powersave", f"cat {file}", "powersave"
         if (file := policy / knobs.PREFERENCE).exists():  # set by the governor, unless it is named
             yield "preference", "", f"{file.name}=power", f"cat {file}", "power"
-    if (file := settings.CPUFREQ / "boost").exists():
+    if can_boost(file := settings.CPUFREQ / "boost"):
         yield "boost", "boost=on", "boost=off", f"cat {file}", "0"
     file = own("blkio", ("blkio.throttle.read_bps_device", "io.max"))
     yield "io.max", "", "cgroup.io.max=rbps=64M", f"({file}) | grep -o 67108864", "67108864"

@@ -186,15 +186,6 @@ def test_what_is_the_same_in_every_run_is_exact(low):
     assert differ.rows[0].exact and (differ.code, differ.take) == ("best", "b")
 
 
-def test_a_mix_is_exact_only_if_each_of_its_rows_is():
-    exact = table({"a": [10.0] * 4, "b": [9.0] * 4}, weight=1.0)
-    noisy = table({"a": logs(0.5, 0.51, 0.5, 0.52), "b": logs(0, 0.01, 0.01, 0)}, "w1", weight=1.0)
-    for rows in ((exact, exact), (exact, noisy), (noisy, exact)):
-        named = [replace(row, workload=f"w{n}") for n, row in enumerate(rows)]
-        cell = of(*named, shares=True).cells[MIX]["a"]
-        assert (cell.low == cell.up) == (noisy not in rows)
-
-
 def test_what_is_exact_can_be_a_price():
     """A threefold number of bytes in every run was none."""
     wall = table({"a": logs(0.5, 0.51, 0.5, 0.52), "b": logs(0, 0.01, 0.01, 0)})

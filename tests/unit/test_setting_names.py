@@ -137,6 +137,13 @@ def test_a_preference_is_one_that_its_governor_has(host):
     setting_checks.check_settings([candidate], allowed, (), ())
 
 
+def test_a_governor_is_one_that_every_cpu_has(host):
+    check("governor", "performance", SettingScope())
+    (host / "cpufreq/policy1/scaling_available_governors").write_text("powersave")
+    said, _ = refused(check, "governor", "performance", SettingScope())
+    assert said == "governor = 'performance' is not offered"
+
+
 def test_what_can_only_be_read_is_refused(host, say):
     file = host / "module/zfs/parameters/txg_timeout"
     file.chmod(0o444)
