@@ -66,6 +66,33 @@ def test_other_options_are_other_workloads_and_a_failed_run_is_an_error(tmp_path
         read("sysbench", [("none", tmp_path / "failed")])
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "start", "label"),
+    [
+        ("sysbench", "sysbench-cpu.txt", "CPU speed:", "cpu"),
+        ("sysbench", "sysbench-fileio.txt", "File operations:", "fileio"),
+        ("sysbench", "sysbench-oltp.txt", "SQL statistics:", "oltp"),
+        ("schbench", "schbench-requests.txt", "Request Latencies", "schbench"),
+    ],
+)
+def test_a_run_whose_beginning_was_cut_off_is_read_from_its_first_title_on(
+    tmp_path, name, file, start, label
+):
+    """What people paste; twice, with other text between."""
+    whole = (DATA / file).read_text()
+    text = whole[whole.index(start) :]
+    (tmp_path / "cut").write_text(f"```\n{text}```\n## Second\n{text}")
+    imported = read(name, [("none", tmp_path / "cut")])
+    assert [each.label for each in imported.experiment.workloads] == [label]
+    (tmp_path / "whole").write_text(whole)
+    complete = read(name, [("none", tmp_path / "whole")]).runs[-1].metrics
+    first, second = imported.runs
+    assert first.metrics == second.metrics
+    assert first.metrics.items() <= complete.items()
+    with pytest.raises(SpecError, match=f"is output of {name}"):
+        read("hdparm", [("none", tmp_path / "cut")])
+
+
 def test_iostat_counts_in_blocks_where_posix_wants_it_and_a_report_is_a_list(tmp_path):
     text = (DATA / "iostat-d.json").read_text()
     blocks = tmp_path / "blocks"

@@ -351,6 +351,9 @@ def test_hdparm(imports):
             ],
             "a label that the file contradicts": "Scheduler: bfq\n" + hdparm_of("sdx", 100),
             "a rate that its own line contradicts": "/dev/sdx:\n" + line.format("3.00", "999.00"),
+            "of old": "/dev/hdc:\n"
+            " Timing buffer-cache reads:   128 MB in  0.60 seconds =213.33 MB/sec\n"
+            " Timing buffered disk reads:  64 MB in  2.22 seconds = 28.83 MB/sec\n",
             "the time of a window": line.format("0.50", "0.25"),
             "no time": line.format("0", "1"),
             "no rate": line.format("1", "0"),

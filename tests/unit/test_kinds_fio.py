@@ -10,6 +10,7 @@ import pytest
 
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.fio_job import FioJob
+from schedlab.store import fio_output
 
 
 def write(path, text):
@@ -62,11 +63,11 @@ def test_the_jobs_of_a_file_are_those_of_fio(tmp_path):
     kind = job_file(tmp_path, text)
     ran = subprocess.run(["fio", "--output-format=json", kind.job_file], capture_output=True,
                          check=True, cwd=tmp_path)  # fmt: skip
-    theirs = json.loads(ran.stdout)["jobs"]
-    assert set(kind.jobs()) == {job["jobname"] for job in theirs}
-    moved = {way for job in theirs for way in ("read", "write") if job["jobname"] == "one"
-             and job[way]["total_ios"]}  # fmt: skip
-    assert set(kind.jobs()["one"]) == moved == {"read", "write"}
+    theirs = fio_output.jobs("fio", json.loads(ran.stdout))
+    labels = fio_output.numbered([(job.name,) for job in theirs])
+    assert list(kind.jobs()) == labels
+    moved = [set(job.directions()) for job in theirs if job.name == "one"]
+    assert [set(kind.jobs()[name]) for name in ("one", "one#2")] == moved == [{"write"}, {"read"}]
 
 
 VERIFIED = {
@@ -98,7 +99,13 @@ NAMED = {
     "one group": ("[global]\ngroup_reporting\n[one]\nnumjobs=2\n[two]\n", {"one"}),
     "two groups": ("[global]\ngroup_reporting\n[one]\n[two]\nstonewall\n", {"one", "two"}),
     "a new group": ("[global]\ngroup_reporting\n[one]\n[two]\nnew_group\n", {"one", "two"}),
-    "one name twice": ("[one]\n[one]\nstonewall\n", {"one"}),
+    "one name twice": ("[one]\n[one]\nstonewall\n", {"one", "one#2"}),
+    "twice, together": ("[one]\nnumjobs=2\n[one]\nnumjobs=2\n", {"one"}),
+    "with other options": ("[one]\nbs=4k\n[two]\n[one]\nbs=8k\n", {"one", "two", "one#2"}),
+    "two groups of one name": (
+        "[global]\ngroup_reporting\n[one]\n[two]\n[one]\nstonewall\n",
+        {"one", "one#2"},
+    ),
     "a global that is longer": ("[globals]\nname=b\n[one]\n", {"one"}),
     "spaces and dots": ("[a job.1]\n", {"a job.1"}),
     "all together": ("[one]\nunified_rw_reporting=mixed\nnumjobs=2\nfsync=4\n", {"one"}),

@@ -69,7 +69,9 @@ fn biosnoop_prints_completions_and_its_requests_begin_before() {
         b"TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)\n\
         0.000000    Web Content    4711    sda       W 223490     4096      0.25    0.50\n\
         0.000100    sync           7       sdb       R 8          512       0.00    0.55\n\
-        0.000200    ?              0              R -1         4096      0.00    0.10\n";
+        0.000200    ?              0              R -1         4096      0.00    0.10\n\
+        0.000300    kworker/u4:1 x 23             R 18446744073709551615 0 0.00    0.10\n\
+        ^C\n";
     let device = |r: &TraceRecord| (r.device, r.process);
     let queued = [
         (0, 223_490 * 512, 4096, true, 0, Some(750_000)),
@@ -81,6 +83,11 @@ fn biosnoop_prints_completions_and_its_requests_begin_before() {
         .unwrap()
         .replace("   R -1", " x R -1");
     assert_eq!(rows(text.as_bytes(), "biosnoop"), queued);
+    for broken in ["0.1 sync 7 sda W 8", "0.1 sync 7", "7 sda W 8 512 0.00 0.55"] {
+        let text = format!("{text}{broken}\n");
+        let last = read_bytes("t", text.as_bytes().into(), Some("biosnoop"), &options()).unwrap();
+        assert!(last.into_iter().any(|row| row.is_err()), "{broken}");
+    }
     let event = Event::Dispatch;
     let issued = read(text.as_bytes(), None, &TraceOptions { event, ..options() });
     assert_eq!(issued[0].latency, Some(Nanos(500_000)));

@@ -115,9 +115,11 @@ class FioJob(Command, frozen=True):
         """
         values: dict[str, float] = {}
         bounds: dict[str, str] = {}
-        for job in fio_output.by_name("fio's output", _report_in(stdout)):
+        jobs = fio_output.jobs("fio's output", _report_in(stdout))
+        labels = fio_output.numbered([(job.name,) for job in jobs])
+        for job, label in zip(jobs, labels, strict=True):
             for direction, figures in job.directions().items():
-                prefix = f"{job.name}.{direction}."
+                prefix = f"{label}.{direction}."
                 known = {word: v for word, v in figures.values.items() if word in GIVEN and v > 0}
                 values |= {prefix + word: value for word, value in known.items()}
                 bounds |= {prefix + word: "at-least" for word in figures.least if word in GIVEN}

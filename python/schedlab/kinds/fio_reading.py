@@ -23,6 +23,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds.launching import program_path
 from schedlab.spec.printable import is_printable
 from schedlab.spec.reading import read_bytes
+from schedlab.store.fio_output import numbered
 
 # How the target's device and its directory are called until there are any.
 DEVICE, DIRECTORY = "/dev/schedlab-target", "/schedlab-target-directory"
@@ -109,10 +110,13 @@ class Section:
 
 @dataclass(frozen=True)
 class JobSection:
-    """A job: the names of its processes in fio's output, and all options that hold for it."""
+    """A job: the names of its processes in fio's output, and all options that hold for it; `own`
+    are those of its section.
+    """
 
     section: str
     options: tuple[Option, ...]
+    own: tuple[Option, ...]
 
     def value(self, *names: str) -> Option | None:
         """The option of one of these names that comes last, and so holds."""
@@ -195,18 +199,20 @@ class JobFile:
         return digests[0] if len(digests) == 1 else all_
 
     def reported(self) -> dict[str, tuple[str, ...]]:
-        """The names in fio's output, with the directions: processes of one group that report
-        together have the name of the first."""
-        names: dict[str, tuple[str, ...]] = {}
-        entry, group, before = "", 0, -1
+        """The jobs of fio's output as their metrics are named, with the directions: processes of
+        one group that report together have the name of the first, and the second of a name is
+        `NAME#2`."""
+        entries: dict[tuple[str, int, tuple[Option, ...]], tuple[str, ...]] = {}
+        entry, group, before = ("", 0, tuple[Option, ...]()), 0, -1
         for number, job in enumerate(self.jobs):
             group += bool(number) and (job.waits() or job.is_on("new_group"))
             for name in job.names():
                 if not job.is_on("group_reporting") or before != group:
-                    entry = name
-                names[entry] = tuple(dict.fromkeys((*names.get(entry, ()), *job.directions())))
+                    entry = (name, group, job.own)
+                entries[entry] = tuple(dict.fromkeys((*entries.get(entry, ()), *job.directions())))
                 before = group
-        return {name: directions for name, directions in names.items() if directions}
+        labels = numbered([(name,) for name, *_ in entries])
+        return {label: ways for label, ways in zip(labels, entries.values(), strict=True) if ways}
 
     def seconds(self) -> float:
         """How long fio runs at least: groups of jobs one after the other; 0: unknown."""
@@ -272,7 +278,8 @@ def _read(
             # A name for all is none: fio calls each job as its section.
             shared = [*shared, *(o for o in section.options if o.name != "name")]
         else:
-            jobs.append(JobSection(section.name, (*shared, *section.options)))
+            own = tuple(section.options)
+            jobs.append(JobSection(section.name, (*shared, *own), own))
     file = JobFile(tuple(jobs), tuple(sections), (path, *map(Path, files[1:])))
     return file, file.digest()
 

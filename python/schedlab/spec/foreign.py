@@ -85,9 +85,9 @@ _KNOWN = (
            "schedlab import sched FILE --out DIR, or schedlab sim cpu --tasks FILE", "sched"),
     # Results that an importer reads.
     _own("fio", r'"fio version"\s*:'),
-    _own("sysbench", r"^sysbench \d"),
+    _own("sysbench", r"^sysbench \d|^Threads fairness:"),
     _own("pgbench", r"^pgbench \(|^transaction type: "),
-    _own("schbench", r"^(?:Wakeup Latencies|Latency) percentiles \(usec\)"),
+    _own("schbench", r"^(?:(?:Wakeup|Request) Latencies|Latency) percentiles \(usec\)"),
     _own("hackbench", r"^Running in \w+ mode with \d+ groups|sched/messaging"),
     _own("iostat", r'"sysstat"\s*:\s*\{\s*"hosts"'),
     _own("iozone", r"Iozone: Performance Test of File I/O|Children see throughput for"),

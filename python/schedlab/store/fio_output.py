@@ -164,14 +164,13 @@ def jobs(place: str, report: Mapping[str, Any]) -> list[ReportedJob]:
     return list(groups.values())
 
 
-def by_name(place: str, report: Mapping[str, Any]) -> list[ReportedJob]:
-    """The same, but all processes of one name are one job, as the metrics of a run are named."""
-    named: dict[str, ReportedJob] = {}
-    for job in jobs(place, report):
-        before = named.get(job.name, job)
-        parts = job.parts if before is job else (*before.parts, *job.parts)
-        named[job.name] = ReportedJob(before.place, job.name, parts, before.options)
-    return list(named.values())
+def numbered(keys: Sequence[Sequence[str]]) -> list[str]:
+    """A label for each key, its first word: `one`, and `one#2` for the second time of a key."""
+    labels: list[str] = []
+    for number, (name, *_) in enumerate(keys):
+        times = 1 + list(keys[:number]).count(keys[number])
+        labels.append(name if times == 1 else f"{name}#{times}")
+    return labels
 
 
 def moved_bytes(report: Mapping[str, Any]) -> float:

@@ -17,7 +17,11 @@ const BEFORE_NS: u64 = 1 << 50;
 
 pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     let found: Vec<&[u8]> = words(line).collect();
-    if found.is_empty() || (memory.columns.is_empty() && found[0] == b"Tracing") {
+    // What a terminal shows of Ctrl-C is no line of the table.
+    if found.is_empty()
+        || found == [b"^C"]
+        || (memory.columns.is_empty() && found[0] == b"Tracing")
+    {
         return Ok(None);
     }
     if found[0] == b"TIME(s)" {
@@ -29,12 +33,15 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     if !columns.iter().any(|name| name == b"SECTOR") {
         return Err(Mismatch(HEADER));
     }
+    // One whose beginning was not seen, or that is of no file system, has no disk.
+    let behind = columns.iter().rev().position(|name| name == b"T");
+    let kind_at = behind.and_then(|behind| found.len().checked_sub(behind + 1));
+    let kind_at = kind_at.filter(|at| *at > 2).ok_or(Mismatch(EXPECTED))?;
+    if operation(found[kind_at]).is_some() && found[kind_at - 1].iter().all(u8::is_ascii_digit) {
+        return Ok(None);
+    }
     if found.len() < columns.len() {
-        // One whose beginning was not seen has no disk, and its command is `?`.
-        return match found.get(1) == Some(&&b"?"[..]) {
-            true => Ok(None),
-            false => Err(Mismatch(EXPECTED)),
-        };
+        return Err(Mismatch(EXPECTED));
     }
     // A command may have spaces.
     let spaces = found.len() - columns.len();

@@ -33,8 +33,9 @@ _OWN = {
 class Benchmark:
     """How the lines of a program read. In `figures` a pattern's last group is the number of the
     metric (times a factor); `{0}` in the metric's name is its first group, `{section}` what the
-    last line of `sections` stands for, and a `+` adds up. `start` begins a run: with a group `at`
-    that grows it is a later report of the same run, unless `whole` came before.
+    last line of `sections` stands for, and a `+` adds up. `start` begins a run: where its
+    runtime grows it is a later report of the same run, unless `whole` came before. So does a line
+    that begins with one of `titles` (whose workload stands there) where the start was cut off.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Benchmark:
     options: Mapping[str, str]
     workloads: Mapping[str, str]
     version: str = r"(?!)"
+    titles: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
     #: A line that says that the run failed.
     broken: str = r"(?!)"
@@ -56,6 +58,16 @@ SYSBENCH = Benchmark(
     start=r"Running the test with following options:",
     whole=r"Threads fairness:|\s*execution time \(avg/stddev\):.*",
     version=r"sysbench (\d[\w.]*).*",
+    titles={
+        "CPU speed:": "cpu",
+        "SQL statistics:": "oltp",
+        "OLTP test statistics:": "oltp",
+        "File operations:": "fileio",
+        "Total operations:": "memory",
+        "Operations performed:": "sysbench",
+        "General statistics:": "sysbench",
+        "Test execution summary:": "sysbench",
+    },
     figures={
         rf"\s*events per second:\s+{_N}": (("events_per_s", 1),),
         rf"\s*reads/s:\s+{_N}": (("+iops", 1),),
@@ -121,7 +133,8 @@ PGBENCH = Benchmark(
 )
 SCHBENCH = Benchmark(
     "schbench",
-    start=r"(?:Wakeup Latencies|Latency) percentiles \(usec\)(?: runtime (?P<at>\d+) \(s\).*)?",
+    start=r"(?:Wakeup Latencies|Latency) percentiles \(usec\).*",
+    titles={"Request Latencies percentiles (usec)": "schbench"},
     whole=rf"average rps: {_N}",
     sections={
         r"(?:Wakeup Latencies|Latency) percentiles .*": "wakeup",
@@ -161,6 +174,7 @@ HACKBENCH = Benchmark(
 _FIRST = (
     "throughput_bytes_per_s", "transactions_per_s", "events_per_s", "wakeup_ns_p99", "elapsed_s",
 )  # fmt: skip
+_RUNTIME = re.compile(r" runtime (\d+) \(s\)")
 # A transaction of pgbench -l: client, number, µs, script, end in s and µs, and what more there is.
 _LOGGED = re.compile(r"\d+ \d+ (\d{1,15}) \d+ (\d{9,11}) (\d{1,6})(?: .*)?")
 
@@ -190,10 +204,15 @@ class _OpenRun:
     place: str
     program: str
     at: int
+    title: str
     figures: dict[str, float] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     workload: str = ""
     is_whole: bool = False
+
+    def lacks(self, title: str) -> bool:
+        """Whether a title belongs to this run, and does not begin another one."""
+        return not self.is_whole and title != self.title
 
 
 @dataclass
@@ -227,11 +246,12 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
             raise bad(place, f"a run of {program.name} without errors", text, "remove the run")
         if match := re.fullmatch(program.version, text):
             version = f"{program.name} {match[1]}"
-        if match := re.fullmatch(program.start, text):
-            at = int(match.groupdict().get("at") or 0)
+        title = next((each for each in program.titles if text.startswith(each)), "")
+        if re.fullmatch(program.start, text) or (title and not (run and run.lacks(title))):
+            at = int(match[1]) if (match := _RUNTIME.search(text)) else 0
             if run and not (at > run.at and not run.is_whole):
                 yield _reading(program, candidate, run)
-            run = _OpenRun(place, version, at)
+            run = _OpenRun(place, version, at, title, workload=program.titles.get(title, ""))
         section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
         if run:
             _see(program, run, section, place, text, notes)

@@ -96,20 +96,21 @@ def _continues(report: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
 def _jobs(
     candidate: str, place: str, report: Mapping[str, Any], notes: list[str]
 ) -> Iterator[Reading]:
-    seen: dict[Any, int] = {}
-    for job in fio_output.jobs(place, report):
-        options = {k: v for k, v in job.options.items() if not _NOT_LOAD.fullmatch(k)}
+    jobs = fio_output.jobs(place, report)
+    loads = [{k: v for k, v in job.options.items() if not _NOT_LOAD.fullmatch(k)} for job in jobs]
+    keys = [
+        (job.name, *map(str, sorted(load.items()))) for job, load in zip(jobs, loads, strict=True)
+    ]
+    for job, options, label in zip(jobs, loads, fio_output.numbered(keys), strict=True):
         scheduler = job.options.get("ioscheduler")
         if scheduler and scheduler not in candidate.split():
             notes.append(f"{place}: the file says ioscheduler={scheduler}, the label {candidate}")
         if job.loses_percentiles():
             processes = f"{place}: {job.name}: percentiles of its {len(job.parts)} processes"
             notes.append(f"{processes} cannot be added up: run fio with --output-format=json+")
-        key = (job.name, *sorted(options.items()))
-        seen[key] = seen.get(key, 0) + 1
         yield replace(
             _reading(candidate, job),
-            workload=job.name if seen[key] == 1 else f"{job.name}#{seen[key]}",
+            workload=label,
             parameters=job.options,
             options=options,
             subject=next((job.options[k] for k in _SUBJECT if job.options.get(k)), ""),

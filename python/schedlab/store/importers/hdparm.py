@@ -22,7 +22,7 @@ _UNITS = {"MB/sec": float(1 << 20), "kB/sec": 1024.0}
 _BYTES = {"MB": float(1 << 20), "kB": 1024.0}
 _DISK = re.compile(r"(?:/dev/)?(?P<disk>[^\s:]+):\s*")
 _LINE = re.compile(
-    r"\s*Timing (?P<what>(?:O_DIRECT )?(?:cached|buffered disk|disk) reads)"
+    r"\s*Timing (?P<what>(?:O_DIRECT )?(?:cached|buffer-cache|buffered disk|disk) reads)"
     r"(?: \(offset (?P<offset>\d+) GB\))?:\s*(?P<size>[\d.]+) (?P<in>[kM]B) in\s*"
     r"(?P<s>[\d.]+) seconds\s*=\s*(?P<rate>[\d.]+) (?P<unit>[kM]B/sec)\s*"
 )
@@ -53,7 +53,8 @@ def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]
         if match is None:
             raise bad(place, "Timing … reads: N MB in S seconds = R MB/sec", line)
         any_reading = True
-        if match["what"] != CONTROL:
+        what = match["what"].replace("buffer-cache", "cached")  # its name before hdparm 5
+        if what != CONTROL:
             scheduler.measured(place)
         rate = number_at(place, "MB/sec", match["rate"]) * _UNITS[match["unit"]]
         step = last_digit(match["rate"]) * _UNITS[match["unit"]]
@@ -65,13 +66,13 @@ def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]
         yield Reading(
             place,
             candidate,
-            match["what"] + offset,
+            what + offset,
             {"throughput_bytes_per_s": rate},
             settings={"scheduler": candidate},
-            parameters={"test": match["what"]},
+            parameters={"test": what},
             properties={"window_s": seconds, "steps": {"throughput_bytes_per_s": step}},
             # Cached reads are of memory, whatever disk they were called for.
-            subject="" if match["what"] == CONTROL else disk,
+            subject="" if what == CONTROL else disk,
         )
     if not any_reading:
         raise bad(str(file), "lines `Timing … reads:` of hdparm -tT", "none")

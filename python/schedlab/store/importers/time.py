@@ -69,7 +69,7 @@ _FAILED = re.compile(
 _OF_ZSH = re.compile(rf"\s*(?P<command>\S.*?)\s+{_SPAN} user {_SPAN} system ")
 #: Beside the figures: what the last digit of `real` is worth.
 STEP = "step"
-_FISH_S = {"micros": 1e-6, "millis": 1e-3, "sec": 1.0, "min": 60.0, "hour": 3600.0}
+_FISH_S = {"mic": 1e-6, "mil": 1e-3, "sec": 1.0, "min": 60.0, "hou": 3600.0}
 
 
 def read(files: Sequence[tuple[str, Path]], workload: str, options: Options) -> Imported:
@@ -129,13 +129,11 @@ def _figures(place: str, line: str) -> dict[str, float]:
 
 def _seconds(place: str, text: str) -> float:
     """`1h2m3.5s`, `1:02:03.5`, `6.95` or fish's `6.95 secs` in seconds."""
-    number, _, unit = text.partition(" ")
-    if unit.rstrip("s") in ("sec", "milli", "micro", "min", "hour"):
-        value = number_at(place, "a time", number.replace(",", "."))
-        return value * next(s for name, s in _FISH_S.items() if unit.startswith(name[:3]))
-    parts = re.split(r"[hm:]\s*", text.rstrip("s").replace(",", "."))
+    number, _, unit = text.replace(",", ".").partition(" ")
+    if unit[:3] in _FISH_S:
+        return number_at(place, "a time", number) * _FISH_S[unit[:3]]
     total = 0.0
-    for part in parts:
+    for part in _parts(text):
         total = 60 * total + number_at(place, "a time", part)
     return number_at(place, "a time", str(total))
 
@@ -143,9 +141,14 @@ def _seconds(place: str, text: str) -> float:
 def _step(text: str) -> float:
     """The value of one unit of the last digit of a time, in seconds."""
     number, _, unit = text.replace(",", ".").partition(" ")
-    if unit[:3] in (known := {name[:3]: s for name, s in _FISH_S.items()}):
-        return last_digit(number) * known[unit[:3]]
-    return last_digit(re.split(r"[hm:]\s*", text.replace(",", ".").rstrip("s"))[-1])
+    if unit[:3] in _FISH_S:
+        return last_digit(number) * _FISH_S[unit[:3]]
+    return last_digit(_parts(text)[-1])
+
+
+def _parts(text: str) -> list[str]:
+    """Hours, minutes and seconds of `1h2m3.5s` or `1:02:03.5`, as far as they are there."""
+    return re.split(r"[hm:]\s*", text.rstrip("s").replace(",", "."))
 
 
 def _reading(place: str, candidate: str, workload: str, figures: dict[str, float]) -> Reading:
