@@ -230,11 +230,11 @@ def test_each_session_opens_the_target_anew(tmp_path, known):
 
 def test_files_are_laid_out_twice_unless_a_workload_brings_its_own(tmp_path):
     own = Workload("own", "command", "elapsed_s", {"argv": ["true"]})
-    folder = SimpleNamespace(runs=lambda: [])
     for works, expected in (((READS,), True), ((READS, own), False), ((own, READS), False)):
         asked = experiment(tmp_path / "d", workloads=works, candidates=(Candidate("a", AS_IS),),
                            baseline="a")  # fmt: skip
-        assert measure.has_layouts(admit(asked, TRUSTED), folder) == expected
+        found = measure.has_layouts(admit(asked, TRUSTED), SimpleNamespace(runs=list))
+        assert found == expected
 
 
 def test_what_is_left_is_resumed_and_shown(tmp_path, known, monkeypatch, say):
@@ -451,8 +451,7 @@ def test_a_recording_is_that_of_its_capture(tmp_path, monkeypatch, figures, kept
 
 def test_an_extra_run_is_held_to_the_median_of_all_runs():
     def run(number, candidate, value, status="ok"):
-        about = (number, 0, "reads", candidate, number, 1, status, "", 0.1)
-        return Run(*about, {"iops": value})
+        return Run(number, 0, "reads", candidate, number, 1, status, "", 0.1, {"iops": value})
 
     runs = [run(1, "one", 1.0), run(2, "one", 5.0), run(3, "one", 9.0), run(4, "two", 4.0),
             run(5, "one", 7.0), run(6, "one", 90.0, "discarded"), run(7, "one", 8.0)]  # fmt: skip

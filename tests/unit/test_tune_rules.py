@@ -1,10 +1,13 @@
 """Rules of a search that cost time or truth when they are not kept: constraints, the seed."""
 
+import math
+
 import pytest
 
 pytest.importorskip("optuna")
 
 from schedlab.host import knobs
+from schedlab.tune.goal import Constraint
 from schedlab.tune.race import ASSUMED
 from schedlab.tune.search import Observation, Search
 from schedlab.tune.space import TABLE, SchedulerSpace, Space, Tunable
@@ -47,3 +50,18 @@ def test_what_is_searched_are_the_kernel_s_tunables_in_its_units():
     for scheduler, tunables in knobs.iosched().items():
         searched = {each.name: each.unit for each in TABLE[scheduler]}
         assert searched == {name: tunables[name] for name in searched}
+
+
+@pytest.mark.parametrize(
+    ("is_upper", "value", "missed"),
+    [
+        (True, 200.0, math.log(2)), (True, 50.0, -math.log(2)), (False, 50.0, math.log(2)),
+        (False, 200.0, -math.log(2)), (True, 1e9, 3.0), (False, 1e9, -3.0), (True, 0.0, -3.0),
+        (False, 0.0, 3.0), (True, -1.0, -3.0), (True, 1.0, -3.0), (False, 1.0, 3.0),
+        (True, 100.0, 0.0),
+    ],
+)  # fmt: skip
+def test_a_miss_is_the_log_of_its_ratio_up_to_a_bound(is_upper, value, missed):
+    assert Constraint("iops", 100.0, is_upper, "").violation(value) == pytest.approx(missed)
+    small = Constraint("iops", 0.01, is_upper, "").violation(value / 1e4)
+    assert small == pytest.approx(missed)

@@ -67,7 +67,7 @@ pub struct Worker<R> {
 
 impl<R: Reply> Worker<R> {
     /// A worker whose device is in its first state at `now_ns`. `depth` is where it publishes how
-    /// many requests are in the model, but for flushes: the kernel does not count those as in flight.
+    /// many requests are in the model, without flushes, which the kernel does not count.
     pub fn new(
         model: Model,
         scale: Scale,

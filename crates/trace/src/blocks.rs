@@ -27,7 +27,7 @@
 //!            "driver": { … },                                                   // every 10 ms
 //!            "both": { … },   // its max is that of one moment
 //!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples
-//!  "tags": 32,                 // requests that the driver may take, with all hardware queues: fewer
+//!  "tags": 32,                 // requests that the driver may take, of all hardware queues: fewer
 //!                              // than it could, after a lower nr_requests; 0: unknown
 //!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
 //!             "out_of_order",  // issued after a request that had arrived later
