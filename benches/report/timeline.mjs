@@ -32,8 +32,18 @@ async function opened(width) {
   return page;
 }
 
-// The time between two frames, while every frame shows a later moment.
-const panned = (page, share) => page.evaluate(async (share) => {
+// While every frame shows a later moment: the longest time between two of them, and the CPU time of
+// the page's thread for each, which other work on the machine does not change.
+async function panned(page, share) {
+  const session = await page.createCDPSession();
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const used = async () => (await session.send("Performance.getMetrics")).metrics
+    .find(({ name }) => name === "TaskDuration").value * 1e3;
+  const before = await used(), frames = await framesOf(page, share);
+  return { longest_ms: Math.max(...frames), cpu_ms: ((await used()) - before) / frames.length };
+}
+
+const framesOf = (page, share) => page.evaluate(async (share) => {
   const { timeline } = window, frames = [];
   const whole = timeline.shown.to, span = whole * share;
   const frame = () => new Promise(requestAnimationFrame);
@@ -55,8 +65,8 @@ try {
   result.drawn_ms = await page.evaluate(() => window.drawnMs);
   result.paint_ms = await page.evaluate(
     () => performance.getEntriesByName("first-contentful-paint")[0].startTime);
-  result.whole_ms = await panned(page, 0.8);
-  result.near_ms = await panned(page, 0.02);
+  result.whole = await panned(page, 0.8);
+  result.near = await panned(page, 0.02);
   for (const [lane, bar] of JSON.parse(places)) {
     const at = await page.evaluate((lane, bar) => {
       const { timeline } = window, run = timeline.lanes[lane].run;

@@ -3,10 +3,10 @@
     python benches/report/timeline.py DIRECTORY [REQUESTS...]
 
 makes pages of two recorded runs with so many requests together (20,000 and 200,000), opens them in
-headless Chromium, and prints a table: size, time to the first paint, the longest of 60 frames of
-panning (whole, and near the bars), how many of 200 bars under the pointer are the request of the
-file, what is wider than the window, what axe-core finds, and what is asked of a host. DIRECTORY
-keeps what npm installs, the pages, and a picture of each width. Needs Node.js, npm and Chromium.
+headless Chromium, and prints a table: size, time to the first paint, 60 frames of panning (over the
+whole, and near the bars), how many of 200 bars under the pointer are the request of the file, what
+is wider than the window, what axe-core finds, and what is asked of a host. DIRECTORY keeps what npm
+installs, the pages, and a picture of each width. Needs Node.js, npm and Chromium.
 """
 
 import json
@@ -79,8 +79,12 @@ def measured(directory, count):
         "written in": f"{made_s:.1f} s",
         "first paint": f"{found['paint_ms']:.0f} ms",
         "drawn": f"{found['drawn_ms']:.0f} ms",
-        "longest of 60 frames, whole": f"{max(found['whole_ms']):.0f} ms",
-        "near": f"{max(found['near_ms']):.0f} ms",
+        **{
+            f"60 frames of panning, {name}: longest; CPU of one": (
+                f"{found[name]['longest_ms']:.0f} ms; {found[name]['cpu_ms']:.1f} ms"
+            )
+            for name in ("whole", "near")
+        },
         "bars right": f"{right(sent, places, found['seen'])} of {PLACES}",
         "wider than the window": ", ".join(f"{w} px: {over}" for w, over in found["overflow"]),
         "axe-core": str(found["serious"] or "nothing serious"),
