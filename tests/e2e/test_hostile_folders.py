@@ -212,6 +212,8 @@ def test_no_folder_ends_in_a_traceback_or_speaks_to_the_terminal(sound, tmp_path
 
 
 SHAPES = [
+    ("experiment.toml", ("margin",), -1),
+    ("experiment.toml", ("margin",), 0),
     ("runs.jsonl", ("properties", "fidelity"), {"rows": [{}]}),
     ("runs.jsonl", ("properties", "emulated"), {"lateness": {}}),
     ("runs.jsonl", ("properties", "rehearsal"), ["x"]),

@@ -156,7 +156,10 @@ class Folder:
             text, seal = unseal(self._read(EXPERIMENT)).decode(), ""
             if sealed := SEALED.fullmatch(text):
                 text, seal = sealed.groups()
-            return from_json(Experiment, tomllib.loads(text), str(file)), text, seal
+            experiment = from_json(Experiment, tomllib.loads(text), str(file))
+            if not 0 < experiment.margin < 1:
+                raise ValueError(f"margin = {experiment.margin}: not between 0 and 1")
+            return experiment, text, seal
         except (ValueError, RecursionError) as error:
             raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
 
