@@ -144,9 +144,13 @@ def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypa
     assert knobs.snapshot(knobs.queue_of(device)) == before
     assert applied.load_all() == []
     lines = []
+    rule = root / "etc/udev/rules.d/70-mine.rules"
+    rule.write_text('SUBSYSTEM=="block", ATTR{queue/scheduler}="kyber"\n')
     request = Request((device, other), root=root, dry_run=True)
     assert apply(choice("bfq"), request, lines.append) == []
     assert [line.split("/")[3] for line in lines if "queue/scheduler = " in line] == [device, other]
+    assert lines.count(f"also sets it: {rule}:1 (kyber)") == 2
+    rule.unlink()
     assert knobs.snapshot(knobs.queue_of(device)) == before
     with pytest.raises(SpecError, match="schedlab applied nothing"):
         undo([device], False, quiet)

@@ -18,8 +18,10 @@ def mounted_again(device, place):
     """A second mount of what is mounted."""
     place.mkdir()
     subprocess.run(["mount", device, place], check=True)
-    yield place
-    subprocess.run(["umount", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
 
 
 def test_what_speaks_against_a_device_is_named(loop, tmp_path):

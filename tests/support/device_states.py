@@ -116,6 +116,12 @@ def digest(device: str) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def is_swapped_to(device: str) -> bool:
+    """Whether the kernel has put pages there, as it may at any time while it is swap space."""
+    swaps = [line.split() for line in Path("/proc/swaps").read_text(encoding="utf-8").splitlines()]
+    return any(row[0] == device and row[3] != "0" for row in swaps)
+
+
 def written(device: str) -> tuple[int, int]:
     """(sectors written, sectors discarded), after everything dirty has been written back."""
     flush(device)

@@ -59,6 +59,12 @@ def test_a_kernel_is_found_by_its_version_the_newest_first(home):
     assert error.value.hint == "schedlab kernel get 6.11"
 
 
+@pytest.mark.parametrize("name", ["x y", "../x", "6", "/tmp/bzImage", "6.1;id", "-h"])
+def test_what_is_no_version_is_refused_before_anything_is_fetched(name):
+    with pytest.raises(SpecError, match="is no version of Linux"):
+        kernels.get(name)
+
+
 def test_a_file_is_a_kernel_with_what_is_beside_it(tmp_path):
     own = bz_image(tmp_path / "build/arch/x86/boot/bzImage", "4.19.3")
     (tmp_path / "build/.config").write_text("CONFIG_IOSCHED_BFQ=m\n# CONFIG_X is not set\n")

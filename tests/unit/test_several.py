@@ -1,6 +1,7 @@
 """Of several files, words, sizes, rows or requirements each counts, and not the first alone."""
 
 import json
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,10 +10,12 @@ import pytest
 from test_exports import record
 from test_fio_files import check, home, kind_of  # noqa: F401
 
+from schedlab.analyse.sessions import session_means
 from schedlab.app.measure.files import experiment_of
 from schedlab.design.boots import BootKind, is_other, plan_boots
 from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
+from schedlab.report import fleet_table
 from schedlab.sim.device import device_changes
 from schedlab.spec import Target, Workload
 from schedlab.spec.answer import Requirement
@@ -129,3 +132,20 @@ def test_rows_of_an_explanation_are_kept_each(tmp_path):
         (tmp_path / "raw" / f"{number}.json").write_text(encode(bulk) + "\n")
     run = SimpleNamespace(raw={"a": "0.json", "b": "1.json"})
     assert folder.raw_of(run) == {"a": [[1]], "b": [[2]]}
+
+
+def test_a_session_is_the_mean_of_its_blocks_and_a_block_that_of_its_runs():
+    values = [math.exp(x) for x in (1.0, 3.0, 4.0, 9.0)]
+    means = session_means(values, ["s", "s", "s", "t"], [0, 0, 1, 0])
+    assert means == {"s": pytest.approx((2.0 + 4.0) / 2), "t": pytest.approx(9.0)}
+
+
+def test_a_host_that_is_the_opposite_on_any_row_is_named(monkeypatch):
+    usual = {f"h{n}": [0.5 + n / 100, 0.52, 0.55] for n in range(9)}
+    rows = {"first": usual, "second": usual | {"odd": [-0.4, -0.42, -0.38]},
+            "third": usual | {"strange": [-0.5, -0.52, -0.48]}}  # fmt: skip
+    monkeypatch.setattr(fleet_table, "_spoken_of", lambda view: [*rows])
+    monkeypatch.setattr(fleet_table, "_logs", lambda view, row: row)
+    monkeypatch.setattr(fleet_table, "_ratios", lambda row, name, base: rows[row])
+    view = SimpleNamespace(answer=SimpleNamespace(take="bfq"), baseline="none")
+    assert fleet_table.opposed(view) == {"odd", "strange"}

@@ -229,8 +229,10 @@ def is_of(release: str, wanted: str) -> bool:
 def get(version: str) -> Kernel:
     """Download Debian's newest package of a version into the cache; needs no root.
 
-    HostError where apt-get or the package is missing.
+    SpecError for what is no version, HostError where apt-get or the package is missing.
     """
+    if not re.fullmatch(r"\d+(\.\d+)+[\w.+~-]*", version):
+        raise SpecError(f"{version!r:.80} is no version of Linux", "schedlab kernel get 6.12")
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
             raise HostError(f"{tool} is not on this machine", "name a bzImage: --kernel FILE")
