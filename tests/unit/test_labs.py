@@ -6,9 +6,11 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from schedlab.app.admit import _check_statements
 from schedlab.app.compare.comparison import Place
+from schedlab.app.compare.quanta import quantum_experiment
 from schedlab.app.measure import labs as app_labs
-from schedlab.app.measure.labs import SCALES, LabChanges, lab_experiment, lab_named, labs
+from schedlab.app.measure.labs import SCALES, LabChanges, lab_experiment, lab_named, labs, sweep_of
 from schedlab.app.targets import describe
 from schedlab.cli import cli
 from schedlab.errors import SpecError
@@ -59,6 +61,23 @@ def test_the_published_figures_of_quanta_are_those_of_the_candidates():
     for each in spec.statements:
         assert set(each.candidates) | {each.over or "1 ms"} <= known
         assert each.workloads == (spec.workloads[0].label,)
+
+
+def test_other_candidates_leave_the_published_figures_of_those_that_are_there():
+    """Quanta that the kernel rounds to one, and schedulers of the user's choice, are admitted."""
+    known = {name: app_labs.lab_named(name).data["statements"] for name in
+             ("rr-quantum", "block-size", "device-timings")}  # fmt: skip
+    rounded = quantum_experiment(sweep_of(lab_named("rr-quantum").data["sweep"], LabChanges()),
+                                 {1: 10, 10: 10, 100: 100})  # fmt: skip
+    left = app_labs._of_quanta(rounded, known["rr-quantum"])
+    assert 0 < len(left) < len(known["rr-quantum"])
+    for name, schedulers, count in (
+        ("block-size", "none,bfq", 0),
+        ("device-timings", "none,bfq", 3),
+    ):
+        spec = experiment(name, schedulers=schedulers)
+        _check_statements(spec)
+        assert len(spec.statements) == count < len(known[name])
 
 
 #: Keys of the work itself: a lab says of every other one that it is a parameter (`chosen`).

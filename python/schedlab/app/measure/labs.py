@@ -183,6 +183,9 @@ def lab_experiment(
     if changes.schedulers or not content.get("candidates"):
         content["candidates"] = to_json(candidates_of(changes.schedulers, None, target).candidates)
         content.pop("notes", None)
+        labels = {each["label"] for each in content["candidates"]}
+        about = content.get("statements", ())
+        content["statements"] = [of for of in about if _names(of) <= labels]
     if changes.seed is not None:
         content["seed"] = changes.seed
     if changes.blocks:
@@ -235,12 +238,19 @@ def _of_quanta(
     label = {f"{c.settings['slice_ms']:g} ms": c.label for c in experiment.candidates}
     found = []
     for number, each in enumerate(statements):
+        if not _names(each) <= set(label):
+            continue  # two quanta are one to this kernel
         content = {**each, "workloads": [experiment.workloads[0].label]}
-        content["candidates"] = [label.get(name, name) for name in each["candidates"]]
+        content["candidates"] = [label[name] for name in each["candidates"]]
         if over := each.get("over"):
-            content["over"] = label.get(over, over)
+            content["over"] = label[over]
         found.append(from_json(Statement, content, f"statements[{number}]"))
     return tuple(found)
+
+
+def _names(statement: Mapping[str, Any]) -> set[str]:
+    """The candidates that a statement of a lab is about."""
+    return {*statement["candidates"], statement.get("over", "")} - {""}
 
 
 def sweep_of(table: Mapping[str, Any], changes: LabChanges) -> Sweep:
