@@ -144,6 +144,14 @@ def test_the_next_line_fits_the_code_and_the_target(name):
     assert step.command == command and (command or step.remark)
 
 
+def test_further_blocks_come_after_all_that_were_run():
+    """Most of them had no value of the metric that decides: 6 blocks would have run none."""
+    view = reports.view_of(answers.EXAMPLES["for-now"], target="scratch")
+    (run, *_), more = view.record.runs, 10 - view.answer.blocks
+    view.record = replace(view.record, runs=(*view.record.runs, replace(run, block=29)))
+    assert steps.next_step(view).command.endswith(f"--blocks {30 + more}")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_loss_is_said_in_the_direction_of_its_metric(language):
     """Half the rate was "95 % behind"; a time of twice as long is 100 % longer."""

@@ -141,7 +141,8 @@ def _more(view: View) -> Step | None:
             remark = texts("next.planned")  # of `merge --of`
         return Step(_reproduce(view), remark)
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
-    blocks = answer.blocks + more
+    # Blocks whose runs are not in the figures are done, too.
+    blocks = max((answer.blocks, *(run.block + 1 for run in view.record.runs))) + more
     if view.virtual:  # A boot of its own: nothing is left of the one that made the folder.
         kernel = shlex.quote(str(view.virtual.get("kernel")))
         return Step(f"schedlab run {folder} --kernel {kernel} --blocks {blocks}", remark)
