@@ -83,7 +83,11 @@ fn biosnoop_prints_completions_and_its_requests_begin_before() {
         .unwrap()
         .replace("   R -1", " x R -1");
     assert_eq!(rows(text.as_bytes(), "biosnoop"), queued);
-    for broken in ["0.1 sync 7 sda W 8", "0.1 sync 7", "7 sda W 8 512 0.00 0.55"] {
+    for broken in [
+        "0.1 sync 7 sda W 8",
+        "0.1 sync 7",
+        "7 sda W 8 512 0.00 0.55",
+    ] {
         let text = format!("{text}{broken}\n");
         let last = read_bytes("t", text.as_bytes().into(), Some("biosnoop"), &options()).unwrap();
         assert!(last.into_iter().any(|row| row.is_err()), "{broken}");

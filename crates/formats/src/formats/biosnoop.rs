@@ -18,9 +18,7 @@ const BEFORE_NS: u64 = 1 << 50;
 pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     let found: Vec<&[u8]> = words(line).collect();
     // What a terminal shows of Ctrl-C is no line of the table.
-    if found.is_empty()
-        || found == [b"^C"]
-        || (memory.columns.is_empty() && found[0] == b"Tracing")
+    if found.is_empty() || found == [b"^C"] || (memory.columns.is_empty() && found[0] == b"Tracing")
     {
         return Ok(None);
     }
