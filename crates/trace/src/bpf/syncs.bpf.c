@@ -172,30 +172,54 @@ static __always_inline void end_flush(__u64 now)
 		add(FLUSHING_NS, now - since);
 }
 
-static __always_inline void begin(struct name *name)
+static __always_inline int is_same(struct name *one, struct name *other)
+{
+	__u64 *a = (void *)one, *b = (void *)other;
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+}
+
+// Where the calls of this thread are kept; 0 where there is no room.
+static __always_inline struct call *new_caller(void)
 {
 	__u64 who = bpf_get_current_pid_tgid();
 	__u32 thread = who, process = who >> 32;
-	if (!bpf_map_lookup_elem(&callers, &process))
-		bpf_map_update_elem(&callers, &process, &thread, ANY);
+	struct call none = {0};
+	bpf_map_update_elem(&callers, &process, &thread, ANY);
+	bpf_map_update_elem(&calls, &thread, &none, NO_REPLACE);
+	return bpf_map_lookup_elem(&calls, &thread);
+}
+
+static __always_inline void begin(struct call *call, struct name *name)
+{
+	if (!call)
+		call = new_caller();
 	name_process(name->process);
-	__u32 row = row_of(name) - 1;
+	if (call && is_same(name, &call->name)) // as most calls of a thread
+		name = 0;
+	__u32 row = name || !call ? row_of(name) - 1 : call->row;
 	struct sums *sums = bpf_map_lookup_elem(&rows, &row);
 	if (!sums) {
 		add(NO_ROW, 1);
 		return;
 	}
-	struct call call = { .entered_ns = bpf_ktime_get_ns(), .row = row, .device = name->device };
-	call.committing_ns = committing_ns(name->device, call.entered_ns);
-	call.flushing_ns = flushing_ns(call.entered_ns);
 	__sync_fetch_and_add(&sums->entered, 1);
-	if (bpf_map_update_elem(&calls, &thread, &call, NO_REPLACE)) {
-		// No room, or the return of the last one was not seen.
+	// No room, or the return of the last one was not seen.
+	if (!call || call->entered_ns)
 		add(LOST, 1);
-		bpf_map_update_elem(&calls, &thread, &call, ANY);
+	else
+		add(OPEN_CALLS, 1);
+	if (!call)
 		return;
+	if (name) {
+		call->row = row;
+		call->device = name->device;
+		call->name = *name;
 	}
-	add(OPEN_CALLS, 1);
+	__u64 now = bpf_ktime_get_ns();
+	call->flushed_ns = call->logged_ns = 0;
+	call->committing_ns = committing_ns(call->device, now);
+	call->flushing_ns = flushing_ns(now);
+	call->entered_ns = now;
 }
 
 // sys_enter(struct pt_regs *, long number)
@@ -220,12 +244,14 @@ int on_enter(__u64 *arguments)
 		name.of = MSYNC;
 	else
 		return 0;
-	if (!is_counted())
+	__u32 thread = bpf_get_current_pid_tgid();
+	struct call *call = bpf_map_lookup_elem(&calls, &thread);
+	if (!call && !is_counted())
 		return 0;
 	void *registers = (void *)arguments[0];
 	if (name.of == MSYNC) { // of addresses: the file is not looked for
 		if (settings.follows && argument(registers, 2) & MS_SYNC)
-			begin(&name);
+			begin(call, &name);
 		return 0;
 	}
 	struct opened opened = {0};
@@ -236,7 +262,7 @@ int on_enter(__u64 *arguments)
 		return 0;
 	name.device = device_of(opened.inode);
 	if (is_device_ours(name.device))
-		begin(&name);
+		begin(call, &name);
 	return 0;
 }
 
@@ -259,8 +285,10 @@ static __always_inline void split(struct sums *sums, struct call *call, __u64 no
 	if (journal > all - flush)
 		journal = all - flush;
 	__sync_fetch_and_add(&sums->parts_ns[0], all - flush - journal);
-	__sync_fetch_and_add(&sums->parts_ns[1], journal);
-	__sync_fetch_and_add(&sums->parts_ns[2], flush);
+	if (journal)
+		__sync_fetch_and_add(&sums->parts_ns[1], journal);
+	if (flush)
+		__sync_fetch_and_add(&sums->parts_ns[2], flush);
 }
 
 // sys_exit(struct pt_regs *, long returned)
@@ -269,7 +297,7 @@ int on_exit(__u64 *arguments)
 {
 	__u32 thread = bpf_get_current_pid_tgid();
 	struct call *call = bpf_map_lookup_elem(&calls, &thread);
-	if (!call)
+	if (!call || !call->entered_ns)
 		return 0;
 	__u32 row = call->row;
 	__u64 now = bpf_ktime_get_ns();
@@ -280,7 +308,7 @@ int on_exit(__u64 *arguments)
 		if ((__s64)arguments[1] < 0)
 			__sync_fetch_and_add(&sums->failed, 1);
 	}
-	bpf_map_delete_elem(&calls, &thread);
+	call->entered_ns = 0;
 	add(OPEN_CALLS, -1);
 	return 0;
 }
@@ -298,7 +326,7 @@ int on_bio(__u64 *arguments)
 	if (operation & preflush && !size) {
 		__u32 thread = bpf_get_current_pid_tgid();
 		struct call *call = bpf_map_lookup_elem(&calls, &thread);
-		if (call && !call->flushed_ns)
+		if (call && call->entered_ns && !call->flushed_ns)
 			call->flushed_ns = bpf_ktime_get_ns();
 		return 0;
 	}
@@ -432,7 +460,7 @@ int on_log_force(__u64 *arguments)
 {
 	__u32 thread = bpf_get_current_pid_tgid();
 	struct call *call = bpf_map_lookup_elem(&calls, &thread);
-	if (call && !call->logged_ns)
+	if (call && call->entered_ns && !call->logged_ns)
 		call->logged_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -504,12 +532,19 @@ int on_fork(__u64 *arguments)
 	return 0;
 }
 
-// sched_process_exit(struct task_struct *)
+// sched_process_exit(struct task_struct *), of each thread
 SEC("tp_btf/sched_process_exit")
 int on_process_exit(__u64 *arguments)
 {
 	struct task_struct *task = (void *)arguments[0];
-	__u32 process = task->tgid;
+	__u32 process = task->tgid, thread = task->pid;
+	struct call *call = bpf_map_lookup_elem(&calls, &thread);
+	if (call && call->entered_ns) {
+		add(LOST, 1);
+		add(OPEN_CALLS, -1);
+	}
+	if (call)
+		bpf_map_delete_elem(&calls, &thread);
 	if (task->signal->live.counter > 0)
 		return 0;
 	bpf_map_delete_elem(&callers, &process);

@@ -59,18 +59,20 @@ struct opened {
 struct name {
 	char process[16];
 	__u32 device, of;
-};
+} __attribute__((aligned(8)));
 
-// A call that has not returned, or a request of a ring that has not completed.
+// The call of a thread: that which has not returned, or its last one.
 struct call {
-	__u64 entered_ns;
+	__u64 entered_ns; // 0: it has returned
 	__u64 flushed_ns; // when its task asked the device for a flush; 0: it has not
 	__u64 logged_ns; // when its task began to wait for the log (xfs)
 	__u64 committing_ns; // of the journal of its file system, until it entered
 	__u64 flushing_ns; // of the disks, until it entered
 	__u32 row, device;
+	struct name name; // of the row
 };
 
+// A request of a ring that has not completed.
 struct ring_call {
 	__u64 entered_ns;
 	char process[16];

@@ -198,7 +198,9 @@ impl Syncs {
         for thread in calls.keys() {
             if let Some(call) = look_up(&calls, &thread)? {
                 let [entered_ns, .., place] = words::<6>(&call);
-                open.push((place as u32, entered_ns));
+                if entered_ns > 0 {
+                    open.push((place as u32, entered_ns));
+                }
             }
         }
         Ok(open)
