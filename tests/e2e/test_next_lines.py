@@ -10,6 +10,7 @@ from loops import loop_device, needs_root
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
+from schedlab.host import origin
 from schedlab.host.queues import queues_below
 from schedlab.report import steps
 from schedlab.report.texts import Texts
@@ -40,7 +41,9 @@ def result(path, code, measured=99, **changes):
     )  # fmt: skip
     asked = replace(usual, **changes)
     for seed in range(60):
-        folder = Folder.create(path / str(seed), asked, make_plan(asked), {"devices": {}})
+        folder = Folder.create(
+            path / str(seed), asked, make_plan(asked), {"devices": {}}, seal_of=origin.seal_of
+        )
         rng = random.Random(seed)
         for cell in folder.plan.cells:
             if cell.block >= measured:

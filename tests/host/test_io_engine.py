@@ -134,11 +134,6 @@ def test_o_direct_alignment_names_record_size_and_block_size(loop):
     assert "multiple of 512" in e.value.hint
 
 
-def test_a_device_without_poll_queues_refuses_iopoll(loop, io_uring):
-    with pytest.raises(HostError, match="io_poll"):
-        run(group(loop, "io_uring", direct=True, iopoll=True), 0.1)
-
-
 @pytest.fixture
 def thin_loop(root_with_loop, small_disk):
     """A loop device of 16 MiB; its backing disk has room for less."""

@@ -14,8 +14,9 @@ from schedlab.cli import cli
 PACKAGE = ROOT / "python" / "schedlab"
 # What follows the name of the program in sentences about it.
 PROSE = (
-    "applied", "can", "cannot", "changes", "checks", "command", "decided", "did", "for", "is",
-    "keeps", "never", "on", "reads", "refuses", "result", "that", "were", "writes",
+    "applied", "can", "cannot", "changes", "checks", "command", "decided", "did", "for",
+    "holds", "is", "keeps", "never", "on", "reads", "refuses", "result", "that", "were", "writes",
+    "wrote",
 )  # fmt: skip
 FORM = re.compile(r"\bschedlab ((?:[a-z]|\x01)[^`\n;]*)")
 NUMBERS = ("blocks", "boots", "count")

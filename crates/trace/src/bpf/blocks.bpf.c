@@ -460,7 +460,10 @@ int on_complete(__u64 *arguments)
 		return 0;
 	}
 	struct place *place = place_of(request);
-	if (!place || place->request != (__u64)request || place->issued_ns <= CLOSED) {
+	__u64 issued_ns = place && place->request == (__u64)request ? place->issued_ns : 0;
+	// Nobody else may close it from here on: its state will say that it has ended.
+	if (!place || issued_ns <= CLOSED ||
+	    __sync_val_compare_and_swap(&place->issued_ns, issued_ns, CLOSED) != issued_ns) {
 		__u64 opened = attached_since();
 		// A bare flush ends a request that was never issued.
 		if (request->__data_len && opened && request->start_time_ns >= opened)
@@ -480,19 +483,19 @@ int on_complete(__u64 *arguments)
 		class = 0;
 	__u32 key = (class * OPERATIONS + operation) * SIZES + size_of(place->bytes);
 	struct histograms *all = bpf_map_lookup_elem(&histograms, &key);
-	__u32 number = (place->issued_ns - settings.start_ns) / INTERVAL_NS;
+	__u32 number = (issued_ns - settings.start_ns) / INTERVAL_NS;
 	key = number * settings.classes + class;
 	struct interval *time = 0;
 
 	if (number < settings.intervals_max)
 		time = bpf_map_lookup_elem(&intervals, &key);
 	if (all) {
-		__u64 left_plug = place->inserted_ns ? place->inserted_ns : place->issued_ns;
+		__u64 left_plug = place->inserted_ns ? place->inserted_ns : issued_ns;
 		all->bytes += place->bytes;
 		add(all, time, 0, place->got_ns - place->queued_ns);
 		add(all, time, 1, left_plug - place->got_ns);
-		add(all, time, 2, place->issued_ns - left_plug);
-		add(all, time, 3, now - place->issued_ns);
+		add(all, time, 2, issued_ns - left_plug);
+		add(all, time, 3, now - issued_ns);
 		add(all, time, 4, now - place->queued_ns);
 	}
 	if (time)
