@@ -91,6 +91,13 @@ def test_a_family_differs_in_one_size_that_is_a_number():
         for family, sizes in (("a", (512.0, 4096.0)), ("b", (1024.0, 8192.0)))
         for name in ("none", "bfq")
     ]
+    one, other = (([replace(work, label=f"same {what} {work.label[-1]}") for work in works],
+                   [replace(each, workload=f"same {what} {each.workload[-1]}") for each in samples])
+                  for what, (works, samples) in (("bytes", timed([1, 2])),
+                                                 ("calls", timed([1, 2], total=None))))  # fmt: skip
+    both = [mine + theirs for mine, theirs in zip(one, other, strict=True)]
+    named = [curve.family for curve in curves(both[0], CANDIDATES, both[1])]
+    assert named == ["same bytes"] * 2 + ["same calls"] * 2
 
 
 def test_candidates_that_are_the_sizes_make_one_curve_of_their_runs():

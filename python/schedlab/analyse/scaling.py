@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from schedlab.analyse.call_cost import fit_call_cost
@@ -112,6 +113,8 @@ def _over_workloads(
     size: str,
 ) -> Iterator[Curve]:
     first = members[0]
+    words = zip(*(work.label.split() for work in members), strict=False)
+    shared = " ".join(each[0] for each in takewhile(lambda each: len({*each}) == 1, words))
     for candidate in candidates:
         if candidate.aa_of:
             continue
@@ -122,7 +125,7 @@ def _over_workloads(
         ]
         if points:
             yield Curve(
-                family=str(first.parameters.get("test", first.kind)),
+                family=str(first.parameters.get("test") or shared or first.kind),
                 size=size,
                 candidate=candidate.label,
                 metric=by_label[first.label].metric,
