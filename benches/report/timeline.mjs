@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import puppeteer from "puppeteer-core";
+import { pointedAt } from "./point.mjs";
 
 const [chromium, directory, file, places] = process.argv.slice(2);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -14,7 +15,7 @@ const browser = await puppeteer.launch({
   protocolTimeout: 300_000,
   args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"],
 });
-const result = { overflow: [], seen: [], serious: "" };
+const result = { overflow: [], serious: "" };
 let asked = 0;
 
 async function opened(width) {
@@ -67,17 +68,7 @@ try {
     () => performance.getEntriesByName("first-contentful-paint")[0].startTime);
   result.whole = await panned(page, 0.8);
   result.near = await panned(page, 0.02);
-  for (const [lane, bar] of JSON.parse(places)) {
-    const at = await page.evaluate((lane, bar) => {
-      const { timeline } = window, run = timeline.lanes[lane].run;
-      timeline.focus({ run, i: bar });
-      timeline.draw();
-      return timeline.place(timeline.lanes[lane], bar);
-    }, lane, bar);
-    await page.mouse.move(at.x, at.y);
-    result.seen.push(await page.evaluate(() =>
-      [...document.querySelectorAll("#tip strong, #tip dd")].map((each) => each.textContent)));
-  }
+  result.seen = await pointedAt(page, JSON.parse(places));
   await page.close();
   for (const width of [400, 1280, 2560]) {
     const page = await opened(width);

@@ -95,7 +95,11 @@ def measured(directory, count):
 def main():
     directory = Path(sys.argv[1]).resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    for file in (HERE / "timeline.mjs", *(TESTS / "e2e/a11y").glob("package*.json")):
+    for file in (
+        HERE / "timeline.mjs",
+        TESTS / "e2e/a11y/point.mjs",
+        *(TESTS / "e2e/a11y").glob("package*.json"),
+    ):
         shutil.copy(file, directory)
     if not (directory / "node_modules").is_dir():
         npm = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]

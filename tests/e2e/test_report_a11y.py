@@ -44,7 +44,7 @@ def modules(request):
     directory = Path(request.config.cache.mkdir("report-a11y"))
     lock = (HERE / "package-lock.json").read_text()
     installed = directory / "installed.json"
-    for name in ("package.json", "package-lock.json", "check.mjs", "hover.mjs"):
+    for name in ("package.json", "package-lock.json", "check.mjs", "hover.mjs", "point.mjs"):
         shutil.copy(HERE / name, directory / name)
     if not installed.is_file() or installed.read_text() != lock:
         command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]

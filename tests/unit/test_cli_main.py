@@ -120,23 +120,23 @@ def test_the_help_of_no_command_imports_what_works():
     assert [name for name in imported if name.startswith(heavy)] == []
 
 
-def test_a_simulation_imports_no_kind_of_real_load():
+def imported_by(command):
+    """The modules that are there after a command has run."""
     program = (
         "import sys\nfrom schedlab.cli import cli\n"
-        "cli('sim run --requests 1 --seeds 1'.split(), standalone_mode=False)\nprint(*sys.modules)"
+        "cli(sys.argv[1:], standalone_mode=False)\nprint(*sys.modules)"
     )
-    words = [sys.executable, "-c", program]
-    imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    words = [sys.executable, "-c", program, *command.split()]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_a_simulation_imports_no_kind_of_real_load():
+    imported = imported_by("sim run --requests 1 --seeds 1")
     assert "schedlab.sim.simulation_set" in imported and "schedlab.kinds" not in imported
 
 
 def test_a_cpu_schedule_is_printed_without_statistics_and_pages():
-    program = (
-        "import sys\nfrom schedlab.cli import cli\n"
-        "cli('sim cpu --tasks A:0:8'.split(), standalone_mode=False)\nprint(*sys.modules)"
-    )
-    words = [sys.executable, "-c", program]
-    imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    imported = imported_by("sim cpu --tasks A:0:8")
     heavy = ("numpy", "schedlab.analyse", "schedlab.report.timeline", "schedlab.report.frame")
     assert "schedlab.sim.cpu_schedule" in imported
     assert [name for name in imported if name.startswith(heavy)] == []

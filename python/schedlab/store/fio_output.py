@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,9 +168,10 @@ def jobs(place: str, report: Mapping[str, Any]) -> list[ReportedJob]:
 def numbered(keys: Sequence[Sequence[str]]) -> list[str]:
     """A label for each key, its first word: `one`, and `one#2` for the second time of a key."""
     labels: list[str] = []
-    for number, (name, *_) in enumerate(keys):
-        times = 1 + list(keys[:number]).count(keys[number])
-        labels.append(name if times == 1 else f"{name}#{times}")
+    times: Counter[tuple[str, ...]] = Counter()
+    for key in map(tuple, keys):
+        times[key] += 1
+        labels.append(key[0] if times[key] == 1 else f"{key[0]}#{times[key]}")
     return labels
 
 

@@ -2,6 +2,7 @@
 // usage: node hover.mjs CHROMIUM PROFILE_DIRECTORY PAGE PLACES   (a JSON list of [lane, bar])
 import { pathToFileURL } from "node:url";
 import puppeteer from "puppeteer-core";
+import { pointedAt } from "./point.mjs";
 
 const [chromium, profile, file, places] = process.argv.slice(2);
 const browser = await puppeteer.launch({
@@ -9,23 +10,13 @@ const browser = await puppeteer.launch({
   userDataDir: profile,
   args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"],
 });
-const found = [];
+let found = [];
 try {
   const page = await browser.newPage();
   await page.setViewport({ width: 1280, height: 1200 });
   await page.goto(pathToFileURL(file).href, { waitUntil: "load" });
   await page.waitForSelector("html.drawn");
-  for (const [lane, bar] of JSON.parse(places)) {
-    const at = await page.evaluate((lane, bar) => {
-      const { timeline } = window, run = timeline.lanes[lane].run;
-      timeline.focus({ run, i: bar });
-      timeline.draw();
-      return timeline.place(timeline.lanes[lane], bar);
-    }, lane, bar);
-    await page.mouse.move(at.x, at.y);
-    found.push(await page.evaluate(() =>
-      [...document.querySelectorAll("#tip strong, #tip dd")].map((each) => each.textContent)));
-  }
+  found = await pointedAt(page, JSON.parse(places));
 } finally {
   await browser.close();
 }
