@@ -110,13 +110,15 @@ def test_iozone(imports):
         "a later version": TABLE.partition("           65536")[0] + NEW_ROW + END,
         "two of thirteen figures may be any": squeezed(OLD_ROW),
         "thirteen of thirteen are all": squeezed(OLD_FULL),
+        "without the last line": THROUGHPUT.replace("iozone test complete.", ""),
+        "a table and one without the last line": [("none", TABLE), ("bfq", OLD_HEADER + OLD_FULL + "\n")],
     })  # fmt: skip
 
 
 def test_complaints_about_iozone(imports):
     imports("iozone-errors", partial(iozone.read, options=Options()), {
         "nothing": "",
-        "cut": THROUGHPUT.replace("iozone test complete.", ""),
+        "cut": THROUGHPUT.replace("iozone test complete.", "").rstrip(),
         "no number": THROUGHPUT.replace("902.5 kB", "fast kB"),
         "no rate": THROUGHPUT.replace("902.5", "0.0"),
         "no test": THROUGHPUT.replace("re-readers", "jugglers"),
@@ -124,7 +126,7 @@ def test_complaints_about_iozone(imports):
         "no record size": THROUGHPUT.replace("Record", "Wreck"),
         "a record of nothing": THROUGHPUT.replace("= 8 kB", "= 0 kB"),
         "a table: no number": TABLE.replace("1200.5", "     x"),
-        "a table: cut": TABLE.replace("iozone test complete.", ""),
+        "a table: cut": TABLE.replace("iozone test complete.", "").rstrip(),
         "a table: moved": TABLE.replace("     1300 ", " 1300     "),
         "a table: no figures": TABLE.replace("64     1000     1100     2000     2100", ""),
         "a table: no row": TABLE.replace("iozone test", "disk full\niozone test"),

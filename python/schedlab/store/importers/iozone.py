@@ -10,7 +10,7 @@ from __future__ import annotations
 import getopt
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab.spec.quantities import size_text
@@ -83,7 +83,8 @@ class _Figure:
 
 def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs; SpecError naming file and line."""
-    figures = [(candidate, f) for candidate, file in files for f in _figures(file)]
+    notes: list[str] = []
+    figures = [(candidate, f) for candidate, file in files for f in _figures(file, notes)]
     sizes = {f.file_bytes for _, f in figures}
     crowds = {f.workers for _, f in figures}
     readings = []
@@ -106,19 +107,36 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
                 parameters=parameters,
             )
         )
+    options = replace(options, notes=(*options.notes, *notes))
     return assemble(readings, options, {"format": "iozone", "file": str(files[0][1])})
 
 
-def _figures(file: Path) -> list[_Figure]:
-    """All figures of one file, in any of the layouts."""
+def _figures(file: Path, notes: list[str]) -> list[_Figure]:
+    """All figures of one file, in any of the layouts; what was assumed of it goes to `notes`."""
     if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
         return list(_sheet(file))
     lines = list(_text(file))
     if any(_CHILDREN_START in line for _, line in lines):
-        return list(_throughput_mode(file, lines))
+        figures = list(_throughput_mode(file, lines))
+        return _ended(file, lines, figures, notes)
     if any(_BELOW in line or _title(line.strip()) for _, line in lines):
         return list(_from_reports(_rates(_report_rows(lines)), _unit_of(lines)))
-    return list(_table_mode(file, lines))
+    return _ended(file, lines, list(_table_mode(file, lines)), notes)
+
+
+def _ended(
+    file: Path, lines: list[tuple[str, str]], figures: list[_Figure], notes: list[str]
+) -> list[_Figure]:
+    """The figures of an output that ends with IOzone's last line, or after a whole line.
+
+    Tables are often kept without what is below them. SpecError where the last line was cut.
+    """
+    if not any(_COMPLETE in line for _, line in lines):
+        if not read_bytes(file, WHOLE_HINT, 16 << 20).endswith((b"\n", b"\r")):
+            hint = "complete its last line and end it with a newline, or delete it"
+            raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off", hint)
+        notes.append(f"{file}: without its last line `{_COMPLETE}`: the test may have been stopped")
+    return figures
 
 
 def read_bytes_start(file: Path) -> bytes:
@@ -159,8 +177,6 @@ def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figu
             raise bad(place, f"a rate in {', '.join(_UNITS)}", unit)
         value = _above_zero(place, "rate", match[3])
         yield _Figure(place, test, size, value, unit, files[place], int(match[1][:6]))
-    if not any(line.strip() == _COMPLETE for _, line in lines):
-        raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
 
 
 def _file_sizes(lines: list[tuple[str, str]]) -> dict[str, int]:
@@ -225,8 +241,6 @@ def _table_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
             raise bad(place, "a row of the table, or `iozone test complete.`", line)
     if not rows:
         raise bad(str(file), "output of IOzone (throughput mode, table, -R or -b)", "none of them")
-    if ends:
-        raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
 
 
 def _ends(line: str) -> list[int]:
