@@ -277,6 +277,11 @@ def test_a_fio_job_as_a_workload(tmp_path, monkeypatch, golden, say):
     works = {"one": workload_of(OwnWork(job_file="one.fio")), "two": workload_of(two)}
     golden("experiments/fio.txt", shown(works).replace(f"{tmp_path}/", ""))
     say(workload_of, replace(two, metrics=()))
+    Path("both.fio").write_text("[j]\nrw=randrw\nsize=1m\n")
+    say(workload_of, OwnWork(job_file="both.fio"))
+    # A file that is refused is asked for no metric.
+    Path("refused.fio").write_text("[j]\nrw=randrw\nsize=1m\nioengine=null\n")
+    say(workload_of, OwnWork(job_file="refused.fio"))
     say(workload_of, OwnWork(("true",), job_file="two.fio"))
 
 

@@ -111,7 +111,9 @@ def test_iozone(imports):
         "two of thirteen figures may be any": squeezed(OLD_ROW),
         "thirteen of thirteen are all": squeezed(OLD_FULL),
         "without the last line": THROUGHPUT.replace("iozone test complete.", ""),
-        "a table and one without the last line": [("none", TABLE), ("bfq", OLD_HEADER + OLD_FULL + "\n")],
+        "a table and one without the last line": [
+            ("none", TABLE), ("bfq", OLD_HEADER + OLD_FULL + "\n"),
+        ],
     })  # fmt: skip
 
 

@@ -208,10 +208,16 @@ def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path):
     for own in ({"argv": ("true",)}, {"shell": "true"}):
         with pytest.raises(SpecError, match="w: a fio job has no command"):
             FioJob(job_file=kind.job_file, **own).check("w")
-    for broken in ("[a]\nrw=nonsense\n", "no section\n", "[a]\nno_such_option=1\n"):
+    for broken, hint in {
+        "[a]\nrw=nonsense\n": "fio --parse-only ",
+        "no section\n": "fio --parse-only ",
+        "[a]\nno_such_option=1\n": "fio --parse-only ",
+        "[a]\nioengine=nothing\nhostname=${HOST}\n": "this fio has no engine nothing: use ",
+        "[a]\nrw=${WAY}\nbs=${SIZE}\nbs=${SIZE}\n": "--env WAY=VALUE --env SIZE=VALUE",
+    }.items():
         with pytest.raises(SpecError, match=r"fio does not accept|has no job") as error:
             job_file(tmp_path, broken).check("w")
-        assert error.value.hint
+        assert hint in str(error.value.hint)
 
 
 @pytest.mark.parametrize(

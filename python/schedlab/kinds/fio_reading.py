@@ -265,11 +265,8 @@ def _read(
     for name in files[1:]:
         _check_included(path, name)
     if status:
-        alone = f"fio --parse-only {shlex.quote(str(path))}"
-        raise SpecError(
-            f"fio does not accept {path}: {stderr.strip() or f'exit status {status}'}",
-            "a variable has no value: --env NAME=VALUE" if "${" in stderr else alone,
-        )
+        said = stderr.strip() or f"exit status {status}"
+        raise SpecError(f"fio does not accept {path}: {said}", _cure(path, stderr))
     if not files:
         raise HostError("this fio does not print what it reads (--debug=parse)", "apt install fio")
     jobs, shared = [], list[Option]()
@@ -282,6 +279,16 @@ def _read(
             jobs.append(JobSection(section.name, (*shared, *own), own))
     file = JobFile(tuple(jobs), tuple(sections), (path, *map(Path, files[1:])))
     return file, file.digest()
+
+
+def _cure(path: Path, stderr: str) -> str:
+    """The hint for a job file that fio does not accept."""
+    if engine := re.search(r"engine (\S+) not loadable", stderr):
+        return f"this fio has no engine {engine[1]}: use one of {', '.join(ENGINES)}"
+    if names := re.findall(r"\$\{(\w+)\}", stderr):
+        values = " ".join(f"--env {name}=VALUE" for name in dict.fromkeys(names))
+        return f"a variable has no value: {values}"
+    return f"fio --parse-only {shlex.quote(str(path))}"
 
 
 def _sections(text: str, last_line: str) -> tuple[list[Section], list[str]]:

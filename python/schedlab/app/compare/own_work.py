@@ -103,6 +103,8 @@ def _fio_metrics(kind: FioJob, names: Sequence[str]) -> tuple[str, list[str]]:
     """(the metric of a job file with one job and direction, those of its calls of fsync); SpecError
     when one must be named.
     """
+    # A file that is refused needs no metric.
+    kind.check("--fio")
     jobs = kind.jobs()
     prefixes = [
         f"{job}.{way}" for job, ways in jobs.items() for way in ways if way != fio_output.SYNC
@@ -110,8 +112,10 @@ def _fio_metrics(kind: FioJob, names: Sequence[str]) -> tuple[str, list[str]]:
     if not prefixes:
         raise SpecError(f"{kind.job_file}: no job moves data", "add a job that reads or writes")
     if len(prefixes) > 1 and not names:
+        (job, ways), *more = jobs.items()
+        several = "several jobs" if more else f"[{job}] has figures of {' and '.join(ways)}"
         raise SpecError(
-            f"{kind.job_file}: several jobs: name the metric that decides",
+            f"{kind.job_file}: {several}: name the metric that decides",
             f"--metric {prefixes[0]}.lat_ns_p99 (or of {', '.join(prefixes[1:])})",
         )
     for name in names:

@@ -29,7 +29,7 @@ from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 from schedlab.spec.durability import METRICS
-from schedlab.spec.quantities import duration_text
+from schedlab.spec.quantities import counted, duration_text
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
@@ -74,7 +74,7 @@ class Rehearsal:
             together_s = self.runs * self.elapsed_s
             lines.append(f"{label}: {self.runs} runs take about {duration_text(together_s)}")
         if self.syncs:
-            lines.append(f"{label}: it waited for durable data {self.syncs:,} times")
+            lines.append(f"{label}: it waited {counted(self.syncs, 'time')} for durable data")
         if self.cpu_share >= CPU_BOUND:
             lines.append(
                 f"{label}: {self.cpu_share:.0%} of its time is spent on the CPU: I/O schedulers "
