@@ -53,7 +53,7 @@ def device(new_loop):
 @pytest.fixture
 def lasting(monkeypatch):
     """Loop devices get no lasting rule; here they represent disks."""
-    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", ())
+    monkeypatch.setattr("schedlab.app.apply.applied.UNLASTING", ())
 
 
 def tree(root):
@@ -133,7 +133,7 @@ def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypa
     before = knobs.snapshot(knobs.queue_of(device))
     other = Path(new_loop()).name
     # Every device is checked before the first one is changed.
-    monkeypatch.setattr("schedlab.app.apply.apply.UNLASTING", (other,))
+    monkeypatch.setattr("schedlab.app.apply.applied.UNLASTING", (other,))
     with pytest.raises(SpecError, match=f"{other}: schedlab writes no lasting rule"):
         apply(choice("bfq"), Request((device, other), root=root, persist=True), quiet)
     assert knobs.snapshot(knobs.queue_of(device)) == before

@@ -25,7 +25,7 @@ EVERY = os.environ.get("KILLS") == "all"
 PROGRAM = """
 import sys
 from pathlib import Path
-from schedlab.app.apply import apply as applying
+from schedlab.app.apply import applied as applying
 from schedlab.app.apply.apply import ToApply, Request, apply
 from schedlab.app.apply.undo import undo
 from schedlab.spec import Candidate

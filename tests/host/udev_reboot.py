@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from schedlab.app.apply import apply as applying
+from schedlab.app.apply import applied as applying
 from schedlab.app.apply.apply import Request, ToApply, apply, warnings
 from schedlab.app.apply.undo import status, undo
 from schedlab.host import knobs, udev_service

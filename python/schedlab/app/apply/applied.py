@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError, as_root
-from schedlab.host import journal, knobs
+from schedlab.host import journal, knobs, udev
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
 from schedlab.spec import from_json, to_json
@@ -34,6 +34,9 @@ IDENTITIES = ("device/wwid", "wwid", "device/serial", "serial")
 # What the kernel sets again when the scheduler changes, besides the scheduler's tunables.
 SWITCHED = ("scheduler", "nr_requests", "wbt_lat_usec", "async_depth")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+RULES = Path("etc/udev/rules.d/90-schedlab.rules")
+# Kinds of devices for which no rule is written unless they are named.
+UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
 
 
 @dataclass(frozen=True)
@@ -295,3 +298,21 @@ def forget(device: str) -> None:
 
 def _path(device: str) -> Path:
     return directory() / f"{safe_name(device)}.json"
+
+
+def rule_text(record: Applied) -> str:
+    """The udev rule of one record; tunables after the scheduler, they exist only then.
+
+    It is for this whole disk alone: no partition, no device mapper or loop device above it with
+    the same identity, no single path of a multipath disk.
+    """
+    attribute, _, value = record.identity.partition(":")
+    parts = ['ACTION=="add|change"', 'SUBSYSTEM=="block"', 'ENV{DEVTYPE}=="disk"']
+    if attribute == "name":
+        parts.append(f'KERNEL=="{record.device}"')
+    else:
+        others = "|".join(f"{kind}*" for kind in UNLASTING)
+        parts += [f'KERNEL!="{others}"', 'ENV{DM_MULTIPATH_DEVICE_PATH}!="1"']
+        parts.append(f'ATTR{{{attribute}}}=="{udev.pattern(value)}"')
+    values = settings_of(record).items()
+    return ", ".join([*parts, *(f'ATTR{{queue/{name}}}="{text}"' for name, text in values)])

@@ -15,7 +15,7 @@ from pathlib import Path
 from schedlab.app import targets
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.applied import HEADER, Applied
+from schedlab.app.apply.applied import HEADER, RULES, Applied, rule_text
 from schedlab.app.setting_checks import check_allowed, planned_writes
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError
@@ -27,9 +27,6 @@ from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Target
 from schedlab.spec.results import kernel_release
 
-RULES = Path("etc/udev/rules.d/90-schedlab.rules")
-# Kinds of devices for which no rule is written unless they are named.
-UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
 Report = Callable[[str], None]
 
 
@@ -269,7 +266,7 @@ def _check(name: str, choice: ToApply, request: Request) -> None:
             "NixOS makes its udev rules from its configuration: schedlab cannot add a rule",
             f'hardware.block.scheduler = {{ "{name}" = "{scheduler}"; }}; in configuration.nix',
         )
-    if request.persist and name.startswith(UNLASTING):
+    if request.persist and name.startswith(applied.UNLASTING):
         raise SpecError(
             f"{name}: schedlab writes no lasting rule for a device of this kind",
             "omit --persist, or apply it to the disk below",
@@ -320,24 +317,6 @@ def _setting(device: str, candidate: Candidate) -> str:
     scheduler = knobs.canonical(device, str(values.pop("scheduler")))
     tunables = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{scheduler}:{tunables}" if tunables else scheduler
-
-
-def rule_text(record: Applied) -> str:
-    """The udev rule of one record; tunables after the scheduler, they exist only then.
-
-    It is for this whole disk alone: no partition, no device mapper or loop device above it with
-    the same identity, no single path of a multipath disk.
-    """
-    attribute, _, value = record.identity.partition(":")
-    parts = ['ACTION=="add|change"', 'SUBSYSTEM=="block"', 'ENV{DEVTYPE}=="disk"']
-    if attribute == "name":
-        parts.append(f'KERNEL=="{record.device}"')
-    else:
-        others = "|".join(f"{kind}*" for kind in UNLASTING)
-        parts += [f'KERNEL!="{others}"', 'ENV{DM_MULTIPATH_DEVICE_PATH}!="1"']
-        parts.append(f'ATTR{{{attribute}}}=="{udev.pattern(value)}"')
-    values = applied.settings_of(record).items()
-    return ", ".join([*parts, *(f'ATTR{{queue/{name}}}="{text}"' for name, text in values)])
 
 
 def _with_files(records: list[Applied], request: Request) -> list[Applied]:

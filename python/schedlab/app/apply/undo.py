@@ -9,8 +9,7 @@ from pathlib import Path
 
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.applied import HEADER, Applied, goes_with_scheduler
-from schedlab.app.apply.apply import RULES, rule_text
+from schedlab.app.apply.applied import HEADER, RULES, Applied, goes_with_scheduler, rule_text
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev, udev_service
 from schedlab.host.control import Control
