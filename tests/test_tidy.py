@@ -4,6 +4,7 @@ The ratchet: what is over a limit today is in `OVER` with its size and may shrin
 """
 
 import ast
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -77,6 +78,12 @@ def tracked(*endings):
     ]
 
 
+@functools.cache
+def parsed(path):
+    """The tree of a Python file, which most rules look through."""
+    return ast.parse(path.read_text())
+
+
 def name(path):
     return str(path.relative_to(ROOT))
 
@@ -104,7 +111,7 @@ def imports(tree):
 def test_walls_between_python_packages(path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     everywhere = {None, own, "package"}
-    used = {part_of(module) for module in imports(ast.parse(path.read_text()))} - everywhere
+    used = {part_of(module) for module in imports(parsed(path))} - everywhere
     used = {
         part
         for part in used
@@ -119,7 +126,7 @@ def test_modules_are_named_by_string_only_where_commands_are_imported_late():
     modules = [
         name(path)
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute | ast.Name)
         and (getattr(node, "attr", None) or getattr(node, "id", None)) == "import_module"
     ]
@@ -131,7 +138,7 @@ def test_only_one_module_finds_files_by_where_it_is():
     modules = {
         name(path)
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if (isinstance(node, ast.Name) and node.id == "__file__")
         or (isinstance(node, ast.Attribute) and node.attr == "__file__")
     }
@@ -168,7 +175,7 @@ def test_no_module_is_longer_than_600_lines():
 def test_no_function_is_longer_than_70_lines():
     sizes = {}
     for path in tracked(".py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 sizes[f"{name(path)}:{node.name}"] = node.end_lineno - node.lineno + 1
     for path in tracked(".rs"):
@@ -195,7 +202,7 @@ def test_every_module_says_what_it_is_for():
     silent = [
         name(path)
         for path in tracked(".py")
-        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
+        if path.read_text().strip() and not ast.get_docstring(parsed(path))
     ]
     silent += [
         name(p) for p in tracked(".rs") if not p.read_text().lstrip().startswith(("//", "/*"))
@@ -208,7 +215,7 @@ def of_the_product():
     homes = (PACKAGE, ROOT / "tools")
     for path in tracked(".py"):
         if any(path.is_relative_to(home) for home in homes):
-            yield name(path), ast.parse(path.read_text())
+            yield name(path), parsed(path)
 
 
 def test_a_class_name_means_one_thing():
@@ -263,7 +270,7 @@ def test_print_stays_in_the_command_line():
         name(path)
         for path in PACKAGE.rglob("*.py")
         if "cli" not in path.parts
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"

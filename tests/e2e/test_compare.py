@@ -102,6 +102,7 @@ def interrupted(tmp_path, how):
     return process.returncode, err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_interrupted_comparison_restores_and_goes_on(tmp_path, number):
     """By a signal that can be heard, or the end of the whole session."""

@@ -292,6 +292,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @needs_root
 @pytest.mark.parametrize(("device", "door"), TRIED, indirect=["device"])
 def test_no_door_writes_to_a_device_without_consent(tmp_path, door, device, request):

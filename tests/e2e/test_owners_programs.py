@@ -49,6 +49,7 @@ GRID = [*itertools.product(
 )]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @needs("fio")
 @pytest.mark.parametrize(("form", "order", "more"), GRID)
 def test_jobs_and_rates_are_those_that_fio_says(tmp_path, form, order, more):
@@ -224,6 +225,7 @@ def test_the_table_and_both_reports_of_iozone_have_the_same_figures(tmp_path, un
     assert table == report == sheet
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path(IOZONE).exists(), reason="needs IOzone: tests/unpack")
 @pytest.mark.parametrize(
     ("crowd", "unit", "tests"),

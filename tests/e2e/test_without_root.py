@@ -40,6 +40,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_refusal_names_what_works_without_root(command, tmp_path):
     code, _, err = plain(command.split(), tmp_path)

@@ -195,6 +195,7 @@ def machine():
     put_back()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(4))
 def test_a_chain_ends_as_it_began(new_loop, state, machine, tmp_path, monkeypatch, part):
     boot = tmp_path / "boot"

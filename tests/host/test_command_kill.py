@@ -131,6 +131,7 @@ def comparison(tmp_path, new_loop):
     scene.remove()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("phase", "number"),
     [("work", signal.SIGINT), ("work", signal.SIGTERM), ("work", signal.SIGHUP),
@@ -154,6 +155,7 @@ def test_sigkill_in_the_cleanup_leaves_nothing(comparison):
     comparison.assert_restored()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("phase", "who"),
     [("setup", "guardian"), ("prepare", "recover"), ("work", "guardian"), ("work", "recover"),

@@ -6,6 +6,7 @@ import json
 import os
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,11 +31,14 @@ pytestmark = [
 ]
 
 
-def runs_of(tmp_path: Path, load: CpuLoad, policies: str, *, blocks=4, **options):
+def runs_of(tmp_path: Path, load: CpuLoad, policies: str, *, blocks=4, few=None, **options):
+    """The runs; `few` has parameters of workloads."""
     asked = policy_comparison(
         load, policies=policies, stopping=Stopping(blocks=blocks), aa_arm=False, seed=1, **options
     )
-    result = run(asked, tmp_path / "out")
+    works = [replace(work, parameters={**work.parameters, **(few or {}).get(work.kind, {})})
+             for work in asked.workloads]  # fmt: skip
+    result = run(replace(asked, workloads=tuple(works)), tmp_path / "out")
     return result.folder.runs()
 
 
@@ -120,8 +124,9 @@ def test_weight_and_idle_group_decide_who_waits(tmp_path):
 
 
 def test_finite_workloads_end_and_count_everything(tmp_path):
-    load = CpuLoad(["messaging", "pipe", "fork-storm", "mixed"], seconds=1.0, load=0)
-    runs = runs_of(tmp_path, load, "other,fifo", blocks=1)
+    load = CpuLoad(["messaging", "pipe", "fork-storm", "mixed"], seconds=0.2, load=0)
+    few = {"messaging": {"rounds": 10}, "pipe": {"rounds": 2000}, "fork-storm": {"children": 10}}
+    runs = runs_of(tmp_path, load, "other,fifo", blocks=1, few=few)
     assert len(runs) == 8
     assert all(run.status == "ok" for run in runs)
     assert all(run.metrics["elapsed_s"] > 0 for run in runs if run.workload != "mixed")

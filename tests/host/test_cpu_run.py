@@ -124,6 +124,7 @@ def test_killing_the_parent_leaves_no_worker():
     wait_until(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.sampled(4)
 @needs_root
 @pytest.mark.parametrize("moment", range(20))
 def test_killing_the_parent_at_any_moment_restores_the_quantum(moment):

@@ -209,6 +209,7 @@ def entries_of_dev():
     return {path for path in Path("/dev").iterdir() if path.is_file() or path.is_dir()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("typed", [".", "x", "../x", "link", "a b's"])
 @pytest.mark.parametrize("work", ["command", "fio"])
 def test_a_path_means_what_it_meant_where_it_was_typed(scene, typed, work, tmp_path):

@@ -92,6 +92,7 @@ def test_cfq_gives_more_to_a_higher_level():
     assert 0.25 < rate(run, "level-7") / rate(run, "level-4") < 0.42
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scheduler", ["bfq", "bfq:low_latency=0", "mq-deadline", "kyber"])
 @pytest.mark.parametrize("processes", ["reader-writers", "reader-writers-deep"])
 def test_no_process_waits_for_ever_whatever_the_seed(scheduler, processes):
@@ -248,6 +249,7 @@ STARVED_MOST = {
 BESIDE_WRITERS = ("reader-writers", "reader-writers-deep", "copy", "copy-buffered", "levels")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scheduler", STARVED_MOST)
 def test_no_process_starves_beyond_the_bound_of_the_scheduler(scheduler):
     """Of seeds 1 to 20 those with the longest times."""
