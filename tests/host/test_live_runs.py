@@ -119,6 +119,7 @@ def test_a_foreign_switch_repeats_its_period_and_a_load_that_stops_ends_it(
             measure.measure(admitted, measure.create(admitted, folder),
                             observer=measure.Observer(see=see))  # fmt: skip
     assert scheduler_of(filled) == "none"
+    assert seen[0].passed_s >= seen[0].period_s  # guards look at the whole period
     runs = Folder.open(folder).runs()
     failed = [[gate.gate for gate in run.gates] for run in runs]
     assert set(failed[2]) == {"knob-changed"} and (runs[2].block, runs[2].position) == (

@@ -151,6 +151,17 @@ def test_a_guard_is_counted_over_all_periods_of_a_candidate():
     assert seen[:-1] == [""] * 5 and seen[-1]
 
 
+def test_a_guard_is_counted_over_seconds_in_a_row_and_the_baseline_includes_its_a_a_arm():
+    rails = Rails([parse_guard("read p99 > 150ms for 3s")])
+    fast, slow = rated(1000, 200_000), rated(3, 339_000_000)
+    assert [rails.see(slow, name) for name in ("none", "bfq")] == ["", ""]
+    assert rails.see(slow, "kyber")
+    rails = Rails([parse_guard("read p99 > 150ms for 3s")])
+    order = ((slow, "none"), (fast, "bfq"), (slow, "none (A/A)"), (fast, "bfq"))
+    assert [rails.see(each, name) for each, name in order] == [""] * 4
+    assert rails.see(slow, "none")
+
+
 def test_what_a_limit_holds_waits_though_its_age_is_unknown():
     rails = Rails([parse_guard("read p99 > 1s for 1s")])
     held = Look(1.0, in_flight=2, held=2)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from schedlab._core import BlockCapture
 
 STEP_S = 1.0
+#: A second ends a little early or late.
+LOOK_LEAST_S = 0.9 * STEP_S
 #: Guards that are not looked at for so long do not hold: the guardian puts the settings back.
 WATCH_S = 10.0
 #: A switch waits for the requests in flight, a stored run for its disk, a figure for its command.
@@ -304,7 +306,8 @@ class LiveSession:
                 if self.own and len(marks) == 1:
                     self.devices.control.expect_within(BETWEEN_S)
                     self.own.begin()
-            if counted.at_s - last.at_s >= STEP_S / 2:
+            # A second, or the rest of a period: no part of it is unguarded.
+            if counted.at_s - last.at_s >= (LOOK_LEAST_S if passed_s < period_s else BIN_MS / 1e3):
                 in_wash_out = passed_s <= kind.wash_out_s
                 step = counted - last
                 at_ms = round(last.at_s * 10) * BIN_MS
