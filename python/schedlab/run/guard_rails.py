@@ -7,7 +7,7 @@
 The grammar: [GROUP.]read|write|fsync mean|p50|p90|p99|p99_9|p99_99 > TIME [for TIME]
 
 The latency of a second is that of `Look.latency_ns`: with few requests the slowest of them and the
-age of those that wait. TIME is that of seconds in a row, or of seconds of one candidate (the A/A arm
+age of those that wait. TIME is that of seconds in a row, or of those of one candidate (the A/A arm
 is the baseline) in all of its periods; a second in which nothing was asked for is not counted.
 """
 
