@@ -247,22 +247,34 @@ def test_a_thread_is_a_class_of_its_own(device):
     assert counts == {"thread": 5, "other": 3}
 
 
-def test_programs_beyond_the_classes_are_counted(device):
-    programs = []
+def test_programs_beyond_the_classes_are_counted_by_their_name(device):
+    """The last classes are for other names: a guard on a name sees all of its processes."""
+    mine, programs = Path("/proc/self/comm").read_text(), []
+    names = [mine] * 20 + [f"name {number}" for number in range(5)] + ["name 1"]
     with BlockCapture(device, find_classes=True) as capture:
-        for _ in range(20):
+        for name in names:
             child = os.fork()
             if child == 0:
                 try:
-                    read_pages(device, 2)
+                    Path("/proc/self/comm").write_text(name)
+                    thread = threading.Thread(target=read_pages, args=(device, 2))
+                    thread.start()
+                    Path(f"/proc/self/task/{thread.native_id}/comm").write_text("of a thread")
+                    thread.join()
                 finally:
                     os._exit(0)
             programs.append(child)
             os.waitpid(child, 0)
     assert capture.result
     requests = {group.process: group.requests for group in capture.result.groups}
-    assert requests == dict.fromkeys(programs[:15], 2) | {None: 10}
-    assert capture.result.lost["classes"] == 10
+    expected: dict[int | None, int] = dict.fromkeys(programs[:11], 2)
+    expected[programs[0]] += 2 * 9
+    expected |= dict.fromkeys(programs[20:24], 2) | {None: 2}
+    expected[programs[21]] += 2
+    assert requests == expected
+    assert capture.result.lost["classes"] == 2
+    found = {group.name for group in capture.result.groups}
+    assert not any(name.startswith("of a thread") for name in found)
 
 
 def test_a_weight_of_bfq_is_that_of_one_queue(device):

@@ -71,6 +71,23 @@ def test_a_busy_machine_loses_no_request(loop, tmp_path):
     assert seen["latency_ns"]["count"] == sent - result["untraced"]
 
 
+def test_a_request_that_the_device_takes_in_parts_is_recorded_once(loop, tmp_path):
+    """The kernel says what was split off, and not what is left of the whole."""
+    (Path("/sys/block") / Path(loop).name / "queue/max_sectors_kb").write_text("64")
+    program = (
+        "import mmap, os, sys\n"
+        "file = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\n"
+        "os.preadv(file, [mmap.mmap(-1, 1 << 20)], 1 << 20)"
+    )
+    trace = tmp_path / "load.trace"
+    record_device(loop, None, [sys.executable, "-c", program, loop], trace, anonymise=False)
+    parts = sorted(
+        (int.from_bytes(record[24:32], "little") * 512, int.from_bytes(record[56:60], "little"))
+        for record in decoded(trace)
+    )
+    assert parts == [(MIB + at, 1 << 16) for at in range(0, MIB, 1 << 16)]
+
+
 WRITES = """
 import mmap, os, sys
 path = sys.argv[1]

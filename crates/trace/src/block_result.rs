@@ -113,6 +113,8 @@ pub struct GroupResult {
 pub struct ClassName {
     pub name: String,
     pub process: Option<u32>,
+    /// Of its name, where only a few classes were left; 0: unknown.
+    pub processes: u32,
 }
 
 /// t_ms, reads, writes, other, bytes, then the sums of the five parts.

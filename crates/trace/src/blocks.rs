@@ -13,7 +13,8 @@
 //! {"device": "loop0", "scheduler": "bfq", "elapsed_ns": 2000000000,
 //!  "sees_limits": true,        // "tag" includes time in io.max, blkio.throttle; false where the
 //!                              // kernel traces no functions: then depth.limits alone shows it
-//!  "classes": [{"name": "other", "process": null}, {"name": "reader", "process": null}],
+//!  "classes": [{"name": "other", "process": null, "processes": 0}, …], // a class that was found
+//!                              // has its first process, and how many it has
 //!  "groups": [{                // what completed; only groups with requests
 //!    "class": 1, "operation": "read",   // "write", "other" (discard, flush)
 //!    "size_max": 4096,         // 4096, 16384, 65536, 262144, 1048576, null: beyond
@@ -265,10 +266,12 @@ impl BlockCapture {
         let mut classes = vec![ClassName {
             name: "other".to_owned(),
             process: None,
+            processes: 0,
         }];
         classes.extend(self.options.classes.iter().map(|class| ClassName {
             name: class.name.clone(),
             process: None,
+            processes: 0,
         }));
         classes.extend(blocks.processes(named, depths.classes_used)?);
         let mut groups = Vec::new();

@@ -66,20 +66,44 @@ static __always_inline __u32 class_of_cgroup(struct bio *bio)
 	return 0;
 }
 
+// The class that has this name; CLASSES: none has.
+static __always_inline __u32 class_named(const __u64 *name)
+{
+	for (__u32 i = 1; i < CLASSES; i++) {
+		__u32 number = i;
+		struct found *one = bpf_map_lookup_elem(&found, &number);
+		if (one && one->process && one->name[0] == name[0] && one->name[1] == name[1])
+			return number;
+	}
+	return CLASSES;
+}
+
+// A class for the process, which has the name of its first thread.
 static __always_inline __u32 find_class(__u32 process, __u8 *place)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct depths *state = look_at_depths();
 	if (!state || task->flags & KERNEL_THREAD)
 		return 0;
-	__u32 number = __sync_fetch_and_add(&state->classes_used, 1);
+	struct task_struct *leader = task->group_leader;
+	__u64 name[2];
+	__builtin_memcpy(name, leader->comm, sizeof(name));
+	__u32 number = CLASSES;
+	if (state->classes_used + FOR_NEW_NAMES >= settings.classes)
+		number = class_named(name);
+	if (number == CLASSES)
+		number = __sync_fetch_and_add(&state->classes_used, 1);
 	struct found *one = bpf_map_lookup_elem(&found, &number);
 	if (number >= settings.classes || !one) {
 		count(NO_CLASS, 1);
 		return 0;
 	}
-	one->process = process;
-	bpf_get_current_comm(one->name, sizeof(one->name));
+	__sync_fetch_and_add(&one->processes, 1);
+	if (!one->process) {
+		one->name[0] = name[0];
+		one->name[1] = name[1];
+		one->process = process;
+	}
 	*place = number;
 	return number;
 }

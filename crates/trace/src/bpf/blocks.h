@@ -9,6 +9,7 @@ enum { OTHER_OPERATION = 2 }; // above reads and writes
 enum { PARTS = 5 }; // tag, plug, scheduler, device, all
 enum { BINS = 160 }; // four to the octave
 enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
+enum { FOR_NEW_NAMES = 4 }; // the last classes: a process whose name has one joins it
 enum { CLOSED = 1 }; // in the place of the time of its issue: it ended, untraced
 enum { TRY_AGAIN = 12 }; // BLK_STS_AGAIN, which an engine tries again
 enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
@@ -57,7 +58,7 @@ struct request {
 };
 struct bfq_entity { int weight; };
 struct bfq_queue { __u32 wr_coeff; struct bfq_entity entity; };
-struct task_struct { __u32 flags; char comm[16]; };
+struct task_struct { __u32 flags; char comm[16]; struct task_struct *group_leader; };
 #pragma clang attribute pop
 
 struct bio_place {
@@ -189,9 +190,8 @@ struct {
 
 // Of a class that was found by itself.
 struct found {
-	__u32 process;
-	char name[16];
-	__u32 unused;
+	__u64 name[2];
+	__u32 process, processes;
 };
 
 struct {

@@ -28,6 +28,10 @@ const FOUND: usize = 24;
 
 type Reason = String;
 
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(std::array::from_fn(|n| bytes[at + n]))
+}
+
 /// The loaded and attached programs.
 pub(crate) struct Blocks {
     object: Object,
@@ -309,13 +313,14 @@ impl Blocks {
             if value.len() < FOUND {
                 continue;
             }
-            let text = value[4..20]
+            let text = value[..16]
                 .split(|byte| *byte == 0)
                 .next()
                 .unwrap_or_default();
             names.push(ClassName {
                 name: String::from_utf8_lossy(text).into_owned(),
-                process: Some(u32::from_ne_bytes([value[0], value[1], value[2], value[3]])),
+                process: Some(number_at(&value, 16)),
+                processes: number_at(&value, 20),
             });
         }
         Ok(names)

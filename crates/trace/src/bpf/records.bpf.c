@@ -183,7 +183,7 @@ int on_queue(__u64 *arguments)
 }
 
 // block_split(struct bio *first, unsigned int sector): the first part is a bio that nobody queued;
-// the rest is queued again, under the address of the whole.
+// the rest stays at the address of the whole, and no event says what is left of it (see `note`).
 SEC("tp_btf/block_split")
 int on_split(__u64 *arguments)
 {
@@ -216,10 +216,13 @@ static __always_inline int note(__u64 *arguments, int is_issued)
 		__u64 key = (__u64)bio;
 		struct record *one = bpf_map_lookup_elem(&pending, &key);
 		if (one && !one->issue_ns) {
-			if (is_issued)
+			if (is_issued) {
 				one->issue_ns = now;
-			else if (!one->insert_ns)
+				one->sector = bio->bi_iter.bi_sector;
+				one->bytes = bio->bi_iter.bi_size;
+			} else if (!one->insert_ns) {
 				one->insert_ns = now;
+			}
 		}
 		bio = bio->bi_next;
 	}

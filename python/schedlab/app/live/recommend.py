@@ -52,13 +52,15 @@ class Queue:
 @dataclass(frozen=True)
 class Sender:
     """A process that sent requests; `process` 0 are the kernel's threads and all without a name of
-    their own. `control_group` is empty where the process is gone.
+    their own. `control_group` is empty where the process is gone. Of very many `processes` of one
+    name the last are counted together.
     """
 
     name: str
     process: int
     control_group: str
     requests: int
+    processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -179,15 +181,17 @@ def _queue(name: str, document: Mapping[str, Any]) -> Queue:
 def _senders(documents: Iterable[Mapping[str, Any]]) -> Iterator[Sender]:
     """Each process once, also where it used several queues."""
     counts: dict[tuple[str, int], int] = {}
+    most: dict[tuple[str, int], int] = {}
     for document in documents:
         for group in document["groups"]:
             of = document["classes"][group["class"]]
             if group["operation"] in OPERATIONS:
                 key = (str(of["name"]), int(of["process"] or 0))
                 counts[key] = counts.get(key, 0) + int(group["requests"])
+                most[key] = max(most.get(key, 1), int(of["processes"]))
     for (name, process), requests in counts.items():
         group = processes.control_group_of(process) if process else ""
-        yield Sender(name, process, group, requests)
+        yield Sender(name, process, group, requests, most[name, process])
 
 
 _SENTENCES = {
@@ -233,11 +237,11 @@ def lines(observed: Observed) -> Iterator[str]:
 def _who(senders: Sequence[Sender]) -> str:
     names: dict[str, int] = {}
     for sender in senders:
-        names[sender.name] = names.get(sender.name, 0) + 1
+        names[sender.name] = names.get(sender.name, 0) + sender.processes
     text = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
     groups = len({sender.control_group for sender in senders if sender.control_group})
     where = f", in {groups} control group{'s' if groups > 1 else ''}" if groups else ""
-    return f"{len(senders)} processes send requests{where}: {text}."
+    return f"{sum(names.values())} processes send requests{where}: {text}."
 
 
 def _table(observed: Observed) -> Iterator[str]:

@@ -244,7 +244,7 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
             if count := sum(g["requests"] for g in mine):
                 waits = [sum(g[part]["sum_ns"] for g in mine) / count / 1e3 for part in PARTS]
                 size = sum(g["bytes"] for g in mine) / 1e6
-                who = f"{of['name']} {of['process'] or ''}".strip()[:23]
+                who = f"{of['name']} {_which(of)}".strip()[:23]
                 yield (
                     f"{who:24s}{operation:7s}{count:10,d}{size:9,.1f}{'':19s}"
                     + "".join(f"{wait:11,.1f}" for wait in waits)
@@ -260,6 +260,11 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"note: {lost:,} events were lost and are missing from the figures"
     if gap := _gap_of(result):
         yield f"note: {gap}"
+
+
+def _which(of: Mapping[str, Any]) -> str:
+    """The process of a class, or how many it has; empty for none."""
+    return f"× {of['processes']}" if of["processes"] > 1 else str(of["process"] or "")
 
 
 def _durable_lines(facts: Mapping[str, Any] | str | None) -> Iterator[str]:
