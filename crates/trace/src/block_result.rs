@@ -108,7 +108,7 @@ pub struct GroupResult {
     pub total: Histogram,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct ClassName {
     pub name: String,

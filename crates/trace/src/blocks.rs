@@ -262,18 +262,15 @@ impl BlockCapture {
             sectors,
             self.ended.unwrap_or_else(|| (before, self.count.now())),
         );
-        let named = 1 + self.options.classes.len();
-        let mut classes = vec![ClassName {
-            name: "other".to_owned(),
-            process: None,
-            processes: 0,
-        }];
-        classes.extend(self.options.classes.iter().map(|class| ClassName {
-            name: class.name.clone(),
-            process: None,
-            processes: 0,
-        }));
-        classes.extend(blocks.processes(named, depths.classes_used)?);
+        let names = self.options.classes.iter().map(|class| class.name.clone());
+        let named = std::iter::once("other".to_owned()).chain(names);
+        let mut classes: Vec<ClassName> = named
+            .map(|name| ClassName {
+                name,
+                ..ClassName::default()
+            })
+            .collect();
+        classes.extend(blocks.processes(classes.len(), depths.classes_used)?);
         let mut groups = Vec::new();
         for class in 0..classes.len() {
             for operation in 0..OPERATIONS {
