@@ -205,7 +205,7 @@ def test_a_lost_run_does_not_move_a_mean_by_the_level_of_its_workload():
         for work, blocks in lost.items():
             values[work] = {b: v for b, v in values[work].items() if b not in blocks}
         return [
-            handin.Series(work, work, "", 0.0, METRICS["iops"], {"bfq": each}, {})
+            handin.Series(work, work, work, work, "", 0.0, METRICS["iops"], {"bfq": each}, {})
             for work, each in values.items()
         ]
 
@@ -316,6 +316,58 @@ def test_the_counts_of_processes_are_a_table_of_processes_and_candidates():
     assert [c.title for c in of.columns] == ["Worker", "rr 1 ms", "rr 10 ms", "rr 100 ms"]
     rows = [[cell.number or cell.text for cell in row.cells] for row in of.rows]
     assert rows == [["0", *[3300.0] * 3], ["1", *[3301.0] * 3], ["All together", *[6601.0] * 3]]
+
+
+def extractions():
+    """Runs of two archives, whose names are translated."""
+    record = simulation.sim_record(blocks=3)
+    labels, works = (
+        ("archive extraction, none", "archive extraction, xz"),
+        record.experiment.workloads,
+    )
+    names = {work.label: label for work, label in zip(works, labels, strict=True)}
+    chosen = [dataclasses.replace(w, label=names[w.label], metric="elapsed_s") for w in works]
+    experiment = dataclasses.replace(record.experiment, workloads=tuple(chosen))
+    runs = tuple(
+        dataclasses.replace(
+            run, workload=names[run.workload],
+            metrics={"elapsed_s": 2.0 + run.block, "user_s": 1.5, "system_s": 0.25 * (1 + number)},
+        )
+        for number, run in enumerate(record.runs) if run.workload in names
+    )  # fmt: skip
+    return dataclasses.replace(record, experiment=experiment, runs=runs)
+
+
+def test_tables_have_the_same_names_in_every_language_which_a_shell_takes():
+    record = extractions()
+    answer = simulation.answered(record)
+    shown = {
+        lang: handin.study_tables(View(record, answer, Texts(lang))) for lang in report.LANGUAGES
+    }
+    names = {lang: [table.name for table in tables] for lang, tables in shown.items()}
+    assert names["ko"] == names["ru"] == names["en"]
+    assert len({table.title for tables in shown.values() for table in tables}) > len(names["en"])
+    assert "times-archive-extraction-xz" in names["en"]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.+-]+", name) for name in names["en"])
+    assert len(set(names["en"])) == len(names["en"])
+
+
+def test_a_program_has_its_real_user_and_system_times():
+    record = extractions()
+    view = View(record, simulation.answered(record), Texts("en"))
+    tables = {table.name: table for table in handin.study_tables(view)}
+    of = tables["times-archive-extraction-xz"]
+    heads = ["Candidate", "Elapsed time", "User time", "System time", "Runs"]
+    assert [column.title for column in of.columns] == heads
+    for row in of.rows:
+        mine = [
+            run.metrics
+            for run in record.analysed_runs
+            if (run.workload, run.candidate) == ("archive extraction, xz", row.cells[0].text)
+        ]
+        keys = ("elapsed_s", "user_s", "system_s")
+        means = [fmean(each[key] for each in mine) for key in keys]
+        assert [cell.number for cell in row.cells[1:]] == pytest.approx([*means, len(mine)])
 
 
 def test_formulas_and_links_of_a_workbook_are_text(io_case):

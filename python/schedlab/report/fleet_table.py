@@ -144,7 +144,7 @@ def _table(view: View, row: Row, logs: Logs) -> Table:
     title = texts("table.fleet", workload=row.workload, metric=texts.metric(metric),
                   baseline=view.baseline)  # fmt: skip
     notes = [texts("table.fleet_note", near=texts.margin(NEAR))]
-    return build(texts, f"fleet-{row.workload}", title, columns, rows, notes)
+    return build(texts, f"fleet-{view.labels[row.workload]}", title, columns, rows, notes)
 
 
 def _cells(view: View, row: Row, name: str, logs: Logs) -> list[object]:

@@ -7,6 +7,7 @@ bursts: `schedlab report DIR --tables`, a sheet of the workbook and a section of
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.report.fleet_table import fleet_tables
+from schedlab.report.process_tables import INDEX, process_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, record_bytes
 from schedlab.report.workload_names import name_of
-from schedlab.spec import AA_SUFFIX, Metric, Run, Workload
+from schedlab.spec import AA_SUFFIX, Metric, Workload
 from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
-INDEX = 100.0
 LEVEL = 0.95
 # Parameters that are a size: of the blocks of calls, of the records of a simulated process, and
 # of a simulated buffer.
@@ -34,11 +35,14 @@ class Series:
     """A workload: its test, its values by candidate and block, and where it is a point of a curve,
     the parameter `over` which that goes (a record size, alpha) with its value `at` this point.
 
-    The A/A arm has values of its own. `figures` are those of the answer, by candidate.
+    The A/A arm has values of its own. `figures` are those of the answer, by candidate. `label` and
+    `key` are its workload and test in English, for the names of tables.
     """
 
     workload: str
+    label: str
     test: str
+    key: str
     over: str
     at: float
     metric: Metric
@@ -71,12 +75,21 @@ class Grand:
 
 def study_tables(view: View) -> list[Table]:
     """Every table of the study, in the order in which studies print them."""
-    tables = [*_statements(view), *fleet_tables(view)]
-    tables += [*_by_process(view), *_sums(view), *_processes(view)]
+    tables = [*_statements(view), *fleet_tables(view), *process_tables(view)]
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)
-    return [*tables, *_by_block_size(view), *_costs(view), *_knees(view), *_pareto(view)]
+    tables += [*_by_block_size(view), *_costs(view), *_knees(view), *_pareto(view)]
+    return list(_named_to_type(tables))
+
+
+def _named_to_type(tables: Sequence[Table]) -> Iterator[Table]:
+    """The tables with names that a shell takes without quotes, of which no two are equal."""
+    seen: Counter[str] = Counter()
+    for table in tables:
+        name = re.sub(r"[^\w.+]+", "-", table.name).strip("-")
+        seen[name] += 1
+        yield replace(table, name=name if seen[name] == 1 else f"{name}-{seen[name]}")
 
 
 def _statements(view: View) -> list[Table]:
@@ -114,7 +127,7 @@ def parts(view: View) -> list[list[Series]]:
 def every_series(view: View) -> Iterator[Series]:
     """The primary metric of every workload that has a value."""
     works = view.experiment.workloads
-    points = {work.label: _point(work) for work in works}
+    points = {work.label: _point(view, work) for work in works}
     tests = Counter((points[work.label][0], work.metric) for work in works)
     for work in works:
         metric = view.experiment.metric(work)
@@ -124,12 +137,12 @@ def every_series(view: View) -> Iterator[Series]:
             if run.candidate in values and math.isfinite(value):
                 values[run.candidate][run.block] = value
         if any(values.values()):
-            test, over, at = points[work.label]
-            if over and over != "record_bytes" and tests[test, work.metric] < 2:
-                test, over, at = work.label, "", 0.0
+            key, over, at = points[work.label]
+            if over and over != "record_bytes" and tests[key, work.metric] < 2:
+                key, over, at = view.labels[work.label], "", 0.0
             figures = _figures_of(view, work.label, metric)
-            name = name_of(view.texts, test)
-            yield Series(work.label, name, over, at, metric, values, figures)
+            about = (work.label, view.labels[work.label], name_of(view.texts, key), key)
+            yield Series(*about, over, at, metric, values, figures)
 
 
 def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | None]:
@@ -140,19 +153,20 @@ def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | 
     return {}
 
 
-def _point(work: Workload) -> tuple[str, str, float]:
-    """The test of a workload, the parameter over which a curve goes, and its value there: the
-    record size, what its label says beside a parameter of the candidates, or beside the size of
-    its simulated records or buffer.
+def _point(view: View, work: Workload) -> tuple[str, str, float]:
+    """The test of a workload in English, the parameter over which a curve goes, and its value
+    there: the record size, what its label says beside a parameter of the candidates, or beside the
+    size of its simulated records or buffer.
     """
+    own = view.labels[work.label]
     if size := record_bytes(work.parameters):
-        return str(work.parameters.get("test", work.label)), "record_bytes", size
+        return str(work.parameters.get("test", own)), "record_bytes", size
     for key in (*work.chosen, *SIZES):
         value = work.parameter(key)
         if isinstance(value, int | float) and value > 0:
-            label = work.label.replace(_value(key, value), "")
+            label = own.replace(_value(key, value), "")
             return " ".join(label.split()).replace(" ,", ",").rstrip(","), key, value
-    return work.label, "", 0.0
+    return own, "", 0.0
 
 
 def _value(over: str, at: float, digits: int = 0) -> str:
@@ -199,12 +213,13 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
     texts, unit = view.texts, part[0].metric.unit
     title, name = _named(view, part, "means"), f"means-{part[0].metric.name}"
     if len(part) == 1:
-        return [_of_candidates(view, part[0], f"{name}-{part[0].workload}", title)]
+        return [_of_candidates(view, part[0], f"{name}-{part[0].label}", title)]
     by_test: dict[str, list[Series]] = {}
     for series in part:
-        by_test.setdefault(series.test if series.over else "", []).append(series)
+        by_test.setdefault(series.key if series.over else "", []).append(series)
     tables = []
-    for test, rows in by_test.items():
+    for key, rows in by_test.items():
+        test = rows[0].test if key else ""
         head = _title(view, rows) if test else texts("column.workload")
         columns = [Column(head, text=True), *_with_mean(view, unit)]
         body: list[list[Any]] = []
@@ -215,7 +230,7 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
                 else series.workload
             )
             body.append([first, *_with_figures(view, series)])
-        about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
+        about = (f"{name}-{key}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
         tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))
     return tables
@@ -349,7 +364,7 @@ def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:
         heads = [Column(view.texts("column.candidate"), text=True)]
         labels = (*view.names, *view.arms)
         rows: list[tuple[list[Any], Series, str]] = [([n], part[0], n) for n in labels]
-        return [_every_run(view, f"{name}-{part[0].workload}", title, heads, rows)]
+        return [_every_run(view, f"{name}-{part[0].label}", title, heads, rows)]
     heads, titles = _head(view, part)
     return [
         _every_run(
@@ -381,114 +396,6 @@ def _every_run(
     return build(view.texts, name, title, columns, body)
 
 
-def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
-    """The bursts of each process of a run on its CPUs."""
-    workers = run.properties.get("workers", ())
-    return [w for w in workers if isinstance(w, Mapping) and "cpu_burst_s" in w]
-
-
-def _with_workers(view: View) -> dict[str, list[Run]]:
-    runs: dict[str, list[Run]] = {}
-    for run in view.runs:
-        if _workers(run):
-            runs.setdefault(run.candidate, []).append(run)
-    return {name: runs[name] for name in view.names if name in runs}
-
-
-# Counts of a process that are summed, and what is worked out from them: name, unit, decimals.
-COUNTS = (
-    ("calculations", "", 0), ("bursts", "", 0), ("cpu_burst_s", "", 3),
-    ("per_burst_second", "", 2), ("mean_burst", "s", None),
-)  # fmt: skip
-
-
-# Those that a study prints with a row for each process.
-BY_PROCESS = ("calculations", "cpu_burst_s", "per_burst_second")
-
-
-def _figures(workers: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The counts of some processes together, and what follows from them."""
-    sums: dict[str, float | None] = {
-        key: sum(float(w[key]) for w in workers) if all(key in w for w in workers) else None
-        for key in ("calculations", "bursts", "cpu_burst_s")
-    }
-    count, bursts, burst = sums.values()
-    sums["per_burst_second"] = count / burst if count is not None and burst else None
-    sums["mean_burst"] = burst / bursts if burst is not None and bursts else None
-    return sums
-
-
-def _count_table(
-    view: View, name: str, heads: Sequence[Column], rows: Sequence[tuple[list[Any], dict[str, Any]]]
-) -> Table:
-    """A table of counts, without the columns that no row has."""
-    texts = view.texts
-    known = [each for each in COUNTS if any(f[each[0]] is not None for _, f in rows)]
-    columns = [*heads, *(Column(texts(f"count.{k}"), unit, decimals=d) for k, unit, d in known)]
-    body = [[*first, *(figures[key] for key, _, _ in known)] for first, figures in rows]
-    notes = [texts("text.bursts_intro")] if "calculations" in {k for k, _, _ in known} else []
-    return build(texts, name, texts(f"table.{name}"), columns, body, notes)
-
-
-def _processes(view: View) -> list[Table]:
-    """Counts and CPU bursts of every process in every repetition."""
-    texts = view.texts
-    rows = [
-        ([name, view.record.number_of(run.block), number], _figures([worker]))
-        for name, runs in _with_workers(view).items()
-        for run in runs
-        for number, worker in enumerate(_workers(run))
-    ]
-    head = [Column(texts("column.candidate"), text=True)]
-    head += [Column(texts(f"column.{key}"), decimals=0) for key in ("block", "worker")]
-    return [_count_table(view, "processes", head, rows)] if rows else []
-
-
-def _by_process(view: View) -> list[Table]:
-    """Each count of the processes under each candidate: means of the repetitions, and all of them
-    together.
-    """
-    texts, by_name = view.texts, _with_workers(view)
-    most = max((len(_workers(run)) for runs in by_name.values() for run in runs), default=0)
-    labels = [*map(str, range(most)), texts("count.together")]
-    columns = [Column(texts("column.worker"), text=True), *(Column(name) for name in by_name)]
-    tables = []
-    for key, _, decimals in COUNTS:
-        parts = [slice(number, number + 1) for number in range(most)]
-        rows = [[label, *(_mean_count(runs, key, part) for runs in by_name.values())]
-                for label, part in zip(labels, [*parts, slice(None)], strict=True)]  # fmt: skip
-        if key in BY_PROCESS and any(value is not None for _, *values in rows for value in values):
-            title = texts("table.by_process", count=texts(f"count.{key}"))
-            shown = [columns[0], *(replace(each, decimals=decimals) for each in columns[1:])]
-            chart: Chart = "dots" if key == "per_burst_second" else ""
-            tables.append(build(texts, f"by-process-{key}", title, shown, rows, chart=chart))
-    return tables
-
-
-def _mean_count(runs: Sequence[Run], key: str, part: slice) -> float | None:
-    """The mean over the runs of a count of some of their processes together."""
-    known = [v for run in runs if (v := _figures(_workers(run)[part])[key]) is not None]
-    return statistics.fmean(known) if known else None
-
-
-def _sums(view: View) -> list[Table]:
-    """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
-    rows: list[tuple[list[Any], dict[str, Any]]] = []
-    first = 0.0
-    for name, runs in _with_workers(view).items():
-        each = [_figures(_workers(run)) for run in runs]
-        known = {key: [v for f in each if (v := f[key]) is not None] for key in each[0]}
-        means = {key: statistics.fmean(v) if v else None for key, v in known.items()}
-        judged = means["per_burst_second"] or means["mean_burst"] or 0.0
-        first = first or judged
-        rows.append(([name, INDEX * judged / first if first else None], means))
-    head = [
-        Column(view.texts("column.candidate"), text=True),
-        Column(view.texts("column.index"), decimals=2),
-    ]
-    return [_count_table(view, "sums", head, rows)] if rows else []
-
-
 def _by_block_size(view: View) -> list[Table]:
     """The time of all calls of each block size, in s, and in per cent of the smallest one's: a
     table for each test.
@@ -496,7 +403,7 @@ def _by_block_size(view: View) -> list[Table]:
     texts = view.texts
     works = [w for w in view.experiment.workloads if record_bytes(w.parameters, "block_bytes")]
     tests: dict[str, list[tuple[float, str]]] = {}
-    for test, size, label in sorted((_point(w)[0], _point(w)[2], w.label) for w in works):
+    for test, _, size, label in sorted((*_point(view, w), w.label) for w in works):
         tests.setdefault(test, []).append((size, label))
     columns = [Column(texts("column.block_size"), text=True)]
     for name in view.names:
@@ -590,5 +497,5 @@ def _pareto(view: View) -> list[Table]:
         ]
         title = texts("row.of", workload=label, metric=texts("section.pareto"))
         notes = [texts("text.pareto_intro")] if not tables else []
-        tables.append(build(texts, f"pareto-{label}", title, columns, rows, notes))
+        tables.append(build(texts, f"pareto-{view.labels[label]}", title, columns, rows, notes))
     return tables

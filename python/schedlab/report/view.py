@@ -30,10 +30,14 @@ class View:
         folder: Path | None = None,
         timeline_name: str = "",
     ) -> None:
+        labels = [work.label for work in record.experiment.workloads]
         record, answer = translated(record, answer, texts)
         self.record, self.answer, self.folder = record, answer, folder
         self.timeline_name = timeline_name
         self.experiment = record.experiment
+        shown = (work.label for work in self.experiment.workloads)
+        #: The label of a workload, the same in every language, by the name that it is shown with.
+        self.labels: Mapping[str, str] = dict(zip(shown, labels, strict=True))
         self.texts = texts = texts.of_medium(self.medium)
         self.names, self.baseline = answer.candidates, answer.base
         self.confidence = texts.margin(answer.confidence)
