@@ -34,7 +34,7 @@ USER = "nobody"
 SURVIVE = {"double_fork", "itself_in_another_group", "many_children"}
 # Without --confine a command's files are its own affair.
 OF_FILES = {"new_file_outside", "link_in_place_of_the_file", "hard_link",
-            "file_by_roots_of_processes"}  # fmt: skip
+            "file_by_roots_of_processes", "input_by_its_descriptor"}  # fmt: skip
 MODES = [(confine, user) for confine in ("devices", "files") for user in ("", USER)]
 BOTH = pytest.mark.parametrize(("confine", "user"), MODES)
 
@@ -52,6 +52,9 @@ class Scene:
             directory.chmod(0o777)
         self.outside.write_text("precious")
         self.outside.chmod(0o666)
+        self.input = self.outside.with_name("input")
+        self.input.write_text("input")
+        shutil.chown(self.input, user or "root")
         self.victim.chmod(0o666)
         self.user, self.marker = user, f"86397.{os.getpid()}{time.monotonic_ns() % 10**6}"
         self.uid = pwd.getpwnam(user).pw_uid if user else 0
@@ -116,7 +119,7 @@ def started(scene, line, group, **parameters):
 @BOTH
 def test_no_attack_leaves_the_wall(scene, confine, user):
     group = WorkGroup(None, "test", Wall())
-    result = started(scene, scene.facts(), group, confine=confine)
+    result = started(scene, scene.facts(), group, confine=confine, stdin=str(scene.input))
     assert result.status == 0, result.stderr
     assert "sleep" in group.end()
     scene.assert_unharmed(result.stdout.decode(), confine)
@@ -127,7 +130,8 @@ def test_no_attack_leaves_the_wall_through_the_command_line(scene, confine, user
     out = tmp_path / "out"
     words = ["--directory", scene.target, "--switch", Path(scene.queue).name, "--schedulers",
              "none", "--blocks", 1, "--no-aa", "--anyway", "--out", out, "--user", user or "root",
-             *(["--confine"] if confine == "files" else []), "--shell", "--"]  # fmt: skip
+             "--stdin", scene.input, *(["--confine"] if confine == "files" else []),
+             "--shell", "--"]  # fmt: skip
     code, _, err = ended("compare", *words, scene.facts())
     assert code in (0, 1), err
     (run,) = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()][-1:]
@@ -202,6 +206,21 @@ def test_a_link_that_takes_the_place_of_the_target_is_not_followed(scene):
         with pytest.raises(launch.HostError):
             started(scene, "echo x > precious", group, confine=confine)
     assert scene.tree() == scene.before[1]
+
+
+@pytest.mark.parametrize("confine", ["files", "devices", "nothing"])
+def test_an_input_that_becomes_a_link_is_not_followed(scene, confine):
+    """A user's program would read what root alone may."""
+    group, given = WorkGroup(None, "test", Wall()), scene.target / "given"
+    given.write_text("given")
+    words = {"confine": confine, "stdin": str(given)}
+    assert started(scene, "cat; ln -sf ../outside/precious given", group, **words).stdout == b"given"
+    with pytest.raises(launch.HostError, match="cannot read"):
+        started(scene, "cat", group, **words)
+    given.unlink()
+    os.mkfifo(given)
+    with pytest.raises(launch.HostError, match="cannot read"):
+        started(scene, "cat", group, **words)
 
 
 def entries_of_dev():

@@ -255,6 +255,26 @@ def descriptors_of_the_starter(facts):
     any_of(attempts)
 
 
+def as_they_are(place):
+    """Set mode and times of a file again, which takes the same right as other ones."""
+    about = os.stat(place)
+    any_of([
+        lambda: os.chmod(place, about.st_mode & 0o7777),
+        lambda: os.utime(place, ns=(about.st_atime_ns, about.st_mtime_ns)),
+        lambda: os.setxattr(place, "user.attacked", b"x"),
+    ])  # fmt: skip
+
+
+def input_by_its_descriptor(facts):
+    """Standard input was named by a process outside, whose mounts can be written to."""
+    as_they_are(0)
+
+
+def nodes_of_the_host(facts):
+    nodes = ["/dev/null", "/dev/zero", "/dev/tty", os.environ.get("SCHEDLAB_DEVICE", "")]
+    any_of([lambda node=node: as_they_are(node) for node in nodes if node.startswith("/dev/")])
+
+
 def loop_device_over_it(facts):
     control = os.open("/dev/loop-control", os.O_RDWR)
     call("ioctl", control, LOOP_CTL_GET_FREE)
@@ -410,7 +430,8 @@ def many_children(facts):
             survivor(facts["marker"])
 
 
-NOT = {"syscall", "call", "write", "key_in_a_new_session", "any_of", "survivor", "main", "tried"}
+NOT = {"syscall", "call", "write", "key_in_a_new_session", "any_of", "survivor", "main", "tried",
+       "as_they_are"}  # fmt: skip
 ATTACKS = {
     name: function
     for name, function in list(globals().items())

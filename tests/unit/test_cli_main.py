@@ -38,6 +38,18 @@ def test_an_error_is_on_stderr_with_its_exit_code(monkeypatch, capsys, golden):
         shown.append(f"$ schedlab {words}\n{captured.out}{captured.err}")
     text = "\n".join(shown).replace(schedlab.__version__, "VERSION")
     golden("errors.txt", text)
+
+
+@pytest.mark.parametrize(
+    "words", [["analyse"], ["fleet", "apply", "none", "-i"], ["compare", "--fio"]]
+)
+def test_a_word_that_is_no_text_is_refused_before_anything_else(words):
+    """Results, which hold what was typed, are text."""
+    done = subprocess.run(
+        [*SCHEDLAB, *words, b"a\xff"], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: 'a\\udcff' is not UTF-8 text\nhint: ")
     # A compressor that ends early is an error, not the end of schedlab without a word.
     assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
 

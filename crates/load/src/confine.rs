@@ -164,13 +164,13 @@ impl Wall {
         })
     }
 
-    /// Confines the calling process, which has one thread; the errno of the call that failed.
+    /// Confines the calling process, which has one thread and mounts of its own ([`new_mounts`]);
+    /// the errno of the call that failed.
     pub(crate) fn build(&self) -> Result<Built, i32> {
         let mut built = Built {
             walls: IN_MOUNTS,
             rules: Ruleset::new(self.files),
         };
-        new_mounts()?;
         // SAFETY: flags only; a kernel without them has no control groups to hide.
         if unsafe { libc::unshare(libc::CLONE_NEWCGROUP) } == 0 {
             built.walls |= IN_CGROUPS;
@@ -210,8 +210,7 @@ impl Wall {
             Some(c"mode=755,size=256k"),
         )?;
         for (path, fd) in PSEUDO.iter().zip(pseudo).filter(|(_, fd)| *fd >= 0) {
-            make_file(path)?;
-            move_tree(fd, path)?;
+            place_node(fd, path)?;
         }
         for (path, fd) in SHARED.iter().zip(shared) {
             make_directory(path)?;
@@ -269,7 +268,8 @@ impl Built {
     }
 }
 
-fn new_mounts() -> Done {
+/// Gives the calling process mounts of its own, which nobody else sees change.
+pub(crate) fn new_mounts() -> Done {
     // SAFETY: flags only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     let all = libc::MS_REC | libc::MS_PRIVATE;
@@ -334,8 +334,7 @@ impl Node {
         directories
             .iter()
             .try_for_each(|each| make_directory(each))?;
-        make_file(name)?;
-        move_tree(fd, name)?;
+        place_node(fd, name)?;
         let Some((link, directories)) = self.link.split_last() else {
             return Ok(());
         };
@@ -349,9 +348,25 @@ impl Node {
 /// A place by its path, no part of which may be a link: where it leads was resolved when it was
 /// typed.
 pub(crate) fn open_place(path: &CStr) -> Result<RawFd, i32> {
+    open_without_links(path, libc::O_PATH)
+}
+
+/// A file to be read, in the same way; EINVAL for what is neither a file nor a device of characters.
+pub(crate) fn open_input(path: &CStr) -> Result<RawFd, i32> {
+    let fd = open_without_links(path, libc::O_RDONLY | libc::O_NONBLOCK)?; // a pipe waits for none
+    let kind = status(fd)?.st_mode & libc::S_IFMT;
+    if kind != libc::S_IFREG && kind != libc::S_IFCHR {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: a descriptor of this process.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFL, 0) })?;
+    Ok(fd)
+}
+
+fn open_without_links(path: &CStr, flags: libc::c_int) -> Result<RawFd, i32> {
     // SAFETY: the structure is plain numbers.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
+    how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.resolve = RESOLVE_NO_SYMLINKS;
     let size = std::mem::size_of_val(&how);
     // SAFETY: a null-terminated path, and a structure of the size that is given.
@@ -392,6 +407,14 @@ fn clone_tree_at(at: RawFd, path: &CStr) -> Result<RawFd, i32> {
     let fd = unsafe { libc::syscall(libc::SYS_open_tree, at, path.as_ptr(), flags) };
     check(fd as libc::c_int)?;
     Ok(fd as RawFd)
+}
+
+/// Puts the detached node of a device at a new path. Its mount is read-only: the device is written
+/// to all the same, but owner, mode and times are those of the host's node.
+fn place_node(fd: RawFd, path: &CStr) -> Done {
+    set_attributes(fd, c"", RDONLY)?;
+    make_file(path)?;
+    move_tree(fd, path)
 }
 
 fn move_tree(fd: RawFd, path: &CStr) -> Done {
@@ -529,7 +552,8 @@ mod tests {
         unsafe {
             match libc::fork() {
                 0 => libc::_exit(
-                    wall.build()
+                    new_mounts()
+                        .and_then(|()| wall.build())
                         .and_then(|built| built.finish(false))
                         .err()
                         .unwrap_or(0),

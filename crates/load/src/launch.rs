@@ -54,6 +54,9 @@ pub struct Order {
     /// Descriptors that become its standard streams, and the only ones; none: it has the caller's.
     #[serde(default)]
     pub streams: Vec<RawFd>,
+    /// A file that it reads instead of the first of these: it is opened within its walls.
+    #[serde(default)]
+    pub input: Option<String>,
     /// It waits for [`Launched::release`].
     #[serde(default)]
     pub held: bool,
@@ -367,6 +370,7 @@ mod tests {
             environment: vec!["PATH=/usr/bin:/bin".into()],
             directory: "/".into(),
             streams: vec![0, 1, 2],
+            input: None,
             held: false,
             cgroups: vec![],
             user: None,

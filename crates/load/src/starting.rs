@@ -8,14 +8,14 @@ use rustix::pipe::{pipe_with, PipeFlags};
 
 use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, Refusal};
 use crate::clock;
-use crate::confine::{open_place, Built, Wall, IN_USERS};
+use crate::confine::{new_mounts, open_input, open_place, Built, Wall, IN_USERS};
 use crate::cpu::{pin, Attributes};
 use crate::keeper::Plan;
 use crate::launch::{Order, User};
 
 /// Steps of the child; what comes back through the pipe is an index of these, or one of the words
 /// behind them.
-pub(crate) const STEPS: [&str; 7] = [
+pub(crate) const STEPS: [&str; 8] = [
     "cgroup",
     "policy",
     "affinity",
@@ -23,9 +23,11 @@ pub(crate) const STEPS: [&str; 7] = [
     "directory",
     "program",
     "confinement",
+    "input",
 ];
 
 pub(crate) const CONFINEMENT: u32 = 6;
+const INPUT: u32 = 7;
 
 /// It executes now: the walls that stand, and the time.
 pub(crate) const STARTS: u32 = STEPS.len() as u32;
@@ -49,6 +51,7 @@ pub(crate) struct Prepared {
     pub environment: Vec<CString>,
     directory: CString,
     streams: Vec<RawFd>,
+    input: Option<CString>,
     held: bool,
     /// Both ends of what is written to at the release, or when the maps are written.
     pub gate: Option<(OwnedFd, OwnedFd)>,
@@ -112,7 +115,9 @@ pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Refusal> {
 pub(crate) fn prepare(order: &Order) -> Result<Prepared, Refusal> {
     let text = |s: &String| CString::new(s.as_str()).map_err(|_| Refusal::new("program", 22));
     let all = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();
-    for (step, path) in [("program", &order.program), ("directory", &order.directory)] {
+    let input = order.input.as_ref();
+    let paths = [("program", &order.program), ("directory", &order.directory)];
+    for (step, path) in paths.into_iter().chain(input.map(|path| ("input", path))) {
         if !path.starts_with('/') {
             return Err(Refusal::new(step, libc::EINVAL));
         }
@@ -129,6 +134,7 @@ pub(crate) fn prepare(order: &Order) -> Result<Prepared, Refusal> {
         environment: all(&order.environment)?,
         directory: text(&order.directory)?,
         streams: order.streams.clone(),
+        input: input.map(text).transpose()?,
         held: order.held,
         gate: has_gate.then(pipe).transpose()?,
         cgroups: open_cgroups(&order.cgroups)?,
@@ -225,11 +231,17 @@ impl Prepared {
         }
         if self.wall.is_some() {
             new_session_keys();
+            new_mounts().map_err(|errno| (CONFINEMENT, errno))?;
         }
+        // A file by its mount that a wall will have read-only; no device by one of the host's.
+        let is_device = self.input.as_deref() == Some(c"/dev/null");
+        let input = self.input.as_deref().filter(|_| !is_device);
+        let input = input.map(open_input).transpose();
+        let input = input.map_err(|errno| (INPUT, errno))?;
         let built = self.wall.as_ref().map(Wall::build).transpose();
         let built = built.map_err(|errno| (CONFINEMENT, errno))?;
         self.take_user(&built, reports)?;
-        self.take_place()?;
+        self.take_place(input)?;
         let Some(built) = built else {
             return Ok(reports.walls);
         };
@@ -270,7 +282,7 @@ impl Prepared {
     }
 
     /// Takes its directory and its standard streams, and waits for its release.
-    fn take_place(&self) -> Result<(), Failed> {
+    fn take_place(&self, input: Option<RawFd>) -> Result<(), Failed> {
         let directory = open_place(&self.directory).map_err(|errno| (4, errno))?;
         // SAFETY: descriptors of the parent that are open here as well.
         unsafe {
@@ -278,8 +290,17 @@ impl Prepared {
                 return Err((4, errno()));
             }
             libc::close(directory);
-            for (number, fd) in self.streams.iter().enumerate() {
-                if libc::dup2(*fd, number as i32) < 0 {
+        }
+        let opened = match (input, &self.input) {
+            (None, Some(path)) => Some(open_input(path).map_err(|errno| (INPUT, errno))?),
+            _ => input,
+        };
+        let streams = self.streams.iter().enumerate();
+        // SAFETY: descriptors of this process.
+        unsafe {
+            for (number, fd) in streams {
+                let fd = opened.filter(|_| number == 0).unwrap_or(*fd);
+                if libc::dup2(fd, number as i32) < 0 {
                     return Err((5, errno()));
                 }
             }

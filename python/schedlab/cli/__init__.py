@@ -165,6 +165,9 @@ def main(command: click.Command | None = None) -> None:
     try:
         if sys.argv[-1:] == ["--"]:
             raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
+        for word in sys.argv[1:]:
+            if word != word.encode(errors="ignore").decode():
+                raise SpecError(f"{word!a} is not UTF-8 text", "rename it, or name a link to it")
         code = (command or cli)(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)

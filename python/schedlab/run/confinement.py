@@ -74,12 +74,13 @@ class Wall:
         if self.device:
             order["device"] = self.device.order()
         if kind.confine == "files":
-            # Resolved once: a program could put a link there.
-            places = [self._places.setdefault(path, str(Path(path).resolve()))
-                      for path in kind.writable]  # fmt: skip
-            writable = list(dict.fromkeys([str(directory), *places]))
+            writable = list(dict.fromkeys([str(directory), *map(self.place, kind.writable)]))
             order |= {"files": True, "writable": writable}
         return order
+
+    def place(self, path: str) -> str:
+        """Where a path leads, resolved once: a program could put a link there."""
+        return self._places.setdefault(path, str(Path(path).resolve()))
 
     def device_path(self, kind: Launching) -> str:
         """How a program opens the held device; empty where there is none."""

@@ -241,7 +241,7 @@ def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: Non
     `look` is called ten times a second, and at the end. HostError naming the step when
     the kernel does not start it so. Ctrl-C ends the command.
     """
-    with _streams(launch.stdin) as streams:
+    with _streams() as streams:
         child = _started(launch, group, streams)
         try:
             timed_out, exceeded, ending = _await(child, launch, streams, look)
@@ -282,7 +282,7 @@ class Running:
 @contextlib.contextmanager
 def background(launch: Launch, group: WorkGroup) -> Iterator[Running]:
     """A program that runs in the background; HostError as of `run`. The caller ends it."""
-    with _streams(launch.stdin) as streams:
+    with _streams() as streams:
         yield Running(_started(launch, group, streams), launch, streams)
 
 
@@ -336,13 +336,20 @@ def launch_of(
         directory=Path(tokens["dir"]),
         environment=kind.environment_of(facts),
         user=kind.user,
-        stdin=kind.stdin,
+        stdin=_input(kind, group),
         cgroups=group.files,
         output_limit_bytes=kind.output_limit_bytes,
         confinement=confinement,
         room=None if confinement is None else group.room(kind),
         **options,
     )
+
+
+def _input(kind: Launching, group: WorkGroup) -> str:
+    """Where the file of its standard input is; a program could put a link there later."""
+    if not kind.stdin:
+        return ""
+    return group.wall.place(kind.stdin) if group.wall else str(Path(kind.stdin).resolve())
 
 
 def _words(kind: Launching, line: str, tokens: Mapping[str, Any]) -> list[str]:
@@ -379,6 +386,7 @@ def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> d
         "environment": [f"{k}={v}" for k, v in launch.environment.items()],
         "directory": str(launch.directory),
         "streams": list(streams),
+        "input": launch.stdin or os.devnull,
         "cgroups": list(dict.fromkeys([*group.files, *launch.cgroups])),
         "scheduling": launch.scheduling,
         "cpus": list(launch.cpus),
@@ -423,13 +431,14 @@ def _await(
 
 
 @contextlib.contextmanager
-def _streams(stdin: str) -> Iterator[tuple[int, int, int]]:
-    """Descriptors for the standard streams: a file or nothing, and two files in memory, which a
-    command of another user may open by their names (memfd_create(2): anybody may read and write).
+def _streams() -> Iterator[tuple[int, int, int]]:
+    """Descriptors for the standard streams: nothing, which the start replaces by a file, and two
+    files in memory, which a command of another user may open by their names (memfd_create(2):
+    anybody may read and write).
     """
     fds: list[int] = []
     try:
-        fds.append(os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        fds.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         fds += [os.memfd_create(name) for name in ("schedlab-stdout", "schedlab-stderr")]
         yield (fds[0], fds[1], fds[2])
     finally:
@@ -467,6 +476,7 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
             f"{launch.directory} cannot be entered{who}",
             "chmod a+x the directories above it, or --user root",
         ),
+        "input": (f"cannot read {launch.stdin or os.devnull}", "is it a file, and no link by now?"),
         "user": (f"cannot become {launch.user}", as_root("omit --user")),
         "confinement": (
             f"cannot confine {launch.argv[0]}",
