@@ -214,7 +214,8 @@ def test_an_input_that_becomes_a_link_is_not_followed(scene, confine):
     group, given = WorkGroup(None, "test", Wall()), scene.target / "given"
     given.write_text("given")
     words = {"confine": confine, "stdin": str(given)}
-    assert started(scene, "cat; ln -sf ../outside/precious given", group, **words).stdout == b"given"
+    line = "cat; ln -sf ../outside/precious given"
+    assert started(scene, line, group, **words).stdout == b"given"
     with pytest.raises(launch.HostError, match="cannot read"):
         started(scene, "cat", group, **words)
     given.unlink()
