@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::child::errno;
 use crate::landlock::Ruleset;
+use crate::places::{open_place, status};
 
 /// Read-only attributes of `mount_setattr` and of its relatives (include/uapi/linux/mount.h).
 const RDONLY: u64 = 1;
@@ -23,7 +24,6 @@ const RECURSIVE: libc::c_uint = 0x8000;
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const MOVE_FROM_EMPTY: libc::c_uint = 4;
 const MOVE_TO_EMPTY: libc::c_uint = 0x40;
-const RESOLVE_NO_SYMLINKS: u64 = 4;
 
 /// Devices that every program may have.
 const PSEUDO: [&CStr; 6] = [
@@ -345,53 +345,6 @@ impl Node {
     }
 }
 
-/// A place by its path, no part of which may be a link: where it leads was resolved when it was
-/// typed.
-pub(crate) fn open_place(path: &CStr) -> Result<RawFd, i32> {
-    open_without_links(path, libc::O_PATH)
-}
-
-/// A file to be read, in the same way; EINVAL for what is neither a file nor a device of characters.
-pub(crate) fn open_input(path: &CStr) -> Result<RawFd, i32> {
-    let fd = open_without_links(path, libc::O_RDONLY | libc::O_NONBLOCK)?; // a pipe waits for none
-    let kind = status(fd)?.st_mode & libc::S_IFMT;
-    if kind != libc::S_IFREG && kind != libc::S_IFCHR {
-        return Err(libc::EINVAL);
-    }
-    // SAFETY: a descriptor of this process.
-    check(unsafe { libc::fcntl(fd, libc::F_SETFL, 0) })?;
-    Ok(fd)
-}
-
-fn open_without_links(path: &CStr, flags: libc::c_int) -> Result<RawFd, i32> {
-    // SAFETY: the structure is plain numbers.
-    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = (flags | libc::O_CLOEXEC) as u64;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    let size = std::mem::size_of_val(&how);
-    // SAFETY: a null-terminated path, and a structure of the size that is given.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            &raw const how,
-            size,
-        )
-    };
-    check(fd as libc::c_int)?;
-    Ok(fd as RawFd)
-}
-
-fn status(fd: RawFd) -> Result<libc::stat, i32> {
-    // SAFETY: stat is plain numbers, which the kernel fills.
-    unsafe {
-        let mut status: libc::stat = std::mem::zeroed();
-        check(libc::fstat(fd, &raw mut status))?;
-        Ok(status)
-    }
-}
-
 fn clone_tree(path: &CStr) -> Result<RawFd, i32> {
     clone_tree_at(libc::AT_FDCWD, path)
 }
@@ -533,7 +486,7 @@ fn keep_capabilities(kept: &[u32]) -> Done {
     }
 }
 
-fn check(result: libc::c_int) -> Done {
+pub(crate) fn check(result: libc::c_int) -> Done {
     if result >= 0 {
         Ok(())
     } else {

@@ -11,4 +11,5 @@ pub mod io;
 pub mod keeper;
 mod landlock;
 pub mod launch;
+mod places;
 mod starting;

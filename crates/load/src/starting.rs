@@ -8,10 +8,11 @@ use rustix::pipe::{pipe_with, PipeFlags};
 
 use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, Refusal};
 use crate::clock;
-use crate::confine::{new_mounts, open_input, open_place, Built, Wall, IN_USERS};
+use crate::confine::{new_mounts, Built, Wall, IN_USERS};
 use crate::cpu::{pin, Attributes};
 use crate::keeper::Plan;
 use crate::launch::{Order, User};
+use crate::places::{open_input, open_place};
 
 /// Steps of the child; what comes back through the pipe is an index of these, or one of the words
 /// behind them.

@@ -158,16 +158,13 @@ def cli() -> None:
 def main(command: click.Command | None = None) -> None:
     """Run the command line, or that of a tool; errors become a message, a hint, an exit code."""
     from schedlab.host.descriptors import open_standard
+    from schedlab.spec.printable import check_words
 
     open_standard()
     # A caller that ignores the end of its children would have us wait for ours for ever.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        if sys.argv[-1:] == ["--"]:
-            raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
-        for word in sys.argv[1:]:
-            if word != word.encode(errors="ignore").decode():
-                raise SpecError(f"{word!a} is not UTF-8 text", "rename it, or name a link to it")
+        check_words(sys.argv[1:])
         code = (command or cli)(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)

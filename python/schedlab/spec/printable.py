@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
+
+from schedlab.errors import SpecError
 
 # Control characters but tab and newline, marks of direction, lone halves of surrogate pairs.
 _CONTROL = re.compile(
@@ -30,3 +33,12 @@ def all_printable(value: Any) -> Any:
     if isinstance(value, list):
         return [all_printable(item) for item in value]
     return value
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse what was typed if it is not whole, or no text: a result has to hold it."""
+    if words[-1:] == ["--"]:
+        raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
+    for word in words:
+        if word != word.encode(errors="ignore").decode():
+            raise SpecError(f"{word!a} is not UTF-8 text", "rename it, or name a link to it")
