@@ -17,7 +17,7 @@ import click
 
 import schedlab
 from schedlab.cli.sections import Group
-from schedlab.errors import SIMULATED_QUEUE, SchedlabError, SpecError, as_root
+from schedlab.errors import SIMULATED_QUEUE, SchedlabError, as_root
 from schedlab.package import PACKAGE
 
 # name -> module:attribute; the modules are imported when the command runs.
