@@ -1,7 +1,8 @@
 """Whatever is measured: the parts of an answer never contradict each other."""
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -159,3 +160,40 @@ def test_the_experiments_have_every_kind_of_doubt():
         if not missing:
             return
     raise AssertionError(missing)
+
+
+# Two of each code, on blocks, runs, sessions and hosts.
+SHOWN = (2, 3, 4, 8, 10, 17, 18, 27, 36, 38, 40, 54, 60, 66, 78, 84, 85, 86, 97, 103, 106,
+         117)  # fmt: skip
+
+
+def shown(value):
+    """A part of an answer in one line: what is not as usual, figures with three digits."""
+    if is_dataclass(value):
+        usual = ((of, getattr(value, of.name)) for of in fields(value))
+        return {of.name: shown(each) for of, each in usual if each != of.default}
+    if isinstance(value, dict):
+        return {str(key): shown(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(each) for each in value]
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def test_answers_are_what_they_were(golden):
+    """Every part of answers to experiments with several of everything."""
+    lines = []
+    for seed in SHOWN:
+        samples, arguments = experiment(seed)
+        result = answer(samples, **arguments)
+        flags = limits(result, samples, aa=arguments["aa"], blocked=arguments["blocked"])
+        lines.append(f"# {seed}: {result.code}, {result.used}")
+        rest = shown(replace(result, flags=flags, rows=(), cells={}))
+        for name, part in rest.items():
+            several = part if isinstance(part, list) and isinstance(part[0], dict) else [part]
+            lines += [f"{name}: {json.dumps(each)}" for each in several]
+        for row in result.rows:
+            one = {"row": shown(row) | {"metric": row.metric and row.metric.name}}
+            lines.append(json.dumps(one))
+            lines += [f"  {label}: {json.dumps(shown(cell))}"
+                      for label, cell in result.cells.get(row.name, {}).items()]  # fmt: skip
+    golden("answers.txt", "\n".join(lines))
