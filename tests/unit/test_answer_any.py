@@ -189,7 +189,9 @@ def test_answers_are_what_they_were(golden):
         lines.append(f"# {seed}: {result.code}, {result.used}")
         rest = shown(replace(result, flags=flags, rows=(), cells={}))
         for name, part in rest.items():
-            several = part if isinstance(part, list) and isinstance(part[0], dict) else [part]
+            several = (
+                part if isinstance(part, list) and part and isinstance(part[0], dict) else [part]
+            )
             lines += [f"{name}: {json.dumps(each)}" for each in several]
         for row in result.rows:
             one = {"row": shown(row) | {"metric": row.metric and row.metric.name}}
