@@ -158,6 +158,15 @@ def test_kernels_are_candidates_and_their_boots_are_repeated_to_the_bit(kernel, 
     assert virtual.identity(*again) == ("identical, 4 of 4 runs", True)
 
 
+def test_a_disk_answers_large_reads_on_time(kernel, tmp_path):
+    """Memory is copied word by word: a byte an instruction made 128 KiB 4 % late."""
+    words = ["compare", "--kernel", kernel.release, "--model", "disk7200", "--schedulers", "none"]
+    words += ["--workloads", "readers", "--blocks", "1", "--no-aa", "--out", tmp_path / "out"]
+    subprocess.run([*SCHEDLAB, *words], check=True, timeout=DEADLINE_S)
+    (run,) = map(json.loads, (tmp_path / "out" / "runs.jsonl").read_text().splitlines())
+    assert (run["attempt"], run["status"], run["gates"]) == (1, "ok", [])
+
+
 def test_an_interruption_keeps_the_whole_rounds(kernel, tmp_path):
     def stop(message):
         if message.startswith("boot 2 of 2"):

@@ -291,10 +291,18 @@ def test_the_time_left_is_that_of_the_workloads_that_are_left(folder, monkeypatc
 def test_a_session_ends_with_its_share_of_the_blocks(folder):
     stopping = Stopping(blocks=4, sessions=2)
     folder.write_experiment(replace(folder.experiment, stopping=stopping))
-    for number, reason in enumerate(("2 blocks are done", "all 4 blocks are done")):
+    for number, reason in enumerate(("2 blocks done", "all 4 blocks are done")):
         runner = executor(folder)
         assert runner.run(Scripted(good), lambda progress: None, number) == reason
         assert runner.next_block == runner.session_end(number) == 2 * (number + 1)
+
+
+@pytest.mark.parametrize(("blocks", "reason"), [(1, "the only block is done"), (2, "1 block done")])
+def test_the_words_of_one_block(tmp_path, blocks, reason):
+    work = Workload("w", "file-test", "iops")
+    asked = experiment(workloads=(work,), stopping=Stopping(blocks=blocks, sessions=blocks))
+    folder = Folder.create(tmp_path / "one", asked, make_plan(asked), {})
+    assert executor(folder).run(Scripted(good), lambda progress: None) == reason
 
 
 def always(*names):

@@ -86,7 +86,8 @@ def command(
         *("setpriv", "--pdeathsig", "KILL", QEMU, "-M", "pc,nvdimm=on,usb=off"),
         *("-accel", "tcg,thread=single", "-smp", "1"),
         *("-icount", f"shift={settings.shift},sleep=off", "-seed", str(settings.seed)),
-        *("-cpu", "max,rdrand=off,rdseed=off,la57=off"),
+        # Where strings are fast, the kernel copies memory by one instruction a byte.
+        *("-cpu", "max,rdrand=off,rdseed=off,la57=off,erms=off,fsrm=off"),
         *("-m", f"{settings.memory_bytes >> 20}M,slots=4,maxmem=16G"),
         *("-display", "none", "-nodefaults", "-no-reboot", "-nic", "none", "-monitor", "none"),
         *("-rtc", "base=2026-01-01,clock=vm"),

@@ -15,7 +15,7 @@ from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Plan, Run, Workload
-from schedlab.spec.quantities import duration_text
+from schedlab.spec.quantities import counted, duration_text
 from schedlab.store.folder import Folder
 
 # Gates that mean that other programs used the machine, and how many repeats they may cost.
@@ -125,7 +125,7 @@ class Executor:
         """Why nothing is left to do, in words; None while something is."""
         number = self._next()
         if number == len(self.blocks) and not self._must_plan():
-            return f"all {number} blocks are done"
+            return f"all {number} blocks are done" if number > 1 else "the only block is done"
         return self.rules.stop(number) if number else None
 
     def run(self, session: Session, watch: Callable[[Progress], None], number: int = 0) -> str:
@@ -145,7 +145,7 @@ class Executor:
                 continue
             block = self._next()
             if block >= self.session_end(number):
-                return f"{block} blocks are done"
+                return f"{counted(block, 'block')} done"
             self._end_decided(block)
             next_s = self._estimate_s(self.blocks[block])
             if budget_s and block and self.spent_s + next_s > budget_s * BUDGET_SLACK:
