@@ -17,7 +17,7 @@ from schedlab.app.trace.timeline import write_timeline
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.report import timeline
-from schedlab.report.bars import Scene, bars_of
+from schedlab.report.bars import Scene, bars_of, stretches
 from schedlab.report.moments import moments
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
@@ -113,6 +113,55 @@ def test_who_waited_longest_is_the_headline_in_every_language(tmp_path):
     for language in LANGUAGES:
         write_timeline([str(file)], tmp_path / "y.html", language)
         assert f'<html lang="{language}">' in (tmp_path / "y.html").read_text()
+
+
+def starving(passed, wait_us):
+    """Two readers: `late 1` ends at once, `late 2` after so many later requests of a writer."""
+    step = wait_us / (passed + 1)
+    late = [Recorded(0, 5, thread=2, command="late"),
+            Recorded(10, 10 + wait_us, thread=3, command="late")]  # fmt: skip
+    writes = [
+        Recorded(20 + step * i, 21 + step * i, operation=WRITE, thread=4, command="writer")
+        for i in range(passed)
+    ]
+    return [*late, *writes]
+
+
+@pytest.mark.parametrize("passed, wait_us, is_starved", [
+    (100, 500_000, True), (99, 500_000, False), (100, 99_000, False), (400, 101_000, True),
+])  # fmt: skip
+def test_the_page_says_which_process_starved_or_that_none_did(
+    passed, wait_us, is_starved, tmp_path
+):
+    page = page_of(tmp_path, recording(tmp_path / "x.trace", starving(passed, wait_us), "bfq"))
+    page = page.replace("\u00a0", " ")
+    time = f"{f'{wait_us / 1e3:#.3g}'.rstrip('.')} ms"
+    starved = f"bfq, late 2 starved: from 0.000 s on it waited {time} without being served, "
+    nobody = f"bfq, nobody starved: the longest time without being served was {time} (late 2, "
+    assert (starved in page, nobody in page) == (is_starved, not is_starved)
+    assert f"asked later were served {passed} times" in page
+
+
+def test_one_that_always_gets_something_served_does_not_starve():
+    """Its oldest request waits for all the others, which are served one by one; and one alone."""
+    start = np.arange(200) * 1_000_000
+    end = start + 10
+    end[0] = start[-1] + 20
+    other = np.arange(200) * 1_000_000 + 5
+    both = bars_of("a", ["p"] * 200 + ["q"] * 200, [np.append(start, other),
+                                                    np.append(end, other + 5)])  # fmt: skip
+    assert not any(each.is_starved for each in stretches(both, "request"))
+    alone = bars_of("a", ["p"] * 200, [start, end])
+    line = timeline.Timeline((Scene("w", ("whole",), (alone,)),), EN)
+    assert line.starved(line.scenes[0], alone) == []
+
+
+def test_a_task_that_runs_for_long_does_not_starve():
+    ready = np.append([0], np.arange(200) * 10**6 + 5)
+    runs, ends = np.append([0], ready[1:]), np.append([10**9], ready[1:] + 5)
+    bars = bars_of("a", ["long"] + ["short"] * 200, [ready, runs, ends])
+    assert not any(each.is_starved for each in stretches(bars, "burst"))
+    assert stretches(bars, "request")[0].is_starved
 
 
 def test_a_name_cannot_leave_the_data(tmp_path):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 IO_PARTS = ("tag", "plug", "scheduler", "device")
 CPU_PARTS = ("ready", "runs")
 OPERATIONS = ("read", "write", "discard", "flush")
+#: A process starves that is not served for so long, while so many are that came later.
+STARVED_NS, STARVED_BY = 100_000_000, 100
 #: How a burst ended.
 ENDS = ("sleeps", "preempted", "quantum", "ended")
 
@@ -91,6 +93,44 @@ class Scene:
     unit: str = "request"
     notes: tuple[str, ...] = ()
     pair: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A time from `since_ns` to `until_ns` for which a process had something waiting, and nothing
+    of it was served; `passed` of others came later, and ended meanwhile.
+    """
+
+    row: int
+    since_ns: int
+    until_ns: int
+    passed: int
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether it was long, and others were served that came later."""
+        return self.until_ns - self.since_ns >= STARVED_NS and self.passed >= STARVED_BY
+
+
+def stretches(bars: Bars, unit: str) -> list[Stretch]:
+    """The longest stretch of each process, the longest of all first; a burst is served when it
+    runs, a request when it ends.
+    """
+    import numpy as np
+
+    arrived, ended = bars.times_ns[0], bars.times_ns[-1]
+    served = ended if unit == "request" else bars.times_ns[-2]
+    found = []
+    for row in np.unique(bars.row).tolist():
+        mine = np.flatnonzero(bars.row == row)
+        mine = mine[np.argsort(served[mine], kind="stable")]
+        oldest = np.minimum.accumulate(arrived[mine][::-1])[::-1]
+        since = np.maximum(oldest, np.concatenate((oldest[:1], served[mine][:-1])))
+        at = int(np.argmax(served[mine] - since))
+        start, end = int(since[at]), int(served[mine][at])
+        later = (bars.row != row) & (arrived >= start) & (ended <= end)
+        found.append(Stretch(row, start, end, int(later.sum())))
+    return sorted(found, key=lambda each: each.since_ns - each.until_ns)
 
 
 def bars_of(

@@ -6,7 +6,7 @@ import contextlib
 from html import escape
 
 from schedlab.errors import SpecError
-from schedlab.report.bars import Bars, Scene, request_bars, since
+from schedlab.report.bars import Bars, Scene, request_bars, since, stretches
 from schedlab.report.timeline import Timeline
 from schedlab.report.view import View
 from schedlab.store.requests import read_requests
@@ -32,6 +32,24 @@ def timeline_of(view: View) -> Timeline | None:
             parts = max(runs, key=lambda each: len(runs[each]))
             scenes.append(Scene(work, parts, tuple(runs[parts]), pair=_pair(view, work)))
     return Timeline(tuple(scenes), view.texts) if scenes else None
+
+
+def starved(view: View) -> list[str]:
+    """The process that starved for the longest time, of each explanatory run in which one did."""
+    if not view.record.recordings or (line := view.timeline) is None:
+        return []
+    found = [
+        (scene.title, line.starved(scene, bars)[:1])
+        for scene in line.scenes
+        for bars in scene.runs
+        if any(each.is_starved for each in stretches(bars, scene.unit))
+    ]
+    several = len({work for work, _ in found}) > 1
+    return [
+        view.texts("why.of", workload=work, sentence=words) if several else words
+        for work, lines in found
+        for words in lines
+    ]
 
 
 def _pair(view: View, workload: str) -> tuple[str, ...]:

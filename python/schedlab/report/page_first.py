@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from schedlab.report import charts, durable, markup
-from schedlab.report.moments import moments
+from schedlab.report.moments import moments, starved
 from schedlab.report.screen import Screen
 from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, build
@@ -26,6 +26,7 @@ def first_screen(view: View, of: Screen) -> str:
 def _reasons(view: View) -> str:
     """Where requests waited, of the first group of each workload; the others can be opened."""
     every, waits = explained(view), durable.lines(view)
+    waits += starved(view) if view.timeline_name else []
     if not every and not waits:
         return ""
     judged = {why.workload: why for why in reversed(every)}

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from schedlab.package import PACKAGE
 from schedlab.report import frame, markup
-from schedlab.report.bars import ENDS, OPERATIONS, Bars, Scene
+from schedlab.report.bars import ENDS, OPERATIONS, Bars, Scene, stretches
 from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BARS_MAX = 300_000
 ROWS_MAX = 40
 LONGEST = 10
+STARVED_MAX = 3
 # A part with a larger share of a wait is the whole wait.
 MOST = 0.95
 # How a part looks: its series of the palette, how much of a bar's height it has, its pattern.
@@ -138,7 +139,23 @@ class Timeline:
         for scene in self.shown:
             for bars in scene.runs:
                 notes += [*bars.notes, *self._idling(scene, bars)]
+        for scene in self.scenes:
+            notes += [line for bars in scene.runs for line in self.starved(scene, bars)]
         return list(dict.fromkeys(notes))
+
+    def starved(self, scene: Scene, bars: Bars) -> list[str]:
+        """Which processes starved in a run, or that none did; nothing where there is only one."""
+        found = stretches(bars, scene.unit)
+        starved = [each for each in found if each.is_starved][:STARVED_MAX]
+        key = "timeline.starved" if starved else "timeline.starved_none"
+        return [
+            self.texts(
+                key, name=bars.name, row=bars.rows[each.row], at=self.moment(each.since_ns, 3),
+                time=self.time(each.until_ns - each.since_ns),
+                count=self.texts.number(each.passed, 0),
+            )
+            for each in (starved or found[:1] if len(found) > 1 else ())
+        ]  # fmt: skip
 
     def _idling(self, scene: Scene, bars: Bars) -> list[str]:
         """When a scheduler kept the device idle although requests waited, and until when."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.report import durable, words
+from schedlab.report.moments import starved
 from schedlab.report.view import View
 from schedlab.spec import Explanation, is_alike
 from schedlab.spec.answer import Row
@@ -84,7 +85,7 @@ def _why(
 
 
 def lines(view: View) -> list[str]:
-    """All sentences, each with its workload where there are several."""
+    """All sentences, each with its workload where there are several; who starved comes first."""
     every = explained(view)
     several = len({why.workload for why in every}) > 1
     found = [
@@ -92,7 +93,7 @@ def lines(view: View) -> list[str]:
         for why in every
         for line in why.sentences
     ]
-    return [*found, *durable.lines(view)]
+    return [*starved(view), *found, *durable.lines(view)]
 
 
 def _is_judged(of: Row, group: str) -> bool:
