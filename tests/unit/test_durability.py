@@ -52,6 +52,8 @@ def test_an_interval_has_the_calls_of_its_places_alone():
     chain = during.chain()
     assert chain.calls == 1200
     assert chain.front == ("cp", 8000 / 9000)
+    gentle = Chain(1, 0.1, 0.0, 0.9, {OWN: 1000, "ext4lazyinit": 9000})
+    assert reason(gentle) == "flush"
     assert chain.share("journal") == pytest.approx(0.3)
     assert (seen(3) - seen(3)).chain() is None
 

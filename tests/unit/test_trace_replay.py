@@ -230,7 +230,7 @@ def test_a_file_that_changed_is_not_the_measured_one(mixed):
 
 def test_a_replay_unlike_its_recording_opens_the_answer():
     def printed(lang, scheduler, *rows):
-        fidelity = {"device": "sdz", "scheduler": scheduler, "rows": rows}
+        fidelity = {"device": "sdz", "rows": rows} | ({"scheduler": scheduler} if scheduler else {})
         record = reports.record_of(answers.TRADE)
         runs = tuple(
             replace(run, properties={"fidelity": fidelity})
@@ -257,3 +257,5 @@ def test_a_replay_unlike_its_recording_opens_the_answer():
         assert opening == [] and any("1.01" in line or "1,01" in line for line in details)
         (opening,), _, _ = printed(lang, "noop")
         assert "noop" in opening
+        (opening,), _, _ = printed(lang, None)  # as of blkparse
+        assert name_of(Texts(lang), answers.READER) in opening

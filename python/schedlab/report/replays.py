@@ -22,7 +22,7 @@ def doubts(view: View) -> list[str]:
     """A sentence for each replay that is not, or not known to be, like its recording."""
     texts, lines = view.texts, []
     for label, fidelity in _fidelities(view):
-        under = fidelity["scheduler"] or texts("verdict.none")
+        under = fidelity.get("scheduler") or texts("verdict.none")
         if not fidelity["rows"]:
             lines.append(texts("answer.replay_unknown", label=label, scheduler=under))
         elif off := [row for row in fidelity["rows"] if not row["is_like"]]:
