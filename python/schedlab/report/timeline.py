@@ -82,7 +82,7 @@ class Timeline:
 
     def render(self) -> str:
         """The whole page."""
-        texts, scene = self.texts, self.shown[0]
+        texts, scene, notes = self.texts, self.shown[0], self._notes()
         sections = [
             ("waits", texts("timeline.waits"), self._each(self._waits)),
             ("processes", texts("timeline.processes"), self._each(self._processes)),
@@ -91,8 +91,8 @@ class Timeline:
         page = frame.Page(
             headline=[self._headline(scene, bars) for bars in self._pair(scene)],
             kicker=" · ".join(each.title for each in self.shown),
-            lead=[texts("timeline.lead", unit=unit), *self._notes()],
-            first=self._app(),
+            lead=[texts("timeline.lead", unit=unit)],
+            first=(markup.bullets(notes) if notes else "") + self._app(),
             sections=sections,
             style=(PACKAGE / "report" / "timeline.css").read_text("utf-8"),
             scripts=self._scripts(),
