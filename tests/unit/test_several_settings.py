@@ -94,7 +94,7 @@ def test_candidates_alone_with_what_they_guarantee_are_compared_with_none():
 
 
 def test_no_parameter_that_would_change_nothing_is_taken():
-    for name, value in (("seconds", 3.0), ("processes", "random32")):
+    for name, value in (("seconds", 3.0), ("processes", "readers3")):
         with pytest.raises(SpecError, match=name):
             typed(Workload("w", "host-queue", "iops", {"trace": "t.trace", name: value})).check("w")
 
