@@ -204,6 +204,14 @@ def test_every_screen_names_what_a_label_sets_beyond_the_device(tmp_path, lang):
     assert "slice_idle" not in result.headline(lang)
 
 
+def test_the_facts_of_a_result_beside_it_end_no_analysis(tmp_path):
+    folder, beside = fleet_of(tmp_path, [2.0, 2.02])
+    for kernel in ('"x"', "[]", "null", "{}"):
+        (beside / "host.json").write_text(f'{{"kernel": {kernel}, "cpu": 3}}')
+        assert Result.load(folder).text()
+        assert Result.load(beside).text()
+
+
 def test_a_label_has_one_definition_or_both_hosts_are_named(tmp_path):
     paths = fleet_of(tmp_path, [2.0] * 4)
     lied = (*parse_candidates("none"), Candidate("bfq", {"scheduler": "none"}))

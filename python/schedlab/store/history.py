@@ -57,7 +57,13 @@ def _key(experiment: Experiment, work: Workload) -> str:
 
 
 def _is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one.get(part, {}).get(key) == other.get(part, {}).get(key) for part, key in _MACHINE)
+    return _facts_of_machine(one) == _facts_of_machine(other)
+
+
+def _facts_of_machine(host: Mapping[str, Any]) -> list[Any]:
+    """None for a fact that is missing, or in no table: another program may have written it."""
+    parts = [(host.get(part), key) for part, key in _MACHINE]
+    return [part.get(key) if isinstance(part, Mapping) else None for part, key in parts]
 
 
 def _sessions(record: Record, work: Workload, name: str) -> Iterator[StoredSession]:
