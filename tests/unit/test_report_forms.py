@@ -346,6 +346,15 @@ def test_tables_have_the_same_names_in_every_language_which_a_shell_takes():
     }
     names = {lang: [table.name for table in tables] for lang, tables in shown.items()}
     assert names["ko"] == names["ru"] == names["en"]
+    works = [dataclasses.replace(w, metric=m) for w, m in zip(
+        record.experiment.workloads, ("user_s", "system_s"), strict=True)]  # fmt: skip
+    apart = dataclasses.replace(
+        record, experiment=dataclasses.replace(record.experiment, workloads=tuple(works))
+    )
+    views = (View(apart, simulation.answered(apart), Texts(lang)) for lang in report.LANGUAGES)
+    single = [[table.name for table in handin.study_tables(view)] for view in views]
+    assert single[0] == single[1] == single[2]
+    assert "means-user_s-archive-extraction-none" in single[0]
     assert len({table.title for tables in shown.values() for table in tables}) > len(names["en"])
     assert "times-archive-extraction-xz" in names["en"]
     assert all(re.fullmatch(r"[A-Za-z0-9_.+-]+", name) for name in names["en"])
