@@ -29,6 +29,7 @@ from schedlab.spec import Stopping
 from schedlab.spec.convert import to_json
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+READ_ALL = ('dd if="$SCHEDLAB_DEVICE" of=/dev/null bs=64k iflag=direct',)
 FIND = 'read -r s < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; '
 
 
@@ -350,6 +351,19 @@ def test_a_command_ends_when_its_start_is_interrupted(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         launch.run(order, group, interrupt)
     assert group.members() == []
+
+
+def test_the_place_of_temporary_files_stays_open_to_all(tmp_path, monkeypatch):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    bare = comparison_of(
+        Place(scratch_bytes=64 << 20), OwnWork(READ_ALL, shell=True), schedulers="none",
+        stopping=Stopping(blocks=1), aa_arm=False,
+    )  # fmt: skip
+    run(bare, tmp_path / "out")
+    assert shared.stat().st_mode & 0o7777 == 0o1777
 
 
 def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):

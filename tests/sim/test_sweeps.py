@@ -214,6 +214,6 @@ def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(tmp_path: Path) ->
     assert {answer.row(loss.row).workload for loss in answer.prices} <= set(answer.counted)
     view = View(result.record, answer, Texts("en"))
     assert {row.workload for row in screen.rows_of(view)} == set(answer.counted)
-    (curve,) = (t for t in study_tables(view) if t.name == "means-max_write_ms-A 32 MiB, alpha")
+    (curve,) = (t for t in study_tables(view) if t.name == "means-max_write_ms-A-32-MiB-alpha")
     assert [row.cells[0].number for row in curve.rows][::7] == [0.1, 1.0]
     assert (curve.columns[0].title, curve.chart) == ("alpha", "lines")

@@ -165,8 +165,9 @@ def watched():
         "device": "/dev/sdb", "scheduler": "bfq", "elapsed_ns": 2_500_000_000,
         "depth": {"driver": {"mean": 3.25, "series": [[0, 1.0], [1, 7.0]]},
                   "scheduler": {"mean": 12.75, "series": []}},
-        "classes": [{"name": "be 4", "process": "reader"}, {"name": "idle", "process": None},
-                    {"name": "rt 0", "process": "a long name of a process"}],
+        "classes": [{"name": "be 4", "process": "reader", "processes": 1},
+                    {"name": "idle", "process": None, "processes": 0},
+                    {"name": "rt 0", "process": "a long name of a process", "processes": 1}],
         "groups": [
             {"class": 0, "operation": "read", "requests": 900, "bytes": 3_000_000,
              **waits(0, 1_000_000, 4_000_000, 90_000_000)},

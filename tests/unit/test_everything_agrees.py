@@ -318,6 +318,11 @@ def test_a_candidate_has_one_figure_on_a_row_in_every_form(way, tmp_path):
     assert shown == {"screen", "json", "tables", "workbook", "diff"}
 
 
+def typed(name):
+    """A name as a part of that of a table, which a shell takes without quotes."""
+    return re.sub(r"[^\w.+]+", "-", name).strip("-")
+
+
 def forms_of(result, copy):
     """(workload, candidate) -> figure, by the form that shows it."""
     view = View(result.record, result.answer, Texts("en"), result.folder.path)
@@ -344,7 +349,7 @@ def forms_of(result, copy):
         for row in table.rows:
             own = forms.setdefault("tables", {})
             if "Geometric mean" in heads:
-                of = next(work for work in rows if table.name.endswith(f"-{work}"))
+                of = next(work for work in rows if table.name.endswith(f"-{typed(work)}"))
                 own[of, row.cells[0].text] = row.cells[heads.index("Geometric mean")].number
                 continue
             for i in table.drawn if row.cells[0].text in rows else ():

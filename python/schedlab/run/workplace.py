@@ -58,7 +58,7 @@ class WorkPlace:
                 self.directory.chmod(0o755)
                 if kind.user:
                     shutil.chown(self.directory, kind.user)
-            if self.is_ours:
+            if self.is_ours and not self.is_bare:
                 self.directory.parent.chmod(0o711)  # the state directory's mount point
             if self.is_ours and self.is_bare and kind.user:
                 shutil.chown(self.device, kind.user)  # its node goes with the device
