@@ -129,6 +129,8 @@ def test_complaints_about_iozone(imports):
         "a record of nothing": THROUGHPUT.replace("= 8 kB", "= 0 kB"),
         "a table: no number": TABLE.replace("1200.5", "     x"),
         "a table: cut": TABLE.replace("iozone test complete.", "").rstrip(),
+        "a table: the second one cut": TABLE + OLD_HEADER + OLD_FULL,
+        "the second one cut": THROUGHPUT + THROUGHPUT.replace("iozone test complete.", "").rstrip(),
         "a table: moved": TABLE.replace("     1300 ", " 1300     "),
         "a table: no figures": TABLE.replace("64     1000     1100     2000     2100", ""),
         "a table: no row": TABLE.replace("iozone test", "disk full\niozone test"),

@@ -8,6 +8,7 @@ one. Layouts of 3.3 to 3.5 differ in their widths; the header states them.
 from __future__ import annotations
 
 import getopt
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -131,7 +132,9 @@ def _ended(
 
     Tables are often kept without what is below them. SpecError where the last line was cut.
     """
-    if not any(_COMPLETE in line for _, line in lines):
+    last = figures[-1].place if figures else ""
+    behind = itertools.dropwhile(lambda each: last and each[0] != last, lines)
+    if not any(_COMPLETE in line for _, line in behind):
         if not read_bytes(file, WHOLE_HINT, 16 << 20).endswith((b"\n", b"\r")):
             hint = "complete its last line and end it with a newline, or delete it"
             raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off", hint)
