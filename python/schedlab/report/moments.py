@@ -39,17 +39,14 @@ def starved(view: View) -> list[str]:
     if not view.record.recordings or (line := view.timeline) is None:
         return []
     found = [
-        (scene.title, line.starved(scene, bars)[:1])
+        (scene.title, line.of_stretch(bars, longest))
         for scene in line.scenes
         for bars in scene.runs
-        if any(each.is_starved for each in stretches(bars, scene.unit))
+        for longest in [each for each in stretches(bars, scene.unit) if each.is_starved][:1]
     ]
-    several = len({work for work, _ in found}) > 1
-    return [
-        view.texts("why.of", workload=work, sentence=words) if several else words
-        for work, lines in found
-        for words in lines
-    ]
+    if len({work for work, _ in found}) < 2:
+        return [words for _, words in found]
+    return [view.texts("why.of", workload=work, sentence=words) for work, words in found]
 
 
 def _pair(view: View, workload: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from schedlab.package import PACKAGE
 from schedlab.report import frame, markup
-from schedlab.report.bars import ENDS, OPERATIONS, Bars, Scene, stretches
+from schedlab.report.bars import ENDS, OPERATIONS, Bars, Scene, Stretch, stretches
 from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 
@@ -147,15 +147,17 @@ class Timeline:
         """Which processes starved in a run, or that none did; nothing where there is only one."""
         found = stretches(bars, scene.unit)
         starved = [each for each in found if each.is_starved][:STARVED_MAX]
-        key = "timeline.starved" if starved else "timeline.starved_none"
-        return [
-            self.texts(
-                key, name=bars.name, row=bars.rows[each.row], at=self.moment(each.since_ns, 3),
-                time=self.time(each.until_ns - each.since_ns),
-                count=self.texts.number(each.passed, 0),
-            )
-            for each in (starved or found[:1] if len(found) > 1 else ())
-        ]  # fmt: skip
+        shown = starved or (found[:1] if len(found) > 1 else [])
+        return [self.of_stretch(bars, each) for each in shown]
+
+    def of_stretch(self, bars: Bars, each: Stretch) -> str:
+        """Whether a process starved, or that nobody waited longer."""
+        return self.texts(
+            "timeline.starved" if each.is_starved else "timeline.starved_none",
+            name=bars.name, row=bars.rows[each.row], at=self.moment(each.since_ns, 3),
+            time=self.time(each.until_ns - each.since_ns),
+            count=self.texts.number(each.passed, 0),
+        )  # fmt: skip
 
     def _idling(self, scene: Scene, bars: Bars) -> list[str]:
         """When a scheduler kept the device idle although requests waited, and until when."""
