@@ -132,6 +132,18 @@ pub(crate) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
+/// Nothing, or an errno.
+pub(crate) type Done = Result<(), i32>;
+
+/// The errno of a call that gave less than 0.
+pub(crate) fn check(result: libc::c_int) -> Done {
+    if result >= 0 {
+        Ok(())
+    } else {
+        Err(errno())
+    }
+}
+
 /// Sleeps while the word holds `expected`, at most `limit`; wakes early at random, so callers look.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<&libc::timespec>) {
     let limit = limit.map_or(std::ptr::null(), std::ptr::from_ref);

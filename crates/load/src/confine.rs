@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 
 use serde::Deserialize;
 
-use crate::child::errno;
+use crate::child::{check, Done};
 use crate::landlock::Ruleset;
 use crate::places::{open_place, status};
 
@@ -124,8 +124,6 @@ struct Node {
     /// The same of the link.
     link: Vec<CString>,
 }
-
-type Done = Result<(), i32>;
 
 fn text(text: &str) -> Result<CString, i32> {
     CString::new(text).map_err(|_| libc::EINVAL)
@@ -483,14 +481,6 @@ fn keep_capabilities(kept: &[u32]) -> Done {
             (*effective, *inheritable) = (*permitted, 0);
         }
         check(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) as libc::c_int)
-    }
-}
-
-pub(crate) fn check(result: libc::c_int) -> Done {
-    if result >= 0 {
-        Ok(())
-    } else {
-        Err(errno())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 
-use crate::confine::check;
+use crate::child::check;
 
 /// Of `openat2` (include/uapi/linux/openat2.h).
 const RESOLVE_NO_SYMLINKS: u64 = 4;
