@@ -21,7 +21,8 @@ from schedlab.report import exchange, sentences, steps, terminal, words
 from schedlab.report.screen import first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
-from schedlab.spec import METRICS, Flag
+from schedlab.report.workload_names import name_of
+from schedlab.spec import METRICS, Flag, Planning
 
 
 def test_every_form_shows_the_same_cells_and_sentences():
@@ -38,6 +39,22 @@ def test_every_form_shows_the_same_cells_and_sentences():
         plain = re.sub(r"<[^>]*>", "", text).replace("\u00a0", " ").replace("\n", " ")
         for words_ in [*notes, *sentences.headline(view)]:
             assert words_.replace("\u00a0", " ") in plain, (name, words_)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_first_screen_names_what_a_budget_omitted(language):
+    """By estimate, or after the first block; in the names of the language."""
+    record = reports.record_of(answers.TRADE)
+    names = ("database", record.experiment.workloads[-1].label)
+    record = replace(
+        record,
+        experiment=replace(record.experiment, omitted=names[:1]),
+        planning=Planning(4, omitted={names[1]: "others"}),
+    )
+    head = report.text(record, answers.TRADE, lang=language).partition("\n\n")[0]
+    text = " ".join(head.split())
+    for name in names:
+        assert name_of(Texts(language), name) in text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -25,7 +25,8 @@ TARGET_SHARE = 0.10
 
 #: The smallest difference (a share) that shows: of (σ of a run, blocks, candidates).
 Foreseen = Callable[[float, int, int], float | None]
-Reason = Literal["variance", "time"]
+#: Why a workload does not fit: not even beside nothing else, or because others come first.
+Reason = Literal["time", "others"]
 
 
 @dataclass(frozen=True)
@@ -127,36 +128,41 @@ def plan_budget(
 ) -> BudgetPlan:
     """The plan for `budget_s` seconds in all, the pilot block among them.
 
-    In this order: six blocks; the best time of a run that they allow; all workloads that fit,
-    the rest omitted by name, those with the largest variance per second first; what remains
-    goes to more blocks, at most 40. If six blocks of one workload do not fit: four. Negative
-    `controls` are omitted first; SpecError where nothing else fits.
+    Six blocks of all workloads but the negative `controls`, else five, else four; where not even
+    these fit, four of the first workloads that do, in their order. Never by their variance: that
+    is what one block of a busy machine shows least, and it would omit what the question is about.
+    A control is added where it fits. Then the best time of a run; what remains goes to more
+    blocks, at most 40. SpecError where only controls fit.
     """
     pooled, freedom = _pooled_variance(pilot)
     costs = _costs(pilot, pooled)
     named = {run.candidate for run in pilot if not run.candidate.endswith(AA_SUFFIX)}
     candidates = max(2, len(named))
     spent = sum(run.overhead_s + run.measured_s for run in pilot)
-    for blocks in (BLOCKS_WANTED, BLOCKS_LEAST):
-        kept, left_out = _that_fit(costs, budget_s - spent, blocks, controls)
-        if kept:
+    left_s = budget_s - spent
+    counted = [cost for cost in costs if cost.workload not in controls] or costs
+    for blocks in range(BLOCKS_WANTED, BLOCKS_LEAST - 1, -1):
+        if _seconds(counted, blocks) <= left_s:
             break
-    else:
-        counted = [cost for cost in costs if cost.workload not in controls] or costs
-        kept, blocks = [min(counted, key=_worth)], BLOCKS_LEAST
-        del left_out[kept[0].workload]
-        others = [cost for cost in costs if cost.workload in controls and cost not in kept]
-        if others and _that_fit(others, budget_s - spent, blocks, ())[0]:
-            seconds = spent + (blocks - 1) * kept[0].block_s(_shortest(kept[0]))
-            needed = duration_text(math.ceil(seconds))
+    kept = _that_fit(costs, left_s, blocks, controls)
+    if not any(cost in counted for cost in kept):
+        only = min(counted, key=lambda cost: cost.block_s(_shortest(cost)))
+        if kept:
+            needed = duration_text(math.ceil(spent + _seconds([only], blocks)))
             raise SpecError(
                 f"only the control fits into {duration_text(budget_s)}: {needed} are needed",
                 f"--budget {needed.replace(' ', '')}",
             )
+        kept = [only]
+    left_out: dict[str, Reason] = {
+        cost.workload: "time" if _seconds([cost], blocks) > left_s else "others"
+        for cost in costs
+        if cost not in kept
+    }
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
-    if fits and blocks == BLOCKS_WANTED:
+    if fits:
         blocks = min(BLOCKS_MOST, max(blocks, 1 + int((budget_s - spent) / per_block)))
     spread = _joint_spread(kept, run_s, weights or {}) * _caution(freedom)
     few = blocks < BLOCKS_WANTED
@@ -259,11 +265,6 @@ def _caution(freedom: int) -> float:
     return math.sqrt(freedom / quantile)
 
 
-def _worth(cost: _Cost) -> float:
-    """Variance per second: those with the largest are omitted first."""
-    return cost.variance * cost.block_s(_shortest(cost))
-
-
 def _shortest(cost: _Cost) -> float:
     return min(cost.measured_s, cost.shortest_s) if cost.free else cost.measured_s
 
@@ -274,24 +275,22 @@ def _wanted(cost: _Cost) -> float:
     return best_run_s(cost.overhead_s, cost.within, cost.between)
 
 
+def _seconds(costs: Sequence[_Cost], blocks: int) -> float:
+    """The time of all blocks but the pilot, with the shortest runs."""
+    return (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in costs)
+
+
 def _that_fit(
     costs: Sequence[_Cost], left_s: float, blocks: int, controls: Collection[str]
-) -> tuple[list[_Cost], dict[str, Reason]]:
-    """The workloads of which `blocks` fit with the shortest runs, in their order, and why the
-    others do not. A control is never the only one.
+) -> list[_Cost]:
+    """The workloads of which `blocks` fit, in their order; each that fits beside those before it,
+    the controls after all others.
     """
-    kept, left_out = list(costs), dict[str, Reason]()
-    while kept:
-        seconds = (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in kept)
-        is_counted = not controls or any(cost.workload not in controls for cost in kept)
-        if seconds <= left_s and is_counted:
-            break
-        worst = max(kept, key=lambda cost: (cost.workload in controls, _worth(cost)))
-        kept.remove(worst)
-        cost_s = worst.block_s(_shortest(worst))
-        alone = (blocks - 1) * cost_s > left_s
-        left_out[worst.workload] = "time" if alone else "variance"
-    return kept, left_out
+    kept: list[_Cost] = []
+    for cost in sorted(costs, key=lambda cost: cost.workload in controls):
+        if _seconds([*kept, cost], blocks) <= left_s:
+            kept.append(cost)
+    return [cost for cost in costs if cost in kept]
 
 
 def _lengths(kept: Sequence[_Cost], left_s: float, blocks: int) -> dict[str, float]:

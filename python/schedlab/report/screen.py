@@ -173,7 +173,9 @@ def measured(view: View) -> str:
         scope = texts("scope_of.virtual")
     if kind == "import" and not view.experiment.blocked:
         scope = texts("scope_of.unblocked")
-    return texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
+    line = texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
+    omitted = texts.listed([*view.record.omitted])
+    return f"{line} {texts('measured.omitted', workloads=omitted)}" if omitted else line
 
 
 def reach(view: View) -> str:

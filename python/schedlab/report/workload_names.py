@@ -27,6 +27,7 @@ def name_of(texts: Texts, label: str) -> str:
 def translated(record: Record, answer: Answer, texts: Texts) -> tuple[Record, Answer]:
     """Both with the names of workloads in place of their labels; `Row.name` stays the key."""
     labels = [workload.label for workload in record.experiment.workloads]
+    labels += record.experiment.omitted
     names = {each: name for each in labels if (name := name_of(texts, each)) != each}
     if not names or len({names.get(each, each) for each in labels}) < len(labels):
         return record, answer
@@ -44,7 +45,9 @@ def _record(record: Record, names: Mapping[str, str]) -> Record:
 
     return replace(
         record,
-        experiment=replace(experiment, workloads=tuple(works)),
+        experiment=replace(
+            experiment, workloads=tuple(works), omitted=_renamed(experiment.omitted, names)
+        ),
         plan=replace(plan, cells=tuple(cells)),
         runs=tuple(runs),
         histograms=by_cell(record.histograms),

@@ -168,7 +168,8 @@ class Experiment:
     `explain` asks for explanatory runs of all workloads, not only of those with a difference.
     `shares` make one of the workloads: all alike, or by their `weight`; else the answer speaks of
     the largest loss on any of them. Candidates that miss what is required are not taken.
-    `statements` are what a study published of the same.
+    `statements` are what a study published of the same. `omitted` are workloads for which a budget
+    has no time by estimate.
     """
 
     title: str
@@ -184,6 +185,7 @@ class Experiment:
     blocked: bool = True
     objective: Objective = "throughput"
     notes: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     published: tuple[PublishedMean, ...] = ()
     explain: bool = False

@@ -316,7 +316,8 @@ class Record:
     @property
     def omitted(self) -> Mapping[str, str]:
         """The workloads that a budget omitted, each with the code of the reason."""
-        return self.planning.omitted if self.planning else {}
+        planned = self.planning.omitted if self.planning else {}
+        return {**planned, **dict.fromkeys(self.experiment.omitted, "estimate")}
 
     @cached_property
     def missing(self) -> tuple[int, int]:

@@ -196,6 +196,7 @@ def comparison(
     if budget_s and works:
         count = len(named.candidates) + design.get("aa_arm", True)
         works, omitted = budget.fitting(works, count, budget_s)
+        design["omitted"] = omitted
         if omitted:
             time = duration_text(budget_s)
             notes.append(f"omitted: six blocks do not fit into {time}: {', '.join(omitted)}")
@@ -215,6 +216,7 @@ class Design(TypedDict, total=False):
     aa_arm: bool
     objective: Objective
     seed: int | None
+    omitted: tuple[str, ...]
 
 
 def experiment_of(

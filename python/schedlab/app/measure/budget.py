@@ -165,13 +165,14 @@ def ramps(record: Record) -> dict[str, float]:
 
 
 def pilot_runs(record: Record) -> list[PilotRun]:
-    """The figures of the first block, for `design.planning`."""
+    """The figures of the first block, for `design.planning`; by workload, in their order."""
     works = {work.label: work for work in record.experiment.workloads}
+    place = {label: i for i, label in enumerate(works)}
     labels = {arm.label for arm in arms(record.experiment)}
     planned = {cell.key: cell.seconds for cell in record.plan.cells}
     return [
         _pilot_run(record, works[run.workload], run, planned.get(run.key, 0.0))
-        for run in record.analysed_runs
+        for run in sorted(record.analysed_runs, key=lambda run: place[run.workload])
         if run.block == 0
         and run.candidate in labels
         and run.metrics.get(works[run.workload].metric, 0.0) > 0
