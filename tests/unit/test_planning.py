@@ -90,8 +90,9 @@ def test_noise_of_the_pilot_omits_nothing(seed):
     assert plan_budget(runs, 105.0, sees).left_out == {}
     short = plan_budget(runs, 85.0, sees)
     assert short.workloads == ("first", "second") and short.left_out == {"third": "others"}
-    of_control = plan_budget(runs, 85.0, sees, controls={"first"})
-    assert of_control.workloads == ("second", "third")
+    for last in ("controls", "unordered"):
+        plan = plan_budget(runs, 85.0, sees, **{last: {"first"}})
+        assert plan.workloads == ("second", "third")
 
 
 def test_a_small_budget_takes_four_blocks_and_asks():

@@ -171,7 +171,7 @@ FAMILIES: Mapping[str, Family] = {
     "startup": startup,
 }  # fmt: skip
 # Those in which a scheduler has something to decide, the most telling first: a short budget keeps
-# the first ones. The last is a control: one process leaves nothing to order.
+# the first ones. The last is close to a control: one process leaves nothing to order.
 USUAL_FAMILIES = (
     "newcomer", "steady-reader", "readers", "random-reads", "database", "one-process",
 )  # fmt: skip

@@ -125,14 +125,16 @@ def plan_budget(
     *,
     weights: dict[str, float] | None = None,
     controls: Collection[str] = (),
+    unordered: Collection[str] = (),
 ) -> BudgetPlan:
     """The plan for `budget_s` seconds in all, the pilot block among them.
 
-    Six blocks of all workloads but the negative `controls`, else five, else four; where not even
-    these fit, four of the first workloads that do, in their order. Never by their variance: that
+    Six blocks of all workloads in which a scheduler can matter, else five, else four; where not
+    even these fit, four of the first ones that do, in their order. Never by their variance: that
     is what one block of a busy machine shows least, and it would omit what the question is about.
-    A control is added where it fits. Then the best time of a run; what remains goes to more
-    blocks, at most 40. SpecError where only controls fit.
+    One that leaves nothing to order (`unordered`) or a negative control (`controls`) is added
+    where it fits. Then the best time of a run; what remains goes to more blocks, at most 40.
+    SpecError where only controls fit.
     """
     pooled, freedom = _pooled_variance(pilot)
     costs = _costs(pilot, pooled)
@@ -141,10 +143,12 @@ def plan_budget(
     spent = sum(run.overhead_s + run.measured_s for run in pilot)
     left_s = budget_s - spent
     counted = [cost for cost in costs if cost.workload not in controls] or costs
+    first = [cost for cost in counted if cost.workload not in unordered] or counted
     for blocks in range(BLOCKS_WANTED, BLOCKS_LEAST - 1, -1):
-        if _seconds(counted, blocks) <= left_s:
+        if _seconds(first, blocks) <= left_s:
             break
-    kept = _that_fit(costs, left_s, blocks, controls)
+    order = sorted(costs, key=lambda cost: (cost not in counted, cost not in first))
+    kept = _that_fit(order, left_s, blocks)
     if not any(cost in counted for cost in kept):
         only = min(counted, key=lambda cost: cost.block_s(_shortest(cost)))
         if kept:
@@ -159,6 +163,7 @@ def plan_budget(
         for cost in costs
         if cost not in kept
     }
+    kept = [cost for cost in costs if cost in kept]
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
@@ -280,17 +285,13 @@ def _seconds(costs: Sequence[_Cost], blocks: int) -> float:
     return (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in costs)
 
 
-def _that_fit(
-    costs: Sequence[_Cost], left_s: float, blocks: int, controls: Collection[str]
-) -> list[_Cost]:
-    """The workloads of which `blocks` fit, in their order; each that fits beside those before it,
-    the controls after all others.
-    """
+def _that_fit(costs: Sequence[_Cost], left_s: float, blocks: int) -> list[_Cost]:
+    """The workloads of which `blocks` fit: each that does beside those that come before it."""
     kept: list[_Cost] = []
-    for cost in sorted(costs, key=lambda cost: cost.workload in controls):
+    for cost in costs:
         if _seconds([*kept, cost], blocks) <= left_s:
             kept.append(cost)
-    return [cost for cost in costs if cost in kept]
+    return kept
 
 
 def _lengths(kept: Sequence[_Cost], left_s: float, blocks: int) -> dict[str, float]:

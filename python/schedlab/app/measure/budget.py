@@ -16,6 +16,7 @@ from schedlab.design.planning import BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
 from schedlab.host.origin import seal_of
 from schedlab.kinds import KINDS, typed
+from schedlab.kinds.traits import nothing_to_order
 from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
 from schedlab.store.folder import Folder
 
@@ -31,12 +32,13 @@ def fitting(
 ) -> tuple[tuple[Workload, ...], tuple[str, ...]]:
     """(the workloads of which six blocks fit by estimate, the labels of the rest).
 
-    In their order, the most important first, and negative controls after all others; a pilot of
-    workloads that never fit would use up the time of those that do.
+    In their order, the most important first; those that leave nothing to order, then negative
+    controls come after all others. A pilot of workloads that never fit would use up the time of
+    those that do.
     """
     kept: list[Workload] = []
     block_s = 0.0
-    for work in sorted(works, key=lambda work: work.negative_control):
+    for work in sorted(works, key=lambda work: (work.negative_control, nothing_to_order(work))):
         run_s = shortest_s(work)
         if kept and BLOCKS_WANTED * (block_s + arms_count * run_s) > budget_s:
             continue
@@ -99,7 +101,10 @@ def plan_rest(folder: Folder) -> Planning:
     weights = {work.label: work.weight for work in experiment.workloads}
     controls = {work.label for work in experiment.workloads if work.negative_control}
     budget_s = experiment.stopping.budget_s
-    planned = plan_budget(pilot, budget_s, foreseen, weights=weights, controls=controls)
+    unordered = {work.label for work in experiment.workloads if nothing_to_order(work)}
+    planned = plan_budget(
+        pilot, budget_s, foreseen, weights=weights, controls=controls, unordered=unordered
+    )
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
         blocks=min(planned.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
