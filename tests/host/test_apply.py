@@ -186,7 +186,7 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
 IMPORTED = 'IMPORT{cmdline}="'
 RULES = [
     ("61-later", 'KERNEL=="sd*", ATTR{queue/scheduler}="mq-deadline"', "mq-deadline", True),
-    ("59-final", 'ATTR{queue/scheduler}:="none"', "none", True),
+    ("59-final", 'ATTR{queue/scheduler}:="none"', "bfq", True),
     ("60-io-scheduler", "# overridden: nothing", None, True),
     ("99-asks", 'PROGRAM=="/bin/x", ATTR{queue/scheduler}="kyber"', "kyber", False),
     ("99-cmdline", IMPORTED + 'elevator"\nENV{elevator}=="b?q", ATTR{queue/scheduler}="kyber"',
@@ -199,7 +199,7 @@ RULES = [
      'LABEL="end"', "bfq", True),
     ("99-runs", "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"", "x", False),
     ("99-other", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
-    ("99-driver", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "none", False),
+    ("99-driver", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "bfq", True),
     ("99-broken", 'KERNEL="sdx" and more', "bfq", True),
 ]  # fmt: skip
 

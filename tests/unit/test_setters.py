@@ -15,6 +15,19 @@ def disk(tmp_path, name="sda", offered="[none] mq-deadline kyber bfq", **propert
     return udev.Disk(name, {"DEVTYPE": "disk", **properties}, tmp_path / "sys", is_known=True)
 
 
+def beneath(here, device):
+    """Move the disk below a device with a model, on a bus with a driver."""
+    device.mkdir(parents=True)
+    here.path.rename(device / here.name)
+    here.path.symlink_to(device / here.name)
+    for each, name, text in ((device, "model", "A"), (device, "vendor", "B"),
+                             (device.parent, "uevent", ""), (device, "uevent", "")):  # fmt: skip
+        (each / name).write_text(f"{text}\n")
+    for name, target in (("subsystem", "bus/pci"), ("driver", "drivers/ahci")):
+        (here.sysfs / target).mkdir(parents=True)
+        (device.parent / name).symlink_to(here.sysfs / target)
+
+
 def write(root, name, text):
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
@@ -55,6 +68,25 @@ RULES = {
     "a disk by its name": ('ATTR{[block/sda]queue/scheduler}="bfq"', ("bfq", True)),
     "another disk by its name": ('ATTR{[block/sdb]queue/scheduler}="bfq"', None),
     "some disk": ('ATTR{[block/$result]queue/scheduler}="bfq"', ("bfq", False)),
+    # As a real udev 252 does.
+    "a final attribute": ('ATTR{queue/scheduler}:="bfq"', ("bfq", True)),
+    "an attribute taken away": ('ATTR{queue/scheduler}-="bfq"', None),
+    "a match with one =": (f'KERNEL="sdb", {SETS}', None),
+    "an attribute that is not there": (f'ATTR{{queue/no}}!="1", {SETS}', None),
+    "its empty text": (f'ATTR{{queue/no}}=="", {SETS}', None),
+    "an attribute of parents that is not there": (f'ATTRS{{no}}!="1", {SETS}', None),
+    "an attribute of another device": (f'ATTR{{[block/sdb]size}}=="1", {SETS}', ("bfq", False)),
+    "an attribute that a rule set": (
+        f'ATTR{{queue/mine}}="1"\nATTR{{queue/mine}}=="kyber", {SETS}', ("bfq", False)),
+    "attributes of a parent": (f'ATTRS{{model}}=="A", ATTRS{{vendor}}=="B", {SETS}', ("bfq", True)),
+    "attributes of two parents": (f'ATTRS{{model}}=="A", KERNELS=="bus", {SETS}', None),
+    "a bus": (f'KERNELS=="bus", SUBSYSTEMS=="pci", DRIVERS=="ahci", {SETS}', ("bfq", True)),
+    "the bus of another": (f'KERNELS=="disk", SUBSYSTEMS=="pci", {SETS}', None),
+    "a directory that is no device": (f'KERNELS=="sys", {SETS}', None),
+    "a jump without a label": (f'GOTO="no"\n{SETS}', ("bfq", True)),
+    "a jump back": (f'LABEL="up"\nGOTO="up"\n{SETS}', ("bfq", True)),
+    "a jump that is none": (f'GOTO:="end"\n{SETS}\nLABEL="end"', ("bfq", True)),
+    "an escape": ('ATTR{queue/scheduler}=e"bf\\x71"', (r"bf\x71", False)),
     "a dollar sign": ('ENV{X}="$$k"\nENV{X}=="$k", ' + SETS, ("bfq", True)),
 }  # fmt: skip
 
@@ -67,6 +99,7 @@ def test_rules_of_udev(tmp_path, case):
     write(root, "proc/cmdline", "quiet mine=1\n")
     here = disk(tmp_path)
     (here.path / "queue/mine").write_text("kyber\n")
+    beneath(here, tmp_path / "sys/devices/bus/disk")
     found = [(each.value, each.certain) for each in setters.setters_of(here, root)]
     assert found == ([expected] if expected else [])
 

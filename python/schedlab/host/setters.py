@@ -49,8 +49,8 @@ TUNED_MATCHES = ("devices_udev_regex", "uname_regex", "cpuinfo_regex")
 class Setter:
     """One place that sets the scheduler of the disk; `certain` unless the files leave it open.
 
-    `is_final`: no later udev rule changes it. `name` is another file of `queue/` in `others`.
-    `is_refused`: the kernel has no such scheduler, so that the one before stays.
+    `name` is another file of `queue/` in `others`. `is_refused`: the kernel has no such scheduler,
+    so that the one before stays.
     """
 
     source: str
@@ -58,7 +58,6 @@ class Setter:
     line: int
     value: str
     certain: bool = True
-    is_final: bool = False
     name: str = "scheduler"
     is_refused: bool = False
 
@@ -104,7 +103,7 @@ def _all(disk: udev.Disk, root: Path, planned: Planned) -> list[Setter]:
         *_zfs(root),
         *_nixos(disk.name, root),
         *(
-            Setter("udev", s.file, s.line, s.value, s.certain, s.final, s.name)
+            Setter("udev", s.file, s.line, s.value, s.certain, s.name)
             for s in udev.queue_settings(disk, root, planned)
         ),
         *_tmpfiles(disk.name, root),
@@ -124,10 +123,8 @@ def winner_at_boot(setters: Iterable[Setter]) -> Setter | None:
 
 
 def winner_of_udev(setters: Iterable[Setter]) -> Setter | None:
-    """Whose value stays when the disk is plugged in: the first final rule, else the last one."""
-    rules = [s for s in setters if s.source == "udev" and not s.is_refused]
-    final = next((s for s in rules if s.is_final and s.certain), None)
-    return final or (rules[-1] if rules else None)
+    """Whose value stays when the disk is plugged in: that of the last rule."""
+    return next((s for s in reversed(list(setters)) if s.source == "udev" and not s.is_refused), None)
 
 
 def is_nixos(root: Path) -> bool:

@@ -2,7 +2,7 @@
 read as udev reads them.
 
 Files of one name override each other by directory (etc, run, usr/local/lib, usr/lib), all files are
-read in the order of their names, and later assignments win unless one is final (`:=`); see
+read in the order of their names, and later assignments win: of an ATTR, `:=` says no more than `=`. See
 udev(7). A match that cannot be evaluated here (PROGRAM, an unknown property) makes the assignment
 uncertain: it is shown, not guessed.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,6 +23,15 @@ _TOKEN = re.compile(
     r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*([ei]{0,2})"((?:[^"\\]|\\.)*)"\s*,?'
 )
 _SUBSTITUTION = re.compile(r"\$\$|%%|\$([a-z]+)(?:\{([^}]*)\})?|%([a-zA-Z])(?:\{([^}]*)\})?|[$%]")
+# With another operator udev ignores the whole line.
+_OPERATORS = {
+    **dict.fromkeys("ACTION ATTRS CONST DEVPATH DRIVER DRIVERS KERNEL KERNELS RESULT SUBSYSTEM "
+                    "SUBSYSTEMS TEST".split(), ("==", "!=")),
+    **dict.fromkeys(("GOTO", "LABEL"), ("=",)),
+    "ATTR": ("==", "!=", "=", "+=", ":="),
+}  # fmt: skip
+# All of these of a rule have to hold for one device, the disk or one above it.
+_OF_PARENTS = ("KERNELS", "SUBSYSTEMS", "DRIVERS", "ATTRS")
 _QUEUE = "queue/"
 _QUEUE_FILE = re.compile(r"queue/((?:iosched/)?\w+)")
 
@@ -63,7 +72,6 @@ class Setting:
     line: int
     value: str
     certain: bool
-    final: bool = False
     name: str = "scheduler"
 
 
@@ -72,7 +80,7 @@ class Disk:
     """A disk as udev knows it: kernel name, properties, and its directory in sysfs.
 
     `is_known`: udev has stored its properties, so that a missing one is empty. `cmdline` has the
-    parameters of the kernel's command line.
+    parameters of the kernel's command line, `changed` the files that rules before have set.
     """
 
     name: str
@@ -81,6 +89,7 @@ class Disk:
     action: str = "change"
     is_known: bool = False
     cmdline: Mapping[str, str] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
     @property
     def path(self) -> Path:
@@ -136,17 +145,19 @@ def queue_settings(
 
     `planned` are files that are not written yet, and their texts. What rules before set as
     properties counts. After a GOTO of which it is not known whether it is taken, everything up to
-    its label is uncertain.
+    its label is uncertain. One without a label below it is ignored.
     """
     settings: list[Setting] = []
     properties: dict[str, str | None] = dict(target.properties)
     words = [w.partition("=") for w in (knobs.text(root / "proc/cmdline") or "").split()]
     cmdline = {name: value or "1" for name, _, value in words}
-    here = replace(target, properties=properties, cmdline=cmdline)
+    here = replace(target, properties=properties, cmdline=cmdline, changed=set())
     planned = planned or {}
     for file in rule_files(root, planned):
         skip_to, unsure_to = "", ""
-        for rule in rules(file, planned.get(file)):
+        numbered = list(enumerate(rules(file, planned.get(file))))
+        last = {t.value: n for n, rule in numbered for t in rule.tokens if t.key == "LABEL"}
+        for number, rule in numbered:
             labels = [t.value for t in rule.tokens if t.key == "LABEL"]
             skip_to = "" if skip_to in labels else skip_to
             unsure_to = "" if unsure_to in labels else unsure_to
@@ -156,8 +167,11 @@ def queue_settings(
             if unsure_to:
                 holds = None
             _set_properties(rule, holds, here, properties)  # before files, as udev does
-            settings += _settings(rule, holds, here)
-            gotos = [t.value for t in rule.tokens if t.key == "GOTO"]
+            new = list(_settings(rule, holds, here))
+            settings += new
+            here.changed.update(_QUEUE + each.name for each in new)
+            gotos = [t.value for t in rule.tokens if t.key == "GOTO"
+                     and last.get(t.value, 0) > number]  # fmt: skip
             if gotos and holds is True:
                 skip_to = gotos[0]
             elif gotos:
@@ -182,16 +196,19 @@ def _set_properties(
 
 def _rule(file: Path, line: int, text: str) -> Rule:
     tokens: list[Token] = []
-    at = 0
+    at, readable = 0, True
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
             return Rule(file, line, tuple(tokens), readable=not text[at:].strip())
         key, attribute, operator, prefix, value = match.groups()
         value = value.replace('\\"', '"')
+        if operator not in _OPERATORS.get(key, (operator,)):
+            return Rule(file, line, ())
+        readable = readable and not ("e" in prefix and "\\" in value)
         tokens.append(Token(key, attribute or "", operator, value, "i" in prefix))
         at = match.end()
-    return Rule(file, line, tuple(tokens))
+    return Rule(file, line, tuple(tokens), readable)
 
 
 def _settings(rule: Rule, holds: bool | None, target: Disk) -> Iterator[Setting]:
@@ -205,10 +222,10 @@ def _settings(rule: Rule, holds: bool | None, target: Disk) -> Iterator[Setting]
             certain = certain and text == target.name
         if token.key == "ATTR" and not token.is_match and name.startswith(_QUEUE):
             value = substituted(token.value, target)
-            is_final, shown = token.operator == ":=", token.value if value is None else value
+            shown = token.value if value is None else value
             certain = certain and value is not None
             knob = name.removeprefix(_QUEUE)
-            yield Setting(rule.file, rule.line, shown, certain, is_final, knob)
+            yield Setting(rule.file, rule.line, shown, certain, knob)
         elif token.key in ("RUN", "PROGRAM") and (match := _QUEUE_FILE.search(token.value)):
             yield Setting(rule.file, rule.line, token.value, certain=False, name=match[1])
 
@@ -234,21 +251,42 @@ def substituted(text: str, target: Disk) -> str | None:
 
 def _holds(rule: Rule, target: Disk) -> bool | None:
     """Whether all matches of a rule hold; None where one is unknown and none is false."""
-    unknown = not rule.readable
-    for token in rule.tokens:
-        if not token.is_match:
+    conditions = [token for token in rule.tokens if token.is_match]
+    # udev before 256 does not read a rule with letters of any case.
+    unknown = not rule.readable or any(token.ignores_case for token in conditions)
+    for token in conditions:
+        if token.key in _OF_PARENTS:
             continue
         values = _values(token, target)
         if values is None:
             unknown = True
-            continue
-        wanted = token.value.lower() if token.ignores_case else token.value
-        texts = map(str.lower, values) if token.ignores_case else values
-        matches = any(_matches(value, wanted) for value in texts)
-        if matches == (token.operator == "!="):
+        elif not _agrees(token, values):
             return False
-        unknown |= token.ignores_case  # udev before 256 does not read the rule
+    above = [token for token in conditions if token.key in _OF_PARENTS]
+    own = target.path.resolve()
+    devices = [own, *(each for each in own.parents if (each / "uevent").exists())]
+    if not any(all(_agrees(token, _of_device(token, each)) for token in above) for each in devices):
+        return False
     return None if unknown else True
+
+
+def _agrees(token: Token, values: Sequence[str]) -> bool:
+    """Whether a match holds; a file that is not there is neither equal to a text nor different."""
+    wanted = token.value.lower() if token.ignores_case else token.value
+    texts = map(str.lower, values) if token.ignores_case else values
+    is_there = bool(values) or token.key not in ("ATTR", "ATTRS")
+    return is_there and any(_matches(text, wanted) for text in texts) != (token.operator == "!=")
+
+
+def _of_device(token: Token, device: Path) -> list[str]:
+    """What a match of a parent is compared with, of one of them."""
+    if token.key == "ATTRS":
+        text = knobs.text(device / token.attribute)
+        return [] if text is None else [text]
+    if token.key == "KERNELS":
+        return [device.name]
+    link = device / token.key.removesuffix("S").lower()
+    return [link.resolve().name if link.exists() else ""]
 
 
 def _values(token: Token, target: Disk) -> list[str] | None:
@@ -264,16 +302,10 @@ def _values(token: Token, target: Disk) -> list[str] | None:
         known = target.properties.get(attribute, "" if target.is_known else None)
         return [known] if known is not None else None
     if key == "ATTR":
-        return [knobs.text(target.path / attribute) or ""]
-    if key == "ATTRS":
-        own = target.path.resolve()
-        parents = [own, *own.parents]
-        present = [parent for parent in parents if (parent / "uevent").exists()]
-        texts = [knobs.text(parent / attribute) for parent in present]
-        return [text for text in texts if text is not None]
-    if key == "KERNELS":
-        own = target.path.resolve()
-        return [own.name, *(parent.name for parent in own.parents)]
+        if attribute in target.changed or re.search(r"[$%\[]", attribute):
+            return None
+        text = knobs.text(target.path / attribute)
+        return [] if text is None else [text]
     if key == "TEST":
         place = substituted(token.value, target)
         if place is None or token.attribute:
