@@ -14,6 +14,7 @@ FILES = {
     "drive.parv": ("DiskSim", "disksim_global Global {\n   Init Seed = 42\n}\n"),
     "drive.diskspecs": ("DiskSim", "\n# a drive\ndisksim_disk HP {\n  Model = source x\n}\n"),
     "drive.model": ("DiskSim", "dm_disk CHEETAH {\n  Block count = 17783249,\n}\n"),
+    "mechanics.model": ("DiskSim", "dm_mech_g1 {\n  Access time type = constant\n}\n"),
     "old.parv": ("DiskSim", "Byte Order (Endian): Little\nInit Seed: 42\n"),
     "ssdconfig.xml": (
         "MQSim",

@@ -296,10 +296,24 @@ SPREAD = {
     "thousands before a point": 'scheduler,test,MB/s\nnone,seq,"1,234.5"\nbfq,seq,"1,300"\n',
     "thousands apart": "scheduler,test,MB/s\nnone,seq,1 234.5\nbfq,seq,1\u202f300\n",
     "apostrophes": "scheduler;test;MB/s\nnone;seq;1'234.5\nbfq;seq;1’300\n",
+    "thousands twice": 'scheduler,test,MB/s\nnone,seq,"1,234,567"\nbfq,seq,"1,300"\n',
+    "thousands twice, by points": "scheduler;test;MB/s\nnone;seq;1.234.567\nbfq;seq;1.300\n",
+    "thousands in India": 'scheduler,test,MB/s\nnone,seq,"12,34,567.5"\nbfq,seq,99.0\n',
+    "points as thousands, then a comma": "scheduler;test;MB/s\nnone;seq;1.234\nbfq;seq;99,5\n",
+    "exponents": "scheduler,test,MB/s\nnone,seq,1.2345e3\nbfq,seq,+9.9E1\n",
+    "quoted names": '"scheduler","test","MB/s"\n"none","seq","101.5"\n',
+    "bars": "scheduler|test|MB/s\nnone|seq|101.5\n",
+    "lines of an old Mac": "scheduler,test,MB/s\rnone,seq,101.5\rbfq,seq,99.0\r",
+    "UTF-16 without its mark": "scheduler,test,MB/s\nnone,seq,101.5\n".encode("utf-16-le"),
     "units in cells": "scheduler,test,MB/s\nnone,seq,101.5 MB/s\nbfq,seq,99MB/sec\n",
     "another unit in a cell": "scheduler,test,MB/s\nnone,seq,101.5 MB/s\nbfq,seq,99 KiB/s\n",
     "a row of means": "scheduler,test,MB/s\nnone,seq,1\nbfq,seq,3\nAverage:,seq,2\n",
     "a row of sums in Korean": "scheduler,test,MB/s\nnone,seq,1\n합계,seq,1\n",
+    "a row of means in German": "scheduler,test,MB/s\nnone,seq,1\nMittelwert,seq,1\n",
+    "a row of means in Russian": "scheduler,test,MB/s\nnone,seq,1\nСреднее значение,seq,1\n",
+    "a row of means in Japanese": "scheduler,test,MB/s\nnone,seq,1\n平均,seq,1\n",
+    "a row of means of a group": "scheduler,test,MB/s\nbfq,seq,1\nbfq 평균,seq,1\n",
+    "names that begin like totals": "scheduler,test,MB/s\nsummary,seq,1\nfair total,seq,2\n",
     "a row of sums, by its test": "scheduler,test,MB/s\nnone,seq,1\nnone,Grand Total,1\n",
     "Korean": "scheduler,test,MB/s\nnone,순차,1\n".encode("cp949"),
     "Russian": "scheduler,test,MB/s\nnone,чтение,1\n".encode("cp1251"),
@@ -373,8 +387,17 @@ def test_a_throughput_of_zero_is_a_bound_and_a_time_of_zero_is_refused(tmp_path)
         run(*words, "s", "--out", tmp_path / "times")
 
 
-@pytest.mark.parametrize(
-    ("text", "digit"), [("1.25", 0.01), ("12", 1.0), ("1,5", 0.1), ("1e6", 0.0)]
-)
+@pytest.mark.parametrize("name", ["rate (MB/s)", "rate [ MB/s ]", "MB/s", "latency (MB/s)"])
+def test_a_unit_in_the_name_of_the_column(tmp_path, name):
+    (tmp_path / "in.csv").write_text(f"who,{name}\na,1.5\n")
+    imported = csv.read(tmp_path / "in.csv", csv.Columns(("who",), name), Options())
+    assert imported.runs[0].metrics == {"throughput_bytes_per_s": 1.5e6}
+    assert f"the unit of {name!r} is MB/s" in imported.experiment.notes
+    stated = csv.Columns(("who",), name, unit="MiB/s")
+    (run,) = csv.read(tmp_path / "in.csv", stated, Options()).runs
+    assert run.metrics == {"throughput_bytes_per_s": 1.5 * (1 << 20)}
+
+
+@pytest.mark.parametrize(("text", "digit"), [("1.25", 0.01), ("12", 1.0), ("1e6", 0.0)])
 def test_the_last_printed_digit(text, digit):
     assert tables.last_digit(text) == pytest.approx(digit)

@@ -308,6 +308,9 @@ def test_complaints_about_fio(imports):
         "nothing": "", "cut": 'x\n{"jobs": [', "no list": '{"jobs": 3}',
         "no name": '{"jobs": [{}]}',
         "failed": jobs({**fio_output_job(), "error": 5}), "deep": "{" * 100_000,
+        "a text of JSON": json.dumps({"stdout": broken}),
+        "behind a whole one": jobs(fio_output_job()) + json.dumps({"stdout": broken}),
+        "each line stamped": 'host fio: {\nhost fio:   "fio version": "fio-3.33",\n',
         "shown with what is around it": broken, "a client": '{"client_stats":[]}',
         **{str(change): jobs(fio_output_job(**change)) for change in changes},
     })  # fmt: skip
@@ -374,6 +377,7 @@ TIMED = {
     "bash": ("$ time tar xf a.tar\n" + SPENT, "$ time rm -r a\n" + SPENT),
     "a prompt with a name": ("u@h:~# time tar xf a.tar\n" + SPENT, "u@h:~# time rm -r a" + SPENT),
     "a script that is traced": ("+ time tar xf a.tar" + SPENT, "++ time rm -r a" + SPENT),
+    "a function that is traced": ("+ tar xf a.tar" + SPENT, "+ rm -r a" + SPENT),
     "with options": ("$ sudo /usr/bin/time -p tar xf a.tar" + SPENT, "$ A=1 time rm -r a" + SPENT),
     "GNU -v": tuple(
         f'\tCommand being timed: "{command}"\n\tUser time (seconds): 1\n'

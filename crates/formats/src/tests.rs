@@ -286,7 +286,7 @@ fn a_line_that_names_the_columns_is_skipped_and_a_line_without_a_type_carries_no
     assert!(read_bytes("trace", other.to_vec(), None, &options()).is_err());
 
     let text =
-        b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592740.0,0.000125,,2,66446848,4096\n\
+        b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592740.0,0.000125,,2,,\n\
                  1455592741.0,0.1,R,2,66446848,4096\n";
     assert_eq!(
         rows(text, "systor"),
@@ -504,6 +504,11 @@ fn unknown_and_ambiguous_formats_say_what_there_is() {
     assert!(error(b"", Some("tape")).contains("expected one of requests, msr"));
     assert!(error(b"", None).contains("it is empty"));
     assert!(error(b"hello\n", None).contains("no format fits \"hello\""));
+    let cut = error(b"419,W,0,512,7\n419,W,0,x,7\n", None);
+    assert!(
+        cut.contains("it is alibaba up to line 2, which is \"419,W,0,x,7\""),
+        "{cut}"
+    );
     assert!(error(b"\0\0\0", None).contains("name it as FILE:FORMAT"));
 }
 

@@ -124,7 +124,9 @@ def winner_at_boot(setters: Iterable[Setter]) -> Setter | None:
 
 def winner_of_udev(setters: Iterable[Setter]) -> Setter | None:
     """Whose value stays when the disk is plugged in: that of the last rule."""
-    return next((s for s in reversed(list(setters)) if s.source == "udev" and not s.is_refused), None)
+    return next(
+        (s for s in reversed(list(setters)) if s.source == "udev" and not s.is_refused), None
+    )
 
 
 def is_nixos(root: Path) -> bool:

@@ -2,9 +2,9 @@
 read as udev reads them.
 
 Files of one name override each other by directory (etc, run, usr/local/lib, usr/lib), all files are
-read in the order of their names, and later assignments win: of an ATTR, `:=` says no more than `=`. See
-udev(7). A match that cannot be evaluated here (PROGRAM, an unknown property) makes the assignment
-uncertain: it is shown, not guessed.
+read in the order of their names, and later assignments win: of an ATTR, `:=` says no more than `=`;
+see udev(7). A match that cannot be evaluated here (PROGRAM, an unknown property) makes the
+assignment uncertain: it is shown, not guessed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _TOKEN = re.compile(
 )
 _SUBSTITUTION = re.compile(r"\$\$|%%|\$([a-z]+)(?:\{([^}]*)\})?|%([a-zA-Z])(?:\{([^}]*)\})?|[$%]")
 # With another operator udev ignores the whole line.
+_COMPARED = """
+    ACTION ATTRS CONST DEVPATH DRIVER DRIVERS KERNEL KERNELS RESULT SUBSYSTEM SUBSYSTEMS TEST
+    """
 _OPERATORS = {
-    **dict.fromkeys("ACTION ATTRS CONST DEVPATH DRIVER DRIVERS KERNEL KERNELS RESULT SUBSYSTEM "
-                    "SUBSYSTEMS TEST".split(), ("==", "!=")),
+    **dict.fromkeys(_COMPARED.split(), ("==", "!=")),
     **dict.fromkeys(("GOTO", "LABEL"), ("=",)),
     "ATTR": ("==", "!=", "=", "+=", ":="),
-}  # fmt: skip
+}
 # All of these of a rule have to hold for one device, the disk or one above it.
 _OF_PARENTS = ("KERNELS", "SUBSYSTEMS", "DRIVERS", "ATTRS")
 _QUEUE = "queue/"
@@ -279,7 +281,7 @@ def _agrees(token: Token, values: Sequence[str]) -> bool:
 
 
 def _of_device(token: Token, device: Path) -> list[str]:
-    """What a match of a parent is compared with, of one of them."""
+    """The texts that a match of a parent is compared with, of one of them."""
     if token.key == "ATTRS":
         text = knobs.text(device / token.attribute)
         return [] if text is None else [text]

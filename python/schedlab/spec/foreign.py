@@ -49,7 +49,7 @@ _OWN_DEVICE = (
 )
 _KNOWN = (
     # Simulators: what they are told, and what they say.
-    _Known(r"^[ \t]*(?:disksim_\w+|dm_disk|dm_layout_\w+|dm_mech_\w+)\s+\S+\s*\{"
+    _Known(r"^[ \t]*(?:disksim_\w+|dm_disk|dm_layout_\w+|dm_mech_\w+)\s+(?:\S+\s+)?\{"
            r"|^Byte Order \(Endian\)", "a parameter file of DiskSim",
            "`tools/disksim` of the source tree converts it: schedlab docs disk-model"),
     _Known(r"<(?:Execution_Parameter_Set|Device_Parameter_Set|Host_Parameter_Set)\b",

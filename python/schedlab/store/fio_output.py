@@ -27,8 +27,10 @@ _SUB_BITS = 6
 #: Each error takes the time of the whole text: it has the number of the line.
 _BROKEN_MAX = 1000
 _OBJECT = re.compile(r'\{\s*["}]')
-# Keys that only a report has. In a text of JSON a quotation mark has a backslash before it.
+# Keys that only a report has.
 _REPORT = re.compile(r'"(?:fio version|jobs|client_stats)"\s*:')
+# A report that is itself a text of JSON.
+_AS_TEXT = re.compile(r'\\"fio version\\"\s*:')
 
 Part = Mapping[str, Any]
 
@@ -74,6 +76,9 @@ def _check_unread(
     """SpecError for what looks like a report outside of those that were read."""
     for begin, end in zip([0, *(e for _, e in spans)], [*(s for s, _ in spans), len(text)],
                           strict=True):  # fmt: skip
+        if _AS_TEXT.search(text, begin, end):
+            hint = "write that text alone into a file: jq -r .KEY FILE > NEW"
+            raise bad(place, "fio's JSON", "a report inside of a text of JSON", hint)
         unread = _REPORT.search(text, begin, end)
         if unread is None:
             continue
@@ -82,7 +87,11 @@ def _check_unread(
             raise bad(place, "a list `jobs`", "the output of fio --client (client_stats)", hint)
         broken = [e for at, e in errors if begin <= at < unread.start()]
         if not broken:
-            raise bad(place, "an object with a list `jobs`", text[unread.start() :][:40])
+            line_at = text.rfind("\n", 0, unread.start()) + 1
+            before = text[line_at : unread.start()].rstrip(" \t{")
+            hint = f"remove what is before each line: cut -c{len(before) + 1}- FILE > NEW"
+            found = text[line_at if before else unread.start() :][:40]
+            raise bad(place, "an object with a list `jobs`", found, hint if before else "")
         error = broken[-1]
         shown = text[max(0, error.pos - 20) :][:40]
         raise bad(f"{place}, line {error.lineno}", f"JSON ({error.msg})", shown)

@@ -413,18 +413,35 @@ pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, 
         lines.pop();
     }
     lines.truncate(LINES);
-    let fitting: Vec<&str> = FORMATS
+    let counted: Vec<(usize, &str)> = FORMATS
         .iter()
-        .filter(|format| fits(format, &lines))
-        .map(|format| format.name)
+        .map(|format| (fits(format, &lines), format.name))
+        .filter(|(count, _)| *count > 0)
         .collect();
+    let most = counted.iter().map(|(count, _)| *count).max().unwrap_or(0);
+    let of_most: Vec<&str> = counted
+        .iter()
+        .filter(|(count, _)| *count == most)
+        .map(|(_, name)| *name)
+        .collect();
+    let fitting = if most == lines.len() {
+        &of_most[..]
+    } else {
+        &[]
+    };
     if fitting == ["mqsim", "disksim"] && is_in_ns(&lines) {
         return format_named("mqsim");
     }
     let why = match fitting[..] {
         [name] => return format_named(name),
         [] if lines.iter().all(|line| line.trim_ascii().is_empty()) => "it is empty".to_owned(),
-        [] => format!("no format fits {:?}", shown(lines[0])),
+        [] => match of_most[..] {
+            [name] => {
+                let (number, line) = (most + 1, shown(lines[most]));
+                format!("it is {name} up to line {number}, which is {line:?}")
+            }
+            _ => format!("no format fits {:?}", shown(lines[0])),
+        },
         _ => format!("it may be {}", fitting.join(" or ")),
     };
     Err(TraceError::Undetected {
@@ -450,19 +467,25 @@ fn is_in_ns(lines: &[&[u8]]) -> bool {
     })
 }
 
-/// Whether every line is one of the format, and some carry I/O.
-fn fits(format: &Format, lines: &[&[u8]]) -> bool {
+/// How many lines from the first on are of the format; 0 where none of them carries I/O.
+fn fits(format: &Format, lines: &[&[u8]]) -> usize {
     let Kind::Text(parse) = format.kind else {
-        return false;
+        return 0;
     };
     let mut memory = Memory::new(Event::default());
-    let mut records = 0;
+    let (mut count, mut records) = (0, 0);
     for line in lines {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match format.parsed(parse, line, &mut memory) {
             Ok(record) => records += usize::from(record.is_some()),
-            Err(_) => return false,
+            Err(_) => break,
         }
+        count += 1;
     }
-    records > 0 || memory.events().any() || memory.others.0 > 0
+    let has_io = records > 0 || memory.events().any() || memory.others.0 > 0;
+    if has_io {
+        count
+    } else {
+        0
+    }
 }

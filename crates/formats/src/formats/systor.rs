@@ -21,9 +21,15 @@ pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
     };
     // Some lines of the data set have no type: whether they read or wrote is not known.
     let is_write = match fields.take(EXPECTED)? {
-        b"R" => Some(false),
-        b"W" => Some(true),
-        b"" => None,
+        b"R" => false,
+        b"W" => true,
+        b"" => {
+            for _ in 0..3 {
+                fields.take(EXPECTED)?;
+            }
+            fields.end(EXPECTED)?;
+            return Ok(None);
+        }
         _ => return Err(Mismatch(EXPECTED)),
     };
     let lun = whole(fields.take(EXPECTED)?, EXPECTED)?;
@@ -31,7 +37,7 @@ pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
     let length = whole(fields.take(EXPECTED)?, EXPECTED)?;
     fields.end(EXPECTED)?;
     let device = u32::try_from(lun).map_err(|_| Mismatch(EXPECTED))?;
-    Ok(is_write.map(|is_write| TraceRecord {
+    Ok(Some(TraceRecord {
         latency,
         device,
         ..record(arrival_ns, offset, length, is_write)

@@ -23,6 +23,8 @@ _COMMAND = re.compile(
     r"(?:.*[$#%>+]\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
     r"(?P<command>[^\s\d(].*)"
 )
+# A shell with -x shows each command, but not the word `time`.
+_SHOWN = re.compile(r"\++ (?P<command>[^\s\d(].*)")
 _TIMED = re.compile(r'\s*Command being timed: "(?P<command>.*)"\s*')
 
 
@@ -61,7 +63,7 @@ def command_in(line: str) -> str:
     """The command that a line says was timed; empty for any other line."""
     if len(line) > 4096:
         return ""
-    match = _TIMED.fullmatch(line) or _COMMAND.fullmatch(line)
+    match = _TIMED.fullmatch(line) or _COMMAND.fullmatch(line) or _SHOWN.fullmatch(line)
     return match["command"].strip() if match else ""
 
 

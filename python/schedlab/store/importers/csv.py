@@ -7,6 +7,7 @@ its value only in its first row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +19,23 @@ from schedlab.spec.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals, last_digit, split_unit, table
 from schedlab.store.importers.text import bad
-from schedlab.store.importers.units import Quantity, quantity
+from schedlab.store.importers.units import Quantity, is_known, quantity
 
-# What spreadsheets call rows about other rows, in the languages of our texts.
+# What spreadsheets call rows about other rows, in the languages that they speak most.
 _TOTALS = """
-    average avg avg. mean median total totals subtotal sum geomean stdev std stddev std.dev.
-    grand_total std_dev standard_deviation geometric_mean
-    평균 합계 총계 중앙값 среднее медиана итого всего сумма
+    average avg avg. mean median total totals subtotal sum geomean stdev std std. stddev std.dev. σ
+    deviation
+    mittelwert durchschnitt summe gesamt gesamtsumme gesamtergebnis zwischensumme teilergebnis
+    ergebnis standardabweichung
+    moyenne médiane somme sous-total écart-type promedio mediana suma média soma totale somma
+    среднее медиана итого итог всего сумма отклонение
+    평균 평균값 합계 총합계 총계 소계 중앙값 표준편차 요약
+    平均 平均値 平均值 合計 合计 总计 總計 小計 小计 中央値 中位数 標準偏差 标准差
+    """
+# Words beside them.
+_OF_TOTALS = """
+    grand geometric arithmetic harmonic standard dev dev. value values of all overall général
+    general значение общий общее стандартное арифметическое
     """
 
 Unit = tuple[str, float]  # as written, and how many of the metric's own one is
@@ -101,7 +112,9 @@ def read(
     notes: dict[str, None] = {}
     units: dict[str, Unit] = {}
     readings = []
-    for group in _groups(path, columns, sheet, notes):
+    listed = list(rows(path, columns.used, sheet, notes))
+    columns = _with_unit(columns, listed[0][1] if listed else (), notes)
+    for group in _groups(listed, columns, notes):
         metrics[group.quantity.metric.name] = group.quantity.metric
         if group.quantity.note:
             notes[group.quantity.note] = None
@@ -127,13 +140,15 @@ def published_means(
     """
     matched = 0
     known = (*columns.workload, columns.metric_column)
-    decimals = Decimals()
     notes: dict[str, None] = {}
-    for place, row in rows(path, lambda _: columns.candidate, notes=notes):
+    listed = list(rows(path, lambda _: columns.candidate, notes=notes))
+    header: Collection[str] = listed[0][1] if listed else ()
+    value = "mean" if "mean" in header else columns.value
+    if listed and value not in header:
+        raise bad(listed[0][0], f"a column `mean` or {value!r}", ", ".join(header))
+    decimals = Decimals(((place, row[value]) for place, row in listed), notes)
+    for place, row in listed:
         matched += 1
-        value = "mean" if "mean" in row else columns.value
-        if value not in row:
-            raise bad(place, f"a column `mean` or {value!r}", ", ".join(row))
         names = [name for name in row if name in known]
         wanted = {name: typed(row[name]) for name in names}
         members = tuple(
@@ -143,8 +158,8 @@ def published_means(
         )
         units_of = {units[label] for label in members}
         if len(units_of) > 1:
-            listed = " and ".join(sorted(unit for unit, _ in units_of))
-            raise bad(place, "a mean over figures of one unit", listed)
+            shown = " and ".join(sorted(unit for unit, _ in units_of))
+            raise bad(place, "a mean over figures of one unit", shown)
         unit, factor = next(iter(units_of), (columns.unit, 1.0))
         yield PublishedMean(
             candidate=" ".join(row[name] for name in columns.candidate),
@@ -153,9 +168,8 @@ def published_means(
             mean=decimals.number(place, value, row[value]),
             unit=unit,
             factor=factor,
-            last_digit=last_digit(row[value]),
+            last_digit=last_digit(decimals.plain(row[value])),
         )
-    decimals.check(notes)
     if not matched:
         raise bad(str(path), "at least one mean", "none")
 
@@ -190,17 +204,32 @@ def rows(
             yield place, dict(zip(names, values, strict=True))
 
 
-def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) -> list[_Group]:
+def _with_unit(columns: Columns, header: Collection[str], notes: dict[str, None]) -> Columns:
+    """The mapping with the unit in the name of the figures' column, where none is stated: of a
+    column `rate (MB/s)`, `rate [MB/s]` or `MB/s`.
+    """
+    behind = re.fullmatch(r".*[(\[]([^()\[\]]+)[)\]]", columns.value)
+    unit = behind[1].strip() if behind else columns.value
+    if columns.unit or columns.unit_column or columns.value not in header or not is_known(unit):
+        return columns
+    notes[f"the unit of {columns.value!r} is {unit}"] = None
+    return replace(columns, unit=unit)
+
+
+def _groups(
+    listed: Sequence[tuple[str, dict[str, str]]], columns: Columns, notes: dict[str, None]
+) -> list[_Group]:
     """The rows, those added up that belong to one run."""
     known: dict[tuple[str, str], Quantity] = {}
     groups: dict[Any, _Group] = {}
     parts: dict[Any, str] = {}
-    decimals = Decimals()
-    for place, row in rows(path, columns.used, sheet, notes):
+    seen: set[str] = set()
+    decimals = Decimals(_written(listed, columns), notes)
+    for place, row in listed:
         if blank := [name for name in columns.names if not row[name]]:
             hint = "is it a merged cell of a spreadsheet? Fill it down there (Ctrl-D)"
             raise SpecError(f"{place}: has no {blank[0]}", hint)
-        _refuse_totals(place, [row[name] for name in columns.names])
+        _refuse_totals(place, [row[name] for name in columns.names], seen)
         cells, what = _cells(place, row, columns, known)
         is_one = not (columns.unit_column or columns.metric_column)
         other = next(iter(groups.values()), None) if is_one else None
@@ -232,18 +261,32 @@ def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) ->
         if len(groups) >= RUNS_MAX:
             raise SpecError(f"{place}: more than {RUNS_MAX} runs", "import a part of the file")
         groups[key] = _Group(place, row, what, values, digit)
-    decimals.check(notes)
-    if decimals.note:
-        notes[decimals.note] = None
     return list(groups.values())
 
 
-def _refuse_totals(place: str, names: Iterable[str]) -> None:
-    """SpecError for a row that sums up others."""
+def _written(
+    listed: Iterable[tuple[str, Mapping[str, str]]], columns: Columns
+) -> Iterator[tuple[str, str]]:
+    """(place, figure without its unit) of all rows."""
+    for place, row in listed:
+        for name in columns.figures(row):
+            yield place, split_unit(row[name])[0]
+
+
+def _refuse_totals(place: str, names: Iterable[str], seen: set[str]) -> None:
+    """SpecError for a row that sums up others: `Average`, or `bfq Average` below rows of `bfq`.
+    `seen` gets the names.
+    """
+    totals, of_totals = set(_TOTALS.split()), set(_OF_TOTALS.split())
     for name in names:
-        if name.rstrip(":").strip().lower().replace(" ", "_") in _TOTALS.split():
-            hint = "remove the row: means and totals are computed from the others"
-            raise SpecError(f"{place}: {name!r} is a row about other rows", hint)
+        words = re.split(r"[\s_:]+", name.lower().strip(" :*"))
+        for first in range(len(words)):
+            rest = words[first:]
+            is_total = totals & {*rest} and totals | of_totals >= {*rest}
+            if is_total and (not first or " ".join(words[:first]) in seen):
+                hint = "remove the row: means and totals are computed from the others"
+                raise SpecError(f"{place}: {name!r} is a row about other rows", hint)
+        seen.add(" ".join(words))
 
 
 def _cells(

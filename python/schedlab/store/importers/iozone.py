@@ -283,7 +283,7 @@ def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
             continue
         below = below or bool(_title(text))
         if below and text:
-            is_one = text.count('"') == 2 and text[0] == text[-1] == '"'
+            is_one = _title(text) or (text.count('"') == 2 and text[0] == text[-1] == '"')
             yield place, [text.strip('"')] if is_one else [w.strip('"') for w in text.split()]
 
 

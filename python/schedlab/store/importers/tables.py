@@ -5,82 +5,83 @@ from __future__ import annotations
 import csv
 import re
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.store.importers.text import bad, number_at, read_lines
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _WORKBOOK = b"PK\x03\x04"
 #: What a workbook may take when it is unpacked.
 WORKBOOK_BYTES_MAX = 256 << 20
-_COMMA = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+(?:[eE][+-]?\d+)?")
-# Commas of thousands before a decimal point, and other signs between thousands.
-_POINTED = re.compile(r"-?\d{1,3}(?:,\d{3})+\.\d+")
-_SPACED = re.compile(r"-?\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?:[.,]\d+)?")
-_WITH_UNIT = re.compile(r"(-?\d(?:[\d.,'’ \u00a0\u202f]*\d)?(?:[eE][+-]?\d+)?)\s*([^\W\d_].*|%)")
-_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+")
+_SPACED = re.compile(r"[+-]?\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?:[.,]\d+)?")
+# What one of the two signs can only do: separate thousands (1,234.5 or 1,234,567), or decimals (1,5
+# or 12345.678). In 1,234 it may do either.
+_GROUPED = r"[+-]?\d{{1,3}}(?:{0}\d{{2,3}})*{0}\d{{3}}"
+_THOUSANDS = {s: re.compile(f"{_GROUPED}{o}\\d+|{_GROUPED.replace('*', '+')}".format(s))
+              for s, o in ((",", r"\."), (r"\.", ","))}  # fmt: skip
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}")
+_DECIMAL = re.compile(r"[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?")
+_WITH_UNIT = re.compile(
+    r"([+-]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?(?:[eE][+-]?\d+)?)\s*(?![eE][+-]?\d+$)([^\W\d_].*|%)"
+)
 SEMICOLONS = "fields are separated by semicolons"
 
 
 class Decimals:
-    """Reads the figures of one file: with decimal points or with decimal commas, never both."""
+    """Reads the figures of one file: with decimal points or with decimal commas, never both.
 
-    def __init__(self) -> None:
-        self._example: dict[str, str] = {}
-        self._has_decimals = False
-        self._thousands: tuple[str, str] | None = None
-        self._points_in_thousands = False
+    Made from (place, figure) of all of them: a sign that separates thousands in one does so in all.
+    `notes` are of the file, and get what was assumed. SpecError where the file has both, and where
+    every comma may as well separate thousands.
+    """
 
-    @property
-    def note(self) -> str:
-        """The assumptions, if any."""
-        text = self._example.get(",")
-        return (
-            f"decimals are separated by commas: {text} was read as {pointed(text)}" if text else ""
-        )
+    def __init__(self, figures: Iterable[tuple[str, str]], notes: dict[str, None]) -> None:
+        signs: dict[str, str] = {}
+        open_: dict[str, tuple[str, str]] = {}
+        for place, text in ((place, _unspaced(text)) for place, text in figures):
+            if _EITHER.fullmatch(text):
+                open_.setdefault("," if "," in text else ".", (place, text))
+            elif sign := _sign(text):
+                signs.setdefault(sign, text)
+            if len(signs) > 1:
+                both, hint = " and ".join(signs.values()), "write all figures in one way"
+                raise bad(place, "either decimal points or decimal commas", both, hint)
+        # Who separates fields by semicolons does so because commas are in the figures.
+        if "," in open_ and not signs and (SEMICOLONS not in notes or "." in open_):
+            hint = "save the file without separators of thousands, or with decimal points"
+            raise bad(open_[","][0], "decimals, or thousands", open_[","][1], hint)
+        self._sign = next(iter(signs), "," if "," in open_ else ".")
+        if self._sign == ",":
+            text = signs.get(",") or open_[","][1]
+            plain = self.plain(text)
+            notes[f"decimals are separated by commas: {text} was read as {plain}"] = None
 
     def number(self, place: str, what: str, text: str) -> float:
-        """A finite number; SpecError for none, and where the file has decimal points and commas."""
-        self._points_in_thousands |= bool(_POINTED.fullmatch(text))
-        text = self.plain(text)
-        comma = bool(_COMMA.fullmatch(text))
-        value = number_at(place, what, pointed(text))
-        if comma or "." in text:
-            self._example.setdefault("," if comma else ".", text)
-        if len(self._example) > 1:
-            both = " and ".join(self._example.values())
-            raise bad(place, "either decimal points or decimal commas", both)
-        if _THOUSANDS.fullmatch(text):
-            self._thousands = self._thousands or (place, text)
-        elif comma:
-            self._has_decimals = True
-        return value
+        """A finite number; SpecError for none."""
+        return number_at(place, what, self.plain(text))
 
     def plain(self, text: str) -> str:
-        """A figure without signs between thousands, where it is known which they are."""
-        text = _unspaced(text)
-        is_known = self._points_in_thousands and _THOUSANDS.fullmatch(text)
-        return text.replace(",", "") if is_known or _POINTED.fullmatch(text) else text
-
-    def check(self, notes: Collection[str]) -> None:
-        """SpecError where every comma may as well separate thousands; `notes` are of the file."""
-        # Who separates fields by semicolons does so because commas are in the figures.
-        if self._thousands and not self._has_decimals and SEMICOLONS not in notes:
-            hint = "save the file without separators of thousands, or with decimal points"
-            raise bad(self._thousands[0], "decimals, or thousands", self._thousands[1], hint)
+        """A figure with a decimal point at most, and no sign between thousands."""
+        other = "," if self._sign == "." else "."
+        plain = _unspaced(text)
+        if re.fullmatch(
+            _GROUPED.format(re.escape(other)) + rf"(?:{re.escape(self._sign)}\d+)?", plain
+        ):
+            plain = plain.replace(other, "")
+        return plain if other in plain else plain.replace(",", ".")
 
 
-def pointed(text: str) -> str:
-    """A figure with decimal commas, or with signs between thousands, as one with a point only; all
-    else as it is.
-    """
-    text = _unspaced(text)
-    if _POINTED.fullmatch(text):
-        return text.replace(",", "")
-    return text.replace(".", "").replace(",", ".") if _COMMA.fullmatch(text) else text
+def _sign(text: str) -> str:
+    """The sign before the decimals of a file with this figure; empty where it does not show."""
+    if _THOUSANDS[","].fullmatch(text):
+        return "."
+    if _THOUSANDS[r"\."].fullmatch(text):
+        return ","
+    match = _DECIMAL.fullmatch(text)
+    return match[1] if match else ""
 
 
 def _unspaced(text: str) -> str:
@@ -97,8 +98,7 @@ def last_digit(text: str) -> float:
     """The value of one unit of the last digit of a figure: 0.01 of `1.25`; 0 where it has an
     exponent.
     """
-    plain = pointed(text).replace(",", "")
-    return 0.0 if "e" in plain.lower() else 10.0 ** -len(plain.partition(".")[2])
+    return 0.0 if "e" in text.lower() else 10.0 ** -len(text.partition(".")[2])
 
 
 def table(path: Path, sheet: str, notes: dict[str, None]) -> Iterator[tuple[str, list[str]]]:
@@ -123,12 +123,19 @@ def _csv(path: Path, notes: dict[str, None]) -> Iterator[tuple[str, list[str]]]:
         if not line.strip():
             continue
         if not separator:
-            fields = {each: _fields(place, line, each) for each in _SEPARATORS}
             # In a tie (one column) it is the comma, the first.
-            separator = max(fields, key=lambda each: len(fields[each]))
+            separator = max(_SEPARATORS, key=lambda each: _count(place, line, each))
             if separator != ",":
                 notes[f"fields are separated by {_SEPARATORS[separator]}"] = None
         yield place, _fields(place, line, separator)
+
+
+def _count(place: str, line: str, separator: str) -> int:
+    """How many fields a line has; 0 where it cannot be separated so."""
+    try:
+        return len(_fields(place, line, separator))
+    except SpecError:
+        return 0
 
 
 def _fields(place: str, line: str, separator: str) -> list[str]:

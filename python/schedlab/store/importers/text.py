@@ -42,8 +42,12 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
             file.seek(0)
             number = 0
             while raw := file.readline(LINE_BYTES_MAX + 1):
-                number += 1
-                yield f"{path}, line {number}", _decoded(path, number, raw)
+                # Progress bars, and what old spreadsheets save, have lines that end with \\r.
+                for each in (
+                    raw.rstrip(b"\r\n").split(b"\r") if len(raw) <= LINE_BYTES_MAX else [raw]
+                ):
+                    number += 1
+                    yield f"{path}, line {number}", _decoded(path, number, each)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
 
@@ -98,7 +102,10 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
     if len(raw) > LINE_BYTES_MAX:
         raise SpecError(f"{place}: is longer than 1 MiB", "it is not a text file of that format")
     if b"\0" in raw:
-        raise bad(place, "text", "a NUL byte", "this is a binary file")
+        name = "LE" if raw[1:2] == b"\0" else "BE"
+        convert = f"convert it: iconv -f UTF-16{name} -t utf-8 FILE > NEW"
+        is_wide = raw.count(b"\0") * 2 >= len(raw) - 1
+        raise bad(place, "text", "a NUL byte", convert if is_wide else "this is a binary file")
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

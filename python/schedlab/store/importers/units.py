@@ -71,6 +71,11 @@ def quantity(
     return Quantity(metric, factor, note)
 
 
+def is_known(unit: str) -> bool:
+    """Whether a unit defines a metric and its direction."""
+    return unit in _UNITS or unit in _AMBIGUOUS
+
+
 def _known(unit: str, binary: bool) -> tuple[str, float, str]:
     """(metric name or "", factor, note) of a unit."""
     if unit in _AMBIGUOUS:
