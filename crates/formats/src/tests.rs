@@ -285,8 +285,7 @@ fn a_line_that_names_the_columns_is_skipped_and_a_line_without_a_type_carries_no
     let other = b"device_id,opcode,length,offset,timestamp\n419,R,0,512,7\n";
     assert!(read_bytes("trace", other.to_vec(), None, &options()).is_err());
 
-    let text =
-        b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592740.0,0.000125,,2,,\n\
+    let text = b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592740.0,0.000125,,2,,\n\
                  1455592741.0,0.1,R,2,66446848,4096\n";
     assert_eq!(
         rows(text, "systor"),
