@@ -19,7 +19,7 @@ from schedlab.analyse.losses import RowPairs
 from schedlab.analyse.matrix import RunMatrix, arrange
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import Fit, fit_of
-from schedlab.analyse.run_flags import FADES_LEVEL, fades
+from schedlab.analyse.run_flags import FADES_LEVEL, fades, wears_off
 from schedlab.spec import Flag, Samples
 from schedlab.spec.answer import Answer, Doubt
 
@@ -82,11 +82,15 @@ class _Place:
 
     def halves(self, names: Sequence[str]) -> tuple[Floats, Floats]:
         """The difference of two in the first half of the blocks, and in the second; logs."""
+        differences = self.differences(names)
+        half = len(differences) // 2
+        return differences[:half], differences[len(differences) - half :]
+
+    def differences(self, names: Sequence[str]) -> Floats:
+        """The difference of two in each block that has both, in their order; logs."""
         values, labels = self.pairs.row.values(), self.pairs.row.labels
         one, other = (values[:, labels.index(name)] for name in names)
-        difference = (one - other)[np.isfinite(one - other)]
-        half = len(difference) // 2
-        return difference[:half], difference[len(difference) - half :]
+        return (one - other)[np.isfinite(one - other)]
 
     def differ(self, early: float, late: float) -> bool:
         """Whether two differences are not beyond the margin on one side, and not both within it."""
@@ -222,9 +226,11 @@ def _changing(place: _Place) -> Iterator[Doubt]:
             if place.is_told(names) and place.turns(names):
                 yield Doubt("candidate-time", place.name, names)
                 return
+    level = FADES_LEVEL / max(len(place.claims), 1)
     for claim in place.claims:
-        if fades(*place.halves((claim.ahead, claim.behind)), FADES_LEVEL / len(place.claims)):
-            yield Doubt("candidate-time", place.name, (claim.ahead, claim.behind))
+        names = (claim.ahead, claim.behind)
+        if fades(*place.halves(names), level) or wears_off(place.differences(names), level):
+            yield Doubt("candidate-time", place.name, names)
             return
 
 

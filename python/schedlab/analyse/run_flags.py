@@ -71,7 +71,7 @@ def half_flags(
         first, second = ratios.T
         level = LEVEL / max(len(halves) - 1, 1)
         is_proven = chance(second - first) < level and abs((second - first).mean()) > margin
-        is_fading = fades(first, second, level)
+        is_fading = fades(first, second, FADES_LEVEL / max(len(halves) - 1, 1))
         if is_proven or is_fading:
             facts = [_fact(metric, label, baseline, float(each.mean())) for each in ratios.T]
             values = {"early": facts[0], "late": facts[1],
@@ -89,6 +89,21 @@ def fades(first: Floats, second: Floats, level: float) -> bool:
     left = second.mean() / first.mean()
     is_lost = left < 0 or chance(second) > FADES_LEVEL or chance(second - first) < level
     return bool(chance(first) < level and left < FADES_TO and is_lost)
+
+
+def wears_off(differences: Floats, level: float) -> bool:
+    """Whether a difference shrinks from block to block (a straight line, Student's test at `level`)
+    to less than half of its mean at the last one.
+    """
+    n = len(differences)
+    if n < BLOCKS_LEAST:
+        return False
+    x = np.arange(n) - (n - 1) / 2
+    mean, slope = differences.mean(), x @ differences / (x @ x)
+    rest = differences - mean - slope * x
+    error = math.sqrt(rest @ rest / (n - 2) / (x @ x))
+    left = (mean + slope * x[-1]) / mean if mean else 1.0
+    return bool(left < FADES_TO and t_tail(slope / max(error, ROUNDING), n - 2) < level)
 
 
 def chance(values: Floats) -> float:
