@@ -17,6 +17,8 @@ from schedlab.spec import answer as spec
 
 # A smaller difference needs no further digit; more digits than these say nothing.
 DIFFERENCE_LEAST, DIGITS_MAX = 0.005, 4
+# Words that begin alike are forms of one word.
+STEM = 5
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def _row(view: View, of: spec.Row) -> TableRow:
 
 def _short(metric: str, title: str) -> str:
     """A metric without the words that its workload has, too: `mean latency` of a newcomer."""
-    return " ".join(word for word in metric.split(" ") if word not in title.split(" ")) or metric
+    known = {word[:STEM] for word in title.split(" ")}
+    return " ".join(word for word in metric.split(" ") if word[:STEM] not in known) or metric
 
 
 def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:

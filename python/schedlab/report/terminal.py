@@ -39,16 +39,18 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     head = [_painted(line, BOLD, colour) for line in wrapped(first, prose)]
     for sentence in (*rest, of.measured):
         head += wrapped(sentence, prose)
-    tail: list[str] = []
-    for title, texts in (
-        (view.texts("why.title"), why.lines(view)[:WHY_MAX]),
-        (view.texts("text.note"), _limits(view)[:LIMITS_MAX]),
-    ):
-        tail += _hanging(title, texts, prose, colour)
-    tail += _next(view.texts("next.title"), next_step(view), width, colour)
+    notes_ = _hanging(view.texts("text.note"), _limits(view)[:LIMITS_MAX], prose, colour)
+    tail = [*notes_, *_next(view.texts("next.title"), next_step(view), width, colour)]
     tail += _paths(reports, width, colour)
-    table = _table(view, of.table, width, colour, LINES_MAX - len(head) - len(tail) - 2)
-    lines = [*head, "", *table, "", *tail]
+    reasons = why.lines(view)[:WHY_MAX]
+    while True:
+        told = _hanging(view.texts("why.title"), reasons, prose, colour)
+        room = LINES_MAX - len(head) - len(told) - len(tail) - 2
+        table = _table(view, of.table, width, colour, room)
+        if len(table) <= room or len(reasons) < 2:
+            break
+        reasons = reasons[:-1]
+    lines = [*head, "", *table, "", *told, *tail]
     return "\n".join(line.rstrip() for line in lines).rstrip("\n").replace(NO_BREAK, " ")
 
 
@@ -163,15 +165,12 @@ def _paths(reports: Sequence[tuple[str, str]], width: int, colour: bool) -> list
 
 
 def laid_out(table: Table, width: int, colour: bool) -> list[str]:
-    """The lines of a table: folded until it fits, else in parts of the columns that fit."""
+    """The lines of a table: folded into the fewest lines, else in parts of the columns that fit."""
     chosen = [list(range(len(table.columns)))]
-    for title, cell in FOLDS:
-        folded = _fold(table, title, cell)
-        if _width(folded, chosen[0]) <= width and not _cuts(table, title, cell):
-            break
-    else:
-        folded = _fold(table, *PARTED)
-        chosen = _parts(folded, len(table.columns), width)
+    grids = (_fold(table, *fold) for fold in FOLDS if not _cuts(table, *fold))
+    fitting = [grid for grid in grids if _width(grid, chosen[0]) <= width]
+    folded = min(fitting, key=_height) if fitting else _fold(table, *PARTED)
+    chosen = chosen if fitting else _parts(folded, len(table.columns), width)
     lines: list[str] = []
     for part in chosen:
         lines += [*([""] if lines else []), *_drawn(folded, table, part, width, colour)]
@@ -223,6 +222,10 @@ def _widths(grid: Grid) -> list[int]:
 def _width(grid: Grid, columns: Sequence[int]) -> int:
     widths = _widths(grid)
     return sum(widths[i] for i in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _height(grid: Grid) -> int:
+    return sum(max(map(len, row)) for row in grid)
 
 
 def _parts(grid: Grid, columns: int, width: int) -> list[list[int]]:

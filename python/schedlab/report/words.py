@@ -117,10 +117,15 @@ def amount(
     bare: bool = False,
     times: bool = False,
     shrinks: bool = False,
+    cell: bool = False,
 ) -> str:
-    """`27 %` or `38×`; `bare` stands alone, as in brackets, where a language has another form."""
+    """`27 %` or `38×`; `bare` stands alone, and in a `cell` there is little room, where a language
+    has other forms for these.
+    """
     number, is_ratio = rounded(loss, end, times, shrinks)
     key = f"ratio.{'bare_' if bare else ''}{'times' if is_ratio else 'percent'}"
+    if cell:
+        key = "ratio.cell_times" if is_ratio else "ratio.bare_percent"
     words = texts(key, number=_shown(texts, number), times=_times(texts, number))
     words = texts("ratio.over", amount=words) if loss > HUGE and end == "point" else words
     return words.replace(" %", f"{NO_BREAK}%")
@@ -153,13 +158,20 @@ def _times(texts: Texts, number: Decimal) -> str:
     return texts.form("ratio.times_noun", int(number))
 
 
-def said(texts: Texts, how: Way, loss: float, end: End = "point", times: bool = False) -> str:
-    """`27 % longer`, `49 % less`, `half`, `38× longer`."""
+def said(
+    texts: Texts,
+    how: Way,
+    loss: float,
+    end: End = "point",
+    times: bool = False,
+    cell: bool = False,
+) -> str:
+    """`27 % longer`, `49 % less`, `half`, `38× longer`; in a `cell`, or a sentence."""
     number, is_ratio = rounded(loss, end, times, how.shrinks)
     if end == "point" and how.word == "less" and is_ratio and number == TIMES_FROM:
         return texts("change.half")
-    return _with_word(texts, how, amount(texts, loss, end, times=times, shrinks=how.shrinks),
-                      is_ratio)  # fmt: skip
+    of = amount(texts, loss, end, times=times, shrinks=how.shrinks, cell=cell)
+    return _with_word(texts, how, of, is_ratio)
 
 
 def said_between(texts: Texts, how: Way, low: float, up: float | None) -> str:
@@ -188,17 +200,17 @@ def cell(
     if of.best:
         return texts("cell.best")
     if of.open:
-        least = texts("cell.at_least", value=said(texts, how, of.low, "low"))
+        least = texts("cell.at_least", value=said(texts, how, of.low, "low", cell=True))
         return _marked(least, of) if of.low > 0 else texts("cell.open")
     up = bounded(of.up)
     if exact and up is not None:
-        return _marked(texts("cell.every_run", amount=said(texts, how, of.loss)), of)
+        return _marked(texts("cell.every_run", amount=said(texts, how, of.loss, cell=True)), of)
     if up is None or few or (up > TOO_WIDE and of.low == 0):
         key = "cell.unbounded" if of.loss > 0 else "cell.ahead_unbounded"
-        return _marked(texts(key, amount=said(texts, how, of.loss)), of)
+        return _marked(texts(key, amount=said(texts, how, of.loss, cell=True)), of)
     if of.loss == 0:
-        return texts("cell.ahead", amount=said(texts, how, up, "up"))
-    words = said(texts, how, of.loss, times=is_times(up, how.shrinks))
+        return texts("cell.ahead", amount=said(texts, how, up, "up", cell=True))
+    words = said(texts, how, of.loss, times=is_times(up, how.shrinks), cell=True)
     # An interval is not broken over lines, nor parted from its mark.
     inside = between(texts, of.low, up, bare=True, shrinks=how.shrinks).replace(" ", NO_BREAK)
     return _marked(texts("cell.bracket", text=words, inside=inside), of)
