@@ -40,6 +40,10 @@ def unpacked(page):
             run["rows"] = [scene["rows"][row] for row in columns[0]]
             run["borders"] = np.array(borders).T.tolist()
             run["kinds"] = columns[-1]
+            since, spent = [[next(numbers) for _ in range(run["idle"])] for _ in "ab"]
+            run["idle"] = [
+                (int(b), int(b) + n) for b, n in zip(np.cumsum(since), spent, strict=True)
+            ]
             if run["has_places"]:
                 steps = [(-(n + 1) if n % 2 else n) // 2 for n in columns[-3]]
                 run["offsets"] = (np.cumsum(steps) * run["unit"]).tolist()
@@ -140,6 +144,32 @@ def test_the_page_says_which_process_starved_or_that_none_did(
     nobody = f"bfq, nobody starved: the longest time without being served was {time} (late 2, "
     assert (starved in page, nobody in page) == (is_starved, not is_starved)
     assert f"asked later were served {passed} times" in page
+
+
+def test_the_page_says_when_the_device_idled_although_requests_waited(tmp_path):
+    """Pauses of 1 % of the time; none while one is in the device, or before the queue."""
+    sent = [
+        Recorded(0, 20_000, steps_us=(0, 0, 10)),
+        Recorded(50, 61_000, steps_us=(60, 70, 60_000)),  # beside the next one: no pause
+        Recorded(20_100, 60_010, steps_us=(20_150, 20_200, 20_900)),  # waits from 20.2 ms on
+        Recorded(61_200, 90_000, steps_us=(61_200, 61_200, 61_600)),
+        Recorded(95_000, 100_000, steps_us=(95_900, 95_900, 95_900)),  # for a tag
+    ]
+    file = recording(tmp_path / "x.trace", sent, "bfq")
+    at_once = [Recorded(0, 9, steps_us=(0, 0, 0)), Recorded(5, 19, steps_us=(5, 6, 9))]
+    other = recording(tmp_path / "y.trace", at_once, "none")
+    page = page_of(tmp_path, file, other)
+    (scene,) = unpacked(page)
+    pauses = [(0, 10), (20_000, 20_900), (61_200, 61_600)]
+    assert scene["runs"][0]["idle"] == [(1000 * a, 1000 * b) for a, b in pauses]
+    assert scene["runs"][1]["idle"] == []
+    page = page.replace("\u00a0", " ")
+    said = page.partition("<li>With x: bfq the device idled while requests waited ")[2]
+    assert said.partition("</li>")[0] == (
+        "in the scheduler: 1.3 % of the time, in 3 pauses. The longest took 900 µs, from 0.020 s "
+        "on; the last one longer than 100 µs ended at 0.062 s."
+    )
+    assert "none the device never idled for longer than 100 µs while" in page
 
 
 def test_one_that_always_gets_something_served_does_not_starve():

@@ -26,6 +26,8 @@ CPU_PARTS = ("ready", "runs")
 OPERATIONS = ("read", "write", "discard", "flush")
 #: A process starves that is not served for so long, while so many are that came later.
 STARVED_NS, STARVED_BY = 100_000_000, 100
+#: A pause of the device that is no longer may be the way from the scheduler to it.
+PAUSE_NS = 100_000
 #: How a burst ended.
 ENDS = ("sleeps", "preempted", "quantum", "ended")
 
@@ -131,6 +133,20 @@ def stretches(bars: Bars, unit: str) -> list[Stretch]:
         later = (bars.row != row) & (arrived >= start) & (ended <= end)
         found.append(Stretch(row, start, end, int(later.sum())))
     return sorted(found, key=lambda each: each.since_ns - each.until_ns)
+
+
+def pauses(bars: Bars) -> NDArray[Any]:
+    """When nothing was in the device although a request waited in its scheduler, or where that is
+    not known apart, before the device: (from, until) in ns, one after the other.
+    """
+    import numpy as np
+
+    if len(bars.times_ns) < 3 or not len(bars.row):
+        return np.empty((0, 2), np.int64)
+    waits, issued, ended = (np.sort(border) for border in bars.times_ns[-3:])
+    # After as many ends as requests were issued before, the device has nothing.
+    since = np.maximum(waits, np.concatenate((waits[:1], ended[:-1])))
+    return np.stack((since, issued), axis=1)[since < issued]
 
 
 def bars_of(

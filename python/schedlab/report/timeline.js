@@ -75,6 +75,8 @@
       run.size = next(n).map((size) => size * of.unit);
     }
     run.kind = next(n);
+    const pauses = summed(next(of.idle)), lengths = next(of.idle);
+    run.idle = [...pauses].map((from, i) => [from, from + lengths[i]]);
     index(run);
     loaded.set(of.id, run);
     return run;
@@ -108,9 +110,8 @@
       }
     }
     if (scene().unit !== "request" || last < 2) return;
-    run.device = { sorted: [0, last - 1, last].map((b) => Float64Array.from(run.t[b]).sort()) };
-    run.device.depth = deepest(run.device.sorted[1], run.device.sorted[2]);
-    run.device.idle = idle(run.device.sorted);
+    run.device = { sorted: [last - 1, last].map((b) => Float64Array.from(run.t[b]).sort()) };
+    run.device.depth = deepest(...run.device.sorted);
   }
 
   function deepest(begins, ends) {
@@ -120,17 +121,6 @@
       most = Math.max(most, i - j + 1);
     }
     return most;
-  }
-
-  // When nothing is in the device although something waits for it.
-  function idle([arrived, issued, ended]) {
-    const out = [];
-    for (let i = 1; i < issued.length; i++) {
-      const from = ended[i - 1], to = issued[i];
-      const since = Math.max(from, arrived[i]);
-      if (since < to) out.push([since, to]);
-    }
-    return out;
   }
 
   // How many of a sorted list are at most x.
@@ -445,7 +435,7 @@
 
   // Requests in the device, and below it where it idles while others wait.
   function drawDevice(pen, lane) {
-    const { device } = lane.run, top = lane.device;
+    const { device, idle } = lane.run, top = lane.device;
     const text = `${words.in_device} (${filled(words.most_in_device, { depth: device.depth })})`;
     label(pen, text, top, DEVICE);
     const high = DEVICE - 8;
@@ -453,11 +443,11 @@
     pen.beginPath();
     pen.rect(left, top, width - left, DEVICE);
     pen.clip();
-    stack(pen, device.sorted.slice(1), ["device"], top, high, high / Math.max(1, device.depth));
+    stack(pen, device.sorted, ["device"], top, high, high / Math.max(1, device.depth));
     pen.fillStyle = ink.worse;
-    let at = upTo(device.idle.map((one) => one[1]), shown.from), until = -1;
-    for (; at < device.idle.length && device.idle[at][0] < shown.to; at++) {
-      const x = xOf(device.idle[at][0]), end = xOf(device.idle[at][1]);
+    let at = upTo(idle.map((one) => one[1]), shown.from), until = -1;
+    for (; at < idle.length && idle[at][0] < shown.to; at++) {
+      const x = xOf(idle[at][0]), end = xOf(idle[at][1]);
       if (end - until < 0.5) continue;
       pen.fillRect(Math.max(x, until), top + high + 3, Math.max(0.5, end - Math.max(x, until)), 4);
       until = end;

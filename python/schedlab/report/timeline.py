@@ -13,7 +13,16 @@ from urllib.parse import urlencode
 
 from schedlab.package import PACKAGE
 from schedlab.report import frame, markup
-from schedlab.report.bars import ENDS, OPERATIONS, Bars, Scene, Stretch, stretches
+from schedlab.report.bars import (
+    ENDS,
+    OPERATIONS,
+    PAUSE_NS,
+    Bars,
+    Scene,
+    Stretch,
+    pauses,
+    stretches,
+)
 from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 
@@ -135,12 +144,16 @@ class Timeline:
         return texts("timeline.headline", part_time=self.time(spent[most]), **values)
 
     def _notes(self) -> list[str]:
+        """Requests that are not shown; of each piece of work who starved, when the device idled."""
         notes = [note for scene in self.shown for note in scene.notes]
-        for scene in self.shown:
-            for bars in scene.runs:
-                notes += [*bars.notes, *self._idling(scene, bars)]
+        notes += [note for scene in self.shown for bars in scene.runs for note in bars.notes]
         for scene in self.scenes:
-            notes += [line for bars in scene.runs for line in self.starved(scene, bars)]
+            found = [line for bars in scene.runs for line in self.starved(scene, bars)]
+            found += self.idling(scene)
+            if len(self.scenes) > 1:
+                of = {"workload": scene.title}
+                found = [self.texts("why.of", sentence=line, **of) for line in found]
+            notes += found
         return list(dict.fromkeys(notes))
 
     def starved(self, scene: Scene, bars: Bars) -> list[str]:
@@ -159,24 +172,38 @@ class Timeline:
             count=self.texts.number(each.passed, 0),
         )  # fmt: skip
 
-    def _idling(self, scene: Scene, bars: Bars) -> list[str]:
-        """When a scheduler kept the device idle although requests waited, and until when."""
-        import numpy as np
+    def idling(self, scene: Scene) -> list[str]:
+        """When each scheduler kept the device idle although requests waited, and who never did."""
+        if scene.unit != "request" or len(scene.parts) < 2:
+            return []
+        texts, limit = self.texts, self.time(PAUSE_NS)
+        lines, never = [], []
+        for bars in scene.runs:
+            spent = (found := pauses(bars))[:, 1] - found[:, 0]
+            long = found[spent > PAUSE_NS]
+            if not len(long):
+                never += [bars.name] * bool(len(bars.row))
+                continue
+            longest = int(spent.argmax())
+            share = float(spent.sum()) / (bars.end_ns - int(bars.times_ns[0, 0]))
+            lines.append(texts(
+                "timeline.idling", name=bars.name, share=texts.margin(share), limit=limit,
+                count=texts.number(len(found), 0), time=self.time(int(spent[longest])),
+                at=self.moment(int(found[longest, 0]), 3), end=self.moment(int(long[-1, 1]), 3),
+            ))  # fmt: skip
+        if never:
+            lines.append(texts("timeline.idling_none", names=texts.listed(never), limit=limit))
+        return lines
 
-        if scene.unit != "request" or len(scene.parts) < 2 or not len(bars.row):
-            return []
-        arrived, issued, ended = (np.sort(bars.times_ns[i]) for i in (0, -2, -1))
-        since, until = np.maximum(ended[:-1], arrived[1:]), issued[1:]
-        pauses = until - since
-        share = float(pauses[pauses > 0].sum()) / max(bars.end_ns - int(arrived[0]), 1)
-        if share < 0.01:
-            return []
-        values = {
-            "name": bars.name, "share": self.texts.margin(share),
-            "count": self.texts.number(int((pauses > 0).sum()), 0),
-            "end": self.moment(int(until[pauses > 0].max()), 3),
-        }  # fmt: skip
-        return [self.texts("timeline.idling", **values)]
+    def _pauses(self, work: int, number: int) -> NDArray[Any]:
+        """The pauses of the device in a run, as far as its page shows it."""
+        whole, shown = (scenes[work].runs[number] for scenes in (self.scenes, self.shown))
+        found = pauses(whole)
+        if self.scenes[work].unit != "request" or not len(shown.row):
+            return found[:0]
+        if len(shown.row) < len(whole.row):
+            found = found[found[:, 1] <= shown.times_ns[0, -1]]
+        return found
 
     def _each(self, make: Any) -> str:
         tables = [make(i, scene, bars) for i, scene in enumerate(self.shown) for bars in scene.runs]
@@ -281,7 +308,7 @@ class Timeline:
         for work, scene in enumerate(self.shown):
             runs = []
             for number, bars in enumerate(scene.runs):
-                facts, packed = pack(bars)
+                facts, packed = pack(bars, self._pauses(work, number))
                 name = f"run-{work}-{number}"
                 data.append(
                     f'<script type="application/octet-stream" id="{name}">{packed}</script>'
@@ -342,8 +369,11 @@ def _fitted(scene: Scene, most: int, texts: Texts) -> Scene:
     return replace(scene, runs=tuple(runs), notes=(*scene.notes, *notes))
 
 
-def pack(bars: Bars) -> tuple[dict[str, Any], str]:
-    """Facts of a run for the script, and its columns: numbers of 7 bits a byte, deflated."""
+def pack(bars: Bars, idle: NDArray[Any]) -> tuple[dict[str, Any], str]:
+    """Facts of a run for the script, and its columns: numbers of 7 bits a byte, deflated.
+
+    `idle` are its pauses: (from, until) in ns.
+    """
     import numpy as np
 
     times = bars.times_ns
@@ -356,9 +386,10 @@ def pack(bars: Bars) -> tuple[dict[str, Any], str]:
         steps = np.diff(offset // unit, prepend=0)
         columns += [np.where(steps < 0, -2 * steps - 1, 2 * steps), size // unit]
     kind = np.zeros(len(bars.row), int) if bars.kind is None else bars.kind
-    stream = b"".join(map(_numbers, [*columns, kind]))
+    columns += [kind, np.diff(idle[:, 0], prepend=0), idle[:, 1] - idle[:, 0]]
+    stream = b"".join(map(_numbers, columns))
     facts = {
-        "count": len(bars.row), "unit": unit, "has_places": has_places,
+        "count": len(bars.row), "idle": len(idle), "unit": unit, "has_places": has_places,
         "longest": bars.longest(LONGEST),
     }  # fmt: skip
     return facts, base64.b64encode(zlib.compress(stream, 9)).decode()
