@@ -1,11 +1,13 @@
 """A queue that is played: every pick is the simulator's, for the reason that is printed."""
 
+import base64
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import zlib
 
 import pytest
 from click.testing import CliRunner
@@ -155,6 +157,24 @@ def test_what_cannot_be_played_is_refused():
         CliRunner().invoke(sim, ["cpu", "--play", "--quiz"], catch_exceptions=False)
 
 
+def plays_of(text):
+    """The plays that are packed in a page."""
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+    return json.loads(zlib.decompress(base64.b64decode(data["plays"])))
+
+
+def test_a_page_has_all_of_2000_choices_or_says_how_many(monkeypatch):
+    disk = Simulation(device="disk7200", policy="sptf", requests=STEPS + 40, depth=16)
+    play = play_of(disk, "sptf")
+    text = page([play, play], Texts("en"))
+    assert [len(one["picks"]) for one in plays_of(text)] == [STEPS] * 2
+    assert len(text) < 3_000_000 and "are in this page" not in text
+    monkeypatch.setattr("schedlab.report.play.ROWS_MAX", 16 * 70 + 1)
+    text = page([play], Texts("en"))
+    assert "sptf: the first 70 of 2000 choices are in this page." in text
+    assert len(plays_of(text)[0]["picks"]) == 70
+
+
 def test_lines_and_pages_show_the_pick_and_hide_it(tmp_path, golden):
     (play,) = cpu_schedule.plays_of(options("--policy", "srtf", "--tasks", "A:0:8,B:1:4,C:2:9"))
     fcfs = play_of(ssd("fcfs", 60), "fcfs")
@@ -166,8 +186,7 @@ def test_lines_and_pages_show_the_pick_and_hide_it(tmp_path, golden):
     for language in LANGUAGES:
         text = page([fcfs, tsb], Texts(language))
         assert "://" not in text.replace("http://www.w3.org", "") and len(text) < 3_000_000
-        data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
-        picks = data["plays"][1]["picks"]
+        picks = plays_of(text)[1]["picks"]
         assert [one[1][one[3]][0] for one in picks] == [p.picked.name for p in tsb.choices()]
 
 

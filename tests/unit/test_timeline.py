@@ -166,7 +166,7 @@ def test_the_page_says_when_the_device_idled_although_requests_waited(tmp_path):
     page = page.replace("\u00a0", " ")
     said = page.partition("<li>With x: bfq the device idled while requests waited ")[2]
     assert said.partition("</li>")[0] == (
-        "in the scheduler: 1.3 % of the time, in 3 pauses. The longest took 900 µs, from 0.020 s "
+        "in the scheduler: 1.3 % of the time (pauses: 3). The longest took 900 µs, from 0.020 s "
         "on; the last one longer than 100 µs ended at 0.062 s."
     )
     assert "none the device never idled for longer than 100 µs while" in page

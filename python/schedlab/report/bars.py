@@ -146,7 +146,8 @@ def pauses(bars: Bars) -> NDArray[Any]:
     waits, issued, ended = (np.sort(border) for border in bars.times_ns[-3:])
     # After as many ends as requests were issued before, the device has nothing.
     since = np.maximum(waits, np.concatenate((waits[:1], ended[:-1])))
-    return np.stack((since, issued), axis=1)[since < issued]
+    found: NDArray[Any] = np.stack((since, issued), axis=1)[since < issued]
+    return found
 
 
 def bars_of(

@@ -1,7 +1,10 @@
 "use strict";
-(() => {
+(async () => {
   const at = (id) => document.getElementById(id);
-  const { words, plays } = JSON.parse(at("data").textContent);
+  const { words, plays: packed } = JSON.parse(at("data").textContent);
+  const bytes = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const plays = await new Response(stream).json();
   const last = Math.max(...plays.map((play) => play.picks.length)) - 1;
   let step = 0, asked = 0, right = 0;
   const shown = plays.map(() => new Set());
@@ -77,8 +80,10 @@
 
   function show() {
     plays.forEach((_, number) => board(number));
-    const time = plays.map((play) => play.picks[step]?.[0]).filter(Boolean).join(" | ");
-    at("step").textContent = `${step + 1} / ${last + 1}: ${time} ms` +
+    const times = plays.map((play) => play.picks[step]?.[0]).filter(Boolean);
+    const time = [...new Set(times)].join(" | ");
+    at("to").value = step + 1;
+    at("step").textContent = `/ ${last + 1}: ${time} ms` +
       (asked ? ` — ${fill(words.score, { right, asked })}` : "");
   }
 
@@ -87,16 +92,24 @@
     const open = plays.some((play, number) => play.picks[step] && !shown[number].has(step));
     if (by > 0 && open) {
       plays.forEach((_, number) => shown[number].add(step));
-    } else {
-      step = Math.min(Math.max(step + by, 0), last);
-      plays.forEach((_, number) => { at(`said${number}`).textContent = ""; });
-    }
+    } else jump(step + by);
     show();
+  }
+
+  function jump(to) {
+    step = Math.min(Math.max(to, 0), last);
+    plays.forEach((_, number) => { at(`said${number}`).textContent = ""; });
   }
 
   at("back").onclick = () => go(-1);
   at("next").onclick = () => go(1);
+  at("to").max = last + 1;
+  at("to").onchange = () => {
+    jump(Math.trunc(at("to").valueAsNumber || 1) - 1);
+    show();
+  };
   document.addEventListener("keydown", (event) => {
+    if (event.target === at("to")) return;
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (by) go(by);
   });

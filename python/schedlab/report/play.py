@@ -5,7 +5,10 @@ The reader may predict each pick before it is shown. The page needs no server: i
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,9 +18,9 @@ from schedlab.report import frame
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import milliseconds_text
 
-# Of the queue in the terminal; and rows of all queues of a policy in a page, some 2 MB.
+# Lines of the queue in the terminal; rows of all queues of a policy in a page, 1 MB packed.
 LINES_MAX = 12
-ROWS_MAX = 15_000
+ROWS_MAX = 200_000
 
 
 @dataclass(frozen=True)
@@ -110,20 +113,26 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     words = {
         key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
     }
-    data = {"words": words, "plays": [_data(play) for play in plays]}
+    packed = zlib.compress(json.dumps([_data(play) for play in plays]).encode(), 9)
+    data = {"words": words, "plays": base64.b64encode(packed).decode()}
     boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
     steps = "".join(
         f'<button type="button" id="{name}">{escape(texts(f"play.{name}"))}</button>'
         for name in ("back", "next")
     )
     first = (
-        f'<p class="steps">{steps} <span id="step" aria-live="polite"></span></p>'
+        f'<p class="steps">{steps} <label>{escape(texts("play.choice"))} <input type="number"'
+        ' id="to" min="1" value="1"></label> <span id="step" aria-live="polite"></span></p>'
         f'<div class="boards">{boards}</div>'
     )
     content = frame.Page(
         headline=[texts("play.headline")],
         kicker="",
-        lead=[texts("play.lead"), *(f"{play.policy}: {play.rule}." for play in plays)],
+        lead=[
+            texts("play.lead"),
+            *(f"{play.policy}: {play.rule}." for play in plays),
+            *(_cut(play, texts) for play in plays if _shown(play) < len(play.choices())),
+        ],
         first=first,
         sections=[],
         style=STYLE,
@@ -135,7 +144,8 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
 STYLE = (
     ".boards{display:flex;flex-wrap:wrap;gap:2rem}"
     ".boards>section{flex:1 1 20rem;min-width:0;overflow-x:auto}"
-    ".steps button,.boards button{font:inherit;min-width:3rem;padding:.2rem .6rem}"
+    ".steps button,.steps input,.boards button{font:inherit;min-width:3rem;padding:.2rem .6rem}"
+    ".steps input{width:6rem}.steps button,.steps label{margin-right:.5rem}"
     ".boards tr.picked{font-weight:bold;outline:2px solid currentColor}"
     ".boards svg{width:100%;max-width:34rem;height:auto}.boards table{width:100%}"
     ".boards td,.boards th{text-align:right;padding:.1rem .4rem}"
@@ -153,13 +163,20 @@ def _board(number: int, play: Play, texts: Texts) -> str:
     )
 
 
+def _shown(play: Play) -> int:
+    """How many choices a page has room for."""
+    rows = itertools.accumulate(len(pick.waiting) for pick in play.choices())
+    return sum(count <= ROWS_MAX for count in rows)
+
+
+def _cut(play: Play, texts: Texts) -> str:
+    shown, count = _shown(play), len(play.choices())
+    return texts("play.cut", name=play.policy, shown=shown, count=count)
+
+
 def _data(play: Play) -> dict[str, object]:
     picks: list[list[object]] = []
-    rows = 0
-    for pick in play.choices():
-        rows += len(pick.waiting)
-        if rows > ROWS_MAX:
-            break
+    for pick in play.choices()[: _shown(play)]:
         places = [
             [[round(share, 5) for share in place] for place in one.places] for one in pick.waiting
         ]
