@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from kernel_load import buffered_of, is_buffered, run_processes, specs_of
 
+from schedlab.app.predict.real_load import buffered_of, is_buffered, run_processes, specs_of
 from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
 from schedlab.errors import SpecError

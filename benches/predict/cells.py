@@ -1,29 +1,42 @@
-"""Losses of schedulers in the kernel on emulated devices and in the simulation of the same cells:
-`python benches/predict/cells.py`, as root, about half an hour. Writes the errors that
-`schedlab predict` expects of its instrument (python/schedlab/sim/checked_cells.json).
+"""Losses of schedulers in the kernel on emulated devices, in virtual time, and in the simulation of
+the same cells: `python benches/predict/cells.py`, about half an hour; with `--model` only the
+simulations, in seconds. Writes the errors that `schedlab predict` expects of its instrument
+(python/schedlab/sim/checked_cells.json).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from kernel_check import CHECKS, RATE, CheckedCell, measure
-from kernel_load import specs_of
+from kernel_check import CHECKS, SIZE_BYTES, START_SPREAD_NS, USUAL, CheckedCell, simulation_of
 
-from schedlab.sim.checked import MEASURED, CheckedLoad, checked_cells, features_of, losses, stored
+from schedlab.app.predict.in_kernel import KernelCell, measured_rates
+from schedlab.app.predict.predict import SimulatedLoad, rows_of
+from schedlab.guest import kernels
+from schedlab.host.emulated import Emulation
+from schedlab.sim.checked import (
+    HOST,
+    MEASURED,
+    CheckedLoad,
+    checked_cells,
+    features_of,
+    losses,
+    stored,
+)
+from schedlab.sim.pool import run_threads
 from schedlab.sim.simulation import Simulation
+from schedlab.sim.validated import processes_of
 
-SECONDS, BLOCKS = 4.0, 2
+KERNEL, SECONDS, SEED = "6.12", 4.0, 1
 DEVICES = (
     ("disk5400", 8, "fcfs", ("random32", "readers3", "reader-writers", "sequential-random",
                              "readers3-deep", "small-writes")),
@@ -37,8 +50,10 @@ DEVICES = (
     ("sd-card", 8, "fcfs", ("small-writes", "reader-writers")),
     ("disk5400", 32, "sptf", ("random32", "reader-writers", "readers3-deep")),
 )  # fmt: skip
-# Of the cells of kernel_check those with the schedulers that are candidates, past the page cache.
-OWN = [check for check in CHECKS if check.number not in (9, 12)]
+# Of the cells of kernel_check those past the page cache, on a device that a guest can serve.
+OWN = [replace(each, schedulers=USUAL) for each in CHECKS if each.number not in (9, 12)]
+# Cells of one boot.
+AT_ONCE = 6
 
 
 def all_checks() -> list[CheckedCell]:
@@ -56,38 +71,61 @@ def name_of(check: CheckedCell) -> str:
     return f"{check.processes} on {check.device}, {check.depth} tags, {check.policy}"
 
 
-def cell_of(check: CheckedCell, rows: Sequence[Mapping[str, Any]]) -> CheckedLoad:
-    """The losses of a measured cell."""
-    specs = specs_of(check.processes)
+def kernel_cell(check: CheckedCell) -> KernelCell:
+    """The cell as work for a guest."""
+    device = Emulation(
+        check.device, SIZE_BYTES, queue_depth=check.depth, policy=check.policy, data="none"
+    )
+    return KernelCell(device, processes_of(check.processes), check.schedulers, SECONDS, SEED)
+
+
+def simulations_of(check: CheckedCell) -> list[Simulation]:
+    """The cell under each scheduler, with the queue that it has in a guest."""
+    host = {"start_spread_ns": START_SPREAD_NS, "max_sectors_kb": 1024, **HOST}
+    return [simulation_of(check, name, SECONDS, SEED, host) for name in check.schedulers]
+
+
+def losses_of(check: CheckedCell, figures: Mapping[str, Sequence[Any]]) -> dict[str, float]:
+    """The loss of each scheduler from the figures of its processes."""
+    load = SimulatedLoad(check.processes, {"processes": check.processes})
+    rates = {name: rows_of(load, {"processes": rows}) for name, rows in figures.items()}
+    return {name: round(loss, 4) for name, loss in losses(rates).items()}
+
+
+def stored_cell(check: CheckedCell, kernel: Mapping[str, float]) -> CheckedLoad:
+    """A cell with what the kernel lost in it, and what the simulation loses."""
+    runs = run_threads(simulations_of(check))
+    model = {name: run["processes"] for name, run in zip(check.schedulers, runs, strict=True)}
     rotational = bool(Simulation(device=check.device, scheduler="none").facts()["rotational"])
-    found = []
-    for source in ("kernel", "model"):
-        rates: dict[str, dict[str, float]] = {}
-        for row in rows:
-            rate = fmean(row[f"{source}_{RATE}"])
-            rates.setdefault(row["scheduler"], {})[row["process"]] = rate
-        found.append({name: round(loss, 4) for name, loss in losses(rates).items()})
-    return CheckedLoad(name_of(check), features_of(specs, check.depth, rotational), *found)
+    features = features_of(processes_of(check.processes), check.depth, rotational)
+    return CheckedLoad(name_of(check), features, kernel, losses_of(check, model))
 
 
 def main() -> None:
     """Measure those that are not there yet, and store each."""
-    from schedlab.host.control import Control
-
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true", help="again those that are there")
+    parser.add_argument("--model", action="store_true", help="only the simulations of these")
     options = parser.parse_args()
-    kept = {cell.name: cell for cell in checked_cells()}
-    with Control() as control:
-        for check in all_checks():
-            if not options.all and name_of(check) in kept:
-                continue
-            report = partial(print, file=sys.stderr)
-            cell = cell_of(check, measure(control, check, SECONDS, BLOCKS, report))
-            kept[cell.name] = cell
-            kernel, day = os.uname().release, datetime.now(UTC).date().isoformat()
-            about = {"kernel": kernel, "date": day, "seconds": SECONDS, "blocks": BLOCKS}
-            MEASURED.write_text(stored(list(kept.values()), about), encoding="utf-8")
+    checks = all_checks()
+    there = {cell.name: cell.kernel for cell in checked_cells()}
+    kept = {} if options.all else {n: there[n] for n in map(name_of, checks) if n in there}
+    todo = [] if options.model else [check for check in checks if name_of(check) not in kept]
+    about = {
+        "kernel": f"{kernels.find(KERNEL).release}, virtual time",
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": SECONDS,
+    }
+    while True:
+        cells = [stored_cell(each, kept[name_of(each)]) for each in checks if name_of(each) in kept]
+        MEASURED.write_text(stored(cells, about), encoding="utf-8")
+        some, todo = todo[:AT_ONCE], todo[AT_ONCE:]
+        if not some:
+            return
+        found = measured_rates(KERNEL, [*map(kernel_cell, some)], partial(print, file=sys.stderr))
+        kept |= {
+            name_of(each): losses_of(each, rows) for each, rows in zip(some, found, strict=True)
+        }
 
 
 if __name__ == "__main__":

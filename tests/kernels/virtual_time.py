@@ -18,6 +18,7 @@ import pytest
 
 from schedlab.app.measure import virtual, virtual_boots
 from schedlab.app.measure.measure import Observer
+from schedlab.app.predict import predict
 from schedlab.errors import HostError, Interrupted
 from schedlab.guest import kernels
 from schedlab.guest.machine import QEMU
@@ -66,6 +67,20 @@ def test_two_workers_start_together_where_the_kernel_preempts_itself(folder):
     for row in rows:
         shares = [worker["cpu_burst_s"] for worker in row["properties"]["workers"]]
         assert min(shares) / sum(shares) > 0.47, row["candidate"]
+
+
+def test_a_load_is_measured_under_the_kernels_schedulers_and_the_rest_is_predicted(
+    kernel, monkeypatch
+):
+    monkeypatch.setattr(predict, "KERNEL_DRAWS", 1)
+    monkeypatch.setattr(predict, "KERNEL_SECONDS", 1.0)
+    monkeypatch.setattr(predict, "DRAWS", 2)
+    (load,) = predict.loads_of(None, None, "readers3-deep")
+    seen = []
+    found = predict.predict("sd-card", load, "none,mq-deadline", seen.append, kernel=kernel.release)
+    assert found.code == "same"
+    assert found.nearest == "readers3-deep"
+    assert f"Linux {kernel.release} in virtual time: 2 of 2 runs" in seen
 
 
 def test_a_second_boot_is_equal_to_the_bit(folder, tmp_path):

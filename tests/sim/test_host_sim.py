@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from kernel_check import CHECKS, checks_of
-from kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 
 from schedlab import _core
+from schedlab.app.predict.real_load import buffered_of, groups_of, is_buffered, placed, run_buffered
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names
@@ -205,7 +205,7 @@ def test_cells_of_the_check_are_those_of_the_real_load():
     assert [check.number for check in checks_of("1-3,7")] == [1, 2, 3, 7]
     with pytest.raises(SpecError, match="cell 13"):
         checks_of("13")
-    groups = groups_of("levels", "/dev/null", 8 << 30, 1)
+    groups = groups_of(placed("levels", 8 << 30), "/dev/null", 1)
     assert [group["ioprio"]["level"] for group in groups] == [0, 4, 7]
     assert len({group["offset"] for group in groups}) == 3
     assert {check.processes for check in CHECKS} <= set(presets())
@@ -262,7 +262,7 @@ def test_no_process_starves_beyond_the_bound_of_the_scheduler(scheduler):
 
 def longest_without(scheduler, device, preset, seed, seconds):
     """The longest time, in s, in which a process got nothing."""
-    first_come = {"tag_retaken": 0.0} if scheduler == "none" else {}
+    first_come = {"woken_early": 0.0} if scheduler == "none" else {}
     run = Simulation(
         device=device, scheduler=scheduler, processes=preset, seed=seed, seconds=seconds,
         settings=first_come, log=True,

@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import kernel_load
 import pytest
 from calls import refusals
 from experiments import Clock
@@ -19,7 +18,11 @@ from kernel_check import (
     ranked,
     table,
 )
-from kernel_load import (
+from load_engine import ENDLESS, IN_ORDER, READ, WRITE, work
+
+from schedlab import _core
+from schedlab.app.predict import real_load
+from schedlab.app.predict.real_load import (
     BufferedProcess,
     buffered_of,
     groups_of,
@@ -29,9 +32,6 @@ from kernel_load import (
     run_processes,
     specs_of,
 )
-from load_engine import ENDLESS, IN_ORDER, READ, WRITE, work
-
-from schedlab import _core
 from schedlab.errors import SpecError
 
 MIB = 1 << 20
@@ -174,7 +174,7 @@ def test_processes_are_as_many_as_their_preset_counts():
 
 
 def test_direct_processes_become_groups_of_the_engine():
-    reader, first, second = groups_of("reader-writers", "/dev/x", 6 * MIB, seed=9)
+    reader, first, second = groups_of(placed("reader-writers", 6 * MIB), "/dev/x", seed=9)
     assert reader == {
         "name": "reader-0", "path": "/dev/x", "workers": 1, "engine": "io_uring", "direct": True,
         "clock": "completion", "offset": 0, "workload": work(ENDLESS, READ, 4096, 2 * MIB, 1, 9),
@@ -182,7 +182,7 @@ def test_direct_processes_become_groups_of_the_engine():
     assert (first["name"], first["offset"]) == ("writer-1", 2 * MIB)
     assert (second["name"], second["offset"]) == ("writer-2", 4 * MIB)
     assert second["workload"] == work(IN_ORDER, WRITE, 65536, 2 * MIB, 32, 9)
-    levels = groups_of("levels", "/dev/x", 6 * MIB, seed=1)
+    levels = groups_of(placed("levels", 6 * MIB), "/dev/x", seed=1)
     assert [group["ioprio"] for group in levels] == [
         {"class": "be", "level": level} for level in (0, 4, 7)
     ]
@@ -192,7 +192,7 @@ def test_direct_processes_become_groups_of_the_engine():
 def test_a_real_process_is_of_the_class_that_its_file_says(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("".join(f'[[process]]\nioprio = "{name}"\n' for name in ("rt:2", "idle")))
-    groups = groups_of(str(file), "/dev/x", 6 * MIB, seed=1)
+    groups = groups_of(placed(str(file), 6 * MIB), "/dev/x", seed=1)
     assert [tuple(group["ioprio"].values()) for group in groups] == [("rt", 2), ("idle", 0)]
 
 
@@ -201,10 +201,10 @@ def test_what_a_real_process_cannot_do_is_refused(tmp_path):
     for key, value in (("pattern", '"reverse"'), ("read_share", "0.5")):
         file.write_text(f'[[process]]\nname = "one"\n{key} = {value}\n')
         with pytest.raises(SpecError, match=f"{key} of one is only simulated"):
-            groups_of(str(file), "/dev/x", 6 * MIB, seed=1)
+            groups_of(placed(str(file), 6 * MIB), "/dev/x", seed=1)
     for processes, key in (("copy", "background"), ("weights", "weight")):
         with pytest.raises(SpecError, match=f"{processes}: {key} of .* is only simulated"):
-            groups_of(processes, "/dev/x", 6 * MIB, seed=1)
+            groups_of(placed(processes, 6 * MIB), "/dev/x", seed=1)
     for processes in ("readers3", "random32"):
         with pytest.raises(SpecError, match="buffered processes are sequential"):
             buffered_of(processes, 6 * MIB)
@@ -264,12 +264,12 @@ def test_nothing_answered_has_no_latency(monkeypatch):
 
 def test_a_preset_is_run_directly_or_through_the_cache(monkeypatch):
     calls = []
-    monkeypatch.setattr(kernel_load, "run_direct", lambda *call: calls.append(call))
-    monkeypatch.setattr(kernel_load, "run_buffered", lambda *call: calls.append(call))
+    monkeypatch.setattr(real_load, "run_direct", lambda *call: calls.append(call))
+    monkeypatch.setattr(real_load, "run_buffered", lambda *call: calls.append(call))
     run_processes("random32", Path("/dev/x"), 2 * MIB, (1.5, 0.25), 7)
     run_processes("copy-buffered", Path("/dev/x"), 2 * MIB, (1.5, 0.25), 7)
     assert calls == [
-        (groups_of("random32", "/dev/x", 2 * MIB, 7), (1.5, 0.25)),
+        (groups_of(placed("random32", 2 * MIB), "/dev/x", 7), (1.5, 0.25)),
         (Path("/dev/x"), buffered_of("copy-buffered", 2 * MIB), 1.5),
     ]
 
@@ -277,7 +277,7 @@ def test_a_preset_is_run_directly_or_through_the_cache(monkeypatch):
 @pytest.fixture
 def region(tmp_path, monkeypatch):
     """A file of eight records, the clock above, and what was synced."""
-    monkeypatch.setattr(kernel_load, "time", Clock(1.0, 99.0))
+    monkeypatch.setattr(real_load, "time", Clock(1.0, 99.0))
     file = tmp_path / "region"
     file.write_bytes(bytes(8 * 8192))
     return file

@@ -103,9 +103,40 @@ def test_a_checked_load_has_probabilities_and_the_word_predicted():
     assert "predicted" in text
     assert "proven" not in text
     assert ("Simulation suffices" in text) == (found.code in ("best", "same"))
-    assert ("Next   schedlab compare --model disk7200" in text) == (found.code == "for-now")
+    assert ("Next   schedlab " in text) == (found.code == "for-now")
     again = predict("disk7200", of("random32"), FOUR)
     assert again == found
+
+
+@pytest.mark.parametrize(
+    ("device", "load", "word"),
+    [
+        ("sd-card", "weights", "weight"), ("sd-card", "copy-buffered", "direct = false"),
+        ("sd-card", str(TRACE), "is a recording"), ("nvme", "random32", "shares the only CPU"),
+        ("sd-card", "random32", "no kernel 99.9"),
+    ],
+)  # fmt: skip
+def test_what_a_guest_cannot_run_is_refused_before_the_boot(device, load, word):
+    named = loads_of(None, load, None) if load == str(TRACE) else loads_of(None, None, load)
+    with pytest.raises(SpecError, match=word):
+        predict(device, named[0], "none,bfq", kernel="99.9")
+
+
+def test_errors_of_this_load_take_the_place_of_those_of_others(monkeypatch):
+    """Priority classes are outside what was checked, unless they were measured."""
+    seen = []
+
+    def measured(kernel, device, draws, load, names, features, progress):
+        seen.append((kernel, names))
+        return (
+            CheckedLoad("here", features, {"none": 0.0, "bfq": 2.0}, {"none": 1.0, "bfq": 0.0}),
+        )
+
+    monkeypatch.setattr(app, "_measured_here", measured)
+    found = predict("sd-card", of("levels"), "none,bfq", kernel="6.12")
+    assert seen == [("6.12", ["none", "bfq"])]
+    assert (found.take, found.code) == ("none", "best")
+    assert "measured in virtual time, Linux 6.12" in "\n".join(lines(found))
 
 
 def test_of_two_devices_the_faster_one_is_named():

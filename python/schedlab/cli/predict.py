@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +20,21 @@ from schedlab.cli.types import Listed
 @click.option("--workloads", type=Listed(), help="Shipped loads: random32,reader-writers,….")
 @click.option("--schedulers", type=Listed(), default="none,mq-deadline,kyber,bfq",
               show_default=True, help="The candidates.")  # fmt: skip
+@click.option(
+    "--kernel",
+    default="",
+    metavar="VERSION",
+    help="Measure three of the draws under this kernel, in virtual time: minutes.",
+)
 @json_option
 def predict(device: str | None, devices: str | None, load: Path | None, trace: str | None,
-            workloads: str | None, schedulers: str, as_json: bool) -> None:  # fmt: skip
+            workloads: str | None, schedulers: str, kernel: str,
+            as_json: bool) -> None:  # fmt: skip
     """Predict what each scheduler costs on a device that is not there, and how sure that is.
 
     Devices are drawn from the errors of the device file and simulated under each candidate. The
-    losses get the errors that such simulations had against the kernel.
+    losses get the errors that such simulations had against the kernel, with --kernel those of this
+    load.
     """
     from schedlab.app.predict import predict as app
     from schedlab.cli.show import live_line, print_result
@@ -35,16 +42,8 @@ def predict(device: str | None, devices: str | None, load: Path | None, trace: s
     named = [device] if device else str(devices or "").split(",")
     if bool(device) == bool(devices) or (devices and len(named) != 2):
         raise click.UsageError("name one --device, or two --devices")
-    document, text = [], []
     with live_line() as line:
-        for each in app.loads_of(load, trace, workloads):
-            found = [
-                app.predict(str(n), each, schedulers, partial(line.show, is_due=False))
-                for n in named
-            ]
-            for one in found:
-                text += [*app.lines(one), ""]
-                document.append({**asdict(one), "code": one.code})
-            if len(found) == 2:
-                text += [app.compared(*found), ""]
-    print_result(as_json, {"predictions": document}, text[:-1])
+        progress = partial(line.show, is_due=False)
+        loads = app.loads_of(load, trace, workloads)
+        document, text = app.predictions(named, loads, schedulers, progress, kernel)
+    print_result(as_json, {"predictions": document}, text)

@@ -18,7 +18,7 @@ WRITE_CACHE = "write_cache"
 #: Keys of the table `fit` that decide something.
 FIT = {
     "device?": str,
-    "queue?": {"tags?": int, "nr_requests?": int},
+    "queue?": {"tags?": int, "nr_requests?": int, "max_sectors_kb?": int},
     "error?": Mapping[str, float | Literal["unknown"]],
     "self_test?": [{"rate_error": float}],
 }

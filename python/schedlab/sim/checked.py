@@ -20,6 +20,9 @@ from schedlab.package import PACKAGE
 from schedlab.sim.validated import is_buffered, waiters_of
 
 MEASURED = PACKAGE / "sim" / "checked_cells.json"
+#: The host of the cells, in settings of crates/sim/src/host/settings.rs: one CPU, so that nobody is
+#: awake before all of a completion is known, with four workers of io_uring.
+HOST = {"woken_early": 0.0, "io_workers": 4}
 #: A load further from every cell is outside; the errors of a cell count by this width.
 OUTSIDE, WIDTH = 1.2, 0.5
 #: A loss has an error in proportion to itself, and to this much where there is none.

@@ -6,7 +6,8 @@ use super::request::{Bio, HostRequest, Id, Op, Pool, NONE};
 use super::{Allocation, Ctx, MergeKind, Scheduler};
 use crate::{Kind, SimError, Stepped, Submission};
 
-/// A plug list is flushed with so many requests, or by a bio of so many sectors.
+/// A plug list is flushed before a request is added to so many, or to a last one of so many sectors
+/// (`blk_add_rq_to_plug` of `block/blk-mq.c`): until then that one grows.
 const PLUG_REQUESTS: usize = 32;
 const PLUG_SECTORS: u32 = 256;
 
@@ -65,6 +66,11 @@ pub(super) struct Queue<S> {
     /// driver's tags are all among the first.
     waiting: [VecDeque<(u64, u32)>; 3],
     waited: u64,
+    /// Bios of a process that wait for a tag at most, and how many of each do.
+    io_workers: usize,
+    waiting_of: Vec<usize>,
+    /// Bios of each process that wait for one of its workers.
+    behind: Vec<VecDeque<Bio>>,
     /// Tags of the driver that became free while bios waited.
     freed: usize,
     /// Bios that have got the tag that they waited for.
@@ -88,7 +94,13 @@ fn kind_of(op: Op, sync: bool) -> usize {
 }
 
 impl<S: Scheduler> Queue<S> {
-    pub(super) fn new(scheduler: S, ctx: Ctx, limits: Limits, processes: usize) -> Self {
+    pub(super) fn new(
+        scheduler: S,
+        ctx: Ctx,
+        limits: Limits,
+        processes: usize,
+        io_workers: usize,
+    ) -> Self {
         Queue {
             ctx,
             scheduler,
@@ -99,6 +111,9 @@ impl<S: Scheduler> Queue<S> {
             plugs: vec![Vec::new(); processes],
             waiting: Default::default(),
             waited: 0,
+            io_workers,
+            waiting_of: vec![0; processes],
+            behind: vec![VecDeque::new(); processes],
             freed: 0,
             admitted: Vec::new(),
             held: [0; 3],
@@ -126,23 +141,50 @@ impl<S: Scheduler> Queue<S> {
         if queues || !self.has_room(&bio) {
             // The process blocks; what it has plugged goes out first.
             self.unplug(bio.process);
-            let kind = match S::ALLOCATION {
-                Allocation::Driver => 0,
-                Allocation::Legacy | Allocation::Scheduler => kind_of(bio.op, bio.sync),
-            };
-            let place = self.bios.add(bio);
-            self.waited += 1;
-            self.waiting[kind].push_back((self.waited, place));
+            self.wait(bio);
             return false;
         }
         let process = bio.process;
-        let id = self.allocate(bio);
-        let plug = &mut self.plugs[process as usize];
-        plug.push(id);
-        if plug.len() >= PLUG_REQUESTS || bio.sectors >= PLUG_SECTORS {
+        let plug = &self.plugs[process as usize];
+        let last = plug.last().map_or(0, |id| self.ctx.requests[*id].sectors);
+        if plug.len() >= PLUG_REQUESTS || (last >= PLUG_SECTORS && self.limits.nomerges < 2) {
             self.unplug(process);
         }
+        let id = self.allocate(bio);
+        self.plugs[process as usize].push(id);
         true
+    }
+
+    /// A bio waits for a tag, or for a worker that does: a request that would block is given to one
+    /// of a few (`io_wq_create` of `io_uring/io-wq.c`).
+    fn wait(&mut self, bio: Bio) {
+        let process = bio.process as usize;
+        if self.waiting_of[process] >= self.io_workers {
+            self.behind[process].push_back(bio);
+            return;
+        }
+        self.waiting_of[process] += 1;
+        let kind = match S::ALLOCATION {
+            Allocation::Driver => 0,
+            Allocation::Legacy | Allocation::Scheduler => kind_of(bio.op, bio.sync),
+        };
+        let place = self.bios.add(bio);
+        self.waited += 1;
+        self.waiting[kind].push_back((self.waited, place));
+    }
+
+    /// A bio has got the tag that it waited for; its worker takes the next one.
+    fn admit(&mut self, bio: Bio) {
+        self.admitted.push(bio);
+        if !(S::ALLOCATION != Allocation::Driver && self.merge_in_scheduler(&bio)) {
+            let id = self.allocate(bio);
+            self.insert(id);
+        }
+        let process = bio.process as usize;
+        self.waiting_of[process] -= 1;
+        if let Some(next) = self.behind[process].pop_front() {
+            self.wait(next);
+        }
     }
 
     /// The plug list of the process goes to the scheduler.
@@ -408,9 +450,7 @@ impl<S: Scheduler> Queue<S> {
         let bio = self.bios[place];
         if self.has_room(&bio) {
             self.bios.release(place);
-            self.admitted.push(bio);
-            let id = self.allocate(bio);
-            self.insert(id);
+            self.admit(bio);
         } else {
             self.waiting[0].push_back((number, place));
         }
@@ -428,11 +468,7 @@ impl<S: Scheduler> Queue<S> {
             };
             let bio = self.bios[place];
             self.bios.release(place);
-            self.admitted.push(bio);
-            if !self.merge_in_scheduler(&bio) {
-                let id = self.allocate(bio);
-                self.insert(id);
-            }
+            self.admit(bio);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::queue::{Counts, Limits, Queue};
 use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
-use super::{scheduler_named, Ctx, Scheduler, Settings};
+use super::{scheduler_named, Allocation, Ctx, Scheduler, Settings};
 use crate::{Completion, SimError, Stepped, Stop};
 use schedlab_model::Rng;
 
@@ -55,6 +55,8 @@ enum Event {
     Trace,
     /// Somebody who waited for a tag is awake.
     Wake,
+    /// The scheduler's queue is run after a completion.
+    Restart,
 }
 
 impl Event {
@@ -63,6 +65,7 @@ impl Event {
             Event::Requeue(_) => 1,
             Event::Issue(..) | Event::Arrive(_) | Event::Trace => 2,
             Event::Wake => 3,
+            Event::Restart => 4,
         }
     }
 }
@@ -143,6 +146,8 @@ struct Running<'a, S> {
     owners: Vec<u32>,
     /// The device was idle when the last request came: it starts after everything of that time.
     is_starting: bool,
+    /// When the scheduler's queue is run next after a completion.
+    restart_ns: Option<u64>,
     refusals: Rng,
     races: Rng,
     end_ns: u64,
@@ -193,7 +198,13 @@ impl<'a, S: Scheduler> Running<'a, S> {
         let to_ns = |seconds: f64| (seconds * 1e9) as u64;
         let mut run = Running {
             job,
-            queue: Queue::new(S::new(scheduler, &facts), ctx, limits, count),
+            queue: Queue::new(
+                S::new(scheduler, &facts),
+                ctx,
+                limits,
+                count,
+                settings.io_workers,
+            ),
             device,
             processes,
             ios: Pool::default(),
@@ -202,6 +213,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             traced: 0,
             owners,
             is_starting: false,
+            restart_ns: None,
             refusals: Rng::new(settings.seed, 1),
             races: Rng::new(settings.seed, 2),
             end_ns: to_ns(settings.seconds.0),
@@ -268,6 +280,10 @@ impl<'a, S: Scheduler> Running<'a, S> {
             self.queue.ctx.now_ns = self.queue.ctx.now_ns.max(now_ns);
             if device_ns == now_ns && !(self.is_starting && event_ns == now_ns) {
                 self.serve()?;
+                if S::ALLOCATION == Allocation::Scheduler {
+                    self.restart();
+                    continue;
+                }
             } else if event_ns == now_ns {
                 if let Some(Reverse((.., event))) = self.events.pop() {
                     self.happen(event)?;
@@ -276,6 +292,16 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 self.queue.scheduler.timer(&mut self.queue.ctx);
             }
             self.pass()?;
+        }
+    }
+
+    /// A worker of the kernel runs the queue of a scheduler after a completion; the process that
+    /// waited for it was woken before (`blk_mq_end_request`, `blk_mq_sched_restart` of `block/`).
+    fn restart(&mut self) {
+        let at_ns = self.queue.ctx.now_ns + self.job.settings.turnaround_ns;
+        if self.restart_ns != Some(at_ns) {
+            self.restart_ns = Some(at_ns);
+            self.at(at_ns, Event::Restart);
         }
     }
 
@@ -288,7 +314,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
         }
         for _ in 0..self.queue.take_freed() {
             let settings = &self.job.settings;
-            let is_late = self.races.unit() < settings.tag_retaken.0;
+            let is_late = self.races.unit() < settings.woken_early.0;
             let pause_ns = if is_late { settings.turnaround_ns } else { 0 };
             self.at(self.queue.ctx.now_ns + pause_ns, Event::Wake);
         }
@@ -330,7 +356,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             } else {
                 self.complete(id);
             }
-            if index + 1 < completions.len() {
+            if index + 1 < completions.len() && S::ALLOCATION != Allocation::Scheduler {
                 self.pass()?;
             }
         }
@@ -396,12 +422,15 @@ impl<'a, S: Scheduler> Running<'a, S> {
         match event {
             Event::Requeue(id) => self.queue.requeue(id),
             Event::Wake => self.queue.wake(),
+            Event::Restart => {}
             _ if self.ended.is_some() => {}
             Event::Issue(index, count) => {
                 for _ in 0..count {
                     self.issue(index);
                 }
-                self.queue.unplug(index);
+                if !self.goes_on(index) {
+                    self.queue.unplug(index);
+                }
             }
             Event::Arrive(index) => {
                 self.issue(index);
@@ -413,6 +442,19 @@ impl<'a, S: Scheduler> Running<'a, S> {
             Event::Trace => self.replay()?,
         }
         Ok(())
+    }
+
+    /// Whether the process submits more at this moment, with the same plug: it was woken once for
+    /// all that completed together (`io_submit_sqes` of `io_uring/io_uring.c`).
+    fn goes_on(&mut self, index: u32) -> bool {
+        let has_more = self
+            .events
+            .peek()
+            .is_some_and(|Reverse((at_ns, .., next))| {
+                *at_ns == self.queue.ctx.now_ns
+                    && matches!(next, Event::Issue(own, _) if *own == index)
+            });
+        has_more && self.races.unit() >= self.job.settings.woken_early.0
     }
 
     fn issue(&mut self, index: u32) {

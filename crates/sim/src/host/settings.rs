@@ -33,11 +33,17 @@ pub struct HostSettings {
     pub hz: u64,
     /// From a completion to the process's next request.
     pub turnaround_ns: u64,
-    /// `none`: probability that the process whose request is complete takes its tag again before
-    /// one that waits for a tag is awake. 0: who waits longest gets it. It is a race of two
-    /// wake-ups that differs between machines: on a virtual machine with two CPUs and Linux 6.18
-    /// it was 0.90 and 0.91 (`block_getrq` of two loads with four tags).
-    pub tag_retaken: Real,
+    /// Probability that a process is awake before the CPU that completes its requests goes on: it
+    /// submits its next record before the others that complete with it are known to it, and under
+    /// `none` takes its tag again before one that waits for a tag is awake. 0: one CPU, where the
+    /// completing context ends first. It is a race that differs between machines: on a virtual
+    /// machine with two CPUs and Linux 6.18 it was 0.90 and 0.91 (`block_getrq` of two loads with
+    /// four tags).
+    pub woken_early: Real,
+    /// Requests of a process that wait for a tag at most: io_uring gives those that would block to
+    /// four workers for each CPU (`io_wq_create` of `io_uring/io-wq.c`), and the others wait for
+    /// one of these.
+    pub io_workers: usize,
     /// Probability that the device refuses a request.
     pub requeue_rate: Real,
     /// Simulated length, measured part and warm-up together.
@@ -63,7 +69,8 @@ impl Default for HostSettings {
             page_copy_ns: 0,
             hz: 250,
             turnaround_ns: 5000,
-            tag_retaken: Real(0.9),
+            woken_early: Real(0.9),
+            io_workers: 8,
             requeue_rate: Real(0.0),
             seconds: Real(20.0),
             warm_up_seconds: Real(0.0),
@@ -87,8 +94,9 @@ impl HostSettings {
         }
         let fits = [100, 250, 300, 1000].contains(&self.hz);
         require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
-        let share = self.tag_retaken.0;
-        within("tag_retaken", share, 0.0..=1.0)?;
+        within("io_workers", self.io_workers, 1..=65536)?;
+        let share = self.woken_early.0;
+        within("woken_early", share, 0.0..=1.0)?;
         let rate = self.requeue_rate.0;
         within("requeue_rate", rate, 0.0..=0.9)?;
         let (seconds, warm_up) = (self.seconds.0, self.warm_up_seconds.0);

@@ -99,6 +99,10 @@ def _bring_files() -> None:
 def _do(what: str) -> None:
     if what == "measure":
         _measure()
+    elif what == "rates":
+        from schedlab.app.predict.in_kernel import measure_in_guest
+
+        measure_in_guest(JOB, tell)
     elif what == "shell":
         subprocess.run(["setsid", "-c", "sh", "-l"], check=False, cwd="/root")
     else:

@@ -28,6 +28,7 @@ from schedlab.spec.quantities import duration_text, size_text
 from schedlab.store.folder import Folder, check_free, without_none
 
 if TYPE_CHECKING:
+    from schedlab.host.emulated import Emulation
     from schedlab.result import Result
 
 USUAL_MODEL = "disk7200"
@@ -187,20 +188,34 @@ def _check_target(target: Target) -> None:
             f"--scratch 256M, or --model {USUAL_MODEL}",
         )
     if target.kind == "emulated":
-        from schedlab.host.emulated_calibration import predict
         from schedlab.run.backends.io import emulation_of
 
-        emulation = emulation_of(target)
-        alone_ns = predict(emulation, 1)["mean_ns"] * target.dilate
-        rate_per_s = predict(emulation, TAGS)["iops"] / target.dilate
-        needed = max(SHORTEST_NS / alone_ns, rate_per_s / MOST_PER_S)
-        if needed > 1:
-            raise SpecError(
-                f"{target.model}: its requests take {alone_ns / 1e6:.2g} ms, and its server shares "
-                "the only CPU with the load, which would decide instead of the device",
-                f"--dilate {math.ceil(needed * target.dilate)}, which slows its time as much; or "
-                "measure here, without --kernel",
-            )
+        check_speed(
+            emulation_of(target),
+            "--dilate {dilate}, which slows its time as much; or measure here, without --kernel",
+        )
+
+
+def needed_dilation(emulation: Emulation) -> float:
+    """How much slower a device must be for a guest; up to 1 it serves it as it is."""
+    from schedlab.host.emulated_calibration import predict
+
+    alone_ns = predict(emulation, 1)["mean_ns"] * emulation.dilate
+    rate_per_s = predict(emulation, TAGS)["iops"] / emulation.dilate
+    return max(SHORTEST_NS / alone_ns, rate_per_s / MOST_PER_S)
+
+
+def check_speed(emulation: Emulation, hint: str) -> None:
+    """SpecError with a hint for a device whose server would take more time than the device; in the
+    hint, `{dilate}` is the dilation that would serve it.
+    """
+    if (needed := needed_dilation(emulation)) > 1:
+        raise SpecError(
+            f"{emulation.model}: its requests are shorter than {SHORTEST_NS / 1e6:.2g} ms or more "
+            f"than {MOST_PER_S:,.0f} in a second, and its server shares the only CPU with the "
+            "load, which would decide instead of the device",
+            hint.format(dilate=math.ceil(needed * emulation.dilate)),
+        )
 
 
 @dataclass(frozen=True)

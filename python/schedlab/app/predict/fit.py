@@ -78,9 +78,9 @@ def fit_device(path: Path, out: Path | None, progress: Callable[[str], None]) ->
             fitted.notes.append(f"{scheduler} was in force: the order of requests was also its own")
         target = made(out or Path(f"{name}.toml"))
         allocated = 2 * min(driver_tags(name) or tags, 128)
-        origin: dict[str, Any] = {
-            "device": device, "queue": {"tags": max(tags, 4), "nr_requests": allocated},
-        }  # fmt: skip
+        most_kb = int(knobs.read_value(queue / "max_sectors_kb"))
+        limits = {"tags": max(tags, 4), "nr_requests": allocated, "max_sectors_kb": most_kb}
+        origin: dict[str, Any] = {"device": device, "queue": limits}
         target.write_text(fitted.text(origin), encoding="utf-8")
         fitted.self_test = _self_test(reads, target, tags)
     after = _counts(name)

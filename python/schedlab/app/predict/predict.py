@@ -19,10 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from schedlab.app.measure.virtual import needed_dilation
+from schedlab.app.predict.in_kernel import KernelCell, measured_rates
 from schedlab.errors import SpecError
 from schedlab.fit.draws import Draws
+from schedlab.guest import kernels
+from schedlab.host.emulated import Emulation
 from schedlab.sim.checked import (
+    HOST,
     OUTSIDE,
+    CheckedLoad,
     Features,
     checked_cells,
     features_of,
@@ -40,6 +46,8 @@ from schedlab.sim.validated import CHECKED, only_simulated, processes_of
 
 #: Devices that are drawn; errors of the instrument for each.
 DRAWS, ERRORS = 24, 200
+#: Draws that are also measured in the kernel, and the seconds of each run there.
+KERNEL_DRAWS, KERNEL_SECONDS = 3, 4.0
 #: Near the best is within this loss; from this probability on a simulation suffices.
 NEAR, SURE = float(np.log(1.05)), 0.95
 #: Simulated time: so long, or so many requests.
@@ -55,6 +63,7 @@ class SimulatedLoad:
 
     name: str
     fields: Mapping[str, Any]
+    option: str = "--load"
 
     @functools.cached_property
     def processes(self) -> Sequence[Mapping[str, Any]]:
@@ -78,7 +87,7 @@ class Prediction:
     """The prediction of a load on a device. `outside` says why no probability is given;
     `distance` is None where every checked load is of another kind of work. `rates` are those of the
     rows under what is taken; `measure` is the command that would decide most, `left` the expected
-    loss after it.
+    loss after it. Under a `kernel` some of the draws were measured.
     """
 
     device: str
@@ -92,6 +101,7 @@ class Prediction:
     measure: str = ""
     left: float = 0.0
     notes: tuple[str, ...] = ()
+    kernel: str = ""
 
     @property
     def code(self) -> str:
@@ -115,9 +125,28 @@ def loads_of(load: Path | None, trace: str | None, workloads: str | None) -> lis
     if trace:
         # The same addresses where they fit, and modulo the size of a smaller device.
         replay = replay_of(trace, fit="wrap")
-        return [SimulatedLoad(str(replay.path), replay.fields())]
+        return [SimulatedLoad(str(replay.path), replay.fields(), "--trace")]
     names = [str(load)] if load else [name.strip() for name in str(workloads).split(",")]
-    return [SimulatedLoad(name, {"processes": name}) for name in names]
+    option = "--load" if load else "--workloads"
+    return [SimulatedLoad(name, {"processes": name}, option) for name in names]
+
+
+def predictions(
+    devices: Sequence[str],
+    loads: Sequence[SimulatedLoad],
+    schedulers: str,
+    progress: Callable[[str], None],
+    kernel: str,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Those of each load on each device, as documents and as lines; two devices are compared."""
+    documents, text = [], []
+    for load in loads:
+        found = [predict(device, load, schedulers, progress, kernel) for device in devices]
+        documents += [{**dataclasses.asdict(one), "code": one.code} for one in found]
+        text += [line for one in found for line in (*lines(one), "")]
+        if len(found) == 2:
+            text += [compared(*found), ""]
+    return documents, text[:-1]
 
 
 def predict(
@@ -125,9 +154,13 @@ def predict(
     load: SimulatedLoad,
     schedulers: str,
     progress: Callable[[str], None] = lambda text: None,
+    kernel: str = "",
 ) -> Prediction:
     """The prediction of a load on the device of a file or a shipped model. SpecError where one of
     the files is wrong.
+
+    With a `kernel` the errors of the simulation are not those of other loads: some of the draws are
+    measured under the kernel's own schedulers, in virtual time.
     """
     names = split_schedulers(schedulers)
     if len(names) < 2 or len({*names}) < len(names):
@@ -140,9 +173,12 @@ def predict(
     plain = simulation_of(device, draws, load, names[0])
     tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
     features = _features(load, tried, plain.tags, rotational)
-    cells = checked_cells()
+    if kernel:
+        cells = _measured_here(kernel, device, draws, load, names, features, progress)
+    else:
+        cells = checked_cells()
     cell, distance = nearest(features, cells)
-    outside = _outside(load, names, features, distance)
+    outside = _outside(load, names, features, distance, is_measured=bool(kernel))
     seeds = range(DRAWS + 1)
     simulations = [
         simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
@@ -153,7 +189,7 @@ def predict(
     for place, (one, result) in enumerate(zip(simulations, results, strict=True)):
         by_draw[place // len(names)][str(one.scheduler)] = rows_of(load, result)
     drawn = [losses(rates) for rates in by_draw[1:]]
-    exact, erring = _spread(drawn, None), _spread(drawn, features)
+    exact, erring = _spread(drawn, None), _spread(drawn, features, cells)
     take, candidates = _judged(names, exact if outside else erring, sure=not outside)
     rates = {row: [of[take][row] for of in by_draw[1:]] for row in by_draw[0][take]}
     measure, left = "", 0.0
@@ -161,11 +197,52 @@ def predict(
         center = losses(by_draw[0])
         other = min((name for name in names if name != take), key=lambda name: center[name])
         origin = str(draws.fit.get("device", ""))
-        measure, left = _measure(device, origin, f"{take},{other}", _regret(erring), _regret(exact))
+        on_model = _on_model(device, load, f"{take},{other}") if not kernel else ()
+        measure, left = _measure(
+            on_model, origin, f"{take},{other}", _regret(erring), _regret(exact)
+        )
     return Prediction(
         device, load.name, candidates, take, outside, cell.name,
         distance if math.isfinite(distance) else None, rates, measure, left, tuple(_notes(draws)),
+        kernel,
     )  # fmt: skip
+
+
+def _measured_here(
+    kernel: str, device: str, draws: Draws, load: SimulatedLoad, names: Sequence[str],
+    features: Features, progress: Callable[[str], None],
+) -> tuple[CheckedLoad, ...]:  # fmt: skip
+    """The first draws in the simulation and in the kernel; SpecError for a load that only the
+    simulation has.
+    """
+    if not load.processes:
+        raise SpecError(
+            f"--kernel runs processes, and {load.name} is a recording",
+            "omit --kernel, or replay it: schedlab compare --help, trace-replay",
+        )
+    if key := _simulated_key(load) or ("direct = false" if features.buffered else ""):
+        raise SpecError(f"--kernel cannot run processes with {key}", "omit --kernel")
+    simulations = [
+        [dataclasses.replace(simulation_of(device, draws, load, name, seed), seconds=KERNEL_SECONDS)
+         for name in names]
+        for seed in range(KERNEL_DRAWS)
+    ]  # fmt: skip
+    work = [
+        KernelCell(
+            Emulation(device, None, data="none", settings=draws.at(seed)),
+            load.processes, names, KERNEL_SECONDS, 1 + seed, some[0].tags,
+            max(each.nr_requests or 0 for each in some),
+        )
+        for seed, some in enumerate(simulations)
+    ]  # fmt: skip
+    measured = measured_rates(kernel, work, progress)
+    found = []
+    for some, figures in zip(simulations, measured, strict=True):
+        there = {name: rows_of(load, {"processes": rows}) for name, rows in figures.items()}
+        here = {str(one.scheduler): rows_of(load, run)
+                for one, run in zip(some, run_threads(some), strict=True)}  # fmt: skip
+        found.append(CheckedLoad(load.name, features, losses(there), losses(here)))
+    return tuple(found)
 
 
 def simulation_of(
@@ -173,13 +250,14 @@ def simulation_of(
 ) -> Simulation:
     """One draw under one scheduler, with the queue that the device has."""
     queue = draws.fit.get("queue", {})
+    limits = {"max_sectors_kb": queue["max_sectors_kb"]} if "max_sectors_kb" in queue else {}
     depth = draws.tables.get("queue_depth", draws.tables.get("queue", {}).get("depth", 32))
     tags = int(queue.get("tags", min(max(depth, 4), 128)))
-    allocated = None if scheduler == "none" else queue.get("nr_requests")
+    allocated = None if scheduler == "none" else queue.get("nr_requests", 2 * tags)
     times = {} if "trace" in load.fields else {"seconds": SECONDS}
     return Simulation(
         device=device, scheduler=scheduler, tags=tags, nr_requests=allocated, seed=1 + seed,
-        device_set=draws.at(seed), **{**load.fields, **times},
+        device_set=draws.at(seed), settings={**HOST, **limits}, **{**load.fields, **times},
     )  # fmt: skip
 
 
@@ -232,13 +310,23 @@ def _features(
     )
 
 
-def _outside(load: SimulatedLoad, names: Sequence[str], features: Features, distance: float) -> str:
-    """Why no probability can be given; empty where one can."""
-    if other := [name for name in names if name.partition(":")[0] not in CHECKED]:
-        return f"{other[0]} was never checked against a kernel"
+def _simulated_key(load: SimulatedLoad) -> str:
+    """A key of the processes that no real ones have; empty where there is none."""
     keys = [only_simulated({k: v for k, v in each.items() if k not in VARIED})
             for each in load.processes]  # fmt: skip
-    if key := next(filter(None, keys), ""):
+    return next(filter(None, keys), "")
+
+
+def _outside(
+    load: SimulatedLoad, names: Sequence[str], features: Features, distance: float,
+    is_measured: bool,
+) -> str:  # fmt: skip
+    """Why no probability can be given; empty where one can."""
+    if is_measured:
+        return ""
+    if other := [name for name in names if name.partition(":")[0] not in CHECKED]:
+        return f"{other[0]} was never checked against a kernel"
+    if key := _simulated_key(load):
         return f"processes with {key} were never checked"
     if features.classes:
         return "priority classes and weights are known to be missed"
@@ -248,7 +336,9 @@ def _outside(load: SimulatedLoad, names: Sequence[str], features: Features, dist
 
 
 def _spread(
-    drawn: Sequence[Mapping[str, float]], features: Features | None
+    drawn: Sequence[Mapping[str, float]],
+    features: Features | None,
+    cells: Sequence[CheckedLoad] = (),
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Losses over draws and errors of the instrument; without features none of these."""
     parts = []
@@ -256,7 +346,7 @@ def _spread(
         if features is None:
             parts.append({name: np.array([loss]) for name, loss in model.items()})
         else:
-            parts.append(with_errors(model, features, checked_cells(), ERRORS, seed))
+            parts.append(with_errors(model, features, cells, ERRORS, seed))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -285,20 +375,33 @@ def _regret(spread: Mapping[str, np.ndarray[Any, Any]]) -> float:
     return min(float(np.mean(values - least)) for values in spread.values())
 
 
+def _on_model(device: str, load: SimulatedLoad, pair: str) -> Sequence[str]:
+    """The command that runs the kernel's own schedulers on the model: with this load where a kernel
+    is here that can.
+    """
+    booted = [each.release for each in kernels.every() if each.options and not each.lacks]
+    if booted and load.processes and needed_dilation(Emulation(device, None)) <= 1:
+        named = booted[-1].partition("-")[0]
+        return ("schedlab", "predict", "--device", device, load.option, load.name,
+                "--kernel", named)  # fmt: skip
+    return ("schedlab", "compare", "--model", device, "--schedulers", pair)
+
+
 def _measure(
-    device: str, origin: str, pair: str, now: float, after_model: float
+    on_model: Sequence[str], origin: str, pair: str, now: float, after_model: float
 ) -> tuple[str, float]:
     """The command after which the least regret is left for each minute, and what is left; `origin`
     is where the device file comes from.
 
     The kernel on the model has no error of the instrument; on the device it has none at all.
     """
-    choices = [((now - after_model) / MINUTES["compare"], after_model,
-                ["schedlab", "compare", "--model", device, "--schedulers", pair])]  # fmt: skip
+    choices = []
+    if on_model:
+        choices.append(((now - after_model) / MINUTES["compare"], after_model, on_model))
     if origin.startswith("/dev/"):
-        live = ["schedlab", "live", origin, "--schedulers", pair]
+        live = ("schedlab", "live", origin, "--schedulers", pair)
         choices.append((now / MINUTES["live"], 0.0, live))
-    _, left, command = max(choices, key=lambda each: each[0])
+    _, left, command = max(choices, key=lambda each: each[0], default=(0.0, 0.0, ()))
     return shlex.join(command), left
 
 
@@ -340,9 +443,12 @@ def lines(prediction: Prediction) -> list[str]:
         shown.append(f"{each.name:<24}{near:>14}{_loss(each.loss):>15}{interval:>18}")
     far = prediction.distance
     distance = "another kind of work" if far is None else f"distance {far:.1f}"
+    checked = f"nearest checked load: {prediction.nearest} ({distance}; kernel {about['kernel']}, "
     shown.append(
-        f"nearest checked load: {prediction.nearest} ({distance}; kernel {about['kernel']}, "
-        f"{about['date']})"
+        f"{KERNEL_DRAWS} of {DRAWS} drawn devices measured in virtual time, Linux "
+        f"{prediction.kernel}; the others simulated, with the errors of these"
+        if prediction.kernel
+        else f"{checked}{about['date']})"
     )
     shown += [f"note: {note}" for note in prediction.notes]
     if prediction.code in {"best", "same"}:

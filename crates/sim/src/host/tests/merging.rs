@@ -180,14 +180,39 @@ fn what_is_joined_has_aged_with_its_older_part() {
 }
 
 #[test]
-fn a_bio_of_128_kib_goes_out_with_all_that_was_gathered() {
-    for (sectors, queued) in [(248, 0), (256, 2)] {
+fn a_last_request_of_128_kib_grows_until_another_one_is_gathered() {
+    for (sectors, gone_out) in [(120, 0), (128, 2)] {
         let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
-        queue.submit(bio("R9000", context(0)));
-        queue.submit(Bio {
+        let long = |sector: u64| Bio {
             sectors,
-            ..bio("R8", context(0))
-        });
-        assert_eq!(queue.scheduler.queued(), queued);
+            ..bio(&format!("R{sector}"), context(0))
+        };
+        queue.submit(bio("R9000", context(0)));
+        queue.submit(long(8));
+        queue.submit(long(8 + u64::from(sectors)));
+        assert_eq!((queue.scheduler.queued(), queue.counts.merges), (0, 1));
+        queue.submit(bio("R70000", context(0)));
+        assert_eq!(queue.scheduler.queued(), gone_out);
     }
+}
+
+#[test]
+fn few_requests_of_a_process_wait_for_a_tag_and_the_others_for_one_of_these() {
+    // Two workers for each process, and one tag, which is taken.
+    let mut queue = queue::<Direct>("none", Limits::default(), 1);
+    send(&mut queue, "R0", 0);
+    for text in ["R100", "R200", "R300"] {
+        assert!(!queue.submit(bio(text, context(0))));
+    }
+    assert!(!queue.submit(bio("R400", context(1))));
+    let mut order = Vec::new();
+    while let Some(id) = queue.scheduler.dispatch(&mut queue.ctx) {
+        order.push(queue.ctx.requests[id].sector);
+        queue.in_driver += 1;
+        queue.complete(id, &mut Vec::new());
+        for _ in 0..queue.take_freed() {
+            queue.wake();
+        }
+    }
+    assert_eq!(order, [0, 100, 200, 400, 300]);
 }

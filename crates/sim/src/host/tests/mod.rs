@@ -105,7 +105,7 @@ fn on_device<S: Scheduler>(settings: &str, rotational: bool, driver_tags: usize)
 /// The queue above a scheduler, with four processes.
 pub(super) fn queue<S: Scheduler>(settings: &str, limits: Limits, tags: usize) -> Queue<S> {
     let (scheduler, ctx) = on_device(settings, true, tags);
-    Queue::new(scheduler, ctx, limits, 4)
+    Queue::new(scheduler, ctx, limits, 4, 2)
 }
 
 pub(super) fn context(owner: u32) -> IoContext {

@@ -1,4 +1,4 @@
-"""Real load of simulated processes: what a preset describes, on a device that is held."""
+"""Processes of a simulation as real load, on a device that is held."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_processes(
     """
     if is_buffered(processes):
         return run_buffered(path, buffered_of(processes, size_bytes), times_s[0])
-    return run_direct(groups_of(processes, str(path), size_bytes, seed), times_s)
+    return run_direct(groups_of(placed(processes, size_bytes), str(path), seed), times_s)
 
 
 def run_direct(
@@ -67,7 +67,11 @@ class Placed:
 
 def placed(processes: str, size_bytes: int) -> list[Placed]:
     """The processes of a preset, each in an equal share of the device."""
-    specs = specs_of(processes)
+    return placed_on(specs_of(processes), size_bytes)
+
+
+def placed_on(specs: Sequence[Mapping[str, Any]], size_bytes: int) -> list[Placed]:
+    """Processes, each in an equal share of the device."""
     rows = []
     for number, spec in enumerate(specs):
         record = int(str(parse_quantity("record_bytes", spec.get("record", "4KiB"))))
@@ -109,15 +113,15 @@ def buffered_of(processes: str, size_bytes: int) -> list[BufferedProcess]:
     return rows
 
 
-def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
-    """The processes of a preset as groups of an I/O job, each in its own region."""
+def groups_of(placed: Sequence[Placed], path: str, seed: int) -> list[dict[str, Any]]:
+    """Processes as groups of an I/O job, each in its own region."""
     groups = []
-    for number, place in enumerate(placed(processes, size_bytes)):
+    for number, place in enumerate(placed):
         process = place.spec
         random, share = process.get("pattern", "random") == "random", process.get("read_share", 1)
         pattern = {"kind": "random", "replacement": True} if random else {"kind": "sequential"}
         group: dict[str, Any] = {
-            "name": f"{process['name']}-{number}",
+            "name": f"{process.get('name', 'process')}-{number}",
             "path": path,
             "workers": 1,
             "engine": "io_uring",

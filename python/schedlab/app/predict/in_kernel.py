@@ -1,0 +1,121 @@
+"""Rates of processes under the kernel's own schedulers on emulated devices, in virtual time.
+
+One boot of a guest measures all cells; what it prints are the figures of each process, as those of
+a simulation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.app.measure.virtual import check_speed, kernels_named
+from schedlab.app.predict.real_load import groups_of, placed_on, run_direct
+from schedlab.errors import SpecError
+from schedlab.guest.machine import BootSettings
+from schedlab.guest.place import Boot, Job
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulation, model_text
+
+CELLS = "cells.json"
+
+
+@dataclass(frozen=True)
+class KernelCell:
+    """Processes on an emulated device, under each of the schedulers for so many seconds.
+
+    `processes` is the content of a file of processes, one for each of `count`. The driver has so
+    many `tags`, and a scheduler may allocate `nr_requests` (None: what the device and the kernel
+    have).
+    """
+
+    emulation: Emulation
+    processes: Sequence[Mapping[str, Any]]
+    schedulers: Sequence[str]
+    seconds: float
+    seed: int
+    tags: int | None = None
+    nr_requests: int | None = None
+
+
+def measured_rates(
+    kernel: str, cells: Sequence[KernelCell], progress: Callable[[str], None]
+) -> list[dict[str, list[dict[str, float]]]]:
+    """Of each cell by scheduler: `iops` and `latency_ns_mean` of each process.
+
+    SpecError for a kernel that lacks a scheduler and for a device that is too fast for a guest,
+    HostError where none can be booted.
+    """
+    files: dict[str, bytes] = {}
+    for cell in cells:
+        check_speed(cell.emulation, "omit --kernel: the simulated schedulers serve it")
+        name, text = model_text(cell.emulation.model)
+        files[f"devices/{name}.toml"] = text.encode()
+    files[CELLS] = json.dumps([_as_json(cell) for cell in cells]).encode()
+    named = kernels_named(kernel)
+    if len(named) > 1:
+        raise SpecError(f"--kernel {kernel}: a prediction is of one kernel", "name one")
+    (booted,) = named.values()
+    for name in {name.partition(":")[0] for cell in cells for name in cell.schedulers}:
+        if name not in booted.schedulers:
+            offered = ", ".join(booted.schedulers)
+            raise SpecError(f"Linux {booted.release} has no {name}", f"it offers {offered}")
+    found: list[dict[str, list[dict[str, float]]]] = [{} for _ in cells]
+    runs, done = sum(len(cell.schedulers) for cell in cells), 0
+
+    def heed(message: Mapping[str, Any]) -> None:
+        nonlocal done
+        if "rates" in message:
+            done += 1
+            found[message["cell"]][message["scheduler"]] = message["rates"]
+            progress(f"Linux {booted.release} in virtual time: {done} of {runs} runs")
+
+    progress(f"Linux {booted.release} in virtual time: it boots")
+    Boot.of(booted, Job("rates", files), BootSettings()).run(heed)
+    return found
+
+
+def _as_json(cell: KernelCell) -> dict[str, Any]:
+    fields = dataclasses.asdict(cell)
+    fields["emulation"]["model"] = model_text(cell.emulation.model)[0]
+    return fields
+
+
+def measure_in_guest(job: Path, tell: Callable[..., None]) -> None:
+    """Inside: measure the cells of a job, and tell the figures of each scheduler."""
+    for number, fields in enumerate(json.loads((job / CELLS).read_text(encoding="utf-8"))):
+        emulation = Emulation(**fields["emulation"])
+        path = job / "devices" / f"{emulation.model}.toml"
+        cell = KernelCell(
+            **{**fields, "emulation": dataclasses.replace(emulation, model=str(path))}
+        )
+        with Control() as control:
+            for scheduler, rates in _rates(control, cell):
+                tell(cell=number, scheduler=scheduler, rates=rates)
+
+
+def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[str, float]]]]:
+    device = control.emulated(cell.emulation)
+    path = control.hold(device.path)
+    for scheduler in cell.schedulers:
+        name, _, tunables = scheduler.partition(":")
+        settings = dict(part.split("=") for part in tunables.split(",") if part)
+        if allocated := cell.tags if name == "none" else cell.nr_requests:
+            settings["nr_requests"] = str(allocated)
+        control.set_scheduler(device.path, name, settings)
+        device.reset()
+        placed = placed_on(cell.processes, device.size_bytes)
+        groups = groups_of(placed, str(path), cell.seed)
+        rows = run_direct(groups, (cell.seconds, 0.0))
+        rates = [
+            {
+                "iops": row["throughput_bytes_per_s"] / place.record,
+                "latency_ns_mean": row["latency_ns_mean"],
+            }
+            for row, place in zip(rows, placed, strict=True)
+        ]
+        yield scheduler, rates
