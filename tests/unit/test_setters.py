@@ -145,6 +145,40 @@ UNITS = {
 }  # fmt: skip
 
 
+SETS_KYBER = SCRIPT.format("kyber", "vda")
+DROP_INS = {
+    "adds": ("x.service.d", SETS_KYBER, ["bfq", "kyber"], True),
+    "replaces": ("x.service.d", SETS_KYBER.replace("ExecStart", "ExecStart=\nExecStart"), ["kyber"],
+                 True),
+    "takes away": ("x.service.d", "[Service]\nExecStart=\n", [], True),
+    "has a condition": ("x.service.d", "[Unit]\nConditionPathExists=/x\n", ["bfq"], False),
+    "stops": ("x.service.d", SETS_KYBER.replace("ExecStart", "ExecStop"), ["bfq"], True),
+    "is of another": ("y.service.d", SETS_KYBER, ["bfq"], True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DROP_INS)
+def test_drop_ins_of_systemd(tmp_path, case):
+    root, (home, text, values, certain) = tmp_path / "root", DROP_INS[case]
+    write(root, "etc/systemd/system/x.service", SCRIPT.format("bfq", "vda"))
+    write(root, "etc/systemd/system/basic.target.wants/x.service", "")
+    write(root, f"usr/lib/systemd/system/{home}/10-x.conf", text)
+    found = setters.setters_of(disk(tmp_path, "vda"), root)
+    assert [(each.value, each.certain) for each in found] == [(value, certain) for value in values]
+
+
+def test_a_timer_and_a_drop_in_of_an_instance(tmp_path):
+    root = tmp_path / "root"
+    units = "usr/local/lib/systemd/system"
+    write(root, f"{units}/x@.service", "[Service]\nExecStart=/bin/true\n")
+    write(
+        root, f"{units}/x@vda.service.d/a.conf", SCRIPT.format("bfq", "%i").replace(" >", " \\\n>")
+    )
+    write(root, "etc/systemd/system/timers.target.wants/x@vda.timer", "")
+    (each,) = setters.setters_of(disk(tmp_path, "vda"), root)
+    assert (each.value, each.certain) == ("bfq", False)
+
+
 @pytest.mark.parametrize("kind", ["wants", "requires"])
 @pytest.mark.parametrize("case", UNITS)
 def test_units_of_systemd(tmp_path, case, kind):
@@ -176,6 +210,34 @@ PROFILES = {
     "[sysfs]\n/sys/block/${disk}/queue/scheduler=bfq\n": ("bfq", False),
     "[sysfs]\n/sys/block/sda/queue/scheduler=${mine}\n": ("${mine}", False),
 }
+
+
+BASE = "[disk]\nelevator=kyber\n"
+MERGED = {
+    "over the included": ("[main]\ninclude=base\n[disk]\nelevator=bfq\n", "bfq"),
+    "included if it is there": ("[main]\ninclude=-base,-no\n", "kyber"),
+    "another disk": ("[main]\ninclude=base\n[disk]\ndevices=vda\n", None),
+    "disabled": ("[main]\ninclude=base\n[disk]\nenabled=no\n", None),
+    "replaced": ("[main]\ninclude=base\n[disk]\nreplace=1\nreadahead=4096\n", None),
+    "dropped": ("[main]\ninclude=base\n[disk]\ndrop=x, elevator\n", None),
+    "the first unit has the disk": (
+        f"{BASE}[mine]\ntype=disk\ndevices=sda\nelevator=bfq\n",
+        "kyber",
+    ),
+    "by priority": (f"{BASE}[mine]\ntype=disk\npriority=-1\nelevator=bfq\n", "bfq"),
+    "sysfs afterwards": (f"{BASE}[sysfs]\n/sys/block/sda/queue/scheduler=bfq\n", "bfq"),
+}
+
+
+@pytest.mark.parametrize("case", MERGED)
+def test_profiles_of_tuned_are_merged_as_tuned_does(tmp_path, case):
+    root, (text, winner) = tmp_path / "root", MERGED[case]
+    write(root, "etc/tuned/active_profile", "mine\n")
+    write(root, "usr/lib/tuned/base/tuned.conf", BASE)
+    write(root, "etc/tuned/mine/tuned.conf", text)
+    last = setters.winner_at_boot(setters.setters_of(disk(tmp_path), root))
+    assert (last and last.value) == winner
+    assert last is None or last.certain
 
 
 @pytest.mark.parametrize("text", PROFILES)

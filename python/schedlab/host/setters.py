@@ -36,7 +36,8 @@ SOURCES = (
 INDIRECT = ("boot parameter", "ZFS", "NixOS")
 # What the kernel has, now or as a module; mq-deadline has its old name, too.
 SCHEDULERS = ("none", "mq-deadline", "deadline", "kyber", "bfq")
-UNITS = ("etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+UNITS = ("etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system",
+         "usr/lib/systemd/system", "lib/systemd/system")  # fmt: skip
 MODPROBE = ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
 TMPFILES = ("etc/tmpfiles.d", "run/tmpfiles.d", "usr/local/lib/tmpfiles.d", "usr/lib/tmpfiles.d")
 PROFILES = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
@@ -69,11 +70,15 @@ class Setter:
 
 
 Planned = Mapping[Path, str]
+Line = tuple[Path, int, str]
+# Options of a section of tuned, each with its file.
+Unit = dict[str, tuple[str, Path]]
 # What lines below it depend on: of a shell, and of a unit.
 _CONDITION = re.compile(
     r"\b(?:if|case|for|while|until|exit|return|test)\b|&&|\|\||\[ |\(\)|^(?:Condition|Assert)\w+=|"
     r"^ExecCondition="
 )
+_TRUE = ("True", "true", "1")
 # Variables and functions of tuned.
 _VARIABLE = "${"
 
@@ -108,7 +113,7 @@ def _all(disk: udev.Disk, root: Path, planned: Planned) -> list[Setter]:
         ),
         *_tmpfiles(disk.name, root),
         *_units(disk.name, root),
-        *_script("rc.local", disk.name, root / "etc/rc.local"),
+        *_script("rc.local", disk.name, _lines_of(root / "etc/rc.local")),
         *_tlp(disk.name, root),
         *_tuned(disk.name, root, planned),
     ]
@@ -179,33 +184,58 @@ def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
 
 
 def _units(name: str, root: Path) -> Iterator[Setter]:
-    """Services that are wanted at boot and write a scheduler in one of their commands."""
+    """Services that are wanted at boot and write a scheduler in one of their commands; those that a
+    timer starts are uncertain.
+    """
     wanted = {
         link.name
         for directory in UNITS
         for kind in ("wants", "requires", "upholds")
-        for link in root.glob(f"{directory}/*.{kind}/*.service")
+        for link in root.glob(f"{directory}/*.{kind}/*.*")
+        if link.suffix in (".service", ".timer")
     }
-    for file in overriding(root, UNITS, "*.service"):
-        if "/queue/" not in (_text(file) or ""):
-            continue
-        stem, at, rest = file.name.partition("@")
-        if file.name in wanted:
-            instance = rest.removesuffix(".service") if at else ""
-            yield from _script("systemd unit", name, file, instance)
-        elif rest == ".service":
-            for each in sorted(wanted):
-                if each.startswith(f"{stem}@"):
-                    instance = each.removeprefix(f"{stem}@").removesuffix(".service")
-                    yield from _script("systemd unit", name, file, instance)
+    files = {path.name: path for path in overriding(root, UNITS, "*.service")}
+    for each in sorted(wanted):
+        service = each.removesuffix(".timer").removesuffix(".service") + ".service"
+        stem, at, rest = service.partition("@")
+        template = f"{stem}@.service" if at else service
+        if file := files.get(service, files.get(template)):
+            homes = (f"{d}/{unit}.d" for unit in (service, template) for d in UNITS)
+            lines = _commands_of([file, *overriding(root, homes, "*.conf")])
+            instance = rest.removesuffix(".service")
+            yield from _script("systemd unit", name, lines, instance, each.endswith(".timer"))
 
 
-def _script(source: str, name: str, file: Path, instance: str = "") -> Iterator[Setter]:
+def _commands_of(files: Iterable[Path]) -> list[Line]:
+    """The lines of a unit and its drop-ins that act at its start; an empty `ExecStart=` removes
+    those before it.
+    """
+    lines: list[Line] = []
+    for file in files:
+        pending = ""
+        for number, text in _lines(file):
+            if text.endswith("\\"):
+                pending += text[:-1]
+                continue
+            line, pending = pending + text, ""
+            key, _, command = line.partition("=")
+            if not command.strip():
+                lines = [each for each in lines if each[2].partition("=")[0] != key]
+            elif key.startswith(("ExecStart", "ExecCondition", "Condition", "Assert")):
+                lines.append((file, number, line))
+    return lines
+
+
+def _script(
+    source: str, name: str, lines: Iterable[Line], instance: str = "", is_conditional: bool = False
+) -> Iterator[Setter]:
     """Shell lines such as `echo bfq > /sys/block/sda/queue/scheduler`; `instance` is what %i and %I
     are in a unit. Below a condition they are uncertain.
     """
-    is_conditional = False
-    for number, written in _lines(file):
+    lines = list(lines)
+    # A condition of a unit is for all lines, also those before it.
+    is_conditional |= any(re.match("ExecCondition|Condition|Assert", text) for _, _, text in lines)
+    for file, number, written in lines:
         is_conditional = is_conditional or bool(_CONDITION.search(written))
         line = re.sub("%[iI]", instance, written) if instance else written
         path = next((w for w in re.split(r"[\s>\"';]+", line) if "/queue/" in w), "")
@@ -241,54 +271,71 @@ def _tlp(name: str, root: Path) -> Iterator[Setter]:
 
 
 def _tuned(name: str, root: Path, planned: Planned) -> Iterator[Setter]:
-    """`elevator=` of the active profile's disk plugins, those of included profiles first."""
+    """`elevator=` of the active profile's disk plugins, and its lines for sysfs.
+
+    As tuned 2.20 does: sections of one name are one unit, the first disk unit that matches a disk
+    has it, and the priority orders units.
+    """
     active = root / "etc/tuned/active_profile"
+    units: dict[str, Unit] = {}
     for profile in planned.get(active, _text(active) or "").split():
-        yield from _tuned_profile(name, root, profile, planned)
+        _merge_profile(units, root, profile, planned, [])
+    order = {section: int(_option(unit, "priority", "0") or 0) for section, unit in units.items()}
+    has_disk: list[bool] = []  # of each unit that may have it: whether it does
+    for section in sorted(units, key=order.__getitem__):
+        unit = units[section]
+        kind, devices = _option(unit, "type", section), _option(unit, "devices", "*")
+        is_known = not any(key in unit for key in TUNED_MATCHES)
+        if _option(unit, "enabled", "true") not in _TRUE:
+            continue
+        if kind == "sysfs":
+            for path, (value, file) in unit.items():
+                aims = _aims_at(path, name)
+                if value and aims is not False:
+                    certain = is_known and aims is True and _VARIABLE not in value
+                    line = _line_of(file, path, value)
+                    yield Setter("tuned", file, line, value, certain, name=_queue_file(path))
+        elif kind == "disk" and (_VARIABLE in devices or _is_listed(name, devices)):
+            is_known = is_known and _VARIABLE not in devices
+            if not any(has_disk) and (value := _option(unit, "elevator", "")):
+                file = unit["elevator"][1]
+                certain = is_known and not has_disk and _VARIABLE not in value
+                yield Setter("tuned", file, _line_of(file, "elevator", value), value, certain)
+            has_disk.append(is_known)
 
 
-def _tuned_profile(
-    name: str, root: Path, profile: str, planned: Planned, depth: int = 0
-) -> Iterator[Setter]:
-    files = [root / directory / profile / "tuned.conf" for directory in PROFILES]
-    file = next((each for each in files if each in planned or each.exists()), None)
-    if file is None or depth > INCLUDES_MAX:
+def _merge_profile(
+    units: dict[str, Unit], root: Path, profile: str, planned: Planned, seen: list[Path]
+) -> None:
+    """Add the units of a profile and, before them, of those that it includes."""
+    optional = profile.removeprefix("-")
+    files = [root / directory / optional / "tuned.conf" for directory in PROFILES]
+    present = (each for each in files if each not in seen and (each in planned or each.exists()))
+    if not (file := next(present, None)) or len(seen) > INCLUDES_MAX:
         return
+    seen.append(file)
     parser = configparser.ConfigParser(
-        strict=False,
-        interpolation=None,
-        delimiters=("=",),
-        allow_no_value=True,
-        inline_comment_prefixes=("#",),
+        strict=False, interpolation=None, delimiters=("=",), inline_comment_prefixes=("#",)
     )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
         parser.read_string(planned.get(file, _text(file) or ""))
     except configparser.Error:
         return
-    included = parser.get("main", "include", fallback="") or ""
-    for each in re.split(r"[\s,]+", included.strip()):
+    for each in re.split(r"[\s,;]+", parser.get("main", "include", fallback="")):
         if each:
-            yield from _tuned_profile(name, root, each, planned, depth + 1)
+            _merge_profile(units, root, each, planned, seen)
     for section in parser.sections():
-        options = parser[section]
-        kind = options.get("type", section)
-        if (options.get("enabled") or "true").lower() in ("false", "0"):
-            continue
-        is_known = not any(key in options for key in TUNED_MATCHES)
-        if kind == "disk" and (value := options.get("elevator")):
-            devices = options.get("devices") or "*"
-            is_known = is_known and _VARIABLE not in value + devices
-            if _VARIABLE in devices or _is_listed(name, devices):
-                line = _line_of(file, "elevator", value)
-                yield Setter("tuned", file, line, value, is_known)
-        elif kind == "sysfs":
-            for path, value in options.items():
-                aims = _aims_at(path, name)
-                if value and aims is not False:
-                    line = _line_of(file, path, value)
-                    certain = is_known and aims is True and _VARIABLE not in value
-                    yield Setter("tuned", file, line, value, certain, name=_queue_file(path))
+        unit = {key: (value, file) for key, value in parser[section].items()}
+        old = {} if _option(unit, "replace", "") in _TRUE else units.get(section, {})
+        dropped = re.split(r"\s*[,;]\s*", _option(unit, "drop", ""))
+        # These have their defaults again.
+        gone = {"type", "enabled", "devices", "drop", *dropped}
+        units[section] = {key: each for key, each in old.items() if key not in gone} | unit
+
+
+def _option(unit: Unit, key: str, usual: str) -> str:
+    return unit[key][0] if key in unit else usual
 
 
 def _is_listed(name: str, devices: str) -> bool:
@@ -330,6 +377,10 @@ def overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Pat
         for path in (root / directory).glob(pattern):
             files.setdefault(path.name, path)
     return [files[name] for name in sorted(files)]
+
+
+def _lines_of(file: Path) -> Iterator[Line]:
+    yield from ((file, number, line) for number, line in _lines(file))
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
