@@ -9,7 +9,7 @@ import pytest
 
 from schedlab.analyse import compared
 from schedlab.app.admit import admit
-from schedlab.app.measure.labs import lab_experiment, lab_named
+from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
 from schedlab.app.measure.published import published
 from schedlab.errors import SpecError
 from schedlab.spec import ComparedStatement, Statement
@@ -94,6 +94,26 @@ def test_a_statement_about_something_else_is_refused(more, message):
     wrong = type(lab)("mine", {**lab.data, "statements": [usual | more]})
     with pytest.raises(SpecError, match=message):
         admit(lab_experiment(wrong, "small"))
+
+
+def test_a_published_figure_stands_beside_what_replaced_its_scheduler() -> None:
+    """Every cell of the study has its workload here; of other candidates nothing is stated."""
+    experiment = lab_experiment(lab_named("iozone-schedulers"), "small",
+                                LabChanges(schedulers="none,mq-deadline,kyber,bfq"))  # fmt: skip
+    model = list(published(lab_named("iozone-schedulers-model").data["published"]))
+    assert len(experiment.statements) == len(model) == 1 + 2 * 63
+    found = [(each.published, each.least, each.most) for each in experiment.statements]
+    assert found == [(each["published"], each["least"], each.get("most")) for each in model]
+    last = experiment.statements[-1]
+    assert last.says == "random-write 16 MiB: bfq, share of none (the study: cfq of noop)"
+    assert (last.workloads, last.candidates, last.over) == (
+        ("random-write 16 MiB",), ("bfq",), "none"
+    )  # fmt: skip
+    assert {of for each in experiment.statements for of in each.workloads} == {
+        work.label for work in experiment.workloads
+    }
+    few = lab_experiment(lab_named("iozone-schedulers"), "small", LabChanges(schedulers="none,bfq"))
+    assert {each.candidates for each in few.statements} == {("bfq",)} and len(few.statements) == 63
 
 
 def test_a_published_table_is_statements_with_the_intervals_of_its_repetitions() -> None:

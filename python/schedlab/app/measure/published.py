@@ -3,6 +3,8 @@
     [published]
     file = "iozone-noop-deadline-cfq.csv"    # scheduler, record_bytes, test, repetition, kib_per_s
     workload = "{test}, 1 process {size}"    # the label of the workload that repeats a row
+    tests = { "Initial write" = "write" }    # the lab's own names, where they are others
+    schedulers = { noop = "none" }           # the candidate that is here what that one was there
 
 The first scheduler of the file is what the others are compared with: their shares are statements,
 which come out within the interval that the study's own repetitions leave. One more is that the
@@ -24,13 +26,14 @@ from schedlab.spec.quantities import size_text
 METRIC = "throughput_bytes_per_s"
 
 
-def published(table: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def published(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The statements that the `[published]` table of a lab means."""
     text = (PACKAGE / "labs" / table["file"]).read_text("utf-8")
+    tests, here = (table.get(key, {}) for key in ("tests", "schedulers"))
     rates: dict[str, dict[str, list[float]]] = {}
     for row in csv.DictReader(text.splitlines()):
         size = size_text(int(row["record_bytes"]))
-        label = table["workload"].format(test=row["test"], size=size)
+        label = table["workload"].format(test=tests.get(row["test"], row["test"]), size=size)
         of_label = rates.setdefault(label, {})
         of_label.setdefault(row["scheduler"], []).append(float(row["kib_per_s"]))
     smallest = 1024 * min(fmean(each) for of_label in rates.values() for each in of_label.values())
@@ -38,7 +41,7 @@ def published(table: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         "says": "Bytes per second: the largest here, the smallest of the study",
         "metric": METRIC,
         "workloads": [*rates],
-        "candidates": [*next(iter(rates.values()))],
+        "candidates": [here.get(name, name) for name in next(iter(rates.values()))],
         "published": f"{smallest:,.0f}",
         "least": smallest,
     }
@@ -48,12 +51,14 @@ def published(table: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             share = fmean(values) / fmean(base)
             both = (half_width(each) / fmean(each) for each in (values, base))
             half = share * math.hypot(*both)
+            one, other = (here.get(each, each) for each in (name, first))
+            there = f" (the study: {name} of {first})" if one != name else ""
             yield {
-                "says": f"{label}: {name}, share of {first}",
+                "says": f"{label}: {one}, share of {other}{there}",
                 "metric": METRIC,
                 "workloads": [label],
-                "candidates": [name],
-                "over": first,
+                "candidates": [one],
+                "over": other,
                 "published": f"{share:.3f} ± {half:.3f}",
                 "least": share - half,
                 "most": share + half,
