@@ -16,7 +16,7 @@ from schedlab.app.predict.predict import NEAR, SURE
 from schedlab.sim.checked import OUTSIDE, checked_cells, measured, nearest, with_errors
 
 DRAWS = 4000
-#: The truth has noise of its own: two blocks of some seconds.
+#: The truth has noise of its own: some seconds of one seed.
 NOISE = 0.02
 
 
