@@ -66,6 +66,14 @@ fn without_scheduler_merges_and_limits_the_disk_serves_as_alone() {
 
 /// Processes on a disk that takes four commands and serves them in order.
 fn simulate(processes: &str, settings: HostSettings) -> schedlab_sim::host::HostResult {
+    simulate_under("none", processes, settings)
+}
+
+fn simulate_under(
+    scheduler: &str,
+    processes: &str,
+    settings: HostSettings,
+) -> schedlab_sim::host::HostResult {
     let mut disk = SteppedDisk::new(&DiskSpec::shipped("disk7200").unwrap(), "fcfs").unwrap();
     let job = HostJob {
         settings: HostSettings {
@@ -75,8 +83,8 @@ fn simulate(processes: &str, settings: HostSettings) -> schedlab_sim::host::Host
         processes: Processes::from_toml("test", processes).unwrap(),
         trace: Vec::new(),
     };
-    let none = Settings::parse("none").unwrap();
-    run(&none, &job, &mut disk, &Stop::default()).unwrap()
+    let scheduler = Settings::parse(scheduler).unwrap();
+    run(&scheduler, &job, &mut disk, &Stop::default()).unwrap()
 }
 
 const READERS: &str = r#"
@@ -117,6 +125,30 @@ fn records_that_complete_together_are_followed_by_one_request_where_nobody_wakes
     // Linux 6.12 in virtual time, on one CPU: 28 MB/s, requests of 512 KiB.
     assert!(merges(0.0) > 2.9);
     assert!(merges(0.9) < 0.5);
+}
+
+#[test]
+fn the_next_request_of_a_woken_process_is_there_when_a_queue_is_run() {
+    let processes = r#"
+[[process]]
+name = "reader"
+[[process]]
+name = "writer"
+read_share = 0
+depth = 32
+"#;
+    let settings = HostSettings {
+        nr_requests: Some(64),
+        ..HostSettings::default()
+    };
+    let result = simulate_under("mq-deadline:fifo_batch=1", processes, settings);
+    let [reader, writer] = &result.processes[..] else {
+        panic!("two processes");
+    };
+    // Four are in the disk, and one has been taken out of the scheduler for the next tag. The read
+    // that follows a read is there when another one is taken out, and four writes are before it.
+    let ratio = reader.iops / writer.iops;
+    assert!((0.23..0.27).contains(&ratio), "{ratio}");
 }
 
 #[test]

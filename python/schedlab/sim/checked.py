@@ -164,7 +164,7 @@ def with_errors(
     for name, loss in model.items():
         plain = name.partition(":")[0]
         own = np.array([each.get(name, each.get(plain, 0.0)) for each in errors])
-        error = own[taken] * (1 + far) + (0.05 + 2 * far) * rng.standard_normal(draws)
+        error = own[taken] * (1 + far) + (0.05 + 0.5 * far) * rng.standard_normal(draws)
         found[name] = np.maximum(loss + (FLOOR + loss) * error, 0.0)
     least = np.min(list(found.values()), axis=0)
     return {name: values - least for name, values in found.items()}
