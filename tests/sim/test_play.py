@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import zlib
@@ -153,8 +154,27 @@ def test_what_cannot_be_played_is_refused():
         with pytest.raises(SpecError, match=said) as caught:
             CliRunner().invoke(sim, asked, catch_exceptions=False)
         assert caught.value.hint
-    with pytest.raises(SpecError, match="--quiz"):
-        CliRunner().invoke(sim, ["cpu", "--play", "--quiz"], catch_exceptions=False)
+    asked = ["cpu", "--play", "--quiz", "--count", "3", "--out", "x.html"]
+    with pytest.raises(SpecError, match="--count would change nothing"):
+        CliRunner().invoke(sim, asked, catch_exceptions=False)
+
+
+def test_a_quiz_is_played_with_the_tasks_of_its_seed(tmp_path):
+    """The second of two policies, too; each pick is that of the schedule which the quiz reveals."""
+    words = ["cpu", "--policy", "fcfs,rr", "--quiz", "--seed", "3"]
+    quiz = json.loads(CliRunner().invoke(sim, [*words, "--json"]).output)
+    file = tmp_path / "exercise.html"
+    done = CliRunner().invoke(sim, [*words, "--play", str(file), "--lang", "ru"])
+    assert done.exit_code == 0, done.output
+    shown = plays_of(file.read_text())
+    plays = cpu_schedule.plays_of(options(*words[1:]))
+    for number, (policy, command) in enumerate(quiz["reveal"].items()):
+        again = shlex.split(command)[3:]
+        (revealed,) = cpu_schedule.plays_of(options(*again))
+        assert revealed == plays[number] and revealed.policy == policy
+        assert [each[1][each[3]][0] for each in shown[number]["picks"]] == [
+            pick.picked.name for pick in revealed.choices()
+        ]
 
 
 def plays_of(text):

@@ -18,9 +18,9 @@ from schedlab.report import frame
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import milliseconds_text
 
-# Lines of the queue in the terminal; rows of all queues of a policy in a page, 1 MB packed.
+# Lines of the queue in the terminal; rows of all queues in a page, 3 MB packed.
 LINES_MAX = 12
-ROWS_MAX = 200_000
+ROWS_MAX = 550_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     words = {
         key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
     }
-    packed = zlib.compress(json.dumps([_data(play) for play in plays]).encode(), 9)
+    most = ROWS_MAX // len(plays)
+    packed = zlib.compress(json.dumps([_data(play, most) for play in plays]).encode(), 9)
     data = {"words": words, "plays": base64.b64encode(packed).decode()}
     boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
     steps = "".join(
@@ -131,7 +132,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
         lead=[
             texts("play.lead"),
             *(f"{play.policy}: {play.rule}." for play in plays),
-            *(_cut(play, texts) for play in plays if _shown(play) < len(play.choices())),
+            *(cut for play in plays if (cut := _cut(play, most, texts))),
         ],
         first=first,
         sections=[],
@@ -163,20 +164,21 @@ def _board(number: int, play: Play, texts: Texts) -> str:
     )
 
 
-def _shown(play: Play) -> int:
-    """How many choices a page has room for."""
+def _shown(play: Play, most: int) -> int:
+    """How many choices have at most so many rows."""
     rows = itertools.accumulate(len(pick.waiting) for pick in play.choices())
-    return sum(count <= ROWS_MAX for count in rows)
+    return sum(count <= most for count in rows)
 
 
-def _cut(play: Play, texts: Texts) -> str:
-    shown, count = _shown(play), len(play.choices())
-    return texts("play.cut", name=play.policy, shown=shown, count=count)
+def _cut(play: Play, most: int, texts: Texts) -> str:
+    """How many choices are shown; empty where all are."""
+    shown, count = _shown(play, most), len(play.choices())
+    return texts("play.cut", name=play.policy, shown=shown, count=count) if shown < count else ""
 
 
-def _data(play: Play) -> dict[str, object]:
+def _data(play: Play, most: int) -> dict[str, object]:
     picks: list[list[object]] = []
-    for pick in play.choices()[: _shown(play)]:
+    for pick in play.choices()[: _shown(play, most)]:
         places = [
             [[round(share, 5) for share in place] for place in one.places] for one in pick.waiting
         ]

@@ -38,7 +38,7 @@ ANSWERS = ("turnaround", "waiting", "response")
 OF_CHART = ("from_ns", "to_ns", "width", "measured")
 WIDTHS_PX = (300, 20_000)
 # Options that would change nothing beside --play.
-NOT_PLAYED = {"quiz": "--quiz", "gantt": "--gantt", "bursts": "--validate", "as_json": "--json"}
+NOT_PLAYED = {"gantt": "--gantt", "bursts": "--validate", "as_json": "--json"}
 
 
 def document(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,6 +182,8 @@ def _of_disk(row: Any, at_ns: int, head: int, size: int) -> Queued:
     return Queued(str(row["index"]), cells, ((offset / size, (offset + length) / size),))
 
 
+# Policies that take the CPU from a task for a better one at most.
+WITHOUT_QUANTUM = {"fcfs", "sjf", "srtf", "priority", "priority-preemptive"}
 CPU_COLUMNS = ("task", "waited", "had", "left", "priority")
 
 
@@ -197,7 +199,8 @@ def cpu_play(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> P
         chosen = next(at for at, one in enumerate(there) if one.number == number)
         picks.append(Pick(at_ns, waiting, chosen))
     rule = _rules("cpu policy")[result["policy"]]
-    rule += f", quantum {milliseconds_text(result['quantum_effective'])} ms"
+    if result["policy"] not in WITHOUT_QUANTUM:
+        rule += f", quantum {milliseconds_text(result['quantum_effective'])} ms"
     return Play(result["policy"], rule, CPU_COLUMNS, tuple(picks))
 
 

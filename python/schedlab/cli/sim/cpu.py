@@ -89,6 +89,8 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
     if (count is None) != (out is None) or (count is not None and not options["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
     if pages["play"] is not None:
+        if count is not None:
+            raise SpecError("--count would change nothing beside --play", "omit --count and --out")
         show_plays(plays_of({**options, "as_json": as_json}), pages)
         return
     if count is not None and out is not None:
