@@ -4,6 +4,7 @@ started is found and ended."""
 import json
 import os
 import pwd
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_what_went_to_another_session_is_found(group, tmp_path):
     assert owned.wait_until(lambda: [name for _, name in group.members()] == ["sleep"] * 2, 10)
     assert group.end() == ["sleep"] * 2
     assert group.members() == []
+
+
+def test_one_that_asks_to_be_traced_by_its_parent_ends_when_it_ends(group, tmp_path):
+    program = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 28)"
+    line = f"exec {sys.executable} -c '{program}; os._exit(7)'"
+    assert run(line, group, tmp_path, timeout_s=20).status == 7
 
 
 def test_what_a_command_left_running_is_not_forgotten(group, tmp_path):

@@ -142,13 +142,33 @@ def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
 
     (tmp_path / "log").write_text("v 5")
     written = (tmp_path / "log").stat().st_mtime
-    assert written_file(tmp_path, written)("log") == b"v 5"
-    assert written_file(tmp_path, written + 0.01)("log") == b"v 5"  # the clock's last tick
-    assert written_file(tmp_path, written + 0.1)("log") is None
-    assert written_file(tmp_path, written)("nothing") is None
-    assert read("v:s=file:log~v (.*)", b"v 1", files=written_file(tmp_path, written))[0] == {"v": 5}
-    _, gates = read("v:s=file:log~v (.*)", files=written_file(tmp_path, written + 10))
+    assert written_file(tmp_path, written, 99)("log") == b"v 5"
+    assert written_file(tmp_path, written + 0.01, 99)("log") == b"v 5"  # the clock's last tick
+    assert written_file(tmp_path, written + 0.1, 99)("log") is None
+    assert written_file(tmp_path, written, 99)("nothing") is None
+    files = written_file(tmp_path, written, 99)
+    assert read("v:s=file:log~v (.*)", b"v 1", files=files)[0] == {"v": 5}
+    _, gates = read("v:s=file:log~v (.*)", files=written_file(tmp_path, written + 10, 99))
     assert "was not written by this run" in gates[0].detail
+
+
+def test_only_a_file_of_the_directory_is_read_of_what_a_program_made(tmp_path):
+    from schedlab.run.metrics_from_output import written_file
+
+    (home := tmp_path / "home").mkdir()
+    for place in (tmp_path, home):
+        (place / "secret").write_text("v 5")
+    (home / "out").symlink_to(tmp_path)
+    (home / "in").symlink_to(home / "secret")
+    (home / "link").symlink_to(tmp_path / "secret")
+    (home / "device").symlink_to("/dev/zero")
+    os.mkfifo(home / "pipe")
+    (home / "large").touch()
+    os.truncate(home / "large", 1 << 40)
+    content = written_file(home, 0.0, 99)
+    assert content("secret") == content("in") == content(str(tmp_path / "secret")) == b"v 5"
+    for name in ("link", "out/secret", "../secret", "device", "pipe", "large", str(home / "link")):
+        assert content(name) is None, name
 
 
 POLICIES = (

@@ -412,13 +412,21 @@ fn child_signals() -> RawFd {
     }
 }
 
+/// The next child that has ended. One that asked to be traced by its parent, the keeper, tells of
+/// its stops as well: it goes on, untraced.
 fn reap_any(options: i32) -> Option<(i32, i32, libc::rusage)> {
     let mut status = 0;
     // SAFETY: plain numbers, and places that live through the call.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        let pid = libc::wait4(-1, &raw mut status, options, &raw mut usage);
-        (pid > 0).then_some((pid, status, usage))
+        loop {
+            let pid = libc::wait4(-1, &raw mut status, options, &raw mut usage);
+            if pid <= 0 || !libc::WIFSTOPPED(status) {
+                return (pid > 0).then_some((pid, status, usage));
+            }
+            let signal = libc::WSTOPSIG(status) as *mut c_void;
+            libc::ptrace(libc::PTRACE_DETACH, pid, std::ptr::null_mut::<c_void>(), signal);
+        }
     }
 }
 

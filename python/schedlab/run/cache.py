@@ -111,8 +111,8 @@ def read_files(directory: Path, limit_bytes: int) -> None:
     """Read the files below a directory, up to a number of bytes."""
     left = limit_bytes
     for path in _files(directory):
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            while left > 0 and (chunk := file.read(_CHUNK_BYTES)):
+        with contextlib.suppress(OSError), opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as handle:
+            while left > 0 and (chunk := os.read(handle, _CHUNK_BYTES)):
                 left -= len(chunk)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import Launching
 from schedlab.kinds.resolved import Outcome
@@ -38,8 +39,11 @@ class CommandRuns:
     `limits_s` is how long a run of each workload may take, once it was rehearsed.
     """
 
-    def __init__(self, control: Control, wall: Wall) -> None:
+    def __init__(self, control: Control, wall: Wall, kinds: Iterable[WorkloadKind]) -> None:
         self.control, self.wall = control, wall
+        for kind in kinds:
+            if isinstance(kind, Launching):
+                wall.resolve(kind)
         self.standing = WorkGroup(control, "setup", wall)
         self.work = WorkGroup(control, "command", wall, beside=self.standing)
         self.limits_s: dict[str, float] = {}
@@ -136,7 +140,7 @@ class CommandRuns:
     ) -> tuple[dict[str, float], dict[str, str], list[GateFinding]]:
         """Numbers out of the output: (value by metric, bounds, gates that did not hold)."""
         reader = self._readers.setdefault(label, Reader(kind.output_metrics()))
-        files = written_file(directory, began_s)
+        files = written_file(directory, began_s, kind.output_limit_bytes)
         values, missing = reader.read(ended.stdout, ended.stderr, files)
         if not isinstance(kind, FioJob):
             return values, {}, missing

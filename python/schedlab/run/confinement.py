@@ -78,6 +78,11 @@ class Wall:
             order |= {"files": True, "writable": writable}
         return order
 
+    def resolve(self, kind: Launching) -> None:
+        """Resolve the paths of a program now, before another one could put a link there."""
+        for path in (*kind.writable, *filter(None, [kind.stdin])):
+            self.place(path)
+
     def place(self, path: str) -> str:
         """Where a path leads, resolved once: a program could put a link there."""
         return self._places.setdefault(path, str(Path(path).resolve()))

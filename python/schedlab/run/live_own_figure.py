@@ -18,12 +18,13 @@ from schedlab.run.metrics_from_output import Reader
 from schedlab.spec import GateFinding
 from schedlab.spec.latency import QUANTILES
 from schedlab.spec.output_metrics import PAGE, RATE, TAKES, converted, parse_output_metric
+from schedlab.spec.reading import read_bytes
 
 COMMAND_TIMEOUT_S = 30.0
 PAGE_TIMEOUT_S = 5.0
 STDERR_LINES = 4
 #: A page is a list of figures; more of it is not read.
-PAGE_BYTES_MAX = 16 << 20
+PAGE_BYTES_MAX, FILE_BYTES_MAX = 16 << 20, 256 << 20
 
 Read = tuple[dict[str, float], list[GateFinding]]
 
@@ -162,10 +163,10 @@ def _content(place: str) -> bytes | None:
     """The text of a file or a page of this machine; None where it cannot be read."""
     try:
         if not place.startswith(f"{PAGE}:"):
-            return Path(place).read_bytes()
+            return read_bytes(Path(place), "", FILE_BYTES_MAX)
         # Never by a proxy: the page is of this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(place, timeout=PAGE_TIMEOUT_S) as page:
             return bytes(page.read(PAGE_BYTES_MAX))
-    except OSError:
+    except (OSError, SpecError):
         return None

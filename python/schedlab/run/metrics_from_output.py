@@ -5,15 +5,19 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import os
 import re
+import stat
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from schedlab.errors import SpecError
 from schedlab.spec import GateFinding
 from schedlab.spec.output_metrics import OutputMetric, converted
+from schedlab.spec.reading import opened, read_bytes
 
 NEAREST_LINES = 3
 _STEP = re.compile(
@@ -181,17 +185,25 @@ def _nearest(pattern: str, text: bytes) -> str:
     return "the nearest lines are " + "; ".join(map(repr, best))
 
 
-def written_file(directory: Path, began: float) -> Callable[[str], bytes | None]:
-    """Reads a file below `directory` (or at a whole path) if it was written since `began`."""
+def written_file(
+    directory: Path, began: float, limit_bytes: int
+) -> Callable[[str], bytes | None]:
+    """Reads a file below `directory` (or at a whole path elsewhere) if it was written since `began`
+    and has at most `limit_bytes`. A program made it: a link that leads out of the directory, a FIFO
+    and a device are None as well, and never opened."""
 
     def read(name: str) -> bytes | None:
         path = directory / name
         try:
-            # File times are of the kernel's last tick.
-            if path.stat().st_mtime < began - 0.02:
-                return None
-            return path.read_bytes()
-        except OSError:
+            with opened(path, os.O_PATH) as found:
+                status, real = os.fstat(found), Path(f"/proc/self/fd/{found}").readlink()
+                leads_out = path.is_relative_to(directory) and not real.is_relative_to(directory)
+                # File times are of the kernel's last tick.
+                is_old = status.st_mtime < began - 0.02
+                if leads_out or is_old or not stat.S_ISREG(status.st_mode):
+                    return None
+                return read_bytes(Path(f"/proc/self/fd/{found}"), "", limit_bytes)
+        except (OSError, SpecError):
             return None
 
     return read

@@ -3,7 +3,6 @@ bare device. Its ownership, its copies, its cache, and file systems that are mad
 
 from __future__ import annotations
 
-import os
 import pwd
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from schedlab.kinds.launching import program_path
 from schedlab.run import cache
 from schedlab.run.confinement import HeldDevice
 from schedlab.run.drain import flush
+from schedlab.store.copying import copy_into
 from schedlab.store.files import mark_made
 
 if TYPE_CHECKING:
@@ -117,20 +117,6 @@ class WorkPlace:
         if not kind.copy_in:
             return
         source = Path(kind.copy_in).resolve()
-        into = self.directory / source.name
-        if source.is_dir():
-            if into.exists():
-                shutil.rmtree(into)
-            shutil.copytree(source, into, symlinks=True)
-        else:
-            shutil.copy2(source, into)
-        mark_made(into)
-        if kind.user:
-            _give(into, kind.user)
-
-
-def _give(path: Path, user: str) -> None:
-    """Make a copy of ours a user's, with all below."""
-    entry = pwd.getpwnam(user)
-    for each in (path, *(path.rglob("*") if path.is_dir() else ())):
-        os.chown(each, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+        entry = pwd.getpwnam(kind.user) if kind.user else None
+        copy_into(self.directory, source, (entry.pw_uid, entry.pw_gid) if entry else ())
+        mark_made(self.directory / source.name)

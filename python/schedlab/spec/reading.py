@@ -16,9 +16,11 @@ SIZE_MAX = 1 << 20
 
 
 @contextlib.contextmanager
-def opened(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> Iterator[int]:
+def opened(
+    path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None, mode: int = 0o777
+) -> Iterator[int]:
     """A descriptor of whatever `path` is, closed at the end and on exec. OSError as is."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=dir_fd)
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode, dir_fd=dir_fd)
     try:
         yield descriptor
     finally:

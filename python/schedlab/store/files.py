@@ -25,7 +25,7 @@ DEPTH_MAX = 4
 # How archives are unpacked; Python 3.11.2 of Debian 12 has no filters yet.
 DATA_FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 _MADE = "user.schedlab.made"
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def write_atomic(
@@ -94,7 +94,7 @@ def append_line(path: Path, line: str, within: Path | None = None) -> None:
 def made(path: Path) -> Path:
     """A file that is there, empty where it is new, for a writer that opens it. OSError as is."""
     if not path.exists():
-        with opened(path.parent, _DIRECTORY) as above:
+        with opened(path.parent, DIRECTORY) as above:
             os.close(_opened_or_made(path.name, os.O_WRONLY | os.O_CLOEXEC, above))
     return path
 
@@ -178,13 +178,13 @@ def make_directory(path: Path) -> None:
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
-        with opened(each.parent, _DIRECTORY) as above:
+        with opened(each.parent, DIRECTORY) as above:
             _give_directory(each.name, above)
 
 
 def _give_directory(name: str, above: int) -> None:
     """A new directory to the user who called sudo, if the one above is that user's."""
-    with opened(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above) as handle:
+    with opened(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=above) as handle:
         _give_to_user(handle, above)
 
 
@@ -208,7 +208,7 @@ def _opened_or_made(name: str, flags: int, directory: int) -> int:
 
 def sync_directory(path: Path) -> None:
     """Make the names inside a directory durable. HostError when the disk does not."""
-    with _explained(path, "sync"), opened(path, _DIRECTORY) as handle:
+    with _explained(path, "sync"), opened(path, DIRECTORY) as handle:
         os.fsync(handle)
 
 
@@ -234,10 +234,10 @@ def _directory_of(path: Path, within: Path | None, missing_is_error: bool = True
             raise SpecError(f"{path}: is not inside {within}") from error
         start = within
     try:
-        current = os.open(start, _DIRECTORY)
+        current = os.open(start, DIRECTORY)
         for step in steps:
             try:
-                below = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
+                below = os.open(step, DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR):
                     raise SpecError(

@@ -62,7 +62,7 @@ class PolicySession:
             if label == arm.label
         }
         self.settings = CpuSettings(control, self.policies.values())
-        self.runs = CommandRuns(control, Wall())
+        self.runs = CommandRuns(control, Wall(), admitted.kinds.values())
         has_ext = any(policy.policy == "ext" for policy in self.policies.values())
         self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
         self._told: set[str] = set()

@@ -97,7 +97,7 @@ class CommandCells:
                 self.kinds[workload.label] = kind
         self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
         self.wall = Wall(self.place.held)
-        self.runs = CommandRuns(self.control, self.wall)
+        self.runs = CommandRuns(self.control, self.wall, self.kinds.values())
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s(self.wall)
         self._syncs: Watched | None = None
