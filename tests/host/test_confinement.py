@@ -141,8 +141,8 @@ def test_no_mount_has_devices_and_no_right_gives_them_back(confine, place, root_
     assert [path for path, words in options.items() if "nodev" not in words] == []
     assert " shared:" not in shown, "what it mounts would be mounted for all"
     # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE, IPC_LOCK,
-    # SYS_CHROOT, SYS_NICE, SYS_RESOURCE
-    kept = (0, 1, 3, 4, 5, 6, 7, 10, 14, 18, 23, 24)
+    # SYS_CHROOT, SYS_NICE
+    kept = (0, 1, 3, 4, 5, 6, 7, 10, 14, 18, 23)
     assert not int(rights.split()[1], 16) & ~sum(1 << right for right in kept)
 
 

@@ -425,7 +425,12 @@ fn reap_any(options: i32) -> Option<(i32, i32, libc::rusage)> {
                 return (pid > 0).then_some((pid, status, usage));
             }
             let signal = libc::WSTOPSIG(status) as *mut c_void;
-            libc::ptrace(libc::PTRACE_DETACH, pid, std::ptr::null_mut::<c_void>(), signal);
+            libc::ptrace(
+                libc::PTRACE_DETACH,
+                pid,
+                std::ptr::null_mut::<c_void>(),
+                signal,
+            );
         }
     }
 }
