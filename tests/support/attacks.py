@@ -22,6 +22,7 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 LOOP_CTL_GET_FREE = 0x4C82
 CLONE_INTO_CGROUP, CLONE_NEWNS, CLONE_NEWPID = 0x200000000, 0x20000, 0x20000000
+CLONE_NEWCGROUP = 0x2000000
 # x86-64 and the generic table agree from 424 on; these are older.
 CALLS = {
     "x86_64": {"bpf": 321, "perf": 298, "keyctl": 250, "add_key": 248, "init_module": 175,
@@ -29,6 +30,7 @@ CALLS = {
     "aarch64": {"bpf": 280, "perf": 241, "keyctl": 219, "add_key": 217, "init_module": 105,
                 "acct": 89},
 }[os.uname().machine]  # fmt: skip
+FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432
 CLONE3, IO_URING_SETUP, PIDFD_OPEN, PIDFD_GETFD = 435, 425, 434, 438
 
 
@@ -220,17 +222,33 @@ def new_mounts(facts):
     ])  # fmt: skip
 
 
-def mounts_in_new_namespaces(facts):
-    users = 0x10000000
+def new_users(more):
+    """Enter a user namespace of one's own, and others with it."""
     uid, gid = os.getuid(), os.getgid()
-    call("unshare", users | CLONE_NEWNS)
+    call("unshare", 0x10000000 | more)
     for name, line in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         try:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(line)
         except OSError:
             pass
+
+
+def mounts_in_new_namespaces(facts):
+    new_users(CLONE_NEWNS)
     new_mounts(facts)
+
+
+def control_groups_by_a_mount_that_is_nowhere(facts):
+    """fsopen(2) to fsmount(2): who has it open may use it."""
+    new_users(CLONE_NEWNS | CLONE_NEWCGROUP)
+    kind = syscall(FSOPEN, b"cgroup2", 0)
+    syscall(FSCONFIG, kind, 6, None, None, 0)
+    mount = syscall(FSMOUNT, kind, 0, 0)
+    any_of([
+        lambda: os.close(os.open(f"/proc/self/fd/{mount}/cgroup.procs", os.O_WRONLY)),
+        lambda: os.mkdir(f"/proc/self/fd/{mount}/attack"),
+    ])  # fmt: skip
 
 
 def link_in_place_of_the_file(facts):
@@ -431,7 +449,7 @@ def many_children(facts):
 
 
 NOT = {"syscall", "call", "write", "key_in_a_new_session", "any_of", "survivor", "main", "tried",
-       "as_they_are"}  # fmt: skip
+       "as_they_are", "new_users"}  # fmt: skip
 ATTACKS = {
     name: function
     for name, function in list(globals().items())

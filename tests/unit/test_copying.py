@@ -71,8 +71,10 @@ def test_what_would_never_end_is_not_copied(tmp_path, source):
 def test_the_places_of_every_program_are_resolved_before_the_first_one_starts(tmp_path, outside):
     (place := tmp_path / "place").mkdir()
     (file := tmp_path / "input").write_text("")
-    kinds = [Command(argv=("true",)),
-             Command(argv=("true",), confine="files", writable=(str(place),), stdin=str(file))]
+    kinds = [
+        Command(argv=("true",)),
+        Command(argv=("true",), confine="files", writable=(str(place),), stdin=str(file)),
+    ]
     wall = Wall()
     CommandRuns(None, wall, kinds)
     for path in (place, file):  # as the first one may do

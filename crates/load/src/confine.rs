@@ -238,7 +238,7 @@ impl Wall {
 
     fn allow(&self, rules: &Ruleset, places: &[(RawFd, RawFd); PLACES]) -> Done {
         if !self.files {
-            return rules.allow_renames(open_place(c"/")?);
+            return rules.allow(open_place(c"/")?, true);
         }
         rules.allow_writing(open_place(c"/dev")?)?;
         rules.allow(open_place(SHARED[0])?, true)?;

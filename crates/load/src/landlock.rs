@@ -1,5 +1,6 @@
 //! Rules of Landlock over the places that a program may write to. They hold for files, not for
-//! mounts, so that they also stand where a mount is passed by. Their system calls alone, because
+//! mounts, so that they also stand where a mount is passed by, and for file systems that a program
+//! makes and mounts nowhere (`fsmount`): what is not below a place is not allowed. Their system calls alone, because
 //! they are made between fork and exec.
 
 use std::os::fd::RawFd;
@@ -42,9 +43,10 @@ struct Beneath {
 }
 
 impl Ruleset {
-    /// No device nodes can be made; with `files` nothing can be changed until it is allowed.
-    /// Nothing where the kernel has no Landlock, or an old one.
-    pub(crate) fn new(files: bool) -> Option<Self> {
+    /// Nothing can be changed until it is allowed, and no device node be made at all; with `scoped`
+    /// no abstract socket of others be reached. Nothing where the kernel has no Landlock, or an old
+    /// one.
+    pub(crate) fn new(scoped: bool) -> Option<Self> {
         let version: libc::c_int = 1;
         let none = std::ptr::null::<Attributes>();
         // SAFETY: asks for the version, with the arguments that this takes.
@@ -52,14 +54,11 @@ impl Ruleset {
         if abi < ABI_LEAST {
             return None;
         }
-        let mut handled = DEVICES | REFER;
-        if files {
-            handled |= WRITE_FILE | CHANGES | if abi >= 3 { TRUNCATE } else { 0 };
-        }
+        let handled = WRITE_FILE | CHANGES | REFER | if abi >= 3 { TRUNCATE } else { 0 };
         let attributes = Attributes {
             files: handled,
             network: 0,
-            scoped: if files && abi >= 6 {
+            scoped: if scoped && abi >= 6 {
                 SCOPE_ABSTRACT_UNIX_SOCKET
             } else {
                 0
@@ -91,11 +90,6 @@ impl Ruleset {
         self.add(place, allowed)
     }
 
-    /// Allows renames and links between directories, which any set of rules forbids.
-    pub(crate) fn allow_renames(&self, root: RawFd) -> Result<(), i32> {
-        self.add(root, REFER)
-    }
-
     /// Allows writing to what is in a directory.
     pub(crate) fn allow_writing(&self, directory: RawFd) -> Result<(), i32> {
         self.add(directory, self.handled & (WRITE_FILE | TRUNCATE))
@@ -103,9 +97,6 @@ impl Ruleset {
 
     fn add(&self, parent: RawFd, allowed: u64) -> Result<(), i32> {
         let rule = Beneath { allowed, parent };
-        if allowed == 0 {
-            return Ok(());
-        }
         // SAFETY: the structure of this kind of rule.
         let added = unsafe {
             libc::syscall(

@@ -185,9 +185,7 @@ def _nearest(pattern: str, text: bytes) -> str:
     return "the nearest lines are " + "; ".join(map(repr, best))
 
 
-def written_file(
-    directory: Path, began: float, limit_bytes: int
-) -> Callable[[str], bytes | None]:
+def written_file(directory: Path, began: float, limit_bytes: int) -> Callable[[str], bytes | None]:
     """Reads a file below `directory` (or at a whole path elsewhere) if it was written since `began`
     and has at most `limit_bytes`. A program made it: a link that leads out of the directory, a FIFO
     and a device are None as well, and never opened."""
