@@ -1,7 +1,7 @@
 //! Rules of Landlock over the places that a program may write to. They hold for files, not for
 //! mounts, so that they also stand where a mount is passed by, and for file systems that a program
-//! makes and mounts nowhere (`fsmount`): what is not below a place is not allowed. Their system calls alone, because
-//! they are made between fork and exec.
+//! makes and mounts nowhere (`fsmount`): what is not below a place is not allowed. Their system
+//! calls alone, because they are made between fork and exec.
 
 use std::os::fd::RawFd;
 
