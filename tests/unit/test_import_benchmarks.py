@@ -120,3 +120,12 @@ def test_files_of_nothing_but_the_same_are_soon_refused(one, tmp_path):
 def test_a_file_that_cannot_be_read_is_an_error_of_the_user(name):
     with pytest.raises(SpecError, match="mem"):
         read(name, [("none", Path("/proc/self/mem"))])
+
+
+@pytest.mark.parametrize("before", ["", "  ", "> ", ">> > "])
+def test_an_interim_report_of_schbench_and_the_quotation_marks_of_mails(tmp_path, before):
+    report = "Wakeup Latencies percentiles (usec) runtime 30 (s) (9 total samples)\n* 99.0th: {}\n"
+    text = report.format(11) + "current rps: 4.5\n" + report.format(12) + "average rps: 5.5\n"
+    (tmp_path / "s").write_text("".join(before + line + "\n" for line in text.splitlines()))
+    (run,) = IMPORTERS["schbench"].read([("x", tmp_path / "s")], Options()).runs
+    assert run.metrics == {"wakeup_ns_p99": 12e3, "requests_per_s": 5.5}

@@ -492,3 +492,16 @@ def test_every_file_of_every_candidate_is_read(read, of):
 
     assert len(runs("none", "bfq", "none")) * 2 == len(runs("none", "bfq")) * 3
     assert {run.candidate for run in runs(*"abcd")} == {*"abcd"}
+
+
+@pytest.mark.parametrize("before", ["", "> "])
+def test_the_capital_letters_of_an_old_iozone(tmp_path, before):
+    text = """File size set to 2097152 KB
+        Record Size 128 KB
+        Children see throughput for  1 initial writers  =  109333.84 KB/sec
+        iozone test complete."""
+    (tmp_path / "t").write_text("".join(before + line + "\n" for line in text.splitlines()))
+    imported = iozone.read([("x", tmp_path / "t")], Options())
+    (run,), (work,) = imported.runs, imported.experiment.workloads
+    assert run.metrics == {"throughput_bytes_per_s": 109333.84 * 1024}
+    assert (work.parameters["record_bytes"], work.parameters["file_bytes"]) == (1 << 17, 1 << 31)

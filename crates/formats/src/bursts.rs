@@ -106,7 +106,8 @@ impl Bursts {
             woken.entry(task.pid).or_insert(event.time_ns);
             return Ok(());
         }
-        if event.name != b"sched_switch" {
+        // A probe may have the name of the event, with the address of the function instead.
+        if event.name != b"sched_switch" || event.rest.trim_ascii_start().starts_with(b"(") {
             return Ok(());
         }
         let cpu = event

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from schedlab.spec import METRICS, Metric, latency
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import bad, number_at, read_lines
+from schedlab.store.importers.text import bad, number_at, read_lines, unquoted
 
 _N = r"(\d+(?:\.\d+)?)"
 _MIB, _MS, _US = float(1 << 20), 1e6, 1e3
@@ -47,6 +47,8 @@ class Benchmark:
     version: str = r"(?!)"
     titles: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
+    #: A line that only an interim report has.
+    interim: str = r"(?!)"
     #: A line that says that the run failed.
     broken: str = r"(?!)"
     #: Lines with a count that should be 0.
@@ -136,6 +138,7 @@ SCHBENCH = Benchmark(
     start=r"(?:Wakeup Latencies|Latency) percentiles \(usec\).*",
     titles={"Request Latencies percentiles (usec)": "schbench"},
     whole=rf"average rps: {_N}",
+    interim=r"current rps: .*",
     sections={
         r"(?:Wakeup Latencies|Latency) percentiles .*": "wakeup",
         r"Request Latencies percentiles .*": "response",
@@ -209,6 +212,7 @@ class _OpenRun:
     options: dict[str, str] = field(default_factory=dict)
     workload: str = ""
     is_whole: bool = False
+    is_interim: bool = False
 
     def lacks(self, title: str) -> bool:
         """Whether a title belongs to this run, and does not begin another one."""
@@ -236,7 +240,7 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
     log = _Log()
     place = str(path)
     for place, line in read_lines(path):
-        text = line.rstrip()
+        text = unquoted(line).strip()
         if len(text) > 4096:
             continue
         if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
@@ -249,7 +253,7 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
         title = next((each for each in program.titles if text.startswith(each)), "")
         if re.fullmatch(program.start, text) or (title and not (run and run.lacks(title))):
             at = int(match[1]) if (match := _RUNTIME.search(text)) else 0
-            if run and not (at > run.at and not run.is_whole):
+            if run and not run.is_interim and (at <= run.at or run.is_whole):
                 yield _reading(program, candidate, run)
             run = _OpenRun(place, version, at, title, workload=program.titles.get(title, ""))
         section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
@@ -260,7 +264,8 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
     elif log.took_us:
         yield _of_log(candidate, path, log)
     else:
-        raise bad(str(path), f"the output of {program.name}", "none")
+        hint = f"its lines have to be as {program.name} printed them, without a sign before them"
+        raise bad(str(path), f"the output of {program.name}", "none", hint)
 
 
 def _see(
@@ -268,6 +273,7 @@ def _see(
 ) -> None:
     """Take what a line says of a run."""
     run.is_whole = run.is_whole or bool(re.fullmatch(program.whole, text))
+    run.is_interim = run.is_interim or bool(re.fullmatch(program.interim, text))
     for pattern, name in program.options.items():
         if match := re.fullmatch(pattern, text):
             run.options[name] = match[1]

@@ -18,7 +18,7 @@ from schedlab.spec.quantities import size_text
 from schedlab.spec.reading import open_regular, read_bytes
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, read_lines
+from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, read_lines, unquoted
 
 _KIB = 1024
 # Throughput mode's name -> ours.
@@ -54,8 +54,8 @@ _CHILDREN_START = "Children see throughput for"
 _CHILDREN = re.compile(
     r"\s*Children see throughput for\s+(\d+)\s+(\S.*?)\s*=\s*([\d.]+)\s*(\S+)\s*"
 )
-_RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
-_FILE = re.compile(r"\s*(?:File size set to|Each process writes a) (\d+) k[Bb]")
+_RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*[kK][Bb](?:ytes)?\s*"?\s*')
+_FILE = re.compile(r"\s*(?:File size set to|Each process writes a) (\d+) [kK][Bb]")
 _SIZE = re.compile(r"(\d{1,12})([kmg]?)", re.IGNORECASE)
 _NO_TEST = re.compile("CPU utili[sz]ation", re.IGNORECASE)
 _COMPLETE = "iozone test complete."
@@ -151,7 +151,7 @@ def read_bytes_start(file: Path) -> bytes:
 def _text(file: Path) -> Iterator[tuple[str, str]]:
     """The lines of an output, of at most 16 MiB."""
     read_bytes(file, WHOLE_HINT, 16 << 20)
-    return read_lines(file)
+    return ((place, unquoted(line)) for place, line in read_lines(file))
 
 
 def _above_zero(place: str, what: str, text: str) -> float:

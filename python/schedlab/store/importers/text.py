@@ -27,6 +27,11 @@ def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
     return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "fix it there")
 
 
+def unquoted(line: str) -> str:
+    """A line without the `>` that a mail puts before what it quotes."""
+    return re.sub(r"^(?:> ?)+", "", line)
+
+
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     """(place, line without its end) of a text file: UTF-8, or UTF-16 with its mark.
 
