@@ -6,6 +6,7 @@ Each program runs over a grid of its options; names and sums must be those that 
 import itertools
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -19,7 +20,7 @@ from schedlab.cli import cli
 from schedlab.kinds.fio_job import FioJob
 from schedlab.result import Result
 from schedlab.store.exporters import fio as fio_export
-from schedlab.store.importers import fio, hdparm, iozone, time
+from schedlab.store.importers import IMPORTERS, fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
 
@@ -380,3 +381,29 @@ def test_requests_that_perf_prints_are_those_that_dd_sent(tmp_path):
         assert (summary["writes"], summary["write_bytes"]) == (8, 8 << 16)
         assert summary["end_bytes"] == 8 << 16
     assert summary["latency_ns"]["count"] == 8
+
+
+SAYS = {
+    "sysbench": ("sysbench cpu --cpu-max-prime=2000 --events=200 --time=0 run",
+                 {"events_per_s": (r"events per second: +(\S+)", 1)}),
+    "hackbench": ("hackbench -g 1 -l 5", {"elapsed_s": (r"Time: (\S+)", 1)}),
+    # Its report since the boot, which always has I/O.
+    "iostat": ("iostat -o JSON -d -x",
+               {"read_bytes_per_s": (r'"rkB/s": ([\d.]+)', 1024),
+                "write_bytes_per_s": (r'"wkB/s": ([\d.]+)', 1024)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_benchmarks_say_what_is_imported_of_them(tmp_path, name):
+    command, figures = SAYS[name]
+    if not shutil.which(name):
+        pytest.skip(f"not installed: {name}")
+    text = run(*command.split()).stdout
+    (tmp_path / "out").write_text(text)
+    runs = IMPORTERS[name].read([("x", tmp_path / "out")], options=Options()).runs
+    assert runs
+    for metric, (pattern, factor) in figures.items():
+        said = sorted(float(each) * factor for each in re.findall(pattern, text))
+        ours = sorted(each.metrics[metric] for each in runs if metric in each.metrics)
+        assert ours == pytest.approx([each for each in said if each > 0]), metric
