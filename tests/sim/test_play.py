@@ -13,6 +13,7 @@ import zlib
 import pytest
 from click.testing import CliRunner
 
+from schedlab._core import sim_names
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.report.play import beside, block, page
@@ -181,6 +182,28 @@ def plays_of(text):
     """The plays that are packed in a page."""
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
     return json.loads(zlib.decompress(base64.b64decode(data["plays"])))
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_every_rule_and_reason_is_in_the_language_of_the_page(language):
+    texts = Texts(language)
+    rules = {rule for kind in ("policy", "disk policy", "cpu policy")
+             for rule in dict(sim_names(kind)).values()}  # fmt: skip
+    known = {
+        key.removeprefix("play.rule.") for key in texts.entries if key.startswith("play.rule.")
+    }
+    assert known == rules
+    (rr,) = cpu_schedule.plays_of(options("--tasks", "A:0:9,B:0:9", "--policy", "rr"))
+    shown = page([play_of(ssd("s", 60), "s"), play_of(ssd("fcfs", 60), "fcfs"), rr], texts)
+    pages = texts("play.column.pages")
+    s, fcfs, cpu = (play["picks"] for play in plays_of(shown))
+    assert all(re.fullmatch(rf"\d+ {re.escape(pages)} x 0.9\^\d+", each[4]) for each in s)
+    assert {each[4] for each in fcfs} == {texts("play.rule.arrival order")}
+    assert {each[4] for each in cpu} == {
+        f"{texts('play.rule.round robin')}, {texts('quiz.quantum', ms='4')}"
+    }
+    kinds = {texts("timeline.kind_read"), texts("timeline.kind_write")}
+    assert {row[1] for each in fcfs for row in each[1]} == kinds
 
 
 def test_a_page_has_all_of_2000_choices_or_says_how_many(monkeypatch):

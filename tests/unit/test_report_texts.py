@@ -222,7 +222,7 @@ def test_catalogues_have_the_same_keys_and_placeholders():
     names = {
         key: key
         for key in catalogue("ko")
-        if key.startswith("named.") or key.removeprefix("metric.") in METRICS
+        if key.startswith(("named.", "play.rule.")) or key.removeprefix("metric.") in METRICS
     }
     english = catalogue("en") | names  # labels, and titles of metrics, are English
     for language in LANGUAGES[1:]:

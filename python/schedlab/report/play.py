@@ -55,8 +55,9 @@ class Pick:
 
 @dataclass(frozen=True)
 class Play:
-    """The decisions of a policy in their order; `rule` is what it does. `planes` are drawn as rows
-    of `channels`; where there are none, the device is a line.
+    """The decisions of a policy in their order; `rule` is what it does, for `quantum_ms` at a time
+    where it has a quantum. `planes` are drawn as rows of `channels`; where there are none, the
+    device is a line.
     """
 
     policy: str
@@ -65,6 +66,12 @@ class Play:
     picks: tuple[Pick, ...]
     planes: int = 0
     channels: int = 1
+    quantum_ms: str = ""
+
+    def rule_in(self, texts: Texts) -> str:
+        """The rule in words of a language."""
+        rule = texts.maybe(f"play.rule.{self.rule}", self.rule)
+        return f"{rule}, {texts('quiz.quantum', ms=self.quantum_ms)}" if self.quantum_ms else rule
 
     def choices(self) -> list[Pick]:
         """The picks where more than one waits."""
@@ -92,7 +99,7 @@ def block(play: Play, number: int, *, hidden: bool = False) -> list[str]:
     if more := len(pick.waiting) - len(shown):
         lines.append(f"  … and {more} more")
     if not hidden:
-        lines.append(f"picked {pick.picked.name}: {pick.picked.why or play.rule}")
+        lines.append(f"picked {pick.picked.name}: {pick.picked.why or play.rule_in(Texts('en'))}")
     return lines
 
 
@@ -114,7 +121,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
         key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
     }
     most = ROWS_MAX // len(plays)
-    packed = zlib.compress(json.dumps([_data(play, most) for play in plays]).encode(), 9)
+    packed = zlib.compress(json.dumps([_data(play, most, texts) for play in plays]).encode(), 9)
     data = {"words": words, "plays": base64.b64encode(packed).decode()}
     boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
     steps = "".join(
@@ -131,7 +138,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
         kicker="",
         lead=[
             texts("play.lead"),
-            *(f"{play.policy}: {play.rule}." for play in plays),
+            *(f"{play.policy}: {play.rule_in(texts)}." for play in plays),
             *(cut for play in plays if (cut := _cut(play, most, texts))),
         ],
         first=first,
@@ -164,6 +171,12 @@ def _board(number: int, play: Play, texts: Texts) -> str:
     )
 
 
+def _words(play: Play, texts: Texts) -> dict[str, str]:
+    """Words of cells and reasons: operations, and the names of columns."""
+    kinds = {name: texts(f"timeline.kind_{name}") for name in ("read", "write")}
+    return {**kinds, **{name: texts(f"play.column.{name}") for name in play.columns}}
+
+
 def _shown(play: Play, most: int) -> int:
     """How many choices have at most so many rows."""
     rows = itertools.accumulate(len(pick.waiting) for pick in play.choices())
@@ -176,14 +189,20 @@ def _cut(play: Play, most: int, texts: Texts) -> str:
     return texts("play.cut", name=play.policy, shown=shown, count=count) if shown < count else ""
 
 
-def _data(play: Play, most: int) -> dict[str, object]:
+def _data(play: Play, most: int, texts: Texts) -> dict[str, object]:
+    """The choices as the script reads them; operations and reasons in words of a language."""
+    rule, words = play.rule_in(texts), _words(play, texts)
+
+    def said(text: str) -> str:
+        return " ".join(words.get(word, word) for word in text.split(" "))
+
     picks: list[list[object]] = []
     for pick in play.choices()[: _shown(play, most)]:
         places = [
             [[round(share, 5) for share in place] for place in one.places] for one in pick.waiting
         ]
-        waiting = [[one.name, *one.cells] for one in pick.waiting]
-        why = pick.picked.why or play.rule
+        waiting = [[one.name, *map(said, one.cells)] for one in pick.waiting]
+        why = said(pick.picked.why) or rule
         head = None if pick.head is None else round(pick.head, 5)
         picks.append([milliseconds_text(pick.at_ns), waiting, places, pick.chosen, why, head])
     return {"planes": play.planes, "channels": play.channels, "picks": picks}

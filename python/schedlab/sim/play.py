@@ -198,10 +198,11 @@ def cpu_play(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> P
         waiting = tuple(one.waiting(at_ns) for one in there)
         chosen = next(at for at, one in enumerate(there) if one.number == number)
         picks.append(Pick(at_ns, waiting, chosen))
-    rule = _rules("cpu policy")[result["policy"]]
-    if result["policy"] not in WITHOUT_QUANTUM:
-        rule += f", quantum {milliseconds_text(result['quantum_effective'])} ms"
-    return Play(result["policy"], rule, CPU_COLUMNS, tuple(picks))
+    policy, quantum = result["policy"], ""
+    if policy not in WITHOUT_QUANTUM:
+        quantum = milliseconds_text(result["quantum_effective"])
+    rule = _rules("cpu policy")[policy]
+    return Play(policy, rule, CPU_COLUMNS, tuple(picks), quantum_ms=quantum)
 
 
 def _decisions(segments: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
