@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from schedlab.fit.flash import fit_flash, probe_flash
 from schedlab.fit.reads import Reads
 from schedlab.host import devices, knobs
 from schedlab.run.backends.io import driver_tags, logical_block_bytes
+from schedlab.sim.checked import HOST
 from schedlab.sim.device import devices as shipped
 from schedlab.sim.simulation import Simulation
 from schedlab.store.files import made
@@ -181,15 +182,21 @@ def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
             rate += len(ends) - 1
             batch = min(2 * batch, 64 * depth)
         measured = np.concatenate(times)
-        simulated = Simulation(
-            device=str(file), scheduler="none", tags=max(tags, 4), seconds=20.0,
-            processes={
-                "name": label, "record": f"{record}", "depth": depth,
-                "pattern": "sequential" if is_sequential else "random",
-            },
-        ).run()["total"]  # fmt: skip
+        process = {
+            "name": label, "record": f"{record}", "depth": depth,
+            "pattern": "sequential" if is_sequential else "random",
+        }  # fmt: skip
+        simulated = twin_of(file, tags, process).run()["total"]
         rows.append(_compared(label, rate / max(spent, 1e-9), measured, simulated))
     return rows
+
+
+def twin_of(file: Path, tags: int, process: Mapping[str, Any]) -> Simulation:
+    """The simulation of a held-out load: one process, whose requests get their tags in order."""
+    return Simulation(
+        device=str(file), scheduler="none", tags=max(tags, 4), seconds=20.0,
+        processes=process, settings=HOST,
+    )  # fmt: skip
 
 
 def _compared(
