@@ -19,11 +19,13 @@
       const columns = Math.ceil(planes / channels);
       const wide = 336 / columns, high = 86 / channels;
       for (let plane = 0; plane < planes; plane++) {
-        const is = lit !== null && places[lit].some(([from, to]) =>
+        const has = (place) => place.some(([from, to]) =>
           plane >= Math.round(from * planes) && plane < Math.round(to * planes));
+        const wait = places.filter(has).length; // the darker, the more of the queue wait for it
+        const shade = lit !== null && has(places[lit]) ? 0.9 : 0.08 + (0.5 * wait) / places.length;
         const x = 2 + Math.floor(plane / channels) * wide, y = 2 + (plane % channels) * high;
         parts.push(`<rect x="${x}" y="${y}" width="${wide - 1.5}" height="${high - 1.5}"
-          fill="currentColor" fill-opacity="${is ? 0.9 : 0.12}"/>`);
+          fill="currentColor" fill-opacity="${shade}"/>`);
       }
     } else if (places[0].length) {
       parts.push('<path d="M2 60H338" stroke="currentColor"/>');
