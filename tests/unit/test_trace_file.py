@@ -117,3 +117,11 @@ def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):
     with pytest.raises(SpecError, match="line 2"):
         trace("convert", f"{file}:mqsim", tmp_path / "out", "--to", "msr")
     assert [p.name for p in tmp_path.iterdir()] == ["t"]
+
+
+def test_a_line_that_does_not_fit_is_named_with_the_format_of_those_before_it(tmp_path):
+    capture = "".join(f"  8,0 1 {n} 0.{n:09} 41 Q R {8 * n} + 8 [dd]\n" for n in range(1, 20))
+    (tmp_path / "t").write_text(capture * 2)
+    with pytest.raises(SpecError, match="it is blkparse up to line 20") as caught:
+        stats(tmp_path / "t")
+    assert caught.value.hint.endswith(f"{tmp_path / 't'}:blkparse")
