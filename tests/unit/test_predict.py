@@ -96,6 +96,18 @@ def test_what_was_never_checked_gets_no_probability(workload, schedulers, word):
     json.dumps(asdict(found), allow_nan=False)
 
 
+def test_flash_with_several_dies_was_never_checked():
+    found = predict("sata-ssd", of("random32"), "none,bfq")
+    assert (found.code, "several requests at once" in found.outside) == ("outside", True)
+
+
+def test_unknown_times_of_slow_flash_are_drawn_from_multiples_of_its_reads():
+    fitted = Fitted(1 << 30, tables={"flash": {"page_read": "3ms", "page_write": "700us"}})
+    fitted.put("flash.page_write", "700us", UNKNOWN)
+    draws = Draws(fitted.text({}), devices().values(), "x.toml")
+    assert min(number_of(draws.at(n)["flash.page_write"]) for n in range(1, 20)) > 6e6
+
+
 def test_a_checked_load_has_probabilities_and_the_word_predicted():
     found = predict("disk7200", of("random32"), FOUR)
     assert all(0 <= each.near <= 1 and each.low <= each.loss for each in found.candidates)

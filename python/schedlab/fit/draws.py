@@ -15,6 +15,8 @@ from schedlab.spec.convert import convert
 #: Sizes of blocks and pages fix what the device holds: they are not drawn.
 FIXED = ("flash.pages_per_block", "flash.page", "zones")
 WRITE_CACHE = "write_cache"
+#: Times that reads do not show are drawn as multiples of that of a read.
+PAGE_READ, WITH_READS = "flash.page_read", ("flash.page_write", "flash.block_erase")
 #: Keys of the table `fit` that decide something.
 FIT = {
     "device?": str,
@@ -67,6 +69,11 @@ class Draws:
 
     def _within(self, key: str, draws: np.random.Generator) -> float:
         known = [number_of(value_at(other, key)) for other in self.others]
+        if key in WITH_READS:
+            # Slow flash is slow in all it does.
+            reads = [number_of(value_at(other, PAGE_READ)) for other in self.others]
+            own = number_of(value_at(self.tables, PAGE_READ))
+            known = [own * each / read for each, read in zip(known, reads, strict=True)]
         values = [each for each in known if each > 0]
         if not values:
             return math.nan

@@ -179,6 +179,8 @@ def predict(
         cells = checked_cells()
     cell, distance = nearest(features, cells)
     outside = _outside(load, names, features, distance, is_measured=bool(kernel))
+    if not outside and not kernel and _dies(draws.tables) > 1:
+        outside = "flash that serves several requests at once was never checked"
     seeds = range(DRAWS + 1)
     simulations = [
         simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
@@ -308,6 +310,13 @@ def _features(
         processes=len(tried["processes"]),
         recorded=True,
     )
+
+
+def _dies(tables: Mapping[str, Any]) -> int:
+    """The parts of a flash device that work at the same time; 0 of a disk."""
+    flash = tables.get("flash", {})
+    parts = ("channels", "packages_per_channel", "dies_per_package")
+    return math.prod(int(flash.get(part, 1)) for part in parts) if flash else 0
 
 
 def _simulated_key(load: SimulatedLoad) -> str:
