@@ -3,7 +3,7 @@
 //! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
 //! account since then, `reset` puts the device into its first state (with `queue_depth` commands,
 //! if that is in the line), `bypass` answers everything at once while it is `on`, `lead` sends
-//! replies so many `ns` early, `watch` names the file with the block device's requests in flight.
+//! replies so many `ns` early, and `per_mib_ns` more for their length, `watch` names the file with the block device's requests in flight.
 //! The end of the channel is a bypass: the owner is gone, and the clean-up should not wait for a
 //! slow disk. The end of the FUSE connection ends the server.
 
@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use crate::account::Report;
 use crate::clock::{Clock, Scale};
 use crate::data::Store;
-use crate::file::{FromArrival, FuseReply, OneFile, Shared};
+use crate::file::{FromArrival, FuseReply, OneFile, Seen, Shared};
 use crate::inbox::Inbox;
-use crate::serve::{Arrival, Worker};
+use crate::serve::{Arrival, Lead, Worker};
 use crate::{DeviceConfig, EmulateError, Model};
 
 /// How often requests in flight are sampled within a window, and the channel is read.
@@ -76,7 +76,7 @@ enum Command {
     Read,
     Reset { queue_depth: Option<u32> },
     Bypass { on: bool },
-    Lead { ns: u64 },
+    Lead(Lead),
     Watch { inflight: PathBuf },
 }
 
@@ -86,7 +86,7 @@ enum Message {
     Read(Sender<Report>),
     Reset(Option<u32>, Sender<Result<(), String>>),
     Bypass(bool),
-    Lead(u64),
+    Lead(Lead),
     Quit,
 }
 
@@ -96,13 +96,13 @@ impl FromArrival for Message {
     }
 }
 
-/// Samples of requests in flight at the block device, beside those in the model.
+/// Samples of requests in flight at the block device, beside those that have their stamp.
 #[derive(Default)]
 struct Hidden {
     file: Option<PathBuf>,
     samples: u64,
     in_flight: u64,
-    /// Requests in flight that are not in the model: sum and sum of squares over the samples. A
+    /// Requests in flight without a stamp: sum and sum of squares over the samples. A
     /// sample is negative when a request came in between the two readings.
     hidden: i64,
     hidden_squares: i64,
@@ -124,7 +124,7 @@ impl Hidden {
         (mean, (variance.max(0.0) / samples).sqrt().max(unseen))
     }
 
-    fn sample(&mut self, in_model: u64) {
+    fn sample(&mut self, seen: u64) {
         let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok());
         let Some(text) = text else {
             return;
@@ -133,7 +133,7 @@ impl Hidden {
         let in_flight: u64 = numbers.filter_map(|n| n.parse::<u64>().ok()).sum();
         self.samples += 1;
         self.in_flight += in_flight;
-        let hidden = in_flight as i64 - in_model as i64;
+        let hidden = in_flight as i64 - seen as i64;
         self.hidden += hidden;
         self.hidden_squares += hidden * hidden;
     }
@@ -168,14 +168,14 @@ pub fn serve_device(
         inbox: Inbox::default(),
         clock: Clock::start(),
         errors: AtomicU64::new(0),
+        seen: Seen::default(),
     });
-    let depth = Arc::new(AtomicU64::new(0));
     let spin = Spin::new(config.spin_us);
     let worker = thread::Builder::new().name("worker".into()).spawn({
-        let (shared, depth) = (shared.clone(), depth.clone());
+        let shared = shared.clone();
         let scale = Scale::new(config.dilate);
         let config = config.device.clone();
-        move || work(&config, scale, spin, &depth, &shared)
+        move || work(&config, scale, spin, &shared)
     });
     let worker = worker.map_err(EmulateError::system("a thread"))?;
     let file = OneFile::new(store, facts.size_bytes, shared.clone());
@@ -183,7 +183,6 @@ pub fn serve_device(
     let stream = UnixStream::from(control);
     let mut server = Server {
         shared,
-        depth,
         stream,
         input: Vec::new(),
         hidden: Hidden::default(),
@@ -218,12 +217,11 @@ fn work(
     config: &DeviceConfig,
     scale: Scale,
     mut spin: Spin,
-    depth: &Arc<AtomicU64>,
     shared: &Shared<Message>,
 ) -> Result<(), schedlab_sim::SimError> {
     let clock = || shared.clock.now_ns();
     let model = Model::new(config)?;
-    let mut worker = Worker::new(model, scale, depth.clone(), clock())?;
+    let mut worker = Worker::new(model, scale, clock())?;
     let (mut messages, mut arrivals) = (Vec::new(), Vec::new());
     loop {
         shared.inbox.take(&mut messages);
@@ -248,7 +246,7 @@ fn work(
                     drop(reply.send(model.and_then(|model| worker.reset(clock(), model))));
                 }
                 Message::Bypass(on) => worker.bypass(on),
-                Message::Lead(lead_ns) => worker.lead(lead_ns),
+                Message::Lead(lead) => worker.lead(lead),
                 Message::Quit => return Ok(()),
                 Message::Request(_) => {}
             }
@@ -311,7 +309,6 @@ impl Spin {
 
 struct Server {
     shared: Arc<Shared<Message>>,
-    depth: Arc<AtomicU64>,
     stream: UnixStream,
     input: Vec<u8>,
     hidden: Hidden,
@@ -333,7 +330,7 @@ impl Server {
             }
             match self.next_line() {
                 Some(line) => self.obey(&line),
-                None if self.is_window => self.hidden.sample(self.depth.load(Ordering::Relaxed)),
+                None if self.is_window => self.hidden.sample(self.shared.seen.now()),
                 None => {}
             }
         }
@@ -397,8 +394,8 @@ impl Server {
                 self.shared.inbox.put(Message::Bypass(on));
                 self.answer(&serde_json::json!({}));
             }
-            Command::Lead { ns } => {
-                self.shared.inbox.put(Message::Lead(ns));
+            Command::Lead(lead) => {
+                self.shared.inbox.put(Message::Lead(lead));
                 self.answer(&serde_json::json!({}));
             }
             Command::Watch { inflight } => {
@@ -491,6 +488,7 @@ mod tests {
             inbox: Inbox::default(),
             clock: Clock::start(),
             errors: AtomicU64::new(0),
+            seen: Seen::default(),
         })
     }
 
@@ -499,7 +497,6 @@ mod tests {
         let (stream, owner) = UnixStream::pair().unwrap();
         let mut server = Server {
             shared: shared(),
-            depth: Arc::default(),
             stream,
             input: Vec::new(),
             hidden: Hidden {
@@ -523,7 +520,7 @@ mod tests {
                             reply.send(report).unwrap();
                         }
                         Message::Bypass(on) => heard.push(u64::from(on)),
-                        Message::Lead(lead_ns) => heard.push(lead_ns),
+                        Message::Lead(lead) => heard.push(lead.ns),
                         _ => return heard,
                     }
                 }
@@ -531,7 +528,7 @@ mod tests {
         });
         for line in [
             r#"{"command": "watch", "inflight": "/dev/null"}"#,
-            r#"{"command": "lead", "ns": 7}"#,
+            r#"{"command": "lead", "ns": 7, "per_mib_ns": 0}"#,
             r#"{"command": "bypass", "on": false}"#,
             r#"{"command": "mark"}"#,
         ] {

@@ -39,6 +39,34 @@ pub struct Shared<M> {
     pub clock: Clock,
     /// Reads and writes that the store refused.
     pub errors: AtomicU64,
+    /// Reads, writes and discards that have their stamp and no answer. The kernel does not count
+    /// flushes among those in flight.
+    pub seen: Seen,
+}
+
+/// A number of requests, of which each holds one `Counted`.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<AtomicU64>);
+
+impl Seen {
+    /// How many there are.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn one_more(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+}
+
+/// One of those that were seen, until it is dropped.
+struct Counted(Seen);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0 .0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A message to the worker that can carry a request.
@@ -50,7 +78,13 @@ pub trait FromArrival: Send + 'static {
 type Buffers = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// The way back to the kernel.
-pub enum FuseReply {
+pub struct FuseReply {
+    way: Way,
+    /// None for a flush.
+    _counted: Option<Counted>,
+}
+
+enum Way {
     /// A read: reply, data, their length, and where the buffer belongs.
     Data(ReplyData, Vec<u8>, usize, Buffers),
     /// A write of so many bytes.
@@ -61,24 +95,24 @@ pub enum FuseReply {
 
 impl Reply for FuseReply {
     fn complete(self) {
-        match self {
-            FuseReply::Data(reply, buffer, length, buffers) => {
+        match self.way {
+            Way::Data(reply, buffer, length, buffers) => {
                 reply.data(&buffer[..length]);
                 buffers
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(buffer);
             }
-            FuseReply::Written(reply, length) => reply.written(length),
-            FuseReply::Empty(reply) => reply.ok(),
+            Way::Written(reply, length) => reply.written(length),
+            Way::Empty(reply) => reply.ok(),
         }
     }
 
     fn failed(self) {
-        match self {
-            FuseReply::Data(reply, ..) => reply.error(Errno::EIO),
-            FuseReply::Written(reply, _) => reply.error(Errno::EIO),
-            FuseReply::Empty(reply) => reply.error(Errno::EIO),
+        match self.way {
+            Way::Data(reply, ..) => reply.error(Errno::EIO),
+            Way::Written(reply, _) => reply.error(Errno::EIO),
+            Way::Empty(reply) => reply.error(Errno::EIO),
         }
     }
 }
@@ -140,13 +174,27 @@ impl<M: FromArrival> OneFile<M> {
         buffer
     }
 
-    fn hand_over(&self, at_ns: u64, kind: Kind, offset: u64, length: u64, reply: FuseReply) {
+    /// The time at which a request was seen first; it is counted from then on.
+    fn stamp(&self) -> (u64, Counted) {
+        (self.shared.clock.now_ns(), self.shared.seen.one_more())
+    }
+
+    fn hand_over(
+        &self,
+        (at_ns, counted): (u64, Option<Counted>),
+        kind: Kind,
+        (offset_bytes, length_bytes): (u64, u64),
+        way: Way,
+    ) {
         let arrival = Arrival {
             at_ns,
             kind,
-            offset_bytes: offset,
-            length_bytes: length,
-            reply,
+            offset_bytes,
+            length_bytes,
+            reply: FuseReply {
+                way,
+                _counted: counted,
+            },
         };
         self.shared.inbox.put(M::from_arrival(arrival));
     }
@@ -206,7 +254,7 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let at_ns = self.shared.clock.now_ns();
+        let (at_ns, counted) = self.stamp();
         if !self.holds(offset, size.into()) {
             return reply.error(Errno::EINVAL);
         }
@@ -215,8 +263,13 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         if let Err(error) = self.store.read(&mut buffer[..length], offset) {
             return reply.error(self.refused(&error));
         }
-        let reply = FuseReply::Data(reply, buffer, length, self.buffers.clone());
-        self.hand_over(at_ns, Kind::Read, offset, size.into(), reply);
+        let way = Way::Data(reply, buffer, length, self.buffers.clone());
+        self.hand_over(
+            (at_ns, Some(counted)),
+            Kind::Read,
+            (offset, size.into()),
+            way,
+        );
     }
 
     fn write(
@@ -231,7 +284,7 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let at_ns = self.shared.clock.now_ns();
+        let (at_ns, counted) = self.stamp();
         let length = data.len() as u64;
         if !self.holds(offset, length) {
             return reply.error(Errno::ENOSPC);
@@ -239,8 +292,8 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         if let Err(error) = self.store.write(data, offset) {
             return reply.error(self.refused(&error));
         }
-        let reply = FuseReply::Written(reply, data.len() as u32);
-        self.hand_over(at_ns, Kind::Write, offset, length, reply);
+        let way = Way::Written(reply, data.len() as u32);
+        self.hand_over((at_ns, Some(counted)), Kind::Write, (offset, length), way);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -249,7 +302,7 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let at_ns = self.shared.clock.now_ns();
-        self.hand_over(at_ns, Kind::Flush, 0, 0, FuseReply::Empty(reply));
+        self.hand_over((at_ns, None), Kind::Flush, (0, 0), Way::Empty(reply));
     }
 
     fn fallocate(
@@ -262,7 +315,7 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let at_ns = self.shared.clock.now_ns();
+        let (at_ns, counted) = self.stamp();
         // FALLOC_FL_PUNCH_HOLE and FALLOC_FL_ZERO_RANGE: discard and write zeroes.
         let is_clearing = mode & (0x02 | 0x10) != 0;
         if !is_clearing || length == 0 || !self.holds(offset, length) {
@@ -271,11 +324,27 @@ impl<M: FromArrival> Filesystem for OneFile<M> {
         if let Err(error) = self.store.discard(offset, length) {
             return reply.error(self.refused(&error));
         }
-        let reply = FuseReply::Empty(reply);
-        self.hand_over(at_ns, Kind::Trim, offset, length, reply);
+        let way = Way::Empty(reply);
+        self.hand_over((at_ns, Some(counted)), Kind::Trim, (offset, length), way);
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
         reply.statfs(self.size_bytes / 4096, 0, 0, 2, 0, 4096, 255, 4096);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_seen_until_it_is_answered() {
+        let seen = Seen::default();
+        let (first, second) = (seen.one_more(), seen.one_more());
+        assert_eq!(seen.now(), 2);
+        drop(first);
+        assert_eq!(seen.now(), 1);
+        drop(second);
+        assert_eq!(seen.now(), 0);
     }
 }

@@ -3,10 +3,10 @@
 //! Lateness never feeds back. The model decides with modelled times only; a late reply makes the
 //! next request of a closed loop come later, as interrupts and drivers do on real devices.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use schedlab_sim::{Completion, Kind, SimError, Stepped, Submission};
+use serde::Deserialize;
 
 use crate::account::{Account, Report, Served};
 use crate::clock::Scale;
@@ -41,52 +41,72 @@ struct Pending<R> {
     reply: R,
 }
 
+/// How much before their modelled time replies are sent, to make up for the way to the caller.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Lead {
+    /// The way of a request of 4 KiB, ns.
+    pub ns: u64,
+    /// What each MiB beyond that takes to copy, ns.
+    pub per_mib_ns: u64,
+}
+
+impl Lead {
+    /// How long the data of a request are under way, ns.
+    fn copy_ns(self, length_bytes: u64) -> u64 {
+        (self.per_mib_ns * length_bytes.saturating_sub(4096)) >> 20
+    }
+}
+
+/// A completion whose reply waits for its time.
+struct Held {
+    /// When to begin with the reply; wall clock.
+    send_ns: u64,
+    /// When the model completed it; wall clock.
+    due_ns: u64,
+    tag: usize,
+}
+
 /// A model in real time. It reads no clock: the caller passes the time.
 pub struct Worker<R> {
     model: Model,
     device: Box<dyn Stepped>,
     scale: Scale,
-    /// Replies are sent so much before their modelled time, to make up for the way to the caller.
-    lead_ns: u64,
+    lead: Lead,
+    /// How far ahead the model was driven, because the data of its longest request take so long.
+    ahead_ns: u64,
+    /// In the order of their times.
+    held: VecDeque<Held>,
     /// By tag.
     pending: Vec<Option<Pending<R>>>,
     free_tags: Vec<usize>,
-    /// Those of the pending that are flushes.
-    flushes: u64,
     /// Wall time at which the device's time was 0.
     origin_ns: u64,
     /// Modelled times.
     event_ns: u64,
     submitted_ns: u64,
     account: Account,
-    depth: Arc<AtomicU64>,
     completions: Vec<Completion>,
     /// The model is passed by: everything is answered at once.
     is_bypassed: bool,
 }
 
 impl<R: Reply> Worker<R> {
-    /// A worker whose device is in its first state at `now_ns`. `depth` is where it publishes how
-    /// many requests are in the model, without flushes, which the kernel does not count.
-    pub fn new(
-        model: Model,
-        scale: Scale,
-        depth: Arc<AtomicU64>,
-        now_ns: u64,
-    ) -> Result<Self, SimError> {
+    /// A worker whose device is in its first state at `now_ns`.
+    pub fn new(model: Model, scale: Scale, now_ns: u64) -> Result<Self, SimError> {
         Ok(Worker {
             device: model.build()?,
             model,
             scale,
-            lead_ns: 0,
+            lead: Lead::default(),
+            ahead_ns: 0,
+            held: VecDeque::new(),
             pending: Vec::new(),
             free_tags: Vec::new(),
-            flushes: 0,
             origin_ns: now_ns,
             event_ns: 0,
             submitted_ns: 0,
             account: Account::new(now_ns, 0),
-            depth,
             completions: Vec::new(),
             is_bypassed: false,
         })
@@ -104,12 +124,25 @@ impl<R: Reply> Worker<R> {
         for arrival in arrivals.drain(..) {
             self.arrive(arrival, clock);
         }
-        let horizon_ns = self.to_model_ns(now_ns + self.lead_ns);
+        self.ahead_ns = self.longest_copy_ns();
+        let horizon_ns = self.to_model_ns(now_ns + self.lead.ns + self.ahead_ns);
         while self.device.next_time_ns().is_some_and(|t| t <= horizon_ns) {
-            self.advance(clock);
+            self.advance();
         }
-        let next_ns = self.device.next_time_ns()?;
-        Some(self.to_wall_ns(next_ns).saturating_sub(self.lead_ns))
+        self.reply(now_ns, clock);
+        let before_ns = self.lead.ns + self.ahead_ns;
+        let event_ns = self.device.next_time_ns();
+        let event_ns = event_ns.map(|next_ns| self.to_wall_ns(next_ns).saturating_sub(before_ns));
+        let reply_ns = self.held.front().map(|held| held.send_ns);
+        event_ns.into_iter().chain(reply_ns).min()
+    }
+
+    fn longest_copy_ns(&self) -> u64 {
+        if self.lead.per_mib_ns == 0 {
+            return 0;
+        }
+        let lengths = self.pending.iter().flatten().map(|one| one.length_bytes);
+        self.lead.copy_ns(lengths.max().unwrap_or(0))
     }
 
     /// Begins a window.
@@ -144,12 +177,11 @@ impl<R: Reply> Worker<R> {
         for pending in self.pending.iter_mut().filter_map(Option::take) {
             pending.reply.complete();
         }
-        self.flushes = 0;
     }
 
     /// Sends replies so much before their modelled time from now on.
-    pub fn lead(&mut self, lead_ns: u64) {
-        self.lead_ns = lead_ns;
+    pub fn lead(&mut self, lead: Lead) {
+        self.lead = lead;
     }
 
     /// Requests in the model.
@@ -172,9 +204,11 @@ impl<R: Reply> Worker<R> {
         }
         let stamped_ns = self.to_model_ns(arrival.at_ns);
         while self.device.next_time_ns().is_some_and(|t| t < stamped_ns) {
-            self.advance(clock);
+            self.advance();
         }
-        if self.event_ns > stamped_ns + self.scale.to_model_ns(self.lead_ns) {
+        self.reply(arrival.at_ns, clock);
+        let early_ns = self.lead.ns + self.ahead_ns;
+        if self.event_ns > stamped_ns + self.scale.to_model_ns(early_ns) {
             self.account.reordered();
         }
         let at_ns = stamped_ns.max(self.event_ns).max(self.submitted_ns);
@@ -200,19 +234,11 @@ impl<R: Reply> Worker<R> {
             length_bytes: arrival.length_bytes,
             reply: arrival.reply,
         });
-        self.flushes += u64::from(arrival.kind == Kind::Flush);
-        self.publish(self.to_wall_ns(at_ns));
+        self.account.depth(self.to_wall_ns(at_ns), self.in_model());
     }
 
-    /// How many requests are in the model from `at_ns` on.
-    fn publish(&mut self, at_ns: u64) {
-        let depth = self.in_model();
-        self.account.depth(at_ns, depth);
-        self.depth.store(depth - self.flushes, Ordering::Relaxed);
-    }
-
-    /// Lets the next event happen and replies to what it completes.
-    fn advance(&mut self, clock: &dyn Fn() -> u64) {
+    /// Lets the next event happen; what it completes waits for the time of its reply.
+    fn advance(&mut self) {
         if let Some(next_ns) = self.device.next_time_ns() {
             self.event_ns = next_ns;
         }
@@ -220,24 +246,42 @@ impl<R: Reply> Worker<R> {
         self.device.advance(&mut completions);
         for completion in completions.drain(..) {
             let tag = completion.tag as usize;
+            let due_ns = self.to_wall_ns(completion.at_ns);
+            let pending = self.pending.get(tag).and_then(Option::as_ref);
+            let length_bytes = pending.map_or(0, |one| one.length_bytes);
+            let early_ns = self.lead.ns + self.lead.copy_ns(length_bytes);
+            let held = Held {
+                send_ns: due_ns.saturating_sub(early_ns),
+                due_ns,
+                tag,
+            };
+            let place = self.held.partition_point(|one| one.send_ns <= held.send_ns);
+            self.held.insert(place, held);
+        }
+        self.completions = completions;
+    }
+
+    /// Sends the replies whose time has come.
+    fn reply(&mut self, now_ns: u64, clock: &dyn Fn() -> u64) {
+        while self.held.front().is_some_and(|one| one.send_ns <= now_ns) {
+            let Some(Held { due_ns, tag, .. }) = self.held.pop_front() else {
+                return;
+            };
             self.free_tags.push(tag);
             let Some(pending) = self.pending.get_mut(tag).and_then(Option::take) else {
                 continue;
             };
             pending.reply.complete();
-            let due_ns = self.to_wall_ns(completion.at_ns);
-            self.flushes -= u64::from(pending.kind == Kind::Flush);
-            self.publish(due_ns);
+            self.account.depth(due_ns, self.in_model());
             self.account.served(Served {
                 kind: pending.kind,
                 length_bytes: pending.length_bytes,
                 at_ns: pending.at_ns,
                 due_ns,
-                lead_ns: self.lead_ns,
+                lead_ns: self.lead.ns,
                 replied_ns: clock(),
             });
         }
-        self.completions = completions;
     }
 }
 
