@@ -3,7 +3,8 @@
 //! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
 //! account since then, `reset` puts the device into its first state (with `queue_depth` commands,
 //! if that is in the line), `bypass` answers everything at once while it is `on`, `lead` sends
-//! replies so many `ns` early, and `per_mib_ns` more for their length, `watch` names the file with the block device's requests in flight.
+//! replies so many `ns` early, and so many more for what is copied (`read_per_mib_ns`,
+//! `write_per_mib_ns`), `watch` names the file with the block device's requests in flight.
 //! The end of the channel is a bypass: the owner is gone, and the clean-up should not wait for a
 //! slow disk. The end of the FUSE connection ends the server.
 
@@ -528,7 +529,7 @@ mod tests {
         });
         for line in [
             r#"{"command": "watch", "inflight": "/dev/null"}"#,
-            r#"{"command": "lead", "ns": 7, "per_mib_ns": 0}"#,
+            r#"{"command": "lead", "ns": 7, "read_per_mib_ns": 0, "write_per_mib_ns": 0}"#,
             r#"{"command": "bypass", "on": false}"#,
             r#"{"command": "mark"}"#,
         ] {

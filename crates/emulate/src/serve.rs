@@ -47,14 +47,21 @@ struct Pending<R> {
 pub struct Lead {
     /// The way of a request of 4 KiB, ns.
     pub ns: u64,
-    /// What each MiB beyond that takes to copy, ns.
-    pub per_mib_ns: u64,
+    /// What each MiB beyond that takes to copy, ns, of a read.
+    pub read_per_mib_ns: u64,
+    /// And of a write.
+    pub write_per_mib_ns: u64,
 }
 
 impl Lead {
     /// How long the data of a request are under way, ns.
-    fn copy_ns(self, length_bytes: u64) -> u64 {
-        (self.per_mib_ns * length_bytes.saturating_sub(4096)) >> 20
+    fn copy_ns<R>(self, of: &Pending<R>) -> u64 {
+        let per_mib_ns = match of.kind {
+            Kind::Read => self.read_per_mib_ns,
+            Kind::Write => self.write_per_mib_ns,
+            Kind::Trim | Kind::Flush => 0,
+        };
+        (per_mib_ns * of.length_bytes.saturating_sub(4096)) >> 20
     }
 }
 
@@ -138,11 +145,8 @@ impl<R: Reply> Worker<R> {
     }
 
     fn longest_copy_ns(&self) -> u64 {
-        if self.lead.per_mib_ns == 0 {
-            return 0;
-        }
-        let lengths = self.pending.iter().flatten().map(|one| one.length_bytes);
-        self.lead.copy_ns(lengths.max().unwrap_or(0))
+        let pending = self.pending.iter().flatten();
+        pending.map(|one| self.lead.copy_ns(one)).max().unwrap_or(0)
     }
 
     /// Begins a window.
@@ -248,8 +252,7 @@ impl<R: Reply> Worker<R> {
             let tag = completion.tag as usize;
             let due_ns = self.to_wall_ns(completion.at_ns);
             let pending = self.pending.get(tag).and_then(Option::as_ref);
-            let length_bytes = pending.map_or(0, |one| one.length_bytes);
-            let early_ns = self.lead.ns + self.lead.copy_ns(length_bytes);
+            let early_ns = self.lead.ns + pending.map_or(0, |one| self.lead.copy_ns(one));
             let held = Held {
                 send_ns: due_ns.saturating_sub(early_ns),
                 due_ns,

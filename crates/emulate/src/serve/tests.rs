@@ -30,7 +30,7 @@ fn worker(dilate: f64, lead_ns: u64) -> Worker<Noted> {
     let mut worker = Worker::new(model, Scale::new(dilate), 0).unwrap();
     worker.lead(Lead {
         ns: lead_ns,
-        per_mib_ns: 0,
+        ..Lead::default()
     });
     worker
 }
@@ -124,10 +124,10 @@ fn a_lead_lets_replies_go_early() {
 #[test]
 fn the_copy_of_a_long_request_begins_early_and_a_short_one_beside_it_waits_for_its_time() {
     let (mut worker, log) = (worker(1.0, 30_000), Log::default());
-    let per_mib_ns = 1 << 20;
     worker.lead(Lead {
         ns: 30_000,
-        per_mib_ns,
+        read_per_mib_ns: 1 << 20,
+        write_per_mib_ns: 0,
     });
     worker.mark(0);
     let long = Arrival {
