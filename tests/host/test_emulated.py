@@ -352,6 +352,17 @@ def test_the_gate_knows_what_spoils_a_run(change, gate):
     assert [finding.gate for finding in findings] == ([gate] if gate else [])
 
 
+@pytest.mark.parametrize(("in_flight", "gate"), [(0.09, None), (0.11, "model-on-time")])
+def test_a_lead_may_be_off_by_a_third_of_itself(in_flight, gate):
+    """1,000 reads of 64 KiB a second, of 1 ms each: a lead of 100 + 200 us is 30 %."""
+    times = {"mean_ns": 1e6, "p99_ns": 1_000_000}
+    account = {**GOOD, "reads": 10_000, "read_bytes": 10_000 << 16, "modelled": times}
+    account |= {"replied": {"mean_ns": 1e6, "p99_ns": 700_000}, "hidden_mean": in_flight}
+    facts = {"tags": 32, "lead_ns": 100_000, "lead_read_per_mib_ns": 3_200_000}
+    findings = emulated_facts.findings(account, facts)
+    assert [finding.gate for finding in findings] == ([gate] if gate else [])
+
+
 @pytest.mark.machine
 @pytest.mark.alone
 def test_the_way_to_the_model_is_made_up_for(control):

@@ -125,7 +125,7 @@ impl Hidden {
         (mean, (variance.max(0.0) / samples).sqrt().max(unseen))
     }
 
-    fn sample(&mut self, seen: u64) {
+    fn sample(&mut self, hidden_of: impl Fn(u64) -> i64) {
         let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok());
         let Some(text) = text else {
             return;
@@ -134,7 +134,7 @@ impl Hidden {
         let in_flight: u64 = numbers.filter_map(|n| n.parse::<u64>().ok()).sum();
         self.samples += 1;
         self.in_flight += in_flight;
-        let hidden = in_flight as i64 - seen as i64;
+        let hidden = hidden_of(in_flight);
         self.hidden += hidden;
         self.hidden_squares += hidden * hidden;
     }
@@ -331,7 +331,7 @@ impl Server {
             }
             match self.next_line() {
                 Some(line) => self.obey(&line),
-                None if self.is_window => self.hidden.sample(self.shared.seen.now()),
+                None if self.is_window => self.hidden.sample(|all| self.shared.seen.hidden_of(all)),
                 None => {}
             }
         }
@@ -446,16 +446,16 @@ mod tests {
             ..Hidden::default()
         };
         fs::write(&file, "       3        4\n").unwrap();
-        hidden.sample(2);
-        hidden.sample(2);
+        hidden.sample(|all| all as i64 - 2);
+        hidden.sample(|all| all as i64 - 2);
         assert_eq!(hidden.in_flight, 14);
         assert_eq!(hidden.mean(), (5.0, 0.75)); // equal samples: 1.5 of 2
-        hidden.sample(11);
-        hidden.sample(11);
+        hidden.sample(|all| all as i64 - 11);
+        hidden.sample(|all| all as i64 - 11);
         fs::remove_file(&file).unwrap();
         // 5, 5, -4, -4: variance 4.5²
         assert_eq!(hidden.mean(), (0.5, 4.5 / 2.0));
-        hidden.sample(2);
+        hidden.sample(|all| all as i64 - 2);
         assert_eq!(hidden.samples, 4);
         hidden.clear();
         assert_eq!(hidden.mean(), (0.0, 1.5));

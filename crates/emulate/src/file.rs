@@ -44,28 +44,47 @@ pub struct Shared<M> {
     pub seen: Seen,
 }
 
-/// A number of requests, of which each holds one `Counted`.
+/// Numbers of requests, of which each holds one `Counted`: those that wait for their time, and
+/// those that are being answered.
 #[derive(Clone, Default)]
-pub struct Seen(Arc<AtomicU64>);
+pub struct Seen(Arc<[AtomicU64; 2]>);
 
 impl Seen {
-    /// How many there are.
-    pub fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// How many of `in_flight` requests were not seen. One that is being answered may be over for
+    /// the kernel: a sample that has to wait for the end of the answer finds it so.
+    pub fn hidden_of(&self, in_flight: u64) -> i64 {
+        let [waiting, answered] = [0, 1].map(|at| self.0[at].load(Ordering::Relaxed) as i64);
+        let others = in_flight as i64 - waiting;
+        others - others.clamp(0, answered.max(0))
     }
 
     fn one_more(&self) -> Counted {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+        Counted {
+            seen: self.clone(),
+            place: 0,
+        }
     }
 }
 
 /// One of those that were seen, until it is dropped.
-struct Counted(Seen);
+struct Counted {
+    seen: Seen,
+    place: usize,
+}
+
+impl Counted {
+    /// It waits no longer.
+    fn begin_answer(&mut self) {
+        self.seen.0[1].fetch_add(1, Ordering::Relaxed);
+        self.seen.0[0].fetch_sub(1, Ordering::Relaxed);
+        self.place = 1;
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0 .0.fetch_sub(1, Ordering::Relaxed);
+        self.seen.0[self.place].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +100,7 @@ type Buffers = Arc<Mutex<Vec<Vec<u8>>>>;
 pub struct FuseReply {
     way: Way,
     /// None for a flush.
-    _counted: Option<Counted>,
+    counted: Option<Counted>,
 }
 
 enum Way {
@@ -94,7 +113,10 @@ enum Way {
 }
 
 impl Reply for FuseReply {
-    fn complete(self) {
+    fn complete(mut self) {
+        if let Some(counted) = &mut self.counted {
+            counted.begin_answer();
+        }
         match self.way {
             Way::Data(reply, buffer, length, buffers) => {
                 reply.data(&buffer[..length]);
@@ -191,10 +213,7 @@ impl<M: FromArrival> OneFile<M> {
             kind,
             offset_bytes,
             length_bytes,
-            reply: FuseReply {
-                way,
-                _counted: counted,
-            },
+            reply: FuseReply { way, counted },
         };
         self.shared.inbox.put(M::from_arrival(arrival));
     }
@@ -340,11 +359,14 @@ mod tests {
     #[test]
     fn a_request_is_seen_until_it_is_answered() {
         let seen = Seen::default();
-        let (first, second) = (seen.one_more(), seen.one_more());
-        assert_eq!(seen.now(), 2);
+        let (mut first, second) = (seen.one_more(), seen.one_more());
+        assert_eq!([2, 5, 1].map(|n| seen.hidden_of(n)), [0, 3, -1]);
+        first.begin_answer();
+        // It is over for the kernel, or not; a third one was not seen.
+        assert_eq!([1, 2, 3].map(|n| seen.hidden_of(n)), [0, 0, 1]);
         drop(first);
-        assert_eq!(seen.now(), 1);
+        assert_eq!([1, 2].map(|n| seen.hidden_of(n)), [0, 1]);
         drop(second);
-        assert_eq!(seen.now(), 0);
+        assert_eq!(seen.hidden_of(0), 0);
     }
 }

@@ -16,6 +16,7 @@ import statistics
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import HostError
@@ -112,7 +113,7 @@ def given_up(path: str, server: Server) -> Iterator[str]:
     finally:
         os.close(descriptor)
     server.ask("bypass", on=True)
-    with open(path, "r+b") as device:
+    with Path(path).open("r+b") as device:
         fcntl.ioctl(device, _BLKDISCARD, struct.pack("QQ", 0, SPAN_BYTES))
     server.ask("bypass", on=False)
 
@@ -137,7 +138,8 @@ def load(
         "arrivals": {"kind": "closed", "depth": depth},
         "seed": 1,
     }
-    group = {"name": "calibration", "path": path, "workers": 1, "engine": "io_uring"}
+    engine = "io_uring" if depth > 1 else "psync"  # the shorter way above the block device
+    group = {"name": "calibration", "path": path, "workers": 1, "engine": engine}
     group |= {"workload": workload, "direct": True, "allow_fallback": True, "requests": requests}
     job = {"seconds": seconds, "ramp_seconds": 0.0, "groups": [group]}
     result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]

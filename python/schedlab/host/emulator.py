@@ -13,6 +13,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from schedlab.host import kernel_paths
@@ -20,7 +21,8 @@ from schedlab.host import kernel_paths
 # include/uapi/linux/prctl.h, include/uapi/asm-generic/mman.h
 PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57
 MCL_CURRENT, MCL_FUTURE = 1, 2
-_PRIORITY = 1
+# The main thread samples what is in flight, also while the others are busy on the only CPU.
+_PRIORITY, _SAMPLER_PRIORITY, _BEGUN_S = 1, 2, 0.5
 
 
 def main(arguments: list[str]) -> int:
@@ -34,6 +36,7 @@ def main(arguments: list[str]) -> int:
     from schedlab import _core
     from schedlab.errors import SchedlabError
 
+    threading.Timer(_BEGUN_S, _be_real_time, (os.getpid(), _SAMPLER_PRIORITY)).start()
     try:
         _core.serve_emulated_device(config, int(fuse), int(control))
     except SchedlabError as error:
@@ -58,8 +61,12 @@ def _be_prompt() -> None:
     libc.mlockall(MCL_CURRENT | MCL_FUTURE)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-1000", encoding="ascii")
+    _be_real_time(0, _PRIORITY)
+
+
+def _be_real_time(thread: int, priority: int) -> None:
     with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
 
 
 if __name__ == "__main__":
