@@ -3,6 +3,7 @@ started is found and ended."""
 
 import json
 import os
+import pty
 import pwd
 import sys
 from pathlib import Path
@@ -43,6 +44,28 @@ def test_one_that_asks_to_be_traced_by_its_parent_ends_when_it_ends(group, tmp_p
     program = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 28)"
     line = f"exec {sys.executable} -c '{program}; os._exit(7)'"
     assert run(line, group, tmp_path, timeout_s=20).status == 7
+
+
+IN_THE_SESSION = """
+import sys
+from pathlib import Path
+from schedlab.run import launch
+program = "import os; print(os.getpid() == os.getpgrp(), os.getsid(0)); open('/dev/tty')"
+group, words = launch.WorkGroup(None, "test"), [sys.executable, "-c", program]
+ended = launch.run(launch.Launch(words, Path("/"), {}, same_session=True), group)
+group.end()
+Path(sys.argv[1]).write_bytes(ended.stdout + ended.stderr)
+"""
+
+
+def test_one_in_the_session_of_its_user_has_neither_its_terminal_nor_its_group(tmp_path):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", IN_THE_SESSION, str(tmp_path / "said")])
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    said = (tmp_path / "said").read_text()
+    assert said.startswith(f"True {pid}\n") and "No such device or address" in said
 
 
 def test_what_a_command_left_running_is_not_forgotten(group, tmp_path):

@@ -72,7 +72,8 @@ pub struct Order {
     /// CPUs that it may use; empty: all.
     #[serde(default)]
     pub cpus: Vec<usize>,
-    /// It stays in the caller's session, and so in its autogroup.
+    /// It stays in the caller's session, and so in its autogroup; in a process group of its own
+    /// and without the terminal, unless it is held.
     #[serde(default)]
     pub same_session: bool,
     /// What it can reach; nothing: all that its user can.

@@ -217,6 +217,9 @@ impl Prepared {
         unsafe {
             if !self.same_session {
                 libc::setsid();
+            } else if !self.held {
+                libc::setpgid(0, 0);
+                leave_terminal();
             }
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         }
@@ -330,6 +333,18 @@ impl Prepared {
             if libc::read(reading.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }
+        }
+    }
+}
+
+/// Lets go of the terminal of the session, into which a program could type for its user.
+fn leave_terminal() {
+    // SAFETY: a constant path, and a descriptor that was opened just now.
+    unsafe {
+        let fd = libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if fd >= 0 {
+            libc::ioctl(fd, libc::TIOCNOTTY);
+            libc::close(fd);
         }
     }
 }
