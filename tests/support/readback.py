@@ -17,7 +17,7 @@ NUMBER = r"(\d[\d,. \u00a0\u202f]*\d|\d)"
 FORMS = {
     "en": rf"(?:{NUMBER}(%|×)? to )?{NUMBER}(%|×)",
     "ko": rf"(?:{NUMBER}(%|배)?~)?{NUMBER}(%|배)",
-    "ru": rf"(?:{NUMBER}(%| раза?)?(?:–| … в | … ))?{NUMBER}(%| раза?)",
+    "ru": rf"(?:{NUMBER}(%|×| раза?)?(?:–| … в | … ))?{NUMBER}(%|×| раза?)",
 }
 
 FORM_OF_TWO = {"en": "2.0×", "ko": "2.0배", "ru": "2,0 раза"}
