@@ -346,6 +346,11 @@ def resolve(
             return resolved, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
+        if admitted.permission.consents and not consent:
+            raise HostError(
+                f"{target.path}: leads to another device than the one that you gave up",
+                "name the device itself, such as /dev/sdb",
+            )
         path = Path(control.write_to(consent) if consent else target.path)
         alone = consent is not None or not objections(target.path, allow_unknown_data=True)
         if target.rotational not in ("", AS_IS):
