@@ -14,8 +14,8 @@ import pytest
 from schedlab.app.admit import admit
 from schedlab.app.compare.comparison import Place
 from schedlab.app.compare.own_work import OwnWork, comparison_of
-from schedlab.app.measure.measure import run
-from schedlab.errors import SpecError
+from schedlab.app.measure.measure import SILENT, opened, run
+from schedlab.errors import HostError, SpecError
 from schedlab.host.consent import consent_to
 from schedlab.run.admitted import Permission
 from schedlab.spec import Stopping
@@ -201,6 +201,26 @@ def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
         runs = own(tmp_path, line, place=place, permission=Permission((consent,), trust=True))
     assert all(each.metrics["written_bytes"] >= 4 << 20 for each in runs)
     assert Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text() == before
+
+
+def test_a_link_that_leads_elsewhere_after_the_consent_is_refused(tmp_path, new_loop):
+    """Without a consent for it, the other device was taken as it was, and a command wrote to it."""
+    agreed, other = new_loop(), new_loop()
+    link = tmp_path / "link"
+    link.symlink_to(agreed)
+    place = Place(device=str(link), destroy_data=str(link))
+    line = "dd if=/dev/zero of=$SCHEDLAB_DEVICE bs=64k count=64 conv=notrunc oflag=direct"
+    asked = comparison_of(place, OwnWork([line], True), schedulers="none,bfq")
+    with consent_to(link, allow_unknown_data=True) as consent:
+        admitted = admit(asked, Permission((consent,), trust=True))
+        link.unlink()
+        link.symlink_to(other)
+        with pytest.raises(HostError, match="leads to another device"), opened(admitted, SILENT):
+            pass
+        link.unlink()
+        link.symlink_to(agreed)
+        with opened(admitted, SILENT) as session:
+            assert f"/dev/{session.target.device}" == agreed
 
 
 @pytest.mark.machine

@@ -351,12 +351,12 @@ def resolve(
                 f"{target.path}: leads to another device than the one that you gave up",
                 "name the device itself, such as /dev/sdb",
             )
+        # From here on it is the device that is held: what was typed may lead elsewhere.
         path = Path(control.write_to(consent) if consent else target.path)
-        alone = consent is not None or not objections(target.path, allow_unknown_data=True)
+        alone = consent is not None or not objections(path, allow_unknown_data=True)
         if target.rotational not in ("", AS_IS):
-            control.set_rotational(target.path, target.rotational == "1")
-        resolved = _device(Path(target.path), alone)
-        return dataclasses.replace(resolved, path=path, raw_path=path), None
+            control.set_rotational(str(path), target.rotational == "1")
+        return _device(path, alone), None
     directory = Path(target.path)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None
