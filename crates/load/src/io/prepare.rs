@@ -55,19 +55,11 @@ fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
     let length = group.bytes_per_worker();
     let mut memory = Region::new(1, PIECE as usize, group.workload.seed)
         .map_err(target.failed("allocate buffers"))?;
-    let reads_ahead = |is_on: bool| {
-        let advice = if is_on {
-            Advice::Normal
-        } else {
-            Advice::Random
-        };
-        match group.prime {
-            Prime::Read => fadvise(&target.file, 0, None, advice).map_err(target.failed("fadvise")),
-            Prime::Write | Prime::None => Ok(()),
-        }
-    };
-    // The kernel would go on beyond the region, also while the load runs.
-    reads_ahead(false)?;
+    let advise = |advice| fadvise(&target.file, 0, None, advice).map_err(target.failed("fadvise"));
+    if group.prime == Prime::Read {
+        // Reading ahead would go on beyond the region, also while the load runs.
+        advise(Advice::Random)?;
+    }
     let mut primed_bytes = 0;
     while primed_bytes < length {
         let part = (length - primed_bytes).min(PIECE) as usize;
@@ -83,9 +75,10 @@ fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
             Err(errno) => return Err(target.failed("prime")(errno)),
         }
     }
-    reads_ahead(true)?;
-    if group.prime == Prime::Write {
-        fsync(&target.file).map_err(target.failed("fsync"))?;
+    match group.prime {
+        Prime::Write => fsync(&target.file).map_err(target.failed("fsync"))?,
+        Prime::Read => advise(Advice::Normal)?,
+        Prime::None => {}
     }
     Ok(primed_bytes)
 }
