@@ -120,8 +120,9 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     words = {
         key: texts.entries[f"play.{key}"] for key in ("right", "wrong", "picked", "score", "end")
     }
-    most = ROWS_MAX // len(plays)
-    packed = zlib.compress(json.dumps([_data(play, most, texts) for play in plays]).encode(), 9)
+    shown = [_shown(play, ROWS_MAX // len(plays)) for play in plays]
+    boards_data = [_data(*each, texts) for each in zip(plays, shown, strict=True)]
+    packed = zlib.compress(json.dumps(boards_data).encode(), 9)
     data = {"words": words, "plays": base64.b64encode(packed).decode()}
     boards = "".join(_board(number, play, texts) for number, play in enumerate(plays))
     steps = "".join(
@@ -139,7 +140,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
         lead=[
             texts("play.lead"),
             *(f"{play.policy}: {play.rule_in(texts)}." for play in plays),
-            *(cut for play in plays if (cut := _cut(play, most, texts))),
+            *filter(None, (_cut(*each, texts) for each in zip(plays, shown, strict=True))),
         ],
         first=first,
         sections=[],
@@ -183,21 +184,21 @@ def _shown(play: Play, most: int) -> int:
     return sum(count <= most for count in rows)
 
 
-def _cut(play: Play, most: int, texts: Texts) -> str:
+def _cut(play: Play, shown: int, texts: Texts) -> str:
     """How many choices are shown; empty where all are."""
-    shown, count = _shown(play, most), len(play.choices())
+    count = len(play.choices())
     return texts("play.cut", name=play.policy, shown=shown, count=count) if shown < count else ""
 
 
-def _data(play: Play, most: int, texts: Texts) -> dict[str, object]:
-    """The choices as the script reads them; operations and reasons in words of a language."""
+def _data(play: Play, shown: int, texts: Texts) -> dict[str, object]:
+    """The first choices as the script reads them; operations and reasons in words of a language."""
     rule, words = play.rule_in(texts), _words(play, texts)
 
     def said(text: str) -> str:
         return " ".join(words.get(word, word) for word in text.split(" "))
 
     picks: list[list[object]] = []
-    for pick in play.choices()[: _shown(play, most)]:
+    for pick in play.choices()[:shown]:
         places = [
             [[round(share, 5) for share in place] for place in one.places] for one in pick.waiting
         ]
