@@ -272,18 +272,37 @@ def answer_of(
 
 
 def _with_absent(result: Answer, record: Record) -> Answer:
-    """The answer with the candidates of which no run counts, and why."""
-    absent = [c.label for c in record.experiment.candidates if not any(
-        c.label in cells for cells in result.cells.values())]  # fmt: skip
-    unfit = []
-    for label in absent:
-        tried = [run for run in record.runs if run.candidate == label]
-        gates = Counter(found.gate for run in tried for found in run.gates if found.fatal)
-        reasons = tuple(gate for gate, _ in gates.most_common(REASONS_SHOWN))
-        unfit.append(Unfit(label, "", 0, len(tried), reasons))
-    labels = dict.fromkeys([c.label for c in record.experiment.candidates] if absent else ())
+    """The answer with the candidates and the workloads of which no run counts, and why."""
+    planned = [c.label for c in record.experiment.candidates]
+    absent = [c for c in planned if not any(c in cells for cells in result.cells.values())]
+    labels = dict.fromkeys(planned if absent else ())
     candidates = (*labels, *(label for label in result.candidates if label not in labels))
+    unfit = [_without_runs(record, label) for label in absent]
+    unfit += _tried_in_vain(result, record, [c for c in planned if c not in absent])
     return replace(result, candidates=candidates, unfit=(*unfit, *result.unfit))
+
+
+def _tried_in_vain(result: Answer, record: Record, labels: Sequence[str]) -> list[Unfit]:
+    """The workloads, or else the candidates there, of which runs were tried and none counts."""
+    found = []
+    rows = {row.workload: row.name for row in result.rows if row.role in ("primary", "part")}
+    for workload in record.experiment.workloads:
+        if (name := rows.get(workload.label)) is None:
+            found.append(_without_runs(record, "", workload.label))
+            continue
+        lacking = [label for label in labels if label not in result.cells[name]]
+        found += [replace(_without_runs(record, label, workload.label), row=name)
+                  for label in lacking]  # fmt: skip
+    return [unfit for unfit in found if unfit.tried]
+
+
+def _without_runs(record: Record, label: str, workload: str = "") -> Unfit:
+    """A candidate ("": all), or a workload of it, without a run that counts."""
+    tried = [run for run in record.runs
+             if label in ("", run.candidate) and workload in ("", run.workload)]  # fmt: skip
+    gates = Counter(found.gate for run in tried for found in run.gates if found.fatal)
+    reasons = tuple(gate for gate, _ in gates.most_common(REASONS_SHOWN))
+    return Unfit(label, workload, 0, len(tried), reasons)
 
 
 def _of_kinds(record: Record, goal: Objective | None) -> tuple[OfKind, ...]:

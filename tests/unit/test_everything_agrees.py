@@ -407,3 +407,32 @@ def test_a_candidate_whose_runs_were_all_discarded_stays_with_the_reason(tmp_pat
             assert report.text(result.record, result.answer, lang=language, folder=folder.path)
             report.html(result.record, result.answer, language)
             report.xlsx(result.record, result.answer, language)
+
+
+def test_a_workload_without_a_run_that_counts_is_named_and_measured_first(tmp_path):
+    """It vanished from the table, and the next step was another one."""
+    rng, names = random.Random(1), NAMES[:3]
+    works = tuple(Workload(name, "file-test", "iops", READ) for name in ("all", "none", "some"))
+    asked = replace(
+        experiment(rng, workloads=works, requires=(), shares="", stopping=Stopping(blocks=4)),
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in names),
+    )
+    folder = Folder.create(tmp_path / "r", asked, make_plan(asked), HOST)
+    for cell in folder.plan.cells:
+        gone = cell.workload == "none" or (cell.workload, cell.candidate) == ("some", names[2])
+        gates = (GateFinding("others", "a busy machine"),) if gone else ()
+        status = "discarded" if gone else "ok"
+        value = 100 + rng.random() + 50 * (cell.candidate == names[2])
+        folder.append(run_of(cell, {"iops": value}, status=status, gates=gates))
+    result = Result(Folder.open(folder.path))
+    assert check(result.answer) == []
+    found = [(of.candidate, of.row, of.runs, of.tried) for of in result.answer.unfit]
+    assert found == [("", "none", 0, 16), (names[2], "some", 0, 4)]
+    view = View(result.record, result.answer, Texts("en"), folder.path)
+    assert any("none: 16 of 16 runs discarded" in note for note in sentences.not_counted(view))
+    notes = [c.note for r in first_table(view).rows for c in r.cells]
+    assert "4 of 4 runs discarded: load by others" in notes
+    assert steps.next_step(view).command == f"schedlab compare --resume {folder.path}"
+    with click.Context(click.Command("compare")), pytest.raises(click.exceptions.Exit) as end:
+        show._finish(result, {"as_json": True}, lambda *_: None)
+    assert end.value.exit_code == 1

@@ -199,9 +199,9 @@ def _run_in_guest(
 
 
 def _finish(result: Result, typed: Mapping[str, Any], shown_by: Shown) -> None:
-    """Show what was measured; exit code 1 where no run of some candidate counts."""
+    """Show what was measured; exit code 1 where no run of some candidate or workload counts."""
     shown_by(result, typed["as_json"])
-    if any(unfit.row == "" and not unfit.runs for unfit in result.answer.unfit):
+    if any(not unfit.runs for unfit in result.answer.unfit):
         click.get_current_context().exit(1)
 
 

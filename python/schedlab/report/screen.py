@@ -97,7 +97,7 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
     """The value of a candidate on a row, and how far behind the best it is."""
     cell = view.answer.cells[of.name].get(name)
     if cell is None:
-        return TableCell(view.texts("verdict.none"), note=sentences.unfit_in(view, name))
+        return TableCell(view.texts("verdict.none"), note=sentences.unfit_in(view, name, of))
     few = (view.answer.blocks or view.answer.units) < words.FEW_UNITS
     note = words.cell(view.texts, cell, of.metric, few, of.exact)
     if name in view.alone or of.why == "one-candidate":

@@ -368,28 +368,28 @@ def _unfit(view: View) -> list[str]:
     if view.answer.code == "nothing":
         return []
     texts = view.texts
+    decide_nothing = [of for of in view.answer.unfit if of.runs or not of.row]
     return [texts("answer.unfit", name=of.candidate, reason=_reason(view, of))
-            for of in view.answer.unfit[:LISTED_MAX]]  # fmt: skip
+            for of in decide_nothing[:LISTED_MAX]]  # fmt: skip
 
 
 def _unfit_text(view: View, of: Unfit) -> str:
     return view.texts("row.why", name=of.candidate, reason=_reason(view, of))
 
 
-def unfit_in(view: View, name: str) -> str:
-    """Why a candidate has no value in a table; "" where nothing is known."""
-    reasons = [
-        _reason(view, of) for of in view.answer.unfit if (of.candidate, of.row) == (name, "")
-    ]
+def unfit_in(view: View, name: str, row: Row) -> str:
+    """Why a candidate has no value on a row of a table; "" where nothing is known."""
+    reasons = [_reason(view, of) for of in view.answer.unfit
+               if of.candidate == name and of.row in ("", row.name)]  # fmt: skip
     return "".join(reasons[:1])
 
 
 def _reason(view: View, of: Unfit) -> str:
     texts = view.texts
-    if of.row:
+    if of.runs:
         runs = texts.counted("scope.runs", of.runs)
         return texts("answer.unfit_runs", runs=runs, row=_title(view, of.row))
-    if not of.tried:
+    if not of.reasons:
         return texts("answer.unfit_none")
     counts = {"runs": texts.number(of.tried - of.runs, 0), "tried": texts.number(of.tried, 0)}
     gates = texts.listed([_gate(view, of.candidate, gate) for gate in of.reasons])
@@ -459,9 +459,11 @@ def advice(view: View) -> str:
 
 
 def not_counted(view: View) -> list[str]:
-    """The rows that the answer does not speak of, and why."""
+    """The rows that the answer does not speak of, and why; workloads without a run come first."""
     texts = view.texts
-    reasons: dict[str, list[str]] = {}
+    lost = [texts("row.why", name=of.row, reason=_reason(view, of))
+            for of in view.answer.unfit if not of.candidate]  # fmt: skip
+    reasons: dict[str, list[str]] = {"discarded": lost} if lost else {}
     for row in view.primary:
         if row.why and not (row.why == "one-candidate" and view.answer.guarantees):
             reasons.setdefault(row.why, []).append(view.title_of(row))

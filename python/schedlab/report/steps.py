@@ -20,12 +20,15 @@ class Step:
 
 
 def next_step(view: View) -> Step:
-    """More blocks while the answer is open, or the removal of what contradicts it; else the same on
-    one's own device, or `apply`; where there is nothing to run, what is missing or to be chosen.
+    """The rest of the plan where a candidate or a workload has no run, more blocks while the answer
+    is open, or the removal of what contradicts it; else the same on one's own device, or `apply`;
+    where there is nothing to run, what is missing or to be chosen.
     """
     answer, texts, kind = view.answer, view.texts, view.experiment.kind
     is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
     is_open = is_open or bool(answer.requirements and answer.open_requirements)
+    if any(not of.runs for of in answer.unfit) and (left := _rest(view)):
+        return left
     if answer.code == "nothing":
         return Step("", texts("next.guarantees" if answer.guarantees else "next.no_values"))
     if answer.code == "doubt":

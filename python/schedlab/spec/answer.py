@@ -188,7 +188,8 @@ class Rung:
 
 @dataclass(frozen=True)
 class Unfit:
-    """A candidate that cannot be called the best of `row` ("": of any), and decides nothing there.
+    """A candidate ("": all) that cannot be called the best of `row` ("": of any), and decides
+    nothing there. Where it is all of them, no row is left, and `row` is the workload.
 
     `runs` of it count, of `tried` ones; `reasons` are the checks that the others failed.
     """
