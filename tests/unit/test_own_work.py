@@ -7,13 +7,17 @@ import signal
 import pytest
 from calls import brief, refusals, shown
 
+from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.compare.own_work import OwnWork, workload_of
+from schedlab.app.measure import virtual
 from schedlab.errors import HostError, SpecError
+from schedlab.guest.kernels import Kernel
 from schedlab.host import knobs, settings
 from schedlab.kinds import typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
 from schedlab.run.backends.cpu_policy import (
+    check_here,
     parse_policies,
     policy_of,
     refuse_ext,
@@ -208,7 +212,7 @@ def test_policies_are_read_as_typed_or_refused(monkeypatch, golden):
     wrong = [
         refusals(lambda text: [policy_of(each) for each in parse_policies(text)],
                  [(text,) for text in WRONG_POLICIES]),
-        refusals(lambda each: policy_of(Candidate("c", each)), [(each,) for each in settings]),
+        refusals(lambda each: checked(Candidate("c", each)), [(each,) for each in settings]),
     ]  # fmt: skip
     golden("refusals/policies.txt", "\n".join(wrong))
 
@@ -295,8 +299,25 @@ def test_a_knob_behind_lockdown_says_so(monkeypatch, debugfs):
     monkeypatch.setattr(settings.knobs, "read_value", read)
     candidate = parse_policies("other:knob.base_slice_ns=3000000")[0]
     with pytest.raises(HostError, match=r"base_slice_ns may not be read.*\[integrity\]") as refused:
-        policy_of(candidate)
+        checked(candidate)
     assert "lockdown=none" in refused.value.hint
+
+
+def checked(candidate):
+    """Its policy, where this machine has all of its settings."""
+    policy = policy_of(candidate)
+    check_here(policy, candidate.label)
+    return policy
+
+
+def test_a_setting_of_a_kernel_in_virtual_time_is_not_asked_of_this_machine(monkeypatch, tmp_path):
+    """A user whose machine has no debugfs was refused base_slice_ns of a kernel that has it."""
+    monkeypatch.setattr(settings, "DEBUG", tmp_path / "not mounted")
+    load = CpuLoad(workloads=("wakeup",))
+    asked = policy_comparison(load, candidates=("a=other knob.base_slice_ns=1", "b=other"))
+    virtual.check(asked, Kernel("6.12", tmp_path, None, {}))
+    with pytest.raises(HostError, match="candidate 'a': base_slice_ns is in debugfs, which is not"):
+        checked(asked.candidates[0])
 
 
 def test_knobs_of_the_fair_server_are_known(debugfs):
@@ -306,7 +327,7 @@ def test_knobs_of_the_fair_server_are_known(debugfs):
     assert settings.resolve(name, 0, settings.SettingScope()) == [(debugfs / name[5:], "0")]
     for wrong, why in (("fair_server/../x", "is not the name of"), ("sched_no", "has no sched_no")):
         with pytest.raises((SpecError, HostError), match=why):
-            policy_of(Candidate("c", {"policy": "other", f"knob.{wrong}": "0"}))
+            checked(Candidate("c", {"policy": "other", f"knob.{wrong}": "0"}))
 
 
 def ended(status=0, killed_by=None, **how):

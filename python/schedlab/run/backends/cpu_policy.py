@@ -38,7 +38,8 @@ _HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
 def policy_of(candidate: Candidate, priority: int = PRIORITY_DEFAULT) -> CpuPolicy:
     """The candidate's settings; SpecError naming the key and its valid values.
 
-    `priority` is that of a workload, for candidates without one.
+    `priority` is that of a workload, for candidates without one. Whether a machine has the settings
+    is asked where they are set (`check_here`): it may be a machine in virtual time.
     """
     where = f"candidate {candidate.label!r}"
     settings = {k: v for k, v in candidate.settings.items() if not k.startswith(OVERRIDE)}
@@ -65,8 +66,6 @@ def policy_of(candidate: Candidate, priority: int = PRIORITY_DEFAULT) -> CpuPoli
         policy = CpuPolicy(**values)
         policy.check_deadline(policy.period_ms or DEADLINE_PERIOD_MS)
         host_settings.check_commands(knobs)
-        for name, value in policy.host_settings.items():
-            host_settings.check(name, value, host_settings.SettingScope())
         if policy.policy == "ext":
             _check_ext(policy)
     except SchedlabError as error:
@@ -112,18 +111,21 @@ def is_bpf_object(path: Path) -> bool:
 
 
 def check_here(policy: CpuPolicy, label: str) -> None:
-    """HostError where this machine cannot load the scheduler of a candidate."""
-    if policy.policy != "ext":
-        return
+    """SpecError or HostError where this machine lacks a setting of a candidate, or cannot load its
+    scheduler."""
     try:
-        refuse_ext(SCHED_EXT)
-    except HostError as error:
-        raise HostError(f"candidate {label!r}: {error}", error.hint) from error
-    if not is_bpf_object(Path(policy.ext)) and shutil.which(policy.ext) is None:
-        raise HostError(
-            f"candidate {label!r}: program {policy.ext!r} is not found",
-            "use its full path, or install it",
-        )
+        for name, value in policy.host_settings.items():
+            host_settings.check(name, value, host_settings.SettingScope())
+        if policy.policy == "ext":
+            refuse_ext(SCHED_EXT)
+            _check_loader(policy.ext)
+    except SchedlabError as error:
+        raise type(error)(f"candidate {label!r}: {error}", error.hint) from error
+
+
+def _check_loader(ext: str) -> None:
+    if not is_bpf_object(Path(ext)) and shutil.which(ext) is None:
+        raise HostError(f"program {ext!r} is not found", "use its full path, or install it")
 
 
 def refuse_ext(root: Path) -> None:
