@@ -162,6 +162,16 @@ def test_the_next_line_fits_the_code_and_the_target(name):
     assert step.command == command and (command or step.remark)
 
 
+def test_what_virtual_time_would_only_repeat_is_measured_in_other_boots():
+    """`reproduce` boots the same machine: it has the same runs, and settles no doubt."""
+    view = reports.view_of(answers.EXAMPLES["doubt"])
+    host = {"virtual": {"kernel": "6.12.1", "shift": 1}}
+    record = replace(view.record, host=host)
+    step = steps.next_step(View(record, view.answer, Texts("en"), view.folder))
+    assert step.command == f"schedlab run {reports.FOLDER} --kernel 6.12.1 --sessions 3"
+    assert "no other program" in step.remark
+
+
 def test_further_blocks_come_after_all_that_were_run():
     """Most of them had no value of the metric that decides: 6 blocks would have run none."""
     view = reports.view_of(answers.EXAMPLES["for-now"], target="scratch")

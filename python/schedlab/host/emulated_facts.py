@@ -36,7 +36,7 @@ def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[Gate
     failed = []
 
     def late(detail: str) -> None:
-        hint = "use a slower model, fewer requests at a time, or --dilate K; keep the host idle"
+        hint = "use a slower model, fewer requests at a time, or --dilate K"
         failed.append(GateFinding("model-on-time", f"{detail}; {hint}"))
 
     if account["errors"]:

@@ -72,7 +72,7 @@ def _without_doubt(view: View) -> Step:
     remark = texts(f"next.doubt_{cause.get(kind, 'time')}")
     if view.experiment.kind == "import" or view.record.is_of_boots or not view.folder:
         return Step("", _capital(f"{remark}."))
-    return Step(_reproduce(view), remark)
+    return _again(view, remark)
 
 
 def _capital(sentence: str) -> str:
@@ -82,6 +82,22 @@ def _capital(sentence: str) -> str:
 def _folder(view: View) -> str:
     """The result's folder as a word of a command."""
     return shlex.quote(str(view.folder)) if view.folder else "DIR"
+
+
+def _again(view: View, remark: str) -> Step:
+    """The experiment once more; in virtual time in other boots, as the same one has the same runs.
+    """
+    if not view.virtual:
+        return Step(_reproduce(view), remark)
+    if view.experiment.stopping.mode != "fixed":
+        return Step("", _capital(f"{remark}."))
+    boots = max(BOOTS_FEWEST, view.experiment.stopping.sessions + 1)
+    return Step(f"{_in_virtual_time(view)} --sessions {boots}", remark)
+
+
+def _in_virtual_time(view: View) -> str:
+    kernel = shlex.quote(str(view.virtual.get("kernel")))
+    return f"schedlab run {_folder(view)} --kernel {kernel}"
 
 
 def _reproduce(view: View) -> str:
@@ -126,7 +142,7 @@ def _more(view: View) -> Step | None:
     if left := _rest(view):
         return left
     if answer.advice is None and answer.wild and view.folder and view.experiment.kind != "import":
-        return Step(_reproduce(view), texts("next.wild"))
+        return _again(view, texts("next.wild"))
     if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
         return None
     remark = sentences.advice(view) or _why_more(view)
@@ -147,8 +163,7 @@ def _more(view: View) -> Step | None:
     # Blocks whose runs are not in the figures are done, too.
     blocks = max((answer.blocks, *(run.block + 1 for run in view.record.runs))) + more
     if view.virtual:  # A boot of its own: nothing is left of the one that made the folder.
-        kernel = shlex.quote(str(view.virtual.get("kernel")))
-        return Step(f"schedlab run {folder} --kernel {kernel} --blocks {blocks}", remark)
+        return Step(f"{_in_virtual_time(view)} --blocks {blocks}", remark)
     if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
         return Step(f"schedlab run {folder} --blocks {blocks}", remark)
     command = f"schedlab {view.experiment.resumed_by} --resume {folder}"
