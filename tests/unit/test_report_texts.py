@@ -209,9 +209,11 @@ def test_in_virtual_time_nothing_is_proven_and_no_machine_makes_noise(language):
         and not any(other in key for other in of_others)
     ]  # fmt: skip
     assert said == []
-    noise = {"en": "something else affect|calmer|disturbs the machine|the machine (changed|stayed)",
-             "ko": "다른 요인이|한가한 시스템|방해하는 것을|시스템이 .* 변했|시스템 상태가 변하지",
-             "ru": "влия\\w+ что-то ещё|менее занятая|мешает машине|машина (изменилась|не мен)"}
+    noise = {
+        "en": "something else affect|calmer|disturbs the machine|the machine (changed|stayed)",
+        "ko": "다른 요인이|한가한 시스템|방해하는 것을|시스템이 .* 변했|시스템 상태가 변하지",
+        "ru": "влия\\w+ что-то ещё|менее занятая|мешает машине|машина (изменилась|не мен)",
+    }
     found = re.compile(noise[language])
     assert [key for key, text in virtual.entries.items()
             if found.search(str(text)) and not key.startswith("virtual.")] == []  # fmt: skip
