@@ -85,7 +85,7 @@ def _folder(view: View) -> str:
 
 
 def _again(view: View, remark: str) -> Step:
-    """The experiment once more; in virtual time in other boots, for the same one repeats its runs."""
+    """The experiment again; in virtual time in other boots, for the same one repeats its runs."""
     if not view.virtual:
         return Step(_reproduce(view), remark)
     if view.experiment.stopping.mode != "fixed":
