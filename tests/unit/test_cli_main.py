@@ -21,7 +21,7 @@ SCHEDLAB = [sys.executable, "-m", "schedlab"]
 WRONG = (
     "compare --", "analyse gone", "undo sda --all", "run", "run a.toml --resume b",
     "doctor --quanta 1,a", "doctor --quanta 5,0", "nosuch", "io nosuch",
-    "report . --markdown --csv", "device down", "device down a --all",
+    "report . --markdown --csv", "device down", "device down a --all", "tune --kernel 6.12",
 )  # fmt: skip
 
 

@@ -89,7 +89,8 @@ class OneRule(click.Command):
                 click.echo(ctx.get_help())
                 ctx.exit()
 
-        text = f"Show all {len(self.params)} options."
+        shown = [each for each in self.params if not getattr(each, "hidden", False)]
+        text = f"Show all {len(shown)} options."
         every = click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
                              callback=show, help=text)  # fmt: skip
         every.section = "Help"  # type: ignore[attr-defined]

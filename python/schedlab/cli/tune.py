@@ -23,6 +23,7 @@ from schedlab.cli.options import (
 )
 from schedlab.cli.sections import section
 from schedlab.cli.types import Duration, Listed, Words
+from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     from schedlab.app.tune.tune import State
@@ -55,6 +56,7 @@ _search_options = section(
 @file_options
 @measured_options
 @resume_rest_options
+@click.option("--kernel", hidden=True)
 @command_argument
 def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     """Search the settings of I/O schedulers for this work, and show whether any is worth setting.
@@ -72,6 +74,12 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
+    if kernel := typed["kernel"]:
+        raise SpecError(
+            "tune searches on this machine: in virtual time each of its blocks would be a boot",
+            f"compare what you would try: schedlab compare --kernel {kernel} --candidate bfq "
+            "--candidate 'tuned=bfq slice_idle=0'",
+        )
     place, names = options.place_of(typed), typed_options(click.get_current_context())
     if not typed["resume"]:
         options.check_work(names, command, typed)
