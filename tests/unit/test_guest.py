@@ -138,9 +138,16 @@ def test_the_machine_has_no_network_no_disk_and_its_own_clock(tmp_path):
         ("kill -9 $$", "", "qemu was killed"),
         ("echo no such option >&2; exit 1", "", "no such option"),
         ("exit 0", "", "printed nothing"),
+        ("exec sleep 600", "", "the machine halted"),
+        ("while :; do :; done", "", "prints nothing after"),
     ],
 )
-def test_a_machine_that_ends_without_a_result_says_why(tmp_path, script, console, message):
+def test_a_machine_that_ends_without_a_result_says_why(
+    tmp_path, monkeypatch, script, console, message
+):
+    """One that hangs, as half a kernel does, was waited for for half an hour, then "killed"."""
+    monkeypatch.setattr(machine, "_HALTED_S", 0.2 if "sleep" in script else 600.0)
+    monkeypatch.setattr(machine, "_BOOT_CPU_S", 0.1)
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
     (tmp_path / "console").write_text(console)
     with pytest.raises(HostError, match=message) as error:

@@ -89,8 +89,7 @@ class OneRule(click.Command):
                 click.echo(ctx.get_help())
                 ctx.exit()
 
-        shown = [each for each in self.params if not getattr(each, "hidden", False)]
-        text = f"Show all {len(shown)} options."
+        text = f"Show all {sum(not getattr(each, 'hidden', 0) for each in self.params)} options."
         every = click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
                              callback=show, help=text)  # fmt: skip
         every.section = "Help"  # type: ignore[attr-defined]

@@ -23,7 +23,6 @@ from schedlab.cli.options import (
 )
 from schedlab.cli.sections import section
 from schedlab.cli.types import Duration, Listed, Words
-from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     from schedlab.app.tune.tune import State
@@ -74,12 +73,6 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
-    if kernel := typed["kernel"]:
-        raise SpecError(
-            "tune searches on this machine: in virtual time each of its blocks would be a boot",
-            f"compare what you would try: schedlab compare --kernel {kernel} --candidate bfq "
-            "--candidate 'tuned=bfq slice_idle=0'",
-        )
     place, names = options.place_of(typed), typed_options(click.get_current_context())
     if not typed["resume"]:
         options.check_work(names, command, typed)
@@ -88,8 +81,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
         options.check_resumed(names, extends=False)
         permission = replace(permission, trust=typed["trust"])
         tuning, admitted = tuning_of.load(typed["resume"], permission)
-        permission = admitted.permission
-        base, question = tuning.base, tuning.question
+        permission, base, question = admitted.permission, tuning.base, tuning.question
     else:
         base, question = tune_question.typed_question(place, command, typed, print_message)
     if typed["dry_run"]:

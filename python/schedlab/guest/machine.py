@@ -5,6 +5,7 @@ at the host's time. It runs as the user, without a network, and ends with its ow
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 from schedlab.errors import HostError
 from schedlab.guest.kernels import Kernel
+from schedlab.host import processes
 
 QEMU = "qemu-system-x86_64"
 # A line of the console that is for us; the rest is the kernel's.
@@ -24,8 +26,11 @@ MARK = "@schedlab "
 RESULT_BYTES = 256 << 20
 CONSOLE_BYTES_MAX = 16 << 20
 _LOOK_S = 0.1
-# A guest that prints nothing for so long, of the host's time, hangs: a run reports its end.
-_SILENCE_S = 1800.0
+# A guest that prints nothing for so long hangs: of the host's time, as a run reports its end; of
+# processor time before its first message, where a boot takes some 20 s.
+_SILENCE_S, _BOOT_CPU_S = 1800.0, 300.0
+# The processor of a guest never sleeps, so a machine that uses none for so long has halted.
+_HALTED_S = 60.0
 _ARGUMENTS = (
     *("console=ttyS0", "quiet", "panic=-1", "nokaslr", "norandmaps", "idle=poll"),
     *("random.trust_cpu=off", "random.trust_bootloader=off"),
@@ -106,7 +111,8 @@ def run(
     """
     is_ended = False
     with _started(words, place) as process:
-        for message in _messages(place / "console", process):
+        patience = _Patience(process.pid, kernel.release)
+        for message in _messages(place / "console", process, patience):
             is_ended = is_ended or "ended" in message
             heed(message)
         code = process.wait()
@@ -114,12 +120,45 @@ def run(
         raise HostError(*_cause(code, place, kernel))
 
 
-def _messages(console: Path, process: subprocess.Popen[bytes]) -> Iterator[Mapping[str, Any]]:
+class _Patience:
+    """How long a machine is waited for; `check` raises HostError for one that hangs."""
+
+    def __init__(self, pid: int, release: str) -> None:
+        self._pid, self._release = pid, release
+        self._heard_at_s = self._worked_at_s = time.monotonic()
+        self._cpu_s, self._limit_s = 0.0, _BOOT_CPU_S
+
+    def heard(self) -> None:
+        """It printed something."""
+        self._heard_at_s = time.monotonic()
+
+    def is_up(self) -> None:
+        """It sent a message, so its kernel and its first process work."""
+        self._limit_s = math.inf
+
+    def check(self) -> None:
+        """Called again and again while it prints nothing."""
+        now_s, cpu_s = time.monotonic(), processes.cpu_s(self._pid)
+        if cpu_s != self._cpu_s:
+            self._cpu_s, self._worked_at_s = cpu_s, now_s
+        halted = now_s - self._worked_at_s > _HALTED_S
+        if halted or cpu_s > self._limit_s or now_s - self._heard_at_s > _SILENCE_S:
+            how = "halted" if halted else f"prints nothing after {cpu_s:.0f} s of processor time"
+            raise HostError(
+                f"Linux {self._release}: the machine {how}",
+                "is the file whole, and built for virtual machines? schedlab kernel list",
+            )
+
+
+def _messages(
+    console: Path, process: subprocess.Popen[bytes], patience: _Patience
+) -> Iterator[Mapping[str, Any]]:
     """Those of the guest, until the machine ended and all is read."""
     console.touch()
     with console.open(encoding="utf-8", errors="replace") as file:
-        for line in _lines(file.readline, process):
+        for line in _lines(file.readline, process, patience):
             if line.startswith(MARK) and (message := _message(line)):
+                patience.is_up()
                 yield message
 
 
@@ -146,20 +185,22 @@ def _started(words: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]
         process.wait()
 
 
-def _lines(read: Callable[[], str], process: subprocess.Popen[bytes]) -> Iterator[str]:
+def _lines(
+    read: Callable[[], str], process: subprocess.Popen[bytes], patience: _Patience
+) -> Iterator[str]:
     """Whole lines of the console until the machine ended and all is read."""
-    part, heard_at_s = "", time.monotonic()
+    part = ""
     while True:
         is_over = process.poll() is not None
         while text := read():
-            part, heard_at_s = part + text, time.monotonic()
+            part += text
+            patience.heard()
             if part.endswith("\n"):
                 yield part.rstrip()
                 part = ""
         if is_over:
             return
-        if time.monotonic() - heard_at_s > _SILENCE_S:
-            process.kill()
+        patience.check()
         time.sleep(_LOOK_S)
 
 

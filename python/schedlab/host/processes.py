@@ -81,3 +81,9 @@ def descendants(ancestors: Iterable[int]) -> list[int]:
                 unseen += children
                 found += children
     return [each for each in found if stat_fields(each)[:1] not in ([], ["Z"])]
+
+
+def cpu_s(process: int) -> float:
+    """Processor time of a process so far, in seconds; 0 for one that has ended."""
+    fields = stat_fields(process)
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

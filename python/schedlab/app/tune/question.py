@@ -73,7 +73,16 @@ def typed_question(
     parameters: Mapping[str, Any],
     report: Callable[[str], None],
 ) -> tuple[Experiment, TuningRequest]:
-    """The same from the options of `schedlab tune`; without any work it is the usual one."""
+    """The same from the options of `schedlab tune`; without any work it is the usual one.
+
+    SpecError for a kernel in virtual time.
+    """
+    if kernel := parameters.get("kernel"):
+        raise SpecError(
+            "tune searches on this machine: in virtual time each of its blocks would be a boot",
+            f"compare what you would try: schedlab compare --kernel {kernel} --candidate bfq "
+            "--candidate 'tuned=bfq slice_idle=0'",
+        )
     if not (command or parameters["job_file"] or parameters["workloads"] or parameters["tests"]):
         parameters = {**parameters, "workloads": USUAL_WORKLOADS}
     options = TuneOptions(
