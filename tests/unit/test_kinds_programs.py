@@ -5,8 +5,10 @@ import hashlib
 import os
 import random
 import resource
+import shlex
 import statistics
 import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -20,9 +22,11 @@ from schedlab import _core
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds import archive_extraction, source_tree, startup, typed
 from schedlab.kinds.archive_extraction import ArchiveExtraction
-from schedlab.kinds.command import Command, sha256_of_tree, tree_bytes
+from schedlab.kinds.brought import program_path, sha256_of
+from schedlab.kinds.command import Command, tree_bytes
 from schedlab.kinds.cpu_command import CpuCommand
-from schedlab.kinds.launching import program_path, replaced, sha256_of_program
+from schedlab.kinds.launching import replaced, sha256_of_program
+from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.startup import Program, Startup, beside, shared_libraries
 from schedlab.spec import Workload
@@ -384,13 +388,13 @@ def test_a_copied_tree_is_told_by_names_contents_and_links(tmp_path):
     file = tmp_path / "one"
     file.write_bytes(b"abc")
     inner = hashlib.sha256(b"abc").digest()
-    assert sha256_of_tree(file) == hashlib.sha256(b".\0" + inner).hexdigest()
+    assert sha256_of(file) == hashlib.sha256(b".\0" + inner).hexdigest()
     tree = tmp_path / "tree"
     (tree / "deep").mkdir(parents=True)
     (tree / "deep" / "b").write_bytes(b"abc")
     (tree / "a").symlink_to("deep/b")
     expected = b"a\0deep/b" + b"deep\0" + b"deep/b\0" + inner
-    assert sha256_of_tree(tree) == hashlib.sha256(expected).hexdigest()
+    assert sha256_of(tree) == hashlib.sha256(expected).hexdigest()
     (tree / "c").write_bytes(b"12345")
     assert (tree_bytes(file), tree_bytes(tree)) == (3, 8)
 
@@ -417,6 +421,35 @@ def test_all_that_a_command_runs_is_said(tmp_path):
     assert (plain.phases(), plain.command()) == ({"cleanup": "e"}, ("echo", "a b"))
     assert kind.command() == ("/bin/sh", "-c", "a | b")
     assert not CpuCommand(argv=("true",)).writes() and plain.writes()
+
+
+def test_all_that_the_user_brings_is_known(tmp_path, monkeypatch):
+    """Programs behind others, scripts, phases, input, copies; no data, and nothing that is not."""
+    for name, text in (("own", "x"), ("script.py", "1"), ("marked", "#!/bin/sh"), ("data", "1")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "own").chmod(0o755)
+    own, script, marked, data = (f"{tmp_path}/{n}" for n in ("own", "script.py", "marked", "data"))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    for argv, expected in (
+        (["taskset", "-c", "0", own, data], ["/usr/bin/taskset", own]),
+        (["env", f"A={own}", marked, "/dev/null", "/"], ["/usr/bin/env", marked]),
+        ([sys.executable, "-O", script, data, own], [sys.executable, script, own]),
+        (["sh", data, script], ["/usr/bin/sh", data]),
+        (["cat", script, data], ["/usr/bin/cat"]),
+        (["@dir@/x", own], [own]),
+        (["no-such-program", own], []),
+    ):
+        assert list(Command(argv=tuple(argv)).brought()) == expected, argv
+        assert list(LiveLoad(command=tuple(argv)).brought()) == expected
+        if argv[0] != "@dir@/x":
+            assert list(Command(shell=shlex.join(argv)).brought()) == expected
+            assert list(Startup(program=shlex.join(argv)).brought()) == expected
+    line = f"{own};{marked}>{data} | '{script}' && (/no/such)"
+    kind = Command(argv=("true",), setup=line, cleanup="unclosed '", stdin=data, copy_in=script)
+    assert kind.brought() == ("/usr/bin/true", own, marked, data, script)
+    assert Command(shell="").brought() == Startup().brought() == LiveLoad().brought() == ()
+    there = Command(argv=("own",), environment={"PATH": str(tmp_path)})
+    assert there.brought() == (own,)
 
 
 def test_the_environment_of_a_command(monkeypatch):
@@ -483,7 +516,7 @@ def test_another_program_or_tree_is_reported_only_where_its_digest_is_known(tmp_
     program = tmp_path / "program"
     program.write_bytes(b"abc")
     program.chmod(0o755)
-    own, tree = hashlib.sha256(b"abc").hexdigest(), sha256_of_tree(program)
+    own, tree = hashlib.sha256(b"abc").hexdigest(), sha256_of(program)
     for own_digest, tree_digest, notes in (
         ("", "", []), (own, tree, []), (own[::-1], tree, [f"w: {program} is not the program"]),
         (own, own, ["differs from the one"]),

@@ -88,6 +88,30 @@ def test_a_change_of_ones_own_folder_makes_it_one_from_elsewhere(folder, door):
     assert (code, "comes from elsewhere" in text) == (2, True), text
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_resumes_with_another_program(door, monkeypatch, tmp_path):
+    """Its second half would be another measurement, whoever changed the program."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    argv = ["nice", "-n", "1", str(program)]
+    document = {
+        **DOCUMENT,
+        "workloads": [{**DOCUMENT["workloads"][0], "parameters": {"argv": argv}}],
+    }
+    made = measure.create(admit(experiment_of(document, "e.toml"), Permission()), tmp_path / "p")
+    assert resumed(door, made.path)[0] == 0
+    program.write_text("#!/bin/sh\nexit 0\n")
+    for words in ((), ("--trust",)):
+        code, text = resumed(door, made.path, *words)
+        assert (code, f"{program}: not as it was" in text) == (2, True), text
+    assert "start a new experiment without --resume" in text
+    # Measured again, it is a new experiment: with the program that is there now.
+    again = replace(made.record().experiment, seed=2)
+    new = measure.create(admit(again, Permission()), tmp_path / "new")
+    assert resumed(door, new.path)[0] == 0
+
+
 def test_neither_a_copied_seal_nor_none_nor_that_of_another_text_is_ours(folder, tmp_path):
     first = (folder.path / "experiment.toml").read_text()
     own = next(line for line in first.splitlines() if line.startswith("# seal "))
@@ -179,6 +203,15 @@ def test_a_search_is_resumed_where_it_was_made(tuning, monkeypatch, tmp_path):
     assert resumed(("tune",), path, "--trust")[0] == 0
 
 
+def test_a_search_is_resumed_with_its_programs(tuning, monkeypatch, tmp_path):
+    (tmp_path / "true").write_text("#!/bin/sh\n")
+    (tmp_path / "true").chmod(0o755)
+    shutil.copytree(tuning.path / "search", tuning.path / "verdict")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    code, text = resumed(("tune",), tuning.path)
+    assert (code, f"{tmp_path / 'true'}: not as it was" in text) == (2, True), text
+
+
 def test_a_search_tries_only_what_is_in_its_space(tuning):
     settings = {"scheduler": "as-is", "sysctl.kernel.core_pattern": "|/bin/sh"}
     tuning.lines.append({**vars(Match(0, 1, 0, settings, has_aa=False)), "spent_s": 1.0})
@@ -218,3 +251,16 @@ def test_boots_from_elsewhere_run_nothing_without_trust(monkeypatch, tmp_path):
     code, text = call("boots", "next", "b")
     assert (code, "comes from elsewhere" in text) == (2, True), text
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_next_boot_measures_the_same_programs(monkeypatch, tmp_path):
+    kinds = [BootKind("a", "1"), BootKind("b", "2")]
+    monkeypatch.setattr(boots, "running", lambda: ("1", ""))
+    plan = plan_boots(experiment_of(DOCUMENT, "e.toml"), kinds, 2, "", "true")
+    made = boots.create(tmp_path / "b", plan, Permission())
+    (tmp_path / "true").write_text("#!/bin/sh\n")
+    (tmp_path / "true").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(SpecError, match="true: not as it was"):
+        made._measure(0, Permission(), measure.SILENT)
+    assert made.events == boots.Boots(tmp_path / "b").events and not made.done

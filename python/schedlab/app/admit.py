@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from schedlab.app import targets
 from schedlab.app.setting_checks import programs_of
@@ -20,6 +21,7 @@ from schedlab.errors import SpecError, nearest
 from schedlab.host import processes
 from schedlab.host.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, typed
+from schedlab.kinds.brought import program_path, programs_of_line, sha256_of
 from schedlab.kinds.command import Command
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
@@ -56,13 +58,15 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     labelled = {label: kind for (label, _), kind in kinds.items()}
     notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
     resolved = targets.resolve(experiment, kinds.values(), permission)
+    digests = _digests(experiment, kinds.values())
     admitted = Admitted(
-        experiment=experiment,
+        experiment=replace(experiment, digests=digests),
         permission=permission,
         kinds=kinds,
         queues=resolved.queues,
         writes=resolved.writes,
         programs=programs,
+        changed=_changed(experiment.digests, digests),
         notes=tuple(dict.fromkeys((*resolved.notes, *notes))),
     )
     _check_trust(admitted)
@@ -72,7 +76,38 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
 
     check(experiment)
     said = tuple(dict.fromkeys((*experiment.notes, *doubts(experiment))))
-    return replace(admitted, experiment=replace(experiment, notes=said))
+    return replace(admitted, experiment=replace(admitted.experiment, notes=said))
+
+
+def require_unchanged(admitted: Admitted) -> Admitted:
+    """SpecError where a file that runs start or read is another one than when the experiment was
+    first measured: its second half would be another measurement.
+    """
+    if admitted.changed:
+        raise SpecError(
+            f"{_listing(admitted.changed)}: not as it was when this experiment was first measured",
+            "restore it, or start a new experiment without --resume",
+        )
+    return admitted
+
+
+def _digests(experiment: Experiment, kinds: Iterable[WorkloadKind]) -> dict[str, str]:
+    """The SHA-256 of all that the user brings, by path."""
+    files = [each for kind in kinds for each in kind.brought()]
+    for settings in (candidate.settings for candidate in experiment.candidates):
+        files += filter(None, [program_path(str(settings.get("ext", "")))])
+        policy = str(settings.get("policy", ""))
+        files += [policy.partition(".py:")[0] + ".py"] if is_policy_file(policy) else []
+    for line in programs_of(experiment.candidates):
+        files += programs_of_line(line)
+    if (model := Path(experiment.target.model)).suffix == ".toml":
+        files.append(str(model))
+    paths = dict.fromkeys(Path(each).absolute() for each in files)
+    return {str(path): sha256_of(path) for path in paths}
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(path for path in now if before.get(path) != now[path]) if before else ()
 
 
 def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> Admitted:

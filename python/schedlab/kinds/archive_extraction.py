@@ -44,6 +44,10 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
         """The archive of the user, which tar unpacks."""
         return (f"tar --extract --file {self.archive}",) if self.archive else ()
 
+    def brought(self) -> tuple[str, ...]:
+        """The archive of the user."""
+        return (self.archive,) if self.archive else ()
+
     def check(self, label: str) -> None:
         """The archive can be read."""
         if self.archive and not Path(self.archive).is_file():

@@ -67,6 +67,12 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Command lines and files from outside schedlab that a run executes or unpacks."""
         return ()
 
+    def brought(self) -> tuple[str, ...]:
+        """Files and directories of the user that a run starts or reads; another content makes it
+        another measurement.
+        """
+        return ()
+
     def groups(self) -> tuple[IoGroup, ...]:
         """The control groups that a run needs."""
         return ()

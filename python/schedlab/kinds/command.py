@@ -5,14 +5,13 @@ Run by `run/backends/io_commands.py`, which knows the order of its phases.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from schedlab.errors import SpecError
+from schedlab.kinds.brought import sha256_of
 from schedlab.kinds.launching import Launching
 from schedlab.spec import durability
 from schedlab.spec.quantities import size_text
@@ -60,6 +59,10 @@ class Command(Launching, frozen=True):
         copied = (f"copy {self.copy_in} to the target",) if self.copy_in else ()
         return (*super().programs(), *copied)
 
+    def brought(self) -> tuple[str, ...]:
+        """The programs, the input, and the files copied to the target."""
+        return (*super().brought(), *filter(None, [self.copy_in]))
+
     def check(self, label: str) -> None:
         """Check that the command can be started and the files to copy exist."""
         super().check(label)
@@ -69,7 +72,7 @@ class Command(Launching, frozen=True):
     def notes(self, label: str) -> tuple[str, ...]:
         """Whether program or copied files are others than were measured."""
         lines = super().notes(label)
-        if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of_tree(Path(self.copy_in)):
+        if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of(Path(self.copy_in)):
             lines = (*lines, f"{label}: {self.copy_in} differs from the one measured first")
         return lines
 
@@ -82,20 +85,6 @@ class Command(Launching, frozen=True):
                 f"the target {size_text(size_bytes)}",
                 "use a larger --scratch",
             )
-
-
-def sha256_of_tree(path: Path) -> str:
-    """The SHA-256 of a file, or of names and contents of all files below a directory."""
-    whole = hashlib.sha256()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    for each in files:
-        whole.update(f"{each.relative_to(path)}\0".encode())
-        if each.is_symlink():
-            whole.update(os.fsencode(each.readlink()))
-        elif each.is_file():
-            with each.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
 
 
 def tree_bytes(path: Path) -> int:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from schedlab.errors import SpecError
 from schedlab.kinds import fio_files, fio_reading
+from schedlab.kinds.brought import programs_of
 from schedlab.kinds.command import COMMAND_METRICS, Command
 from schedlab.spec import Metric
 from schedlab.store import fio_output
@@ -47,6 +48,10 @@ class FioJob(Command, frozen=True):
         """The jobs as fio reads them, one command line each."""
         phases = tuple(f"{line} ({name})" for name, line in self.phases().items())
         return (*(job.line() + self.liberties() for job in self.read().jobs), *phases)
+
+    def brought(self) -> tuple[str, ...]:
+        """fio, the job and what it includes, and what the phases start."""
+        return (*super().brought(), *programs_of(self.command()), *map(str, self.read().files))
 
     def read(self) -> fio_reading.JobFile:
         """The file as fio reads it."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.errors import HostError, SpecError
-from schedlab.kinds.launching import program_path
+from schedlab.kinds.brought import program_path
 from schedlab.spec.printable import is_printable
 from schedlab.spec.reading import read_bytes
 from schedlab.store.fio_output import numbered

@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import shlex
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from msgspec import Meta
 
 from schedlab.errors import HostError, SpecError, as_root
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.brought import PATH, program_path, programs_of, programs_of_line
 from schedlab.spec import Metric
 from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
 
@@ -25,7 +25,6 @@ PHASES = ("setup", "prepare", "conclude", "cleanup")
 SHELL = "/bin/sh"
 # Shell characters; a program gets them unchanged.
 _SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTPUT_LIMIT_BYTES = 64 << 20
 # What a command gets in its environment, by the name of the token.
 VARIABLES = {"dir": "SCHEDLAB_DIRECTORY", "device": "SCHEDLAB_DEVICE", "run": "SCHEDLAB_RUN",
@@ -91,6 +90,16 @@ class Launching(WorkloadKind, frozen=True):
             *(f"{line}{user} ({name})" for name, line in self.phases().items()),
         )
 
+    def brought(self) -> tuple[str, ...]:
+        """The programs that the command and its phases start, and the file of its input."""
+        of_command = (
+            programs_of_line(self.shell)
+            if self.shell
+            else programs_of(self.argv, self.environment.get("PATH"))
+        )
+        of_phases = (each for line in self.phases().values() for each in programs_of_line(line))
+        return (*of_command, *of_phases, *filter(None, [self.stdin]))
+
     def liberties(self) -> str:
         """Its permissions beyond the usual ones, in words."""
         if self.confine == "nothing":
@@ -144,7 +153,7 @@ class Launching(WorkloadKind, frozen=True):
     def environment_of(self, facts: Mapping[str, str]) -> dict[str, str]:
         """All that the command gets; `facts` are the SCHEDLAB_… of the run."""
         kept = {} if self.clear_environment else dict(os.environ)
-        kept.setdefault("PATH", _PATH)
+        kept.setdefault("PATH", PATH)
         if self.user:
             entry = pwd.getpwnam(self.user)
             kept |= {"HOME": entry.pw_dir, "USER": self.user, "LOGNAME": self.user,
@@ -181,7 +190,7 @@ class Launching(WorkloadKind, frozen=True):
             )
         if Path(program).is_file():
             raise SpecError(f"{label}: {program} is not executable", f"chmod +x {program}")
-        searched = self.environment.get("PATH") or os.environ.get("PATH", _PATH)
+        searched = self.environment.get("PATH") or os.environ.get("PATH", PATH)
         raise SpecError(
             f"{label}: program {program!r} is not found in {searched}",
             "use its full path, or install it",
@@ -212,15 +221,6 @@ class Launching(WorkloadKind, frozen=True):
                     "none is named value",
                     "write (?<value>…) around the number, (?:…) around the rest",
                 )
-
-
-def program_path(program: str, path: str | None = None) -> str | None:
-    """The file that a program's name means, from the root on, as it is started elsewhere; None when
-    there is none. Tokens are left alone."""
-    if "@dir@" in program:
-        return program
-    found = shutil.which(program, path=path or os.environ.get("PATH", _PATH))
-    return str(Path(found).absolute()) if found else None
 
 
 def sha256_of_program(argv: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.brought import programs_of
 from schedlab.kinds.file_test import Seconds
 from schedlab.spec import Metric, durability, latency
 from schedlab.spec.output_metrics import parse_output_metric
@@ -59,6 +60,10 @@ class LiveLoad(WorkloadKind, frozen=True):
     def programs(self) -> tuple[str, ...]:
         """The command that prints the user's figure."""
         return (" ".join(self.command),) if self.command else ()
+
+    def brought(self) -> tuple[str, ...]:
+        """The programs of that command."""
+        return tuple(programs_of(self.command))
 
     @property
     def counted_apart(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from msgspec import Meta
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.brought import programs_of_line
 from schedlab.kinds.engine import group, run_job, work
 from schedlab.kinds.file_test import READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
@@ -83,6 +84,10 @@ class Startup(WorkloadKind, frozen=True):
     def programs(self) -> tuple[str, ...]:
         """The user's program."""
         return (self.program,) if self.program else ()
+
+    def brought(self) -> tuple[str, ...]:
+        """The user's program."""
+        return tuple(programs_of_line(self.program))
 
     def check(self, label: str) -> None:
         """The program is installed."""

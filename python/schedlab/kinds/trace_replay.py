@@ -104,6 +104,10 @@ class TraceReplay(WorkloadKind, frozen=True):
             if (command, SIDES[operation]) in there and (name := group_metric(command, operation))
         }
 
+    def brought(self) -> tuple[str, ...]:
+        """The file of the trace."""
+        return (str(file_of(self.trace)),) if self.trace else ()
+
     def check(self, label: str) -> None:
         """Check that the file is the recorded one, and can be replayed."""
         if not self.trace:

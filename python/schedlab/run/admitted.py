@@ -35,7 +35,8 @@ class Admitted:
     Made by `app.admit.admit` alone.
 
     `queues` are the kernel names of the request queues that are switched (a scratch device's is
-    not known yet). `writes` and `programs` describe what is written and executed.
+    not known yet). `writes` and `programs` describe what is written and executed. `changed` are the
+    files that were others when the experiment was first measured.
     """
 
     experiment: Experiment
@@ -44,6 +45,7 @@ class Admitted:
     queues: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def kind(self, workload: Workload, candidate: Candidate) -> WorkloadKind:

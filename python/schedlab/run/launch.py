@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import GateError, HostError, as_root
 from schedlab.host import owned, processes
+from schedlab.kinds.brought import program_path
 from schedlab.kinds.launching import (
     SHELL,
     VARIABLES,
     Launching,
-    program_path,
     replaced,
     replaced_in_line,
 )

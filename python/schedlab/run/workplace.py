@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from schedlab.errors import HostError
 from schedlab.host import owned, scratch
+from schedlab.kinds.brought import program_path
 from schedlab.kinds.command import Command
-from schedlab.kinds.launching import program_path
 from schedlab.run import cache
 from schedlab.run.confinement import HeldDevice
 from schedlab.run.drain import flush

@@ -169,7 +169,8 @@ class Experiment:
     `shares` make one of the workloads: all alike, or by their `weight`; else the answer speaks of
     the largest loss on any of them. Candidates that miss what is required are not taken.
     `statements` are what a study published of the same. `omitted` are workloads for which a budget
-    has no time by estimate.
+    has no time by estimate. `digests` are the SHA-256 of the user's files that its runs start or
+    read, by path: it is resumed with the same ones.
     """
 
     title: str
@@ -192,6 +193,7 @@ class Experiment:
     shares: Literal["", "equal", "weights"] = ""
     requires: tuple[Require, ...] = ()
     statements: tuple[Statement, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     @property

@@ -22,7 +22,7 @@ from schedlab.app.compare.comparison import (
 from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
-from schedlab.kinds.command import sha256_of_tree
+from schedlab.kinds.brought import sha256_of
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
@@ -85,7 +85,7 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         raise SpecError("there is no command", "write it last: schedlab compare … -- COMMAND ARG…")
     copied = Path(str(parameters.get("copy_in") or ""))
     if parameters.get("copy_in") and copied.exists():
-        parameters["copy_in_sha256"] = sha256_of_tree(copied)
+        parameters["copy_in_sha256"] = sha256_of(copied)
     usual = KINDS[kind].metrics
     metric = names[0] if names else (usual[0] if usual else "")
     further = () if any(f".{fio_output.SYNC}." in name for name in names) else durability.USUAL

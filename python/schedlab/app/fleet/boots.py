@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.admit import admit
+from schedlab.app.admit import admit, require_unchanged
 from schedlab.app.measure import measure
 from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
@@ -62,7 +62,7 @@ def create(path: Path, plan: BootPlan, permission: Permission, root: Path = Path
 
     The experiment must be admitted, and the boot loader must know every kernel.
     """
-    admit(plan.experiment, permission)
+    plan = replace(plan, experiment=admit(plan.experiment, permission).experiment)
     loader = loaders.bootloader(plan.command, root)
     for kind in plan.kinds:
         loader.check(kind.label, kind.kernel, kind.cmdline)
@@ -252,7 +252,7 @@ class Boots:
     def _measure(self, number: int, permission: Permission, observer: Observer) -> None:
         """Measure a boot, or the rest of it when only the process was killed."""
         kind = self.plan.kind_of(number)
-        admitted = admit(self.plan.experiment_of(number), permission)
+        admitted = require_unchanged(admit(self.plan.experiment_of(number), permission))
         observer.report(f"boot {number + 1} of {self.plan.boots}: {kind.label}")
         self.append("measuring", number)
         path = self.path / BOOTS / self.plan.folder_of(number)

@@ -23,7 +23,7 @@ from schedlab.spec import Candidate, Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder
 
 # What differs between two folders of one experiment, and of one that several hosts measured.
-FREE = ("seed", "notes", "omitted")
+FREE = ("seed", "notes", "omitted", "digests")
 FREE_OF_HOSTS = (*FREE, "target", "candidates", "stopping")
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlab.app.admit import admit
+from schedlab.app.admit import admit, require_unchanged
 from schedlab.app.measure import budget
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import BLOCKS_WANTED
@@ -163,7 +163,7 @@ def admitted_rest(
     check_kernel(folder)
     experiment, trusted = trusted_experiment(folder, permission or Permission(trust=False))
     more = budget.extended(folder, experiment, blocks, budget_s)
-    return admit(more.experiment, trusted), more
+    return require_unchanged(admit(more.experiment, trusted)), more
 
 
 def trusted_experiment(folder: Folder, permission: Permission) -> tuple[Experiment, Permission]:

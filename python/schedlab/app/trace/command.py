@@ -12,7 +12,7 @@ from typing import Any
 from schedlab._core import Launched
 from schedlab.cpu.bursts import Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
-from schedlab.kinds.launching import program_path
+from schedlab.kinds.brought import program_path
 from schedlab.sim.cpu_bursts import as_csv
 from schedlab.store.files import write_atomic
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.admit import admit, admit_candidates
+from schedlab.app.admit import admit, admit_candidates, require_unchanged
 from schedlab.app.measure import measure
 from schedlab.app.tune.space import probe
 from schedlab.design.plan import cell_seed
@@ -164,7 +164,7 @@ def start(
     _create(admitted, out / SEARCH)
     # It comes last: a folder that has it can be resumed.
     _write_question(out, question)
-    return _tuning(out, base, question), admitted
+    return _tuning(out, admitted.experiment, question), admitted
 
 
 def _create(admitted: Admitted, path: Path) -> None:
@@ -203,7 +203,7 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
         elapsed = [run.elapsed_s for run in runs if run.block == ask.block]
         tuning.spent_s = spent_s + sum(elapsed)
         _tell(tuning, ask, runs, is_complete=_is_complete(tuning, ask, runs))
-    return tuning, admit(base, trusted)
+    return tuning, require_unchanged(admit(base, trusted))
 
 
 def _check_searched(tuning: Tuning, ask: Match, place: str) -> None:
@@ -374,7 +374,7 @@ def _finish_verdict(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Non
     folder = Folder.open(tuning.path / VERDICT)
     measure.check_resumable(folder, watcher.observer)
     assert tuning.fresh is not None
-    fresh = admit(tuning.fresh, admitted.permission)
+    fresh = require_unchanged(admit(tuning.fresh, admitted.permission))
     measure.measure(fresh, folder, resumed=True, observer=watcher.observer)
 
 
