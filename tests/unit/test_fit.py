@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedlab.app.predict.fit import fit_datasheet, twin_of
+from schedlab.app.predict.fit import fit_datasheet, held_out, twin_of
 from schedlab.errors import SpecError
 from schedlab.fit import disk, flash
 from schedlab.fit.draws import Draws
-from schedlab.fit.fitted import UNKNOWN, Fitted, lines, of_one_curve
+from schedlab.fit.fitted import UNKNOWN, Fitted, lines, number_of, of_one_curve
 from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
 
@@ -59,6 +59,18 @@ def test_a_device_without_steps_is_said_to_be_unknown_and_one_in_order_has_one_t
     serial = flash.fit_flash(flash_probes(iops={1: 1e4, 4: 1.05e4}, tags=4))
     assert serial.value("queue.depth") == 1
     assert serial.errors["flash.dies_per_package"] == UNKNOWN
+
+
+def test_the_sum_of_what_one_die_does_by_turns_stays_in_every_draw(tmp_path):
+    """Reads of 442 µs and transfers of 778 µs look like 53 µs and 1230 µs."""
+    lengths = {n: n * 1220e3 for n in flash.LENGTHS}
+    serial = flash.fit_flash(flash_probes(single=1220e3, iops={1: 820, 4: 820.0}, lengths=lengths))
+    times = ("flash.page_read", "flash.page_transfer")
+    assert {serial.errors[key] for key in times} == {UNKNOWN}
+    draws = Draws(serial.text({}), devices().values(), "x.toml")
+    drawn = [[number_of(draws.at(seed)[key]) for key in times] for seed in range(1, 9)]
+    assert [sum(each) for each in drawn] == pytest.approx([1220e3] * 8, rel=0.001)
+    assert len({each[0] for each in drawn}) > 1
 
 
 def test_the_longest_time_that_fits_is_a_revolution():
@@ -196,6 +208,16 @@ def test_every_key_is_printed_with_its_error():
     assert "± 1.2%" in text
     assert "counted" in text
     assert "unknown" in text
+
+
+def test_the_twin_of_sequential_reads_begins_where_the_device_did():
+    """Half of the way in, a disk reads more slowly."""
+    size = int(Simulation(device="disk7200", scheduler="none").facts()["size_bytes"])
+    rates = [
+        twin_of(Path("disk7200"), 4, held_out("x", 131072, 1, size, first)).run()["total"]["iops"]
+        for first in (0, size // 2 // 4096 * 4096)
+    ]
+    assert rates[1] < 0.97 * rates[0]
 
 
 def test_requests_of_one_process_get_their_tags_in_order():

@@ -181,7 +181,7 @@ def test_direct_processes_become_groups_of_the_engine():
     }  # fmt: skip
     assert (first["name"], first["offset"]) == ("writer-1", 2 * MIB)
     assert (second["name"], second["offset"]) == ("writer-2", 4 * MIB)
-    assert second["workload"] == work(IN_ORDER, WRITE, 65536, 2 * MIB, 32, 9)
+    assert second["workload"] == work(IN_ORDER, WRITE, 65536, 2 * MIB, 32, 11)
     levels = groups_of(placed("levels", 6 * MIB), "/dev/x", seed=1)
     assert [group["ioprio"] for group in levels] == [
         {"class": "be", "level": level} for level in (0, 4, 7)

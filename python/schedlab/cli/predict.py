@@ -16,6 +16,7 @@ from schedlab.cli.types import Listed
 @click.option("--devices", type=Listed(), metavar="FILE,FILE",
               help="Instead: which of two devices is the faster one for the load.")  # fmt: skip
 @click.option("--load", type=PATH, help="A file of processes.")
+@click.option("--fio", "job_file", type=PATH, metavar="JOB", help="A fio job file.")
 @click.option("--trace", metavar="FILE[:FORMAT]", help="A recording (`schedlab trace io --out`).")
 @click.option("--workloads", type=Listed(), help="Shipped loads: random32,reader-writers,….")
 @click.option("--schedulers", type=Listed(), default="none,mq-deadline,kyber,bfq",
@@ -27,8 +28,8 @@ from schedlab.cli.types import Listed
     help="Measure three of the draws under this kernel, in virtual time: minutes.",
 )
 @json_option
-def predict(device: str | None, devices: str | None, load: Path | None, trace: str | None,
-            workloads: str | None, schedulers: str, kernel: str,
+def predict(device: str | None, devices: str | None, load: Path | None, job_file: Path | None,
+            trace: str | None, workloads: str | None, schedulers: str, kernel: str,
             as_json: bool) -> None:  # fmt: skip
     """Predict what each scheduler costs on a device that is not there, and how sure that is.
 
@@ -44,6 +45,6 @@ def predict(device: str | None, devices: str | None, load: Path | None, trace: s
         raise click.UsageError("name one --device, or two --devices")
     with live_line() as line:
         progress = partial(line.show, is_due=False)
-        loads = app.loads_of(load, trace, workloads)
+        loads = app.loads_of(load, trace, workloads, job_file)
         document, text = app.predictions(named, loads, schedulers, progress, kernel)
     print_result(as_json, {"predictions": document}, text)

@@ -17,6 +17,7 @@ FIXED = ("flash.pages_per_block", "flash.page", "zones")
 WRITE_CACHE = "write_cache"
 #: Times that reads do not show are drawn as multiples of that of a read.
 PAGE_READ, WITH_READS = "flash.page_read", ("flash.page_write", "flash.block_erase")
+PAGE_TRANSFER = "flash.page_transfer"
 #: Keys of the table `fit` that decide something.
 FIT = {
     "device?": str,
@@ -62,10 +63,25 @@ class Draws:
                 new = number_of(value) * math.exp(float(error) * draws.standard_normal())
             if math.isfinite(new):
                 changes[key] = _as(value, new)
+        if self._is_sum_known:
+            changes |= self._split(draws)
         if self.errors and self.tables.get("model") == "disk" and WRITE_CACHE not in self.tables:
             cache = self.others[draws.integers(len(self.others))].get(WRITE_CACHE)
             changes |= {WRITE_CACHE: cache} if cache else {}
         return _possible(changes, self.tables)
+
+    @property
+    def _is_sum_known(self) -> bool:
+        """Whether reads show only the sum of reading and moving a page, of parts that are known."""
+        times = {self.errors.get(PAGE_READ), self.errors.get(PAGE_TRANSFER)}
+        return times == {UNKNOWN} and self.errors.get("flash.channels") != UNKNOWN
+
+    def _split(self, draws: np.random.Generator) -> dict[str, Any]:
+        times = [(number_of(value_at(each, PAGE_READ)), number_of(value_at(each, PAGE_TRANSFER)))
+                 for each in (self.tables, *self.others)]  # fmt: skip
+        shares = [read / (read + transfer) for read, transfer in times if read + transfer > 0]
+        share, total = draws.uniform(min(shares), max(shares)), sum(times[0])
+        return {PAGE_READ: time_text(share * total), PAGE_TRANSFER: time_text((1 - share) * total)}
 
     def _within(self, key: str, draws: np.random.Generator) -> float:
         known = [number_of(value_at(other, key)) for other in self.others]

@@ -133,7 +133,8 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     fitted = Fitted(probes.size_bytes)
     if in_order:
         channels, dies, planes = _channels_of_lengths(probes.lengths, slope), 1, 1
-        transfer = slope * channels
+        # A die that reads and moves by turns shows the sum.
+        transfer = min(slope * channels, single / 2)
         read = single - transfer
         fitted.notes.append("it serves one read at a time: dies and planes cannot be seen")
     else:
@@ -163,10 +164,9 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     fitted.put("flash.blocks_per_plane", blocks, 0.0)
     fitted.put("flash.pages_per_block", PAGES_PER_BLOCK, UNKNOWN)
     fitted.put("flash.page", page, 0.0 if probes.is_page_seen else UNKNOWN)
-    fitted.put("flash.page_read", time_text(read), unknown or max(noise, 0.02))
-    fitted.put(
-        "flash.page_transfer", time_text(transfer), unknown or _share(noise, single, transfer)
-    )
+    split = unknown or (UNKNOWN if in_order else None)
+    fitted.put("flash.page_read", time_text(read), split or max(noise, 0.02))
+    fitted.put("flash.page_transfer", time_text(transfer), split or _share(noise, single, transfer))
     fitted.put("link.bytes_per_s", link or 3.2e9, 0.15 if link else UNKNOWN)
     fitted.put("link.latency", time_text(rest), _share(noise, single, rest))
     fitted.put("queue.depth", 1 if in_order else probes.tags, 0.0)

@@ -120,11 +120,11 @@ class Simulation:
     `Replay`. Of an SSD, `warm_up` is not reported: `{"requests": 1000}` or `{"time": "2s"}`.
 
     With a `scheduler` of the kernel, a name with tunables as sysfs has them (`bfq:slice_idle=0`),
-    `processes`, a preset, the path of a TOML file or the keys of one process, issue requests for
-    `seconds`; of a trace each process id (blkparse, blktrace), or else each device or volume,
-    becomes a process. The device below is scaled to `size` bytes and `dilate` times slower, and
-    holds and orders `window` commands (`policy`: first come, first served for a window of one, else
-    the model's). `tags` bounds what the driver lets into the device, `nr_requests` what may be
+    `processes`, a preset, the path of a TOML file, its content or the keys of one process, issue
+    requests for `seconds`; of a trace each process id (blkparse, blktrace), or else each device or
+    volume, becomes a process. The device below is scaled to `size` bytes and `dilate` times slower,
+    and holds and orders `window` commands (`policy`: first come, first served for a window of one,
+    else the model's). `tags` bounds what the driver lets into the device, `nr_requests` what may be
     allocated (default: as the kernel, 2 · min(tags, 128), with `none` the tags).
     """
 
@@ -330,11 +330,14 @@ def _model_in(text: str) -> str:
 
 
 def process_text(processes: str | Path | Mapping[str, Any]) -> dict[str, str]:
-    """A preset by name, or the text and place of a file, or of the one process with these keys."""
+    """A preset by name, or the text and place of a file, of the `process` of its content, or of the
+    one process with these keys.
+    """
     if isinstance(processes, Mapping):
         import tomli_w
 
-        return {"text": tomli_w.dumps({"process": [dict(processes)]}), "place": "processes"}
+        content = processes if "process" in processes else {"process": [dict(processes)]}
+        return {"text": tomli_w.dumps(content), "place": "processes"}
     if str(processes) in presets():
         return {"text": str(processes)}
     path = Path(processes)

@@ -21,6 +21,7 @@ from typing import Any
 from schedlab.package import PACKAGE
 from schedlab.sim.simulation import Simulation, process_text
 from schedlab.sim.simulation import presets as shipped_processes
+from schedlab.spec.quantities import parse_size
 
 # Schedulers that a current kernel has.
 CHECKED = ("none", "mq-deadline", "kyber", "bfq")
@@ -42,10 +43,28 @@ class Validity:
 
 
 def processes_of(processes: str | Path | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The processes of a preset or a file, one for each of `count`."""
+    """The processes of a preset or a file, one for each of `count`: a region that the file gives
+    them is split among these, as in the simulation (`each` in crates/sim/src/host/process.rs).
+    """
     text = process_text(processes)["text"]
     content = tomllib.loads(shipped_processes().get(text, text))
-    return [each for each in content["process"] for _ in range(each.get("count", 1))]
+    return [each for process in content["process"] for each in _every(process)]
+
+
+def _every(process: dict[str, Any]) -> list[dict[str, Any]]:
+    count = process.get("count", 1)
+    span = bytes_of(process.get("span", 0)) // count
+    if count == 1 or not span:
+        return [process] * count
+    if "offset" not in process:
+        return [{**process, "span": span}] * count
+    first = bytes_of(process["offset"])
+    return [{**process, "offset": first + n * span, "span": span} for n in range(count)]
+
+
+def bytes_of(size: str | int) -> int:
+    """A size of a file of processes, which may be 0."""
+    return int(size) if str(size).isdigit() else parse_size(str(size))
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
         reads.progress(f"self-test: {label}")
         depth = asked or tags
         spent, times, rate = 0.0, [], 0.0
-        at = int(reads.places(1, record, reads.size_bytes // 2)[0])
+        first = at = int(reads.places(1, record, reads.size_bytes // 2)[0])
         batch = 16 * depth
         while spent < HELD_OUT_S:
             if is_sequential:
@@ -182,13 +182,23 @@ def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
             rate += len(ends) - 1
             batch = min(2 * batch, 64 * depth)
         measured = np.concatenate(times)
-        process = {
-            "name": label, "record": f"{record}", "depth": depth,
-            "pattern": "sequential" if is_sequential else "random",
-        }  # fmt: skip
+        process = held_out(label, record, depth, reads.size_bytes, first if is_sequential else None)
         simulated = twin_of(file, tags, process).run()["total"]
         rows.append(_compared(label, rate / max(spent, 1e-9), measured, simulated))
     return rows
+
+
+def held_out(
+    label: str, record: int, depth: int, size_bytes: int, first: int | None
+) -> dict[str, Any]:
+    """A held-out load as a process: random, or sequential from byte `first` on, as zones of a disk
+    differ in their rates.
+    """
+    process: dict[str, Any] = {"name": label, "record": record, "depth": depth}
+    if first is not None:
+        span = size_bytes // 4 // record * record
+        process |= {"pattern": "sequential", "offset": first, "span": span}
+    return process
 
 
 def twin_of(file: Path, tags: int, process: Mapping[str, Any]) -> Simulation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import shlex
@@ -25,6 +26,7 @@ from schedlab.errors import SpecError
 from schedlab.fit.draws import Draws
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
+from schedlab.kinds.fio_processes import processes_of_job
 from schedlab.sim.checked import (
     HOST,
     OUTSIDE,
@@ -42,7 +44,13 @@ from schedlab.sim.device import devices as shipped
 from schedlab.sim.pool import run_threads
 from schedlab.sim.replay import replay_of
 from schedlab.sim.simulation import Simulation, presets, split_schedulers
-from schedlab.sim.validated import CHECKED, only_simulated, processes_of
+from schedlab.sim.validated import (
+    CHECKED,
+    bytes_of,
+    is_buffered,
+    only_simulated,
+    processes_of,
+)
 
 #: Devices that are drawn; errors of the instrument for each.
 DRAWS, ERRORS = 24, 200
@@ -59,11 +67,24 @@ MINUTES = {"compare": 5.0, "live": 10.0}
 
 @dataclass(frozen=True)
 class SimulatedLoad:
-    """A load to simulate, as fields of a `Simulation`."""
+    """A load to simulate, as fields of a `Simulation`; those of a fio job depend on the bytes of
+    the device, which `processes_on` takes.
+    """
 
     name: str
     fields: Mapping[str, Any]
     option: str = "--load"
+    processes_on: Callable[[int], list[dict[str, Any]]] | None = None
+
+    def on(self, device: str, draws: Draws) -> SimulatedLoad:
+        """The same on a device: its smallest draw has room for it."""
+        if self.processes_on is None:
+            return self
+        changes = [draws.at(seed) for seed in range(DRAWS + 1)]
+        drawn = [Simulation(device=device, scheduler="none", device_set=each) for each in changes]
+        least = min(int(each.facts()["size_bytes"]) for each in drawn)
+        content = {"process": self.processes_on(least)}
+        return dataclasses.replace(self, fields={"processes": content}, processes_on=None)
 
     @functools.cached_property
     def processes(self) -> Sequence[Mapping[str, Any]]:
@@ -114,14 +135,18 @@ class Prediction:
         return "best" if near[self.take] >= SURE else "for-now"
 
 
-def loads_of(load: Path | None, trace: str | None, workloads: str | None) -> list[SimulatedLoad]:
-    """The loads that the options name: a file of processes, a trace, or shipped ones."""
-    given = [each for each in (load, trace, workloads) if each]
+def loads_of(
+    load: Path | None, trace: str | None, workloads: str | None, job_file: Path | None = None
+) -> list[SimulatedLoad]:
+    """The loads that the options name: a file of processes, a fio job, a trace, or shipped ones."""
+    given = [each for each in (load, trace, workloads, job_file) if each]
     if len(given) != 1:
         raise SpecError(
             "a prediction needs one load",
-            f"--load FILE, --trace FILE, or --workloads {','.join(list(presets())[:2])}",
+            "--load FILE, --fio JOB, --trace FILE, or --workloads " + ",".join(list(presets())[:2]),
         )
+    if job_file:
+        return [SimulatedLoad(str(job_file), {}, "--fio", processes_of_job(job_file))]
     if trace:
         # The same addresses where they fit, and modulo the size of a smaller device.
         replay = replay_of(trace, fit="wrap")
@@ -170,6 +195,7 @@ def predict(
     # The simulator reads both files first: it says what is wrong in them.
     rotational = bool(Simulation(device=device, scheduler=names[0]).facts()["rotational"])
     draws = Draws(device_text(device), shipped().values(), device)
+    load = load.on(device, draws)
     plain = simulation_of(device, draws, load, names[0])
     tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
     features = _features(load, tried, plain.tags, rotational)
@@ -222,7 +248,7 @@ def _measured_here(
             f"--kernel runs processes, and {load.name} is a recording",
             "omit --kernel, or replay it: schedlab compare --help, trace-replay",
         )
-    if key := _simulated_key(load) or ("direct = false" if features.buffered else ""):
+    if key := _not_in_kernel(load):
         raise SpecError(f"--kernel cannot run processes with {key}", "omit --kernel")
     simulations = [
         [dataclasses.replace(simulation_of(device, draws, load, name, seed), seconds=KERNEL_SECONDS)
@@ -326,6 +352,25 @@ def _simulated_key(load: SimulatedLoad) -> str:
     return next(filter(None, keys), "")
 
 
+def _meet(processes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether sequential processes go through the same blocks."""
+    regions = sorted(
+        (bytes_of(each["offset"]), bytes_of(each.get("span", 0)))
+        for each in processes
+        if "offset" in each and each.get("pattern", "random") != "random"
+    )
+    return any(start + span > later for (start, span), (later, _) in itertools.pairwise(regions))
+
+
+def _not_in_kernel(load: SimulatedLoad) -> str:
+    """A key of the processes that a guest does not serve; empty where it serves all."""
+    if key := _simulated_key(load):
+        return key
+    if is_buffered(load.processes):
+        return "direct = false"
+    return "start" if any(each.get("start") for each in load.processes) else ""
+
+
 def _outside(
     load: SimulatedLoad, names: Sequence[str], features: Features, distance: float,
     is_measured: bool,
@@ -337,6 +382,8 @@ def _outside(
         return f"{other[0]} was never checked against a kernel"
     if key := _simulated_key(load):
         return f"processes with {key} were never checked"
+    if _meet(load.processes):
+        return "sequential processes in one region were never checked"
     if features.classes:
         return "priority classes and weights are known to be missed"
     if features.buffered:
@@ -389,7 +436,8 @@ def _on_model(device: str, load: SimulatedLoad, pair: str) -> Sequence[str]:
     is here that can.
     """
     booted = [each.release for each in kernels.every() if each.options and not each.lacks]
-    if booted and load.processes and needed_dilation(Emulation(device, None)) <= 1:
+    served = load.processes and not _not_in_kernel(load)
+    if booted and served and needed_dilation(Emulation(device, None)) <= 1:
         named = booted[-1].partition("-")[0]
         return ("schedlab", "predict", "--device", device, load.option, load.name,
                 "--kernel", named)  # fmt: skip

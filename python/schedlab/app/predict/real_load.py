@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.validated import only_simulated, processes_of
-from schedlab.spec.quantities import parse_quantity
+from schedlab.sim.validated import bytes_of, only_simulated, processes_of
 
 
 def run_processes(
@@ -66,17 +65,19 @@ class Placed:
 
 
 def placed(processes: str, size_bytes: int) -> list[Placed]:
-    """The processes of a preset, each in an equal share of the device."""
+    """The processes of a preset on a device of so many bytes."""
     return placed_on(specs_of(processes), size_bytes)
 
 
 def placed_on(specs: Sequence[Mapping[str, Any]], size_bytes: int) -> list[Placed]:
-    """Processes, each in an equal share of the device."""
+    """Processes, each in its region or an equal share of the device."""
     rows = []
     for number, spec in enumerate(specs):
-        record = int(str(parse_quantity("record_bytes", spec.get("record", "4KiB"))))
-        span = size_bytes // len(specs) // record * record
-        rows.append(Placed(spec, record, span * number, span))
+        record = bytes_of(spec.get("record", "4KiB"))
+        share = size_bytes // len(specs) // record * record
+        offset = bytes_of(spec.get("offset", share * number))
+        span = (bytes_of(spec.get("span", 0)) or share) // record * record
+        rows.append(Placed(spec, record, offset, span))
     return rows
 
 
@@ -114,7 +115,7 @@ def buffered_of(processes: str, size_bytes: int) -> list[BufferedProcess]:
 
 
 def groups_of(placed: Sequence[Placed], path: str, seed: int) -> list[dict[str, Any]]:
-    """Processes as groups of an I/O job, each in its own region."""
+    """Processes as groups of an I/O job. Those of one region go their own ways through it."""
     groups = []
     for number, place in enumerate(placed):
         process = place.spec
@@ -134,7 +135,7 @@ def groups_of(placed: Sequence[Placed], path: str, seed: int) -> list[dict[str, 
                 "record": place.record,
                 "span": place.span,
                 "arrivals": {"kind": "closed", "depth": process.get("depth", 1)},
-                "seed": seed,
+                "seed": seed + number,
             },
         }
         if "ioprio" in process:

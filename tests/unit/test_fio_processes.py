@@ -1,0 +1,93 @@
+"""fio jobs as processes of a simulation: what is taken over, and what is refused."""
+
+import shutil
+
+import pytest
+
+from schedlab.app.predict.in_kernel import KernelCell
+from schedlab.app.predict.predict import loads_of, predict
+from schedlab.app.predict.real_load import groups_of, placed_on
+from schedlab.errors import SpecError
+from schedlab.host.emulated import Emulation
+from schedlab.kinds.fio_processes import processes_of_job
+from schedlab.sim.simulation import Simulation
+from schedlab.sim.validated import processes_of
+
+pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
+GIB = 1 << 30
+SHARED = "[global]\nioengine=io_uring\ndirect=1\nfilename=/dev/sdb\nruntime=10\ntime_based\n"
+
+
+def job(tmp_path, text):
+    path = tmp_path / "load.fio"
+    path.write_text(text)
+    return path
+
+
+def test_every_process_of_a_job_has_its_work_and_its_place(tmp_path):
+    path = job(
+        tmp_path,
+        SHARED + "[a]\nrw=randread\nbs=8k\niodepth=16\nnumjobs=2\noffset=1g\nsize=25%\n"
+        "offset_increment=1g\n[b]\nrw=write\nbs=128k\nioengine=psync\niodepth=9\nthinktime=500\n"
+        "[c]\nrw=randrw\nrwmixread=70\nprio=3\nprioclass=1\nstartdelay=2\n",
+    )
+    first, second, writer, mixed = processes_of_job(path)(8 * GIB)
+    assert first == {
+        "name": "a", "pattern": "random", "record": "8192", "depth": 16, "read_share": 1.0,
+        "offset": f"{GIB}", "span": f"{2 * GIB}",
+    }  # fmt: skip
+    assert second == {**first, "offset": f"{2 * GIB}"}
+    assert (writer["depth"], writer["read_share"], writer["pattern"]) == (1, 0.0, "sequential")
+    assert (writer["span"], writer["think"]) == (f"{8 * GIB}", "500us")
+    assert (mixed["read_share"], mixed["ioprio"], mixed["start"]) == (0.7, "rt:3", "2000000us")
+
+
+def test_every_file_has_a_share_of_the_device_and_the_cache_is_no_direct_io(tmp_path):
+    path = job(tmp_path, "[a]\nrw=write\nbs=64k\nsize=1g\nnumjobs=2\nfsync=4\n[b]\nsize=9g\n")
+    one, two, last = processes_of_job(path)(6 * GIB)
+    assert [one["offset"], two["offset"], last["offset"]] == ["0", f"{2 * GIB}", f"{4 * GIB}"]
+    assert (one["direct"], one["fsync_every"], one["depth"]) == (False, 4, 1)
+    assert last["span"] == f"{2 * GIB}"
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ("stonewall", "stonewall is not simulated"), ("rate_iops=50", "rate_iops=50"),
+        ("bssplit=4k/50:8k/50", "bssplit"), ("rw=randtrim", "rw=randtrim"),
+        ("ioengine=mmap", "ioengine=mmap"), ("bs=4k,64k", "bs=4k,64k"), ("verify=md5", "verify"),
+        ("fsync=8", "fsync with direct=1"), ("random_distribution=zipf", "zipf"),
+        ("offset=9g", "beyond its device"),
+    ],
+)  # fmt: skip
+def test_what_no_simulated_process_does_is_refused_by_name(tmp_path, options, word):
+    path = job(tmp_path, f"{SHARED}[a]\nrw=randread\n[b]\n{options}\n")
+    with pytest.raises(SpecError, match=word) as caught:
+        processes_of_job(path)(8 * GIB)
+    assert "[b]" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_job_is_predicted_like_the_same_processes(tmp_path):
+    path = job(tmp_path, f"{SHARED}[reader]\nrw=randread\nbs=4k\niodepth=32\n")
+    (load,) = loads_of(None, None, None, path)
+    found = predict("sd-card", load, "none,bfq")
+    assert (found.code != "outside", list(found.rates)) == (True, ["reader"])
+    (load,) = loads_of(None, None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nnumjobs=2\n"))
+    assert "in one region" in predict("sd-card", load, "none,bfq").outside
+    (load,) = loads_of(None, None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nstartdelay=1\n"))
+    with pytest.raises(SpecError, match="processes with start"):
+        predict("sd-card", load, "none,bfq", kernel="6.12")
+
+
+def test_real_and_simulated_processes_go_through_the_region_of_their_file(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text('[[process]]\ncount = 2\nrecord = "4k"\noffset = "64k"\nspan = "32k"\n')
+    specs = processes_of(path)
+    cell = KernelCell(Emulation("sd-card", None), specs, ("none",), 1.0, 1)
+    places = placed_on(cell.processes, GIB)
+    assert [(each.offset, each.span) for each in places] == [(65536, 16384), (81920, 16384)]
+    one, two = groups_of(places, "/dev/x", seed=5)
+    assert one["workload"]["seed"] != two["workload"]["seed"]
+    log = Simulation(device="sd-card", scheduler="none", processes=str(path), seconds=0.2).run()
+    assert log["total"]["requests"] > 0
