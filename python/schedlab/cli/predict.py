@@ -21,12 +21,8 @@ from schedlab.cli.types import Listed
 @click.option("--workloads", type=Listed(), help="Shipped loads: random32,reader-writers,….")
 @click.option("--schedulers", type=Listed(), default="none,mq-deadline,kyber,bfq",
               show_default=True, help="The candidates.")  # fmt: skip
-@click.option(
-    "--kernel",
-    default="",
-    metavar="VERSION",
-    help="Measure three of the draws under this kernel, in virtual time: minutes.",
-)
+@click.option("--kernel", default="", metavar="VERSION",
+              help="Measure three draws under this kernel, in virtual time: minutes.")  # fmt: skip
 @json_option
 def predict(device: str | None, devices: str | None, load: Path | None, job_file: Path | None,
             trace: str | None, workloads: str | None, schedulers: str, kernel: str,
