@@ -1,8 +1,4 @@
-"""Traces as timelines: what the definitions of Perfetto and babeltrace2 read are our requests.
-
-Perfetto's own trace processor is a program that its package downloads; where it is not there, the
-packets are read by the package's definitions of them.
-"""
+"""Traces as timelines: what Perfetto's trace processor and babeltrace2 find are our requests."""
 
 import collections
 import json
@@ -12,6 +8,7 @@ import subprocess
 
 import pytest
 from click.testing import CliRunner
+from trace_processor import TraceProcessor
 
 from schedlab.cli import cli
 
@@ -47,27 +44,59 @@ def spans(rows):
     return found
 
 
-def test_a_perfetto_trace_has_every_stage_of_every_request(log, tmp_path):
-    trace = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+STAGES = """
+    select category, count(*), sum(dur), min(device.name) from slice
+    join track on track.id = track_id left join track stage on stage.id = track.parent_id
+    left join track device on device.id = stage.parent_id group by category"""
+THREADS = """
+    select thread.name thread, process.name process, ts, dur, slice.name operation,
+        extract_arg(slice.arg_set_id, 'debug.offset'), extract_arg(slice.arg_set_id, 'debug.bytes')
+    from slice join thread_track on thread_track.id = track_id
+    join thread using (utid) join process using (upid)"""
+DEVICES = """
+    select device.name device, extract_arg(slice.arg_set_id, 'debug.device'), ts, dur,
+        slice.name operation
+    from slice join track on track.id = track_id join track stage on stage.id = track.parent_id
+    join track device on device.id = stage.parent_id"""
+
+
+def test_the_trace_processor_of_perfetto_finds_every_stage_of_every_request(log, tmp_path):
     path, rows = log
     call("trace", "convert", path, tmp_path / "out", "--to", "perfetto")
-    read = trace.Trace()
-    read.ParseFromString((tmp_path / "out").read_bytes())
-    threads, opened, slices = set(), {}, collections.defaultdict(list)
-    for packet in read.packet:
-        if packet.HasField("track_descriptor"):
-            threads.add(packet.track_descriptor.thread.thread_name)
-            continue
-        event = packet.track_event
-        if event.type == trace.TrackEvent.TYPE_SLICE_BEGIN:
-            assert event.track_uuid not in opened, "slices of a lane overlap"
-            opened[event.track_uuid] = (packet.timestamp, event.categories[0])
-        else:
-            start, stage = opened.pop(event.track_uuid)
-            slices[stage].append(packet.timestamp - start)
-    assert not opened
-    assert {stage: (len(each), sum(each)) for stage, each in slices.items()} == spans(rows)
-    assert threads - {""} == {row["process"] for row in rows}
+    with TraceProcessor(tmp_path / "out") as processor:
+        stages, threads = processor.query(STAGES), processor.query(THREADS)
+    assert {stage: (count, ns) for stage, count, ns, _ in stages} == spans(rows)
+    assert {stage: device for stage, _, _, device in stages} == dict.fromkeys(
+        spans(rows), "device bfq reader-writers 1"
+    ) | {"request": None}
+    first = min(int(row["arrival_ns"]) for row in rows)
+    assert sorted(threads) == sorted(
+        (
+            *(row["process"], row["process"], int(row["arrival_ns"]) - first),
+            int(row["completed_ns"]) - int(row["arrival_ns"]),
+            *(row["operation"], int(row["sector"]) * 512, int(row["sectors"]) * 512),
+        )
+        for row in rows
+    )
+
+
+TWO_DISKS = """\
+128166372003061629,hm,0,Read,0,4096,1000
+128166372003061629,hm,1,Write,4096,8192,2000
+128166372003061729,hm,1,Read,8192,4096,3000
+"""
+
+
+def test_requests_of_unknown_processes_are_under_their_devices_and_not_the_idle_task(tmp_path):
+    (tmp_path / "t.csv").write_text(TWO_DISKS)
+    call("trace", "convert", f"{tmp_path / 't.csv'}:msr", tmp_path / "out", "--to", "perfetto")
+    with TraceProcessor(tmp_path / "out") as processor:
+        assert not processor.query(THREADS)
+        assert sorted(processor.query(DEVICES)) == [
+            ("device hm.0", "hm.0", 0, 100_000, "read"),
+            ("device hm.1", "hm.1", 0, 200_000, "write"),
+            ("device hm.1", "hm.1", 10_000, 300_000, "read"),
+        ]
 
 
 @pytest.mark.skipif(not shutil.which("babeltrace2"), reason="not installed: babeltrace2")
