@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import lzma
+import os
 import subprocess
 import sys
 import tarfile
@@ -80,6 +81,9 @@ def test_a_file_is_a_kernel_with_what_is_beside_it(tmp_path):
 def test_another_file_is_no_kernel(tmp_path, content):
     file = tmp_path / "vmlinux"
     file.write_bytes(content)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(SpecError, match="is not a regular file"):
+        kernels.find(str(tmp_path / "fifo"))
     with pytest.raises(SpecError, match="is not a kernel"):
         kernels.find(str(file))
 
@@ -191,6 +195,20 @@ def test_what_a_guest_cannot_measure_is_refused_before_the_boot(tmp_path, asked,
     assert error.value.hint
     virtual.check(experiment(scheduler="bfq"), kernel)
     virtual.check(experiment("cpu"), kernel)
+
+
+def test_a_machine_without_a_result_leaves_no_folder(tmp_path, monkeypatch):
+    """It left an empty one, and so did a kernel that is not there."""
+    bz_image(tmp_path / "bzImage")
+    for module in (virtual, virtual_boots):
+        monkeypatch.setattr(module, "booted", lambda *_: pytest.fail("panicked"))
+    with pytest.raises(SpecError, match="No such file"):
+        virtual.measure(experiment("cpu"), str(tmp_path / "other"), tmp_path / "out")
+    for sessions in (1, 2):
+        asked = experiment("cpu", stopping=Stopping(blocks=2, sessions=sessions))
+        with pytest.raises(pytest.fail.Exception):
+            virtual.measure(asked, str(tmp_path / "bzImage"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_files_that_an_experiment_names_are_brought_along(tmp_path):

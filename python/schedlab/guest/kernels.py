@@ -23,6 +23,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.guest.cache import cache, making
+from schedlab.spec.reading import open_regular
 
 # Documentation/arch/x86/boot.rst: the magic number, and where the offset of the version is.
 _MAGIC_AT, _MAGIC, _VERSION_AT, _SETUP_AT = 0x202, b"HdrS", 0x20E, 0x200
@@ -145,13 +146,8 @@ def _depends(module: bytes) -> list[str]:
 
 def release_of(image: Path) -> str:
     """The release that a bzImage names in its header; SpecError for another file."""
-    try:
-        with image.open("rb") as file:
-            head = file.read(_HEADER_BYTES)
-    except OSError as error:
-        raise SpecError(
-            f"{image}: {error.strerror}", "name a kernel: `schedlab kernel list`"
-        ) from error
+    with open_regular(image, "name a kernel: `schedlab kernel list`") as file:
+        head = file.read(_HEADER_BYTES)
     start = int.from_bytes(head[_VERSION_AT : _VERSION_AT + 2], "little") + _SETUP_AT
     words = head[start:].partition(b"\0")[0].decode("ascii", "replace").split()
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC or not words:

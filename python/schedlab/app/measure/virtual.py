@@ -12,6 +12,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,6 @@ def measure(experiment: Experiment, name: str, out: Path, observer: Observer = S
     """
     from schedlab.app.measure import virtual_boots
 
-    check_free(out)
     named = kernels_named(name)
     for kernel in named.values():
         check(experiment, kernel)
@@ -103,8 +103,24 @@ def measure(experiment: Experiment, name: str, out: Path, observer: Observer = S
         observer.report(f"note: {note}")
     if len(named) > 1 or experiment.stopping.sessions > 1:
         plan = virtual_boots.planned(experiment, named)
-        return virtual_boots.measure_boots(plan, named, out, observer)
-    return _run(booted(experiment, kernel), out, observer)
+        with _reserved(out):
+            return virtual_boots.measure_boots(plan, named, out, observer)
+    with _reserved(out):
+        return _run(booted(experiment, kernel), out, observer)
+
+
+@contextmanager
+def _reserved(out: Path) -> Iterator[None]:
+    """An empty folder for a result, gone again where none comes; SpecError for one in use."""
+    is_new = not out.exists()
+    check_free(out)
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # It holds what was kept.
+                out.rmdir()
+        raise
 
 
 def _run(boot: Boot, out: Path, observer: Observer) -> Result:
@@ -270,17 +286,18 @@ def reproduce(path: Path, out: Path, observer: Observer = SILENT) -> tuple[Resul
     from schedlab.app.measure import virtual_boots
     from schedlab.result import Result
 
-    check_free(out)
     first = Result.load(path)
     if plan := virtual_boots.stored_plan(path):
         named = {kind.label: kernels.find(kind.kernel) for kind in plan.kinds}
-        return first, virtual_boots.measure_boots(plan, named, out, observer)
+        with _reserved(out):
+            return first, virtual_boots.measure_boots(plan, named, out, observer)
     stored = first.record.host["virtual"]
     kernel = kernels.find(str(stored["kernel"]))
     boot = booted(first.record.experiment, kernel, str(stored.get("words", "")))
     for line in _differences(stored, boot.facts):
         observer.report(f"another machine than then: {line}")
-    return first, _run(boot, out, observer)
+    with _reserved(out):
+        return first, _run(boot, out, observer)
 
 
 def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
