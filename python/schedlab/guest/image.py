@@ -98,6 +98,11 @@ def _files_of(source: Path) -> Iterator[Path]:
         yield from (Path(directory) / name for name in files if name not in left_out)
 
 
+def files() -> set[Path]:
+    """The single files of this machine that are in the image: its programs."""
+    return {source for source, _ in _sources() if source.is_file()}
+
+
 def _sources() -> list[tuple[Path, Path]]:
     """(here, in the guest) of everything but libraries."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -229,13 +234,19 @@ def _libraries(tree: Path) -> set[str]:
     for source, _ in _sources():
         if source.is_dir():
             binaries += [path for path in _files_of(source) if _is_elf(path)]
-    found: set[str] = set()
     own = tuple(f"{source}/" for source, _ in _sources() if source.is_dir())
-    for start in range(0, len(binaries), 100):
-        command = ["ldd", *map(str, binaries[start : start + 100])]
+    found = libraries_of(map(str, binaries))
+    return {path for path in found if not path.startswith(own) and "/../" not in path}
+
+
+def libraries_of(programs: Iterable[str]) -> set[str]:
+    """The shared libraries of programs, as the loader of this machine finds them."""
+    every, found = list(programs), set[str]()
+    for start in range(0, len(every), 100):
+        command = ["ldd", *every[start : start + 100]]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         found.update(match[1] for match in _LIBRARY.finditer(done.stdout))
-    return {path for path in found if not path.startswith(own) and "/../" not in path}
+    return found
 
 
 def _is_elf(path: Path) -> bool:

@@ -207,7 +207,7 @@ def find(name: str) -> Kernel:
     SpecError that says how to get one.
     """
     if "/" in name or Path(name).is_file():
-        return kernel_of(Path(name))
+        return kernel_of(Path(name).absolute())  # qemu has a directory of its own
     wanted = platform.release() if name == "running" else name
     fitting = [kernel for kernel in every() if is_of(kernel.release, wanted)]
     if not fitting:

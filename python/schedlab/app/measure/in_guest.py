@@ -86,11 +86,12 @@ def _mount() -> None:
 
 
 def _bring_files() -> None:
-    """The files that the experiment names, at the paths that they have on the host."""
+    """The files that the experiment names, at the paths that they have on the host; libraries may
+    be there."""
     files = JOB / "files"
     for path in sorted(files.rglob("*")) if files.is_dir() else ():
-        if path.is_file():
-            target = Path("/") / path.relative_to(files)
+        target = Path("/") / path.relative_to(files)
+        if path.is_file() and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
             target.chmod(0o755)

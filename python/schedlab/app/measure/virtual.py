@@ -9,6 +9,7 @@ digest of everything that decided the boot. The same digest gives the same `runs
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.errors import SpecError, nearest
-from schedlab.guest import kernels
+from schedlab.guest import image, kernels
 from schedlab.guest.machine import BootSettings
 from schedlab.guest.place import Boot, Job
 from schedlab.run.candidate_settings import AS_IS
@@ -149,8 +150,9 @@ def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> B
 
 
 def _files_of(experiment: Experiment) -> list[Path]:
-    """Files of this machine that parameters name, and programs: they are brought along."""
-    found = set()
+    """Files of this machine that parameters name, and programs with their libraries, where the root
+    image lacks them: they are brought along."""
+    found, programs = set(), set()
     for work in experiment.workloads:
         words = [*work.parameters.values(), *work.parameters.get("argv", [])]
         for word in words:
@@ -158,12 +160,14 @@ def _files_of(experiment: Experiment) -> list[Path]:
                 found.add(Path(word))
         argv = work.parameters.get("argv") or [""]
         if program := shutil.which(str(argv[0])):
-            found.add(Path(program).resolve())
+            programs.add(Path(program).resolve())
     for scheduler in (str(each.settings.get("ext", "")) for each in experiment.candidates):
         if Path(scheduler).is_file():
             found.add(Path(scheduler))
-    # What the root image has is the same there.
-    return sorted(path for path in found if path.parts[1] not in ("usr", "bin", "sbin", "lib"))
+    present = image.files()
+    programs |= {path for path in found if os.access(path, os.X_OK)}
+    libraries = map(Path, image.libraries_of(map(str, programs - present)))
+    return sorted({*found, *programs, *libraries} - present)
 
 
 def check(experiment: Experiment, kernel: kernels.Kernel) -> None:
