@@ -14,6 +14,7 @@ import pytest
 from schedlab.app.admit import admit
 from schedlab.app.compare.comparison import Place
 from schedlab.app.compare.own_work import OwnWork, comparison_of
+from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.measure import SILENT, opened, run
 from schedlab.errors import HostError, SpecError
 from schedlab.host.consent import consent_to
@@ -221,6 +222,34 @@ def test_a_link_that_leads_elsewhere_after_the_consent_is_refused(tmp_path, new_
         link.symlink_to(agreed)
         with opened(admitted, SILENT) as session:
             assert f"/dev/{session.target.device}" == agreed
+
+
+def test_work_goes_where_a_link_led_when_it_was_checked(tmp_path, new_loop):
+    """Its queue was switched, and the work went elsewhere."""
+    link, places = tmp_path / "link", [tmp_path / "a", tmp_path / "b"]
+    for place in places:
+        place.mkdir()
+    document = {"candidates": ["as-is"], "aa_arm": False, "stopping": {"blocks": 1}}
+    reads = {"label": "w", "kind": "random-reads", "metric": "iops"}
+    command = {"label": "w", "kind": "command", "metric": "elapsed_s",
+               "parameters": {"argv": ["true"]}}  # fmt: skip
+    for kind, work, (checked, other) in (
+        ("device", reads, (new_loop(), new_loop())), ("directory", reads, places),
+        ("directory", command, places),
+    ):  # fmt: skip
+        link.unlink(missing_ok=True)
+        link.symlink_to(checked)
+        target = {"kind": kind, "path": str(link), "size_bytes": "1M"}
+        asked = {**document, "target": target, "workloads": [work]}
+        if kind == "device":
+            del target["size_bytes"]
+        admitted = admit(experiment_of(asked, "e.toml"), Permission())
+        link.unlink()
+        link.symlink_to(other)
+        with opened(admitted, SILENT) as session:
+            at = session.target.directory or Path(f"/dev/{session.target.device}")
+            assert Path(checked) in (at, at.parent)
+        assert not list(places[1].iterdir())
 
 
 @pytest.mark.machine

@@ -8,6 +8,7 @@ from the command line, a prompt or a call, never from a file.
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -57,12 +58,14 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     programs = tuple(dict.fromkeys((*lines, *programs_of(experiment.candidates))))
     labelled = {label: kind for (label, _), kind in kinds.items()}
     notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
+    place = os.path.realpath(experiment.target.path) if experiment.target.path else ""
     resolved = targets.resolve(experiment, kinds.values(), permission)
     digests = _digests(experiment, kinds.values())
     admitted = Admitted(
         experiment=replace(experiment, digests=digests),
         permission=permission,
         kinds=kinds,
+        place=place,
         queues=resolved.queues,
         writes=resolved.writes,
         programs=programs,

@@ -34,7 +34,8 @@ class Admitted:
 
     Made by `app.admit.admit` alone.
 
-    `queues` are the kernel names of the request queues that are switched (a scratch device's is
+    `place` is the device or directory that the target's path led to: work goes there, also where a
+    link leads elsewhere by then. `queues` are the kernel names of the request queues that are switched (a scratch device's is
     not known yet). `writes` and `programs` describe what is written and executed. `changed` are the
     files that were others when the experiment was first measured.
     """
@@ -42,6 +43,7 @@ class Admitted:
     experiment: Experiment
     permission: Permission
     kinds: Mapping[tuple[str, str], WorkloadKind]
+    place: str = ""
     queues: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()

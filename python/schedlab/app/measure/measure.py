@@ -363,7 +363,7 @@ def opened(
             return
         from schedlab.host.control import Control
 
-        named = (target.path,) if target.kind == "device" else target.switch
+        named = (admitted.place,) if target.kind == "device" else target.switch
         control = stack.enter_context(Control(named_devices=named, report=observer.report))
         session: AbstractContextManager[Session]
         if kind == "cpu":

@@ -351,13 +351,13 @@ def resolve(
                 f"{target.path}: leads to another device than the one that you gave up",
                 "name the device itself, such as /dev/sdb",
             )
-        # From here on it is the device that is held: what was typed may lead elsewhere.
-        path = Path(control.write_to(consent) if consent else target.path)
+        # From here on it is the device that is held: the typed path may lead elsewhere.
+        path = Path(control.write_to(consent) if consent else admitted.place)
         alone = consent is not None or not objections(path, allow_unknown_data=True)
         if target.rotational not in ("", AS_IS):
             control.set_rotational(str(path), target.rotational == "1")
         return _device(path, alone), None
-    directory = Path(target.path)
+    directory = Path(admitted.place)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None
         resolved = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
