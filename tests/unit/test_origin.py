@@ -19,6 +19,7 @@ from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
 from schedlab.host import origin
 from schedlab.run.admitted import Permission
+from schedlab.run.backends import cpu_policy
 from schedlab.spec import to_json
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.store.folder import Folder
@@ -110,6 +111,23 @@ def test_no_door_resumes_with_another_program(door, monkeypatch, tmp_path):
     again = replace(made.record().experiment, seed=2)
     new = measure.create(admit(again, Permission()), tmp_path / "new")
     assert resumed(door, new.path)[0] == 0
+
+
+def test_a_file_from_elsewhere_loads_no_scheduler_without_trust(monkeypatch, tmp_path):
+    """Its program runs with the rights of schedlab, and nothing confines it."""
+    monkeypatch.setattr(cpu_policy, "refuse_ext", lambda root: None)
+    loader = tmp_path / "loader"
+    loader.write_text("#!/bin/sh\n")
+    loader.chmod(0o755)
+    settings = {"policy": "ext", "ext": str(loader), "ext_args": "--fast"}
+    work = {"label": "w", "kind": "pipe", "metric": "elapsed_s"}
+    document = {**DOCUMENT, "candidates": ["other", {"label": "x", "settings": settings}],
+                "workloads": [work]}  # fmt: skip
+    asked = experiment_of(document, "e.toml")
+    with pytest.raises(SpecError, match=f"wants to run {loader} --fast"):
+        admit(asked, MINE)
+    admitted = admit(asked, Permission())
+    assert admitted.experiment.digests.keys() == {str(loader)}
 
 
 def test_neither_a_copied_seal_nor_none_nor_that_of_another_text_is_ours(folder, tmp_path):

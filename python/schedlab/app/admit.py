@@ -22,7 +22,7 @@ from schedlab.errors import SpecError, nearest
 from schedlab.host import processes
 from schedlab.host.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, typed
-from schedlab.kinds.brought import program_path, programs_of_line, sha256_of
+from schedlab.kinds.brought import programs_of_line, sha256_of
 from schedlab.kinds.command import Command
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
@@ -98,7 +98,8 @@ def _digests(experiment: Experiment, kinds: Iterable[WorkloadKind]) -> dict[str,
     """The SHA-256 of all that the user brings, by path."""
     files = [each for kind in kinds for each in kind.brought()]
     for settings in (candidate.settings for candidate in experiment.candidates):
-        files += filter(None, [program_path(str(settings.get("ext", "")))])
+        if Path(loaded := str(settings.get("ext", ""))).is_file():  # also one that is no program
+            files.append(loaded)
         policy = str(settings.get("policy", ""))
         files += [policy.partition(".py:")[0] + ".py"] if is_policy_file(policy) else []
     for line in programs_of(experiment.candidates):

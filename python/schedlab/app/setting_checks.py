@@ -22,9 +22,11 @@ NEW_DEVICE, NEW_GROUP = "loopN", Path("(the command's group)")
 
 
 def programs_of(candidates: Iterable[Candidate]) -> list[str]:
-    """Shell lines that candidates run."""
+    """Shell lines that candidates run, and programs that load their scheduler."""
     settings_ = [candidate.settings for candidate in candidates]
-    return [str(each[key]) for each in settings_ for key in ("run", "undo") if key in each]
+    lines = [str(each[key]) for each in settings_ for key in ("run", "undo") if key in each]
+    loaders = (f"{each['ext']} {each.get('ext_args', '')}" for each in settings_ if "ext" in each)
+    return [*lines, *map(str.rstrip, loaders)]
 
 
 def check_settings(

@@ -57,8 +57,9 @@ class Startup(WorkloadKind, frozen=True):
     """Start-up of a program, alone or beside `readers` and `writers`.
 
     Without `program`, a built-in one reads `program_bytes` in files as an application reads its
-    libraries. `ramp_seconds` is the load before the start. At `limit_seconds` the program is
-    killed and counts with that time, as a lower bound.
+    libraries. Nothing confines `program` (docs/guides/host-safety.md). `ramp_seconds` is the load
+    before the start. At `limit_seconds` the program is killed and counts with that time, as a lower
+    bound.
     """
 
     kind: ClassVar[str] = "startup"

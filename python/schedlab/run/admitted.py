@@ -35,9 +35,9 @@ class Admitted:
     Made by `app.admit.admit` alone.
 
     `place` is the device or directory that the target's path led to: work goes there, also where a
-    link leads elsewhere by then. `queues` are the kernel names of the request queues that are switched (a scratch device's is
-    not known yet). `writes` and `programs` describe what is written and executed. `changed` are the
-    files that were others when the experiment was first measured.
+    link leads elsewhere by then. `queues` are the kernel names of the request queues that are
+    switched (a scratch device's is not known yet). `writes` and `programs` describe what is written
+    and executed. `changed` are the files that were others when the experiment was first measured.
     """
 
     experiment: Experiment
