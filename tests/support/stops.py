@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,10 @@ class Scene:
     blocks: tuple[str, ...]
 
 
-def scenes() -> list[Scene]:
+@cache
+def scenes() -> tuple[Scene, ...]:
     """All of them. Raises ValueError for a stop that no page prints."""
-    return [scene for table in TABLES for scene in _scenes(table)]
+    return tuple(scene for table in TABLES for scene in _scenes(table))
 
 
 def _scenes(table: Path) -> list[Scene]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from schedlab.analyse.answer import answer
 from schedlab.analyse.choice import look_of
@@ -47,7 +47,7 @@ def of(*samples, **more):
 
 
 def t(level, freedom):
-    return float(stats.t.isf(level, freedom))
+    return float(scipy.stats.t.isf(level, freedom))
 
 
 D = np.array([0.10, 0.16, 0.13, 0.17])  # a is slower than b by these logs, whose mean is .14

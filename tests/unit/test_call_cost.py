@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scipy import stats
+import scipy
 
 from schedlab.analyse import call_costs
 from schedlab.analyse.call_cost import fit_call_cost
@@ -39,7 +39,7 @@ def test_one_number_of_calls_tells_nothing():
 
 def test_the_line_is_that_of_least_squares():
     calls, seconds = [100, 200, 400, 800, 800], [1.1, 1.9, 4.2, 7.7, 8.4]
-    cost, line = fit_call_cost(calls, seconds), stats.linregress(calls, seconds)
+    cost, line = fit_call_cost(calls, seconds), scipy.stats.linregress(calls, seconds)
     assert (cost.seconds_per_call, cost.constant_s) == pytest.approx((line.slope, line.intercept))
     assert cost.explained == pytest.approx(line.rvalue**2)
     assert fit_call_cost([100, 200], [1.0, 2.0]).explained == 1.0

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 from support import answers
 
 from schedlab.analyse import common_ramp, find_knee, losses, rule, steadiness
@@ -137,7 +137,9 @@ def test_one_that_scatters_far_more_in_few_blocks_is_named():
     assert flag.candidates[0] == "bfq" == flag.values["noisiest"]
     logs = np.log([columns[name] for name in names]).T
     e = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
-    assert flag.values["p"] == pytest.approx(stats.levene(*e.T, center="mean").pvalue, rel=1e-6)
+    assert flag.values["p"] == pytest.approx(
+        scipy.stats.levene(*e.T, center="mean").pvalue, rel=1e-6
+    )
     assert flag.values["ratio"] == pytest.approx(e.std(axis=0).max() / e.std(axis=0).min())
     assert "uneven-noise" not in kinds(judged(quiet(5, names)))
 
@@ -152,7 +154,9 @@ def test_one_that_scatters_far_more_in_many_blocks_is_named_but_a_spike_is_not()
     logs = np.log([columns[name] for name in names]).T
     e = logs - logs.mean(axis=0)
     e -= np.median(e, axis=1, keepdims=True)
-    assert flag.values["p"] == pytest.approx(stats.levene(*e.T, center="median").pvalue, rel=1e-6)
+    assert flag.values["p"] == pytest.approx(
+        scipy.stats.levene(*e.T, center="median").pvalue, rel=1e-6
+    )
     assert flag.values["ratio"] == pytest.approx(e.std(axis=0).max() / e.std(axis=0).min())
 
 
@@ -312,7 +316,7 @@ def test_a_gate_that_fails_for_one_candidate_is_noticed():
     assert gates_p({}, {"a": 10, "b": 10}) is None
     table = [[8, 2], [10, 10]]
     kept = {"a": 10, "b": 10}
-    expected = stats.fisher_exact(table).pvalue
+    expected = scipy.stats.fisher_exact(table).pvalue
     assert gates_p({"a": 8, "b": 2}, kept) == pytest.approx(min(1, 2 * expected), rel=1e-6)
     columns = {"none": noisy(1, 6, 1), "kyber": noisy(1, 6, 2)}
     counted = judged(columns, repeated={"kyber": 14}, kept={"none": 6, "kyber": 6})
@@ -359,7 +363,7 @@ def test_an_aa_arm_that_differs_is_named_with_the_far_end_of_its_interval():
     columns["none (A/A)"] = [1.1 * v for v in columns["none (A/A)"]]
     values = flag_of(judged(columns, aa=("none", "none (A/A)")), "aa-differs").values
     d = np.log(columns["none (A/A)"]) - np.log(columns["none"])
-    reach = stats.t.isf(0.025, 7) * stats.sem(d)
+    reach = scipy.stats.t.isf(0.025, 7) * scipy.stats.sem(d)
     assert values["ratio"] == pytest.approx(math.exp(d.mean()))
     assert values["far"] == pytest.approx(math.expm1(d.mean() + reach))
 

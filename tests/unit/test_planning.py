@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy
 
 from schedlab.analyse.advice import foreseen as sees
 from schedlab.design.planning import (
