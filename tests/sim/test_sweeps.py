@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import run
 from click.testing import CliRunner
 
 from schedlab.app.admit import admit
 from schedlab.app.measure import measure
 from schedlab.app.measure.files import experiment_of, read_experiment
-from schedlab.app.measure.labs import lab_experiment, lab_named
 from schedlab.app.measure.measure import Observer
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
@@ -22,11 +22,11 @@ from schedlab.report import screen
 from schedlab.report.handin import study_tables
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
+from schedlab.result import Result
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.sim import outcome_of
 from schedlab.run.executor import Progress
 from schedlab.sim import Simulation
-from schedlab.spec import Stopping
 
 SWEEP = """
 title = "Buffers"
@@ -53,11 +53,19 @@ def figures(result: Any) -> dict[Any, Any]:
     return {run.key: (run.metrics, run.properties) for run in result.record.runs}
 
 
-def test_200_points_on_two_workers_one_of_which_dies_are_those_of_threads(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
+    """The sweep, simulated at once in threads of this process."""
+    place = tmp_path_factory.mktemp("whole")
+    return figures(measure.run(written(place / "sweep.toml"), place / "out"))
+
+
+def test_200_points_on_two_workers_one_of_which_dies_are_those_of_threads(
+    tmp_path: Path, whole: dict[Any, Any]
+) -> None:
     from distributed import Client, LocalCluster
 
     experiment = read_experiment(written(tmp_path / "sweep.toml"))
-    whole = figures(measure.run(experiment, tmp_path / "threads"))
     killed: list[int] = []
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -82,9 +90,8 @@ def test_200_points_on_two_workers_one_of_which_dies_are_those_of_threads(tmp_pa
     assert stored["mean_read_ms"] == one.run().metrics["mean_read_ms"]
 
 
-def test_a_sweep_is_resumed_after_an_interruption(tmp_path: Path) -> None:
+def test_a_sweep_is_resumed_after_an_interruption(tmp_path: Path, whole: dict[Any, Any]) -> None:
     file, parts = written(tmp_path / "sweep.toml"), tmp_path / "parts"
-    whole = figures(measure.run(file, tmp_path / "whole"))
 
     def interrupt(now: Progress) -> None:
         if now.done == 70:
@@ -200,11 +207,16 @@ def test_a_process_may_be_written_into_the_workload(tmp_path: Path) -> None:
     assert found[0] == found[1] and found[0].metrics["iops"] > 0
 
 
-def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(tmp_path: Path) -> None:
-    """A buffer, alpha and parallel dies are parameters: a curve, and no part of a worst case."""
-    small = lab_experiment(lab_named("ncq-ssd"), "small")
-    asked = replace(small, stopping=Stopping(blocks=4))
-    result = measure.run(asked, tmp_path / "out", permission=Permission())
+def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffer, alpha and parallel dies are parameters: a curve, and no part of a worst case. What
+    was published is beside the figures.
+    """
+    monkeypatch.chdir(tmp_path)
+    done = run("lab", "run", "ncq-ssd", "--blocks", 3, "--out", "study", "--json")
+    assert done.stderr.startswith("Request scheduling in the NCQ of an SSD. ")
+    result = Result.load(Path("study"))
     answer = result.answer
     assert (answer.take, answer.counted) == (
         "tsb",
@@ -217,3 +229,13 @@ def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(tmp_path: Path) ->
     (curve,) = (t for t in study_tables(view) if t.name == "means-max_write_ms-A-32-MiB-alpha")
     assert [row.cells[0].number for row in curve.rows][::7] == [0.1, 1.0]
     assert (curve.columns[0].title, curve.chart) == ("alpha", "lines")
+    statements = json.loads(done.stdout)["statements"]
+    judged = [each["comes_out"] for each in statements if each["comes_out"] is not None]
+    assert len(judged) == 20 and 0 < sum(judged) < 20
+    assert all(each["figure"] > 0 for each in statements)
+    page = Path("study/report.html").read_text()
+    assert all(each["says"] in page for each in statements)
+    assert f"{sum(judged)} of 20 statements that were published come out." in page
+    assert f"{sum(judged)} of 20 statements" in result.text()
+    # Of A the buffer is a line of the means, an axis with a logarithm.
+    assert "Mean read response: means: A" in page

@@ -153,13 +153,11 @@ def test_nothing_in_an_answer_contradicts_anything_else(part):
 
 
 def test_the_experiments_have_every_kind_of_doubt():
-    missing = {"control", "aa", "carry-over", "candidate-time"}
-    for seed in range(400):
+    found = set()
+    for seed in (17, 18, 90, 177):
         samples, arguments = experiment(seed)
-        missing -= {doubt.kind for doubt in answer(samples, **arguments).doubt}
-        if not missing:
-            return
-    raise AssertionError(missing)
+        found |= {doubt.kind for doubt in answer(samples, **arguments).doubt}
+    assert {"control", "aa", "carry-over", "candidate-time"} <= found
 
 
 # Two of each code, on blocks, runs, sessions and hosts.

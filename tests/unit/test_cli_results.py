@@ -307,19 +307,3 @@ def test_a_difference_is_printed_and_its_page_is_where_it_is_asked(folder):
     document = json.loads(run("diff", folder, "second", "--json").stdout)
     assert set(document["candidates"]) == {"fcfs", "s", "s / fcfs"}
     assert (Path("second") / "diff.html").is_file()
-
-
-def test_a_simulated_lab_has_what_was_published_beside_its_figures(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = run("lab", "run", "ncq-ssd", "--blocks", 1, "--out", "study", "--json")
-    assert done.stderr.startswith("Request scheduling in the NCQ of an SSD. ")
-    of = json.loads(done.stdout)["statements"]
-    judged = [each["comes_out"] for each in of if each["comes_out"] is not None]
-    assert len(judged) == 18 and 0 < sum(judged) < 18
-    assert all(each["figure"] > 0 for each in of)
-    page = Path("study/report.html").read_text()
-    assert all(each["says"] in page for each in of)
-    assert f"{sum(judged)} of 18 statements that were published come out." in page
-    assert f"{sum(judged)} of 18 statements" in run("analyse", "study").stdout
-    # Of A the buffer is a line of the means, an axis with a logarithm.
-    assert "Mean read response: means: A" in page
