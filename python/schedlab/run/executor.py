@@ -271,6 +271,9 @@ class Executor:
         fatal = {finding.gate for finding in run.gates if finding.fatal}
         if run.status == "ok":
             self.finished.add(run.key)
+            # A repeat that was disturbed as well counts, too: the machine stays busy.
+            is_busy = any(finding.gate in BUSY_GATES for finding in run.gates)
+            self.busy_repeats += is_busy and run.attempt > 1
         elif fatal and fatal <= BUSY_GATES:
             self.busy_repeats += 1
 

@@ -34,7 +34,8 @@ from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload, latenc
 # Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
 SETTLED_FROM_S = 300.0
 SETTLE_S = 5.0
-# A machine that is never quiet is waited for less and less, down to this.
+# A machine that is never quiet is waited for less and less, down to this, and never for longer than
+# a run takes.
 SETTLE_LEAST_S = 0.5
 
 
@@ -136,7 +137,8 @@ class IoSession:
                 text = "the page cache was not emptied: the kernel counted no drop of it"
                 raise GateError("cache-kept", text, "see `dmesg`")
         target = self._with_groups(kind)
-        before = self._watch.before(self._settle_s)
+        run_s = max(SETTLE_LEAST_S, kind.estimate_s())
+        before = self._watch.before(min(self._settle_s, run_s))
         if self._settle_s:
             unsettled = any(finding.gate == "unsettled" for finding in before.findings)
             self._settle_s = max(SETTLE_LEAST_S, self._settle_s / 2) if unsettled else SETTLE_S
