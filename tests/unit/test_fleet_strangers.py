@@ -69,31 +69,31 @@ def test_ansible_evaluates_nothing_that_a_machine_sent(tmp_path, machines):
 def test_what_a_host_installs_has_the_digests_of_the_lock(tmp_path):
     """Also from a directory of wheels. Its pip only writes down its words."""
     pytest.importorskip("ansible_runner")
-    pip = tmp_path / "place/venv/bin/pip"
-    pip.parent.mkdir(parents=True)
-    pip.write_text('#!/bin/sh\necho "$@" >>"$0.words"\n')
-    pip.chmod(0o755)
     (tmp_path / "schedlab.whl").touch()
     (tmp_path / "house").mkdir()
-    (tmp_path / "i.ini").write_text(
-        f"a ansible_connection=local ansible_python_interpreter={sys.executable}\n"
-    )
+    hosts = {"a": "", "b": f"schedlab_wheelhouse={tmp_path}/house"}
+    lines = []
+    for name, more in hosts.items():
+        pip = tmp_path / name / "venv/bin/pip"
+        pip.parent.mkdir(parents=True)
+        pip.write_text('#!/bin/sh\necho "$@" >>"$0.words"\n')
+        pip.chmod(0o755)
+        lines.append(f"{name} ansible_connection=local schedlab_place={tmp_path}/{name} {more} "
+                     f"ansible_python_interpreter={sys.executable}\n")  # fmt: skip
+    (tmp_path / "i.ini").write_text("".join(lines))
     variables = {"schedlab_wheel": str(tmp_path / "schedlab.whl"), "schedlab_run": "x",
-                 "schedlab_place": str(tmp_path / "place"), "schedlab_file": "/nothing",
-                 "schedlab_home_dir": str(tmp_path)}  # fmt: skip
-    for more in ({}, {"schedlab_wheelhouse": str(tmp_path / "house")}):
-        fleet.play("run", fleet.Machines(tmp_path / "i.ini", "", variables | more), silent)
-    lock = tmp_path / "place/requirements.lock"
-    assert "--hash=sha256:" in lock.read_text()
-    lines = pip.with_name("pip.words").read_text().splitlines()
-    assert [line.partition("all: ")[2] for line in lines] == [
-        f"{house}{words}"
-        for house in ("", f"--no-index --find-links {tmp_path}/place/wheels ")
-        for words in (
-            f"--require-hashes --requirement {lock}",
-            f"--force-reinstall --no-deps {tmp_path}/place/wheels/schedlab.whl",
-        )
-    ]
+                 "schedlab_file": "/nothing", "schedlab_home_dir": str(tmp_path)}  # fmt: skip
+    fleet.play("run", fleet.Machines(tmp_path / "i.ini", "", variables), silent)
+    for name, more in hosts.items():
+        place = tmp_path / name
+        lock = place / "requirements.lock"
+        assert "--hash=sha256:" in lock.read_text()
+        house = f"--no-index --find-links {place}/wheels " if more else ""
+        words = (place / "venv/bin/pip.words").read_text().splitlines()
+        assert [line.partition("all: ")[2] for line in words] == [
+            f"{house}--require-hashes --requirement {lock}",
+            f"{house}--force-reinstall --no-deps {place}/wheels/schedlab.whl",
+        ]
 
 
 FILES = {
