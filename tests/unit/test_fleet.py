@@ -1,6 +1,7 @@
 """Several hosts: what is known of their mean and of a new one, and who is the opposite."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from schedlab.app.fleet.merge import merge
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
+from schedlab.report.fleet_table import fleet_lines
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
 from schedlab.result import Result
 from schedlab.spec import Target, Workload
 
@@ -165,6 +169,27 @@ def test_a_control_that_differs_on_a_fleet_is_a_doubt_and_counts_for_no_machine(
     assert "On each of the 6 machines bfq was measured within" in text
     assert "opposite" not in text and "as none on c" not in text
     assert report.opposed(merged.record, merged.answer) == frozenset()
+
+
+def test_the_worst_and_the_opposite_of_any_row_are_told(tmp_path):
+    """On each of two rows another machine is behind; the order of the rows changes nothing."""
+
+    class Rows(Host):
+        def measure(self, cell, workload, candidate):
+            factor = self.factor.get(workload.label, 2.0) if candidate.label == "bfq" else 1.0
+            return Outcome({"iops": 1e5 * factor * (1 + 0.001 * cell.position)})
+
+    factors = [{"v": 0.5}, {"w": 0.6}, {}, {}, {}, {}]
+    for number, labels in enumerate(("wv", "vw")):
+        works = tuple(Workload(label, "file-test", "iops") for label in labels)
+        place = tmp_path / str(number)
+        paths = [measured(place / f"h{n}", f"s{n}", {"cpu": {"model": f"m{n}"}}, source=Rows(of),
+                          workloads=works, seed=n) for n, of in enumerate(factors)]  # fmt: skip
+        merged = Result(merge(paths, place / "all", hosts=True))
+        answer = replace(merged.answer, take="bfq")
+        assert report.opposed(merged.record, answer) == {"h0", "h1"}
+        near, *_ = fleet_lines(View(merged.record, answer, Texts("en")))
+        assert near.endswith("of the best; the worst is h0: half the rate on v."), near
 
 
 def test_three_machines_with_one_model_of_device_have_an_answer_of_their_own(tmp_path):

@@ -35,6 +35,26 @@ def test_a_time_without_completions_is_marked_but_not_the_time_after_the_run():
     assert drawn.count("<figcaption>") == 2
 
 
+def test_all_maps_have_one_darkness_also_where_the_second_has_the_most():
+    record = reports.record_of(answers.TRADE)
+    work = next(row.workload for row in answers.TRADE.rows if row.metric)
+    names = answers.TRADE.candidates[:2]
+
+    def darkest(*counts):
+        every = {
+            (work, name): (series((0, 1000, 1200, count), (400, 1000, 1200, 1)),)
+            for name, count in zip(names, counts, strict=True)
+        }
+        view = View(replace(record, latencies=every), answers.TRADE, Texts("en"))
+        drawn = heat_maps(view, next(row for row in view.primary if row.workload == work))
+        figures = re.findall("<figure>.*?</figure>", drawn, re.DOTALL)
+        return [max(map(int, re.findall(r'class="h(\d+)"', each))) for each in figures]
+
+    low, high = darkest(5, 5000)
+    assert low < high == darkest(5000, 5000)[1]
+    assert darkest(5000, 5) == [high, low]
+
+
 def test_a_live_load_has_no_row_of_the_table_between_two_of_its_seconds():
     record = reports.record_of(answers.TRADE)
     row = next(row for row in answers.TRADE.rows if row.metric)

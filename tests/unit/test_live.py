@@ -27,7 +27,14 @@ from schedlab.run.confinement import Wall
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.live_pilot import Switched, _check_names, pilot_line, settling_bins
+from schedlab.run.live_pilot import (
+    CAUTION,
+    Switched,
+    _check_names,
+    pilot_line,
+    settling_bins,
+    wash_out_s,
+)
 from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store.folder import Folder
@@ -235,6 +242,11 @@ def test_a_switch_is_told_with_what_it_held_and_whether_its_load_settled():
     lines = [pilot_line(Switched("bfq", 0.012, s, 10.0, Look(), {})) for s in (4.4, 4.5, 5.0)]
     held = "pilot: a switch to bfq held requests for 12 ms at most"
     assert lines == [f"{held}, settled after 4.4 s", *[f"{held}, not settled by its end"] * 2]
+
+
+def test_the_wash_out_is_that_of_the_slowest_wherever_it_stands():
+    one, two = (Switched("bfq", 0.01, s, 10.0, Look(), {}) for s in (4.0, 1.0))
+    assert wash_out_s([one, two]) == wash_out_s([two, one]) == CAUTION * 4.0
 
 
 def test_what_does_not_fit_is_refused_with_figures_that_would_do():

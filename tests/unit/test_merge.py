@@ -134,6 +134,12 @@ def test_only_repetitions_of_one_experiment_are_merged(tmp_path, changes, messag
     assert not (tmp_path / "all").exists()
 
 
+def test_runs_without_a_session_have_that_of_their_folder(tmp_path):
+    paths = [measured(tmp_path / name, "", seed=n) for n, name in enumerate(("a", "b"))]
+    runs = merge(paths, tmp_path / "all").runs()
+    assert [run.session for run in runs] == ["a"] * 9 + ["b"] * 9
+
+
 def test_one_folder_twice_is_one_session(tmp_path):
     first = measured(tmp_path / "a", "s1")
     with pytest.raises(SpecError, match="same session"):

@@ -70,6 +70,14 @@ def test_the_next_command_has_the_scheduler_in_force_first_and_what_all_queues_o
     ]
 
 
+def test_the_second_queue_of_a_file_system_decides_as_the_first():
+    first = observed(1, 1, db=100)
+    assert first.code == "one-at-a-time"
+    for depth, code in (((0.5, 2, 2), "alone"), ((3, 32, 32), "waits")):
+        queues = (*first.queues, Queue("sdy", "none", ("none",), 32, *depth))
+        assert replace(first, queues=queues).code == code, depth
+
+
 def test_programs_stand_with_their_rates_and_sizes():
     text = list(lines(observed(3, 9, db=2000, backup=500)))
     assert text[0] == "/dev/sdx: 2,500 requests in 10 s"

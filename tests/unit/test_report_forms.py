@@ -280,10 +280,18 @@ def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(io
     losses = list(book["Losses"].iter_rows(min_row=2, values_only=True))
     assert len(losses) == len(answer.rows) * len(answer.candidates)
     assert len(book["Runs"]["A"]) == len(record.runs) + 1
-    axes = [chart.y_axis.scaling for chart in book["Tables"]._charts]
-    assert axes
-    for axis in axes:
+    charts = book["Tables"]._charts
+    assert len(charts) > 1
+    for chart in charts:
+        axis = chart.y_axis.scaling
         assert axis.min == 0 or axis.max / axis.min <= 1e4
+        # Every series has a name of its own, and error bars of its own rows.
+        assert len({series.tx.v for series in chart.series}) == len(chart.series)
+        for series in chart.series:
+            rows = re.findall(r"\$(\d+)", series.val.numRef.f)
+            for bars in (series.errBars,) if series.errBars else ():
+                assert re.findall(r"\$(\d+)", bars.plus.numRef.f) == rows
+    assert any(series.errBars for chart in charts for series in chart.series)
 
 
 @pytest.mark.parametrize("language", report.LANGUAGES)
