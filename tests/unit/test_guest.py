@@ -220,6 +220,20 @@ def test_files_that_an_experiment_names_are_brought_along(tmp_path):
     assert virtual._files_of(experiment(parameters={"argv": ["sh", "-c", "true"]})) == []
 
 
+def test_a_full_disk_is_refused_before_it_kills_the_machine(tmp_path, monkeypatch):
+    """Memory that is mapped from a file without space is SIGBUS, and copytree has a list of it."""
+    monkeypatch.setattr(machine, "RESULT_BYTES", 1 << 62)
+    kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    boot = place.Boot(kernel, BootSettings(), b"", tmp_path / "root", {})
+    with pytest.raises(HostError, match="MiB are free, and a machine with its result") as error:
+        boot.run(print)
+    assert "TMPDIR=DIR" in error.value.hint
+    monkeypatch.setattr(image, "_SPACE", 1 << 40)
+    with pytest.raises(HostError, match="making a guest's root needs") as error:
+        image._make(tmp_path / "x.img")
+    assert "XDG_CACHE_HOME=DIR" in error.value.hint and [*tmp_path.glob("*.img")] == []
+
+
 def test_a_program_of_this_machine_that_the_image_lacks_comes_with_its_libraries(monkeypatch):
     """It was taken for one that the image has, because it is below /usr, and not found inside."""
     env = Path(shutil.which("env")).resolve()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from schedlab.errors import HostError
 from schedlab.spec.reading import opened
 
 
@@ -18,6 +19,17 @@ def cache(name: str) -> Path:
     path = Path(home) / "schedlab" / name
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def require_space(directory: Path, needed_bytes: int, what: str, variable: str) -> None:
+    """HostError where a directory, which an environment variable chooses, has too little space."""
+    free_bytes = shutil.disk_usage(directory).free
+    if free_bytes < needed_bytes:
+        raise HostError(
+            f"{directory}: {free_bytes >> 20} MiB are free, and {what} needs {needed_bytes >> 20} "
+            "MiB there",
+            f"free some, or choose another directory: {variable}=DIR schedlab …",
+        )
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import schedlab
 from schedlab.errors import HostError
-from schedlab.guest.cache import cache, making
+from schedlab.guest.cache import cache, making, require_space
 from schedlab.package import PACKAGE
 
 # Of the guest.
@@ -52,6 +52,7 @@ _SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _BYTES_MAX = 1 << 30
 _KEPT = 2
+_SPACE = 4  # the tree, with libraries and bytecode, and the image of it
 _FREE_SHARE = 1.03
 _FIXED = {"PATH": _SEARCHED, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1"}
 _UUID = "5c4ed1ab-0000-4000-8000-000000000000"
@@ -167,6 +168,8 @@ def _make(path: Path) -> None:
     for tool in ("mke2fs", "ldd"):
         if not shutil.which(tool, path=_SEARCHED):
             raise HostError(f"{tool} is not installed", "apt install e2fsprogs libc-bin")
+    content = sum(file.stat().st_size for source, _ in _sources() for file in _files_of(source))
+    require_space(path.parent, _SPACE * content, "making a guest's root", "XDG_CACHE_HOME")
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as place:
         tree = Path(place) / "root"
         _lay_out(tree)

@@ -16,7 +16,7 @@ from typing import Any
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.guest import machine
-from schedlab.guest.cache import cache, held, remove_abandoned
+from schedlab.guest.cache import cache, held, remove_abandoned, require_space
 from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
@@ -117,9 +117,12 @@ class Boot:
                 f"a machine needs {needed >> 20} MiB of free memory",
                 "end other programs, or use a larger machine",
             )
+        temporary = Path(tempfile.gettempdir())
+        written = len(self.initrd) + machine.RESULT_BYTES + machine.CONSOLE_BYTES_MAX
+        require_space(temporary, written, "a machine with its result", "TMPDIR")
         with ExitStack() as stack:
             with held(cache("machines")):  # Nobody takes a new one for an abandoned one.
-                remove_abandoned(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+                remove_abandoned(temporary.glob(f"{_PREFIX}*"))
                 directory = tempfile.TemporaryDirectory(prefix=_PREFIX)
                 place = Path(stack.enter_context(directory))
                 stack.enter_context(held(place))
