@@ -43,12 +43,12 @@ class Admitted:
     experiment: Experiment
     permission: Permission
     kinds: Mapping[tuple[str, str], WorkloadKind]
-    place: str = ""
     queues: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    place: str = ""
 
     def kind(self, workload: Workload, candidate: Candidate) -> WorkloadKind:
         """The typed parameters of a workload under a candidate."""
