@@ -141,6 +141,8 @@ def test_the_machine_has_no_network_no_disk_and_its_own_clock(tmp_path):
     [
         ("exit 0", "x\n[ 1.0] Kernel panic - not syncing: Oops\n", "panicked: not syncing: Oops"),
         ("kill -9 $$", "", "qemu was killed"),
+        ("kill -SEGV $$", f'{MARK}{{"up": true}}\n', "qemu ended by SIGSEGV"),
+        ("exit 3", f'{MARK}{{"up": true}}\n', "printed nothing"),
         ("echo no such option >&2; exit 1", "", "no such option"),
         ("exit 0", "", "printed nothing"),
         ("while :; do :; done", "", "the machine hangs"),

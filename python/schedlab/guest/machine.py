@@ -200,7 +200,8 @@ def _lines(
 def _cause(code: int, place: Path, kernel: Kernel) -> tuple[str, str]:
     """Why a machine ended too early, and what helps."""
     text = (place / "console").read_text(encoding="utf-8", errors="replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    printed = (line.strip() for line in text.splitlines())
+    lines = [line for line in printed if line and not line.startswith(MARK.strip())]
     name = f"Linux {kernel.release}"
     if panics := [line for line in lines if "Kernel panic" in line]:
         before = lines[max(0, lines.index(panics[0]) - 1)]
@@ -209,6 +210,8 @@ def _cause(code: int, place: Path, kernel: Kernel) -> tuple[str, str]:
     if code == -signal.SIGKILL:
         hint = "it needs about 2 GiB of free memory: `free -m`; then run it again"
         return f"{name}: qemu was killed", hint
+    if code < 0:
+        return f"{name}: qemu ended by {signal.Signals(-code).name}", "run it again, or update qemu"
     log = (place / "qemu.log").read_text(encoding="utf-8", errors="replace").strip()
     if last := (log.splitlines() or lines)[-1:]:
         hint = "check it: schedlab kernel check"
