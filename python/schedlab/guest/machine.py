@@ -216,4 +216,4 @@ def _cause(code: int, place: Path, kernel: Kernel) -> tuple[str, str]:
     if last := (log.splitlines() or lines)[-1:]:
         hint = "check it: schedlab kernel check"
         return f"{name}: the machine ended without a result: {last[0]}", hint
-    return f"{name}: the machine ended at once, and printed nothing", _IS_WHOLE
+    return f"{name}: the machine ended without a result: it printed nothing", _IS_WHOLE
