@@ -21,7 +21,7 @@ struct Case {
     config: fn() -> Value,
 }
 
-static CASES: [Case; 8] = [
+static CASES: [Case; 10] = [
     Case {
         name: "4 KiB, serial, no translation layer",
         requests: 500_000,
@@ -110,6 +110,36 @@ static CASES: [Case; 8] = [
             })
         },
     },
+    // The shipped device as it is, with dies of two planes that move page by page.
+    Case {
+        name: "4 KiB writes on nvme, collection by dies",
+        requests: 1_000_000,
+        config: || {
+            json!({
+                "device": "nvme",
+                "service": "parallel",
+                "set": {"ftl.precondition": "formula"},
+                "workload": {
+                    "name": "randwrite4k", "inter_arrival_ms": 0.2, "first_file": "29GiB",
+                },
+            })
+        },
+    },
+    // The same with planes that collect at one go.
+    Case {
+        name: "4 KiB writes on nvme, collection by planes",
+        requests: 1_000_000,
+        config: || {
+            json!({
+                "device": "nvme",
+                "service": "parallel",
+                "set": {"ftl.precondition": "formula", "flash.unit": "plane"},
+                "workload": {
+                    "name": "randwrite4k", "inter_arrival_ms": 0.2, "first_file": "29GiB",
+                },
+            })
+        },
+    },
     // All tables of 64 GiB, 16.8 million pages, are filled.
     Case {
         name: "64 GiB in use, parallel",
@@ -127,7 +157,7 @@ static CASES: [Case; 8] = [
 fn job(case: &Case, requests: u64, seed: u64) -> Job {
     let mut whole = (case.config)();
     let mut device = json!({"device": "ncq2014"});
-    for key in ["service", "set"] {
+    for key in ["device", "service", "set"] {
         if let Some(value) = whole.as_object_mut().and_then(|keys| keys.remove(key)) {
             device[key] = value;
         }
@@ -153,7 +183,7 @@ fn short(group: &mut BenchmarkGroup<'_, WallTime>) {
 fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("requests");
     short(&mut group);
-    for case in &CASES[..7] {
+    for case in &CASES[..9] {
         group.throughput(Throughput::Elements(case.requests));
         let one = job(case, case.requests, 1);
         group.bench_function(case.name, |bencher| bencher.iter(|| run(&one)));
@@ -173,7 +203,7 @@ fn requests(criterion: &mut Criterion) {
 
 /// A new, preconditioned device of 64 GiB and one request. Wanted: less than 0.1 s.
 fn start_up(criterion: &mut Criterion) {
-    let one = job(&CASES[7], 1, 0);
+    let one = job(&CASES[9], 1, 0);
     let mut group = criterion.benchmark_group("start-up");
     short(&mut group);
     group.bench_function("64 GiB, parallel", |bencher| bencher.iter(|| run(&one)));

@@ -92,6 +92,14 @@ struct Die {
     busy_ns: u64,
 }
 
+impl Die {
+    /// No read waits, and nothing gave way to one.
+    #[inline]
+    fn is_undisturbed(&self) -> bool {
+        self.reads.is_empty() && self.suspended.is_none()
+    }
+}
+
 #[derive(Default)]
 struct Plane {
     /// The page register holds a page.
@@ -200,6 +208,7 @@ impl Dies {
         self.planes[plane as usize].free_blocks = i64::from(free_blocks);
     }
 
+    #[inline]
     fn cells_ns(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Read | Kind::MoveOut => self.flash.page_read.0,
@@ -255,6 +264,9 @@ impl Dies {
     /// Starts what the cells of an idle die do next.
     fn start(&mut self, now_ns: u64, die: u32) {
         let at = &self.dies[die as usize];
+        if let (Some((_, Moving::Under)), true) = (at.moving, at.is_undisturbed()) {
+            return self.go_on_moving(now_ns, die);
+        }
         let critical = self.critical_plane(die);
         let is_first = critical.is_some() && at.suspended.is_none();
         if is_first && self.serve_loaded(now_ns, die) {
@@ -299,7 +311,22 @@ impl Dies {
         }
     }
 
+    /// What an undisturbed die can start while its page is on the way: the program that was loaded,
+    /// or the loading of the host's next one beside it.
+    #[inline]
+    fn go_on_moving(&mut self, now_ns: u64, die: u32) {
+        let at = &mut self.dies[die as usize];
+        if at.loaded.is_some() {
+            self.serve_loaded(now_ns, die);
+        } else if let Some(program) = at.programs.front().copied() {
+            if !self.owes(die, program.plane) {
+                self.load_program(now_ns, die, program);
+            }
+        }
+    }
+
     /// Starts the program whose page is in the register; gives whether there was one.
+    #[inline]
     fn serve_loaded(&mut self, now_ns: u64, die: u32) -> bool {
         let at = &mut self.dies[die as usize];
         if at.is_loading {
@@ -318,12 +345,14 @@ impl Dies {
     }
 
     /// Free blocks of a plane, of which none waits for its erasure.
+    #[inline]
     fn erased_blocks(&self, plane: u32) -> i64 {
         let at = &self.planes[plane as usize];
         at.free_blocks - at.owed_blocks
     }
 
     /// A plane with something to collect and nearly no free block.
+    #[inline]
     fn critical_plane(&self, die: u32) -> Option<u32> {
         self.planes_of(die).find(|plane| {
             self.planes[*plane as usize].steps > 0 && self.erased_blocks(*plane) <= CRITICAL_BLOCKS
@@ -332,6 +361,7 @@ impl Dies {
 
     /// Whether a plane must move pages before the next program of the host: as many before each
     /// as end the collection when the last page of its free blocks is programmed.
+    #[inline]
     fn owes(&self, die: u32, plane: u32) -> bool {
         let steps = self.planes[plane as usize].steps;
         if steps == 0 {
@@ -339,7 +369,8 @@ impl Dies {
         }
         let blocks = (self.erased_blocks(plane) - CRITICAL_BLOCKS).max(0);
         let pages = (blocks * self.pages_per_block) as u64;
-        pages == 0 || self.dies[die as usize].steps_since < steps.div_ceil(pages)
+        // The quotient rounded up is above `steps_since`.
+        self.dies[die as usize].steps_since.saturating_mul(pages) < steps
     }
 
     /// Starts the first read whose plane has its register free; gives whether there was one.
@@ -432,6 +463,7 @@ impl Dies {
     }
 
     /// Sends a page over the channel into the register of its plane.
+    #[inline]
     fn load(&mut self, now_ns: u64, die: u32, program: Operation) {
         self.planes[program.plane as usize].is_taken = true;
         let at = &mut self.dies[die as usize];
@@ -441,6 +473,7 @@ impl Dies {
     }
 
     /// Starts an operation of the cells.
+    #[inline]
     fn serve(&mut self, now_ns: u64, die: u32, operation: Operation) {
         let lane = match operation.kind {
             Kind::Read | Kind::MoveOut => READ,
@@ -463,6 +496,7 @@ impl Dies {
     }
 
     /// Queues a page for the channel of its plane.
+    #[inline]
     fn transfer(&mut self, now_ns: u64, operation: Operation) {
         let channel = self.planes_per_channel.quotient(operation.plane);
         let at = &mut self.channels[channel as usize];
@@ -472,6 +506,7 @@ impl Dies {
         }
     }
 
+    #[inline]
     fn occupy(&mut self, now_ns: u64, channel: u32) {
         self.channels[channel as usize].busy_ns += self.flash.page_transfer.0;
         let end_ns = now_ns + self.flash.page_transfer.0;
@@ -484,8 +519,26 @@ impl Dies {
         self.events.next_time()
     }
 
+    /// Ends the stages that end before `end_ns`, up to the first for which somebody waits; gives
+    /// the last of them.
+    pub(super) fn pass(&mut self, end_ns: u64) -> Option<(u64, u32)> {
+        let mut last = None;
+        while self
+            .events
+            .next_time()
+            .is_some_and(|next_ns| next_ns < end_ns)
+        {
+            last = self.advance();
+            if last.is_some_and(|(_, waiter)| waiter != NONE) {
+                break;
+            }
+        }
+        last
+    }
+
     /// Ends the stage that ends next; gives the time and who waits for the operation, if that was
     /// its last stage.
+    #[inline]
     pub(super) fn advance(&mut self) -> Option<(u64, u32)> {
         let (now_ns, event) = self.events.pop()?;
         let waiter = match event & OF_CHANNEL {
@@ -495,6 +548,7 @@ impl Dies {
         Some((now_ns, waiter))
     }
 
+    #[inline]
     fn end_in_cells(&mut self, now_ns: u64, die: u32, generation: u32) -> u32 {
         let at = &mut self.dies[die as usize];
         if at.generation & (u32::MAX >> 1) != generation {
@@ -524,6 +578,7 @@ impl Dies {
         }
     }
 
+    #[inline]
     fn end_step(&mut self, die: u32, operation: Operation) {
         self.dies[die as usize].steps_since += 1;
         let plane = &mut self.planes[operation.plane as usize];
@@ -536,6 +591,7 @@ impl Dies {
         }
     }
 
+    #[inline]
     fn end_of_transfer(&mut self, now_ns: u64, channel: u32) -> u32 {
         let at = &mut self.channels[channel as usize];
         let Some(operation) = at.queue.pop_front() else {
@@ -562,6 +618,7 @@ impl Dies {
     }
 
     /// Frees the register of a plane, unless a program that was suspended has its page there.
+    #[inline]
     fn release(&mut self, die: u32, plane: u32) {
         let at = &self.dies[die as usize];
         let keeps = |served: &Served| {

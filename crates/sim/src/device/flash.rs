@@ -84,6 +84,16 @@ impl Flash {
         }
     }
 
+    /// Ends the stages that end before `end_ns`, up to the first for which somebody waits; gives
+    /// the last of them. Planes that work on their own have few stages.
+    #[inline]
+    pub(super) fn pass(&mut self, end_ns: u64) -> Option<(u64, u32)> {
+        match self {
+            Flash::Planes { .. } => None,
+            Flash::Dies(dies) => dies.pass(end_ns),
+        }
+    }
+
     /// Busy time of each die: where planes work on their own, the mean over them.
     pub(super) fn die_busy_ns(&self) -> Vec<u64> {
         match self {

@@ -73,6 +73,12 @@ pub trait Device: View {
     /// Lets that thing happen; what is completed by it goes to `completions`.
     fn advance(&mut self, completions: &mut Vec<Command>);
 
+    /// The same for all that happens before `end_ns` and ends no command, up to the first thing
+    /// that may end one; gives when that happened, if it did.
+    fn pass(&mut self, _end_ns: u64, _completions: &mut Vec<Command>) -> Option<u64> {
+        None
+    }
+
     /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
     fn changed(&self) -> &[(u32, u32)];
 

@@ -317,6 +317,19 @@ impl Device for Parallel {
         }
     }
 
+    fn pass(&mut self, end_ns: u64, completions: &mut Vec<Command>) -> Option<u64> {
+        let front_ns = self.front.as_ref().and_then(Front::next_time_ns);
+        // At equal times the flash goes before the front.
+        let front_ns = front_ns.map_or(u64::MAX, |front_ns| front_ns.saturating_add(1));
+        let (now_ns, waiter) = self.flash.pass(end_ns.min(front_ns))?;
+        self.now_ns = now_ns;
+        if waiter == NONE {
+            return None;
+        }
+        self.served(waiter, completions);
+        Some(now_ns)
+    }
+
     #[inline]
     fn is_cold(&self) -> bool {
         self.usage.write_pages > 0 && (!self.buffer.is_full() || self.ftl.is_erased())
