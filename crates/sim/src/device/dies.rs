@@ -9,11 +9,11 @@
 //! before each of them the die makes so many moves that the blocks are collected before the free
 //! pages run out.
 
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
+use self::state::{Channel, Die, Kind, Moving, Operation, Plane, Served};
 use super::suspend::{SuspendSpec, Yields};
 use super::{DeviceSpec, FlashSpec};
 use crate::divisor::Divisor;
@@ -34,92 +34,6 @@ const TRANSFER: usize = 0;
 const READ: usize = 1;
 const PROGRAM: usize = 2;
 const ERASE: usize = 3;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Read,
-    Program,
-    /// The two halves of moving a page.
-    MoveOut,
-    MoveIn,
-    Erase,
-}
-
-#[derive(Clone, Copy)]
-struct Operation {
-    kind: Kind,
-    plane: u32,
-    /// Slot of the command that waits for it.
-    waiter: u32,
-}
-
-/// An operation of the flash cells, in service or suspended.
-#[derive(Clone, Copy)]
-struct Served {
-    operation: Operation,
-    /// End in service, or the time left while suspended.
-    time_ns: u64,
-    suspensions: u32,
-}
-
-/// Where the page is that collection moves.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Moving {
-    /// On the way to the controller, or from it.
-    Under,
-    /// In the controller.
-    Held,
-}
-
-#[derive(Default)]
-struct Die {
-    reads: VecDeque<Operation>,
-    programs: VecDeque<Operation>,
-    /// A program whose page is in the register, or on the way to it.
-    loaded: Option<Operation>,
-    is_loading: bool,
-    served: Option<Served>,
-    suspended: Option<Served>,
-    is_suspending: bool,
-    /// Events of the cells of an earlier generation are void: their operation was suspended.
-    generation: u32,
-    /// The time that reads in a row took of the cells while a program waited.
-    passed_ns: u64,
-    /// The plane whose page is being moved.
-    moving: Option<(u32, Moving)>,
-    /// Moves and erasures since the last program of the host.
-    steps_since: u64,
-    busy_ns: u64,
-}
-
-impl Die {
-    /// No read waits, and nothing gave way to one.
-    #[inline]
-    fn is_undisturbed(&self) -> bool {
-        self.reads.is_empty() && self.suspended.is_none()
-    }
-}
-
-#[derive(Default)]
-struct Plane {
-    /// The page register holds a page.
-    is_taken: bool,
-    /// Blocks that wait to be collected, the first one in work.
-    victims: VecDeque<Victim>,
-    /// Moves and erasures to do.
-    steps: u64,
-    /// Blocks that are free in the tables.
-    free_blocks: i64,
-    /// Of these, blocks that the steps to do have not made free yet.
-    owed_blocks: i64,
-}
-
-#[derive(Default)]
-struct Channel {
-    /// The first one is in service.
-    queue: VecDeque<Operation>,
-    busy_ns: u64,
-}
 
 /// The dies and channels of a device.
 pub(super) struct Dies {
