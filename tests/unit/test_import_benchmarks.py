@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from imports import Imports
 
+from schedlab.app.trace import files
 from schedlab.errors import SpecError
 from schedlab.spec import foreign
 from schedlab.store.importers import IMPORTERS
@@ -52,6 +53,19 @@ def test_a_cut_output_and_an_empty_one_are_errors(name, tmp_path):
         with pytest.raises(SpecError) as error:
             read(name, [("none", tmp_path / str(number))])
         assert error.value.hint
+
+
+@pytest.mark.parametrize(("first", "then"), [
+    ("# cat queue/scheduler\n[none] bfq\n", "none [bfq]\n"),
+    ("root@one:~# hackbench\n", "[root@two ~]# hackbench\n"),
+])  # fmt: skip
+def test_another_scheduler_or_machine_between_runs_is_an_error(tmp_path, first, then):
+    text = (DATA / "hackbench.txt").read_text()
+    (tmp_path / "both").write_text(first + text + first + text)
+    assert len(read("hackbench", [("none", tmp_path / "both")]).runs) == 2
+    (tmp_path / "both").write_text(first + text + then + text)
+    with pytest.raises(SpecError, match="of the figures above"):
+        read("hackbench", [("none", tmp_path / "both")])
 
 
 def test_other_options_are_other_workloads_and_a_failed_run_is_an_error(tmp_path):
@@ -104,6 +118,18 @@ def test_iostat_counts_in_blocks_where_posix_wants_it_and_a_report_is_a_list(tmp
         blocks.write_text(f'{{"sysstat": {{"hosts": [{{"statistics": [{{"disk": {wrong}}}]}}]}}}}')
         with pytest.raises(SpecError, match="the JSON of iostat"):
             read("iostat", [("none", blocks)])
+
+
+@pytest.mark.parametrize(("text", "what"), [
+    ("0, 0, 0, 0\n500, 894, 0, 0\n", "a log of fio without offsets"),
+    ("0, 23, 1, 131072\n877, 14011, 1, 131072\n", "a log of fio without offsets"),
+    ("# biolatency\n     usecs      : count     distribution\n", "a histogram of bcc"),
+    ("@usecs:\n[16, 32)   21 |@@@@@   |\n", "a histogram of bcc or bpftrace"),
+])  # fmt: skip
+def test_what_nothing_reads_is_named(text, what, tmp_path):
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(SpecError, match=f"is {what}.*, which is not read here"):
+        files.stats(str(tmp_path / "x"), {})
 
 
 @pytest.mark.parametrize("one", ["\n", " \n", "1", "cpu "])

@@ -111,6 +111,10 @@ def test_iozone(imports):
         "two of thirteen figures may be any": squeezed(OLD_ROW),
         "thirteen of thirteen are all": squeezed(OLD_FULL),
         "without the last line": THROUGHPUT.replace("iozone test complete.", ""),
+        "a page with the tables of two disks": "".join(
+            f"`iozone -I -a -e /dev/{disk}`\n```\n{OLD_HEADER + OLD_FULL}\n```\n"
+            for disk in ("sdx", "sdy")
+        ).rstrip(),
         "a table and one without the last line": [
             ("none", TABLE), ("bfq", OLD_HEADER + OLD_FULL + "\n"),
         ],
@@ -297,6 +301,17 @@ def test_a_report_of_fio_that_cannot_be_read_is_an_error(tmp_path, case):
     assert refused.value.hint
 
 
+def test_a_job_of_trims_has_their_rate_and_latency(tmp_path):
+    reads, trims = fio_output_job(), fio_output_job()
+    trims |= {"trim": trims["read"], "read": trims["write"]}
+    (tmp_path / "reads").write_text(jobs(reads))
+    (tmp_path / "trims").write_text(jobs(trims))
+    both = [fio.read([("x", tmp_path / name)], Options()).runs[0] for name in ("reads", "trims")]
+    expected = {k: v for k, v in both[0].metrics.items() if k != "read_bytes_per_s"}
+    assert both[1].metrics == expected
+    assert "latency_ns_mean" in expected
+
+
 def test_complaints_about_fio(imports):
     bins = {"mean": 1, "max": 1, "N": 1}
     changes = [
@@ -363,6 +378,15 @@ def test_hdparm(imports):
             "of old": "/dev/hdc:\n"
             " Timing buffer-cache reads:   128 MB in  0.60 seconds =213.33 MB/sec\n"
             " Timing buffered disk reads:  64 MB in  2.22 seconds = 28.83 MB/sec\n",
+            "commands name the disk": "".join(
+                f"$ sudo hdparm -t --direct /dev/{disk}\n" + line.format("3.00", "202.00")
+                for disk in ("sdx", "sdy")
+            ),
+            "another machine": "root@one:~# hdparm -t /dev/sdx\n"
+            + hdparm_of("sdx", 100)
+            + "[root@two ~]# hdparm -t /dev/sdx\n"
+            + hdparm_of("sdx", 300),
+            "a page in HTML": "<!DOCTYPE html>\n" + hdparm_of("sdx", 100),
             "the time of a window": line.format("0.50", "0.25"),
             "no time": line.format("0", "1"),
             "no rate": line.format("1", "0"),

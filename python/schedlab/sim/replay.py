@@ -87,9 +87,8 @@ def _spec_error(error: ValueError, hint: str) -> SchedlabError:
         if part in text:
             return SpecError(text, better)
     if found := re.match(r"(.+): cannot recognise the format \(it is (\S+) up to line", text):
-        return SpecError(
-            text, f"name the format, to see what is wrong there: {found[1]}:{found[2]}"
-        )
+        hint = f"name the format, to see what is wrong there: {found[1]}:{found[2]}"
+        return explained(SpecError(text, hint), [Path(found[1])], found[2])
     if found := re.match(r"(.+): cannot recognise the format \((?:no|it is)", text):
         return explained(SpecError(text, "write FILE:FORMAT"), [Path(found[1])])
     if "cannot recognise" in text:

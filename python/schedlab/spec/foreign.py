@@ -28,7 +28,7 @@ class _Known:
     pattern: str
     what: str
     way: str
-    #: The importer that reads it.
+    #: The importer, or the format of traces, that reads it.
     reader: str = ""
 
 
@@ -69,7 +69,7 @@ _KNOWN = (
            "perf script -i FILE > FILE.txt, then schedlab trace stats FILE.txt"),
     _Known(r"\A\x17\x08Dtracing", "a binary recording of trace-cmd",
            "trace-cmd report FILE > FILE.txt, then schedlab trace stats FILE.txt"),
-    _Known(r"\ATIME\(ms\)\s+DISK\s+COMM|^TIME\(ms\)\s+DISK\s+COMM",
+    _Known(r"^TIME\(ms\)\s+DISK\s+COMM",
            "the output of biosnoop.bt, which has no offsets",
            "the biosnoop of bcc has them: schedlab trace stats FILE:biosnoop"),
     _Known(r"^[ \t]*time\s+cpu\s+task name\s+wait time", "a table of perf sched timehist",
@@ -77,10 +77,11 @@ _KNOWN = (
     _Known(r"/\* CTF 1\.8", "the metadata of a CTF trace",
            "babeltrace2 DIR prints its events; recorded anew: schedlab trace io DEVICE --out FILE"),
     _Known(r"^[ \t]*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s", "text of blkparse",
-           f"{_TRACE}:blkparse"),
+           f"{_TRACE}:blkparse", "blkparse"),
     _Known(r"^\S?.*\s(?:block:)?block_(?:rq|bio)_\w+:\s", "block events of the kernel",
-           f"{_TRACE}:ftrace"),
-    _Known(r"\ATIME\(s\)\s+COMM\s+PID\s+DISK", "a table of biosnoop", f"{_TRACE}:biosnoop"),
+           f"{_TRACE}:ftrace", "ftrace"),
+    _Known(r"^TIME\(s\)\s+COMM\s+PID\s+DISK", "a table of biosnoop",
+           f"{_TRACE}:biosnoop", "biosnoop"),
     _Known(r"\s(?:sched:)?sched_switch:\s", "switches of tasks",
            "schedlab import sched FILE --out DIR, or schedlab sim cpu --tasks FILE", "sched"),
     # Results that an importer reads.
@@ -90,11 +91,16 @@ _KNOWN = (
     _own("schbench", r"^(?:(?:Wakeup|Request) Latencies|Latency) percentiles \(usec\)"),
     _own("hackbench", r"^Running in \w+ mode with \d+ groups|sched/messaging"),
     _own("iostat", r'"sysstat"\s*:\s*\{\s*"hosts"'),
-    _own("iozone", r"Iozone: Performance Test of File I/O|Children see throughput for"),
+    _own("iozone", r"Iozone: Performance Test of File I/O|Children see throughput for"
+         r"|^[ \t]*[kK]B\s+reclen\s"),
     _own("hdparm", r"^[ \t]*Timing .* reads?:\s"),
     _own("dmesg", r"CPU[Bb]urst: \d"),
     _own("time", r"^real\s+\d+m[\d.]+s\s*$|\b\d{1,9}%CPU \(|\selapsed \d{1,9}%CPU"),
     # Results that none reads.
+    _Known(r"\A\d+, \d+, [012], (?:0|\d{3,})\s*$", "a log of fio without offsets",
+           "fio --log_offset=1 writes them, no log_avg_msec: schedlab trace stats FILE:fio-log"),
+    _result(r"^[ \t]*[mun]?secs\s+: count\s+distribution|^\[\d+[KMG]?, \d+[KMG]?\)\s+\d+ \|[@ ]*\|",
+            "a histogram of bcc or bpftrace"),
     _Known(r"^\d;fio-\d", "fio's terse output",
            "run fio with --output-format=json+: schedlab import fio FILE --out DIR"),
     _Known(r"\(groupid=\d+, jobs=\d+\): err=", "fio's output for people",

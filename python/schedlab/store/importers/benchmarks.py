@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from schedlab.spec import METRICS, Metric, latency
+from schedlab.store.importers.context import ContextSeen
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines, unquoted
 
@@ -238,11 +239,13 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
     version, section = "", ""
     run: _OpenRun | None = None
     log = _Log()
+    context = ContextSeen(candidate, notes)
     place = str(path)
     for place, line in read_lines(path):
         text = unquoted(line).strip()
         if len(text) > 4096:
             continue
+        context.line(text)
         if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
             log.see(int(match[1]), int(match[2]) * 1_000_000 + int(match[3]))
             continue
@@ -255,6 +258,7 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
             at = int(match[1]) if (match := _RUNTIME.search(text)) else 0
             if run and not run.is_interim and (at <= run.at or run.is_whole):
                 yield _reading(program, candidate, run)
+            context.measured(place)
             run = _OpenRun(place, version, at, title, workload=program.titles.get(title, ""))
         section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
         if run:

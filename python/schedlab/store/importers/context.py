@@ -1,4 +1,5 @@
-"""Lines around figures that name what was measured: a scheduler that was set or shown, a command.
+"""Lines around figures that name what was measured: a scheduler that was set or shown, a command,
+the machine of a prompt.
 
 Text of a terminal has them between the measurements. Those of one file are repetitions only while
 nothing around them changes.
@@ -23,29 +24,38 @@ _COMMAND = re.compile(
     r"(?:.*[$#%>+]\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
     r"(?P<command>[^\s\d(].*)"
 )
+# root@host:~# …, [root@host ~]# …
+_PROMPT = re.compile(r"\[?[\w.-]{1,32}@([\w.-]{1,64})[:\s]\S{0,256}\s?[#$%>](?:\s|$)")
 # A shell with -x shows each command, but not the word `time`.
 _SHOWN = re.compile(r"\++ (?P<command>[^\s\d(].*)")
 _TIMED = re.compile(r'\s*Command being timed: "(?P<command>.*)"\s*')
 
 
-class SchedulerSeen:
-    """Follows the scheduler that the lines of one file name."""
+class ContextSeen:
+    """Follows the scheduler and the machine that the lines of one file name."""
 
     def __init__(self, candidate: str, notes: list[str]) -> None:
         self._candidate, self._notes = candidate, notes
-        self._now = self._measured = ""
+        self._now = self._measured = self._machine = self._machine_measured = ""
 
     def line(self, line: str) -> None:
         """Look at a line."""
+        if match := _PROMPT.match(line):
+            self._machine = match[1]
         for shape in _SCHEDULER if len(line) < 4096 else ():
             if match := shape.search(line) if shape is _SCHEDULER[0] else shape.match(line):
                 self._now = match[1].lower()
                 return
 
     def measured(self, place: str) -> None:
-        """Check a measurement; SpecError where the one before had another scheduler. A label that
-        the file contradicts is a note.
+        """Check a measurement; SpecError where the one before had another scheduler or machine. A
+        label that the file contradicts is a note.
         """
+        if self._machine_measured and self._machine != self._machine_measured:
+            hint = "split the file, one machine each"
+            expected = f"the machine of the figures above, {self._machine_measured}"
+            raise bad(place, expected, self._machine, hint)
+        self._machine_measured = self._machine
         if not self._now:
             return
         if self._measured and _full(self._measured) != _full(self._now):

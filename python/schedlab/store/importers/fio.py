@@ -122,15 +122,14 @@ def _reading(candidate: str, job: fio_output.ReportedJob) -> Reading:
     figures = job.directions()
     mixed, synced = figures.pop(fio_output.MIXED, None), figures.pop(fio_output.SYNC, None)
     trims = figures.pop("trim", None)
-    sides = [each.values for each in (figures.values() or filter(None, [mixed]))]
+    sides = [each.values for each in (figures.values() or filter(None, [mixed or trims]))]
     if not sum(side["iops"] for side in sides):
-        found = "only trims" if trims else "neither"
-        raise bad(job.place, "reads or writes", found)
+        raise bad(job.place, "reads, writes or trims", "none")
     metrics = {"throughput_bytes_per_s": sum(side["bw_bytes"] for side in sides)}
     metrics["iops"] = sum(side["iops"] for side in sides)
     metrics |= {f"{d}_bytes_per_s": each.values["bw_bytes"] for d, each in figures.items()}
     # The latency of one direction is not that of all.
-    whole = mixed or (next(iter(figures.values())) if len(figures) == 1 else None)
+    whole = mixed or (next(iter(figures.values()), trims) if len(figures) < 2 else None)
     groups = {f"{d}_": each for d, each in figures.items()} if len(figures) > 1 else {}
     bounds: dict[str, str] = {}
     for prefix, each in {"": whole, **groups, "fsync_": synced}.items():

@@ -1,9 +1,9 @@
 """Text of `hdparm -tT`: MB are 2^20 bytes; stray lines may lie between.
 
 ` Timing buffered disk reads: 604 MB in  3.00 seconds = 201.10 MB/sec`, also with `O_DIRECT` and
-`(offset N GB)`. A line `/dev/sdx:` names the disk of those below it, and a
-line about the scheduler theirs (context.py). Repeated runs of one disk in
-one file are repetitions.
+`(offset N GB)`. A line `/dev/sdx:` or the command names the disk of
+those below it, and a line about the scheduler theirs (context.py). Repeated runs of one disk
+in one file are repetitions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schedlab.store.importers.context import SchedulerSeen
+from schedlab.store.importers.context import ContextSeen
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import last_digit
 from schedlab.store.importers.text import bad, number_at, read_lines
@@ -21,6 +21,8 @@ from schedlab.store.importers.text import bad, number_at, read_lines
 _UNITS = {"MB/sec": float(1 << 20), "kB/sec": 1024.0}
 _BYTES = {"MB": float(1 << 20), "kB": 1024.0}
 _DISK = re.compile(r"(?:/dev/)?(?P<disk>[^\s:]+):\s*")
+# $ sudo hdparm -t --direct /dev/sdx
+_COMMAND = re.compile(r"(?:.*[\s#$`])?hdparm\s+(?:-\S+\s+)+/dev/(?P<disk>[^\s`]+)[\s`]*")
 _LINE = re.compile(
     r"\s*Timing (?P<what>(?:O_DIRECT )?(?:cached|buffer-cache|buffered disk|disk) reads)"
     r"(?: \(offset (?P<offset>\d+) GB\))?:\s*(?P<size>[\d.]+) (?P<in>[kM]B) in\s*"
@@ -42,10 +44,10 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]:
     any_reading, disk = False, ""
-    scheduler = SchedulerSeen(candidate, notes)
+    scheduler = ContextSeen(candidate, notes)
     for place, line in read_lines(file):
         scheduler.line(line)
-        if named := _DISK.fullmatch(line):
+        if named := _DISK.fullmatch(line) or _COMMAND.fullmatch(line[:4096]):
             disk = named["disk"]
         if not line.lstrip().startswith("Timing "):
             continue

@@ -59,6 +59,8 @@ _FILE = re.compile(r"\s*(?:File size set to|Each process writes a) (\d+) [kK][Bb
 _SIZE = re.compile(r"(\d{1,12})([kmg]?)", re.IGNORECASE)
 _NO_TEST = re.compile("CPU utili[sz]ation", re.IGNORECASE)
 _COMPLETE = "iozone test complete."
+# iozone -a -f /mnt/x: the last absolute path of a command.
+_COMMAND = re.compile(r".*\biozone\s+-.*\s(/[^\s`]+)")
 _BELOW = "Excel output is below"
 # The options of 3.489, those with a value before a colon, for the command line in the file of `-b`.
 _OPTIONS = "ZQNIBDGCTOMREWovAxamwphcezKJ:j:k:V:r:t:s:f:F:d:l:u:U:S:L:H:+:P:i:b:X:Y:g:n:y:q:"
@@ -80,6 +82,7 @@ class _Figure:
     unit: str = "kB/sec"
     file_bytes: int = 0
     workers: int = 1
+    subject: str = ""
 
 
 def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
@@ -106,6 +109,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
                 {metric: f.value * factor},
                 settings={"scheduler": candidate},
                 parameters=parameters,
+                subject=f.subject,
             )
         )
     options = replace(options, notes=(*options.notes, *notes))
@@ -117,6 +121,21 @@ def _figures(file: Path, notes: list[str]) -> list[_Figure]:
     if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
         return list(_sheet(file))
     lines = list(_text(file))
+    subjects = _subjects(lines)
+    return [replace(f, subject=subjects[f.place]) for f in _of_lines(file, lines, notes)]
+
+
+def _subjects(lines: list[tuple[str, str]]) -> dict[str, str]:
+    """By place the file or disk of the command that was shown last."""
+    subject, subjects = "", {}
+    for place, line in lines:
+        if match := _COMMAND.match(line[:4096]):
+            subject = match[1]
+        subjects[place] = subject
+    return subjects
+
+
+def _of_lines(file: Path, lines: list[tuple[str, str]], notes: list[str]) -> list[_Figure]:
     if any(_CHILDREN_START in line for _, line in lines):
         figures = list(_throughput_mode(file, lines))
         return _ended(file, lines, figures, notes)
@@ -134,7 +153,7 @@ def _ended(
     """
     last = figures[-1].place if figures else ""
     behind = itertools.dropwhile(lambda each: last and each[0] != last, lines)
-    if not any(_COMPLETE in line for _, line in behind):
+    if not any(_is_end(line) for _, line in behind):
         if not read_bytes(file, WHOLE_HINT, 16 << 20).endswith((b"\n", b"\r")):
             hint = "complete its last line and end it with a newline, or delete it"
             raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off", hint)
@@ -230,7 +249,7 @@ def _table_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
         words = line.split()
         if " ".join(words).lower().startswith(_HEADER):
             ends = _ends(line)
-        elif _COMPLETE in line:
+        elif _is_end(line):
             ends = []
         elif ends and words and words[0].isdigit():
             rows += 1
@@ -244,6 +263,11 @@ def _table_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
             raise bad(place, "a row of the table, or `iozone test complete.`", line)
     if not rows:
         raise bad(str(file), "output of IOzone (throughput mode, table, -R or -b)", "none of them")
+
+
+def _is_end(line: str) -> bool:
+    """Whether a line is the last one of an output, or of a block of code that shows it."""
+    return _COMPLETE in line or line.strip() == "```"
 
 
 def _ends(line: str) -> list[int]:

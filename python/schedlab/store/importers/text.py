@@ -14,6 +14,10 @@ LINE_BYTES_MAX = 1 << 20
 UTF_16_BYTES_MAX = 64 << 20
 # Of a format that is read as a whole.
 WHOLE_HINT = "name the result file itself, or split it"
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml [^>]*>\s*)?<(?:!doctype html|html)\b", re.IGNORECASE
+)
+_HTML_HINT = "save its text instead, for example: lynx -dump FILE > NEW"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # What files are in that are not UTF-8, of the languages that our texts are in and their neighbours.
 _ENCODINGS = ("CP949", "CP1251", "windows-1252")
@@ -39,7 +43,10 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     """
     try:
         with open_regular(path, "name a readable file") as file:
-            if file.read(2) in _UTF_16:
+            start = file.read(1 << 10)
+            if _HTML.match(start):
+                raise bad(f"{path}, line 1", "text", "a page in HTML", _HTML_HINT)
+            if start[:2] in _UTF_16:
                 text = decoded(str(path), read_bytes(path, WHOLE_HINT, UTF_16_BYTES_MAX))
                 for number, line in enumerate(text.splitlines(), 1):
                     yield f"{path}, line {number}", line

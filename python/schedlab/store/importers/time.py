@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schedlab.store.importers.context import SchedulerSeen, command_in
+from schedlab.store.importers.context import ContextSeen, command_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import last_digit
 from schedlab.store.importers.text import bad, number_at, read_lines
@@ -84,7 +84,7 @@ def read(files: Sequence[tuple[str, Path]], workload: str, options: Options) -> 
 
 
 def _readings(candidate: str, file: Path, workload: str, notes: list[str]) -> Iterator[Reading]:
-    scheduler, command = SchedulerSeen(candidate, notes), ""
+    scheduler, command = ContextSeen(candidate, notes), ""
     figures: dict[str, float] = {}
     place = first = f"{file}, line 1"
     count = 0
