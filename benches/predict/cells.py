@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from kernel_check import CHECKS, SIZE_BYTES, START_SPREAD_NS, USUAL, CheckedCell, simulation_of
 
 from schedlab.app.predict.in_kernel import KernelCell, measured_rates
-from schedlab.app.predict.predict import SimulatedLoad, rows_of
+from schedlab.app.predict.predict import SimulatedLoad, dies_of, rows_of
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
 from schedlab.sim.checked import (
@@ -32,6 +33,7 @@ from schedlab.sim.checked import (
     losses,
     stored,
 )
+from schedlab.sim.device import device_text
 from schedlab.sim.pool import run_threads
 from schedlab.sim.simulation import Simulation
 from schedlab.sim.validated import processes_of
@@ -49,7 +51,12 @@ DEVICES = (
     ("disk7200", 8, "fcfs", ("random32", "reader-writers", "sequential-random", "readers3")),
     ("sd-card", 8, "fcfs", ("small-writes", "reader-writers")),
     ("disk5400", 32, "sptf", ("random32", "reader-writers", "readers3-deep")),
+    ("sata-ssd", 8, "fcfs", ("reader-writers", "readers3-deep", "sequential-random",
+                             "small-writes")),
+    ("sata-ssd", 32, "fcfs", ("reader-writers", "readers3-deep")),
 )  # fmt: skip
+# Devices that are too fast for a guest are so many times slower, in both.
+DILATIONS = {"sata-ssd": 20}
 # Of the cells of kernel_check those past the page cache, on a device that a guest can serve.
 OWN = [replace(each, schedulers=USUAL) for each in CHECKS if each.number not in (9, 12)]
 # Cells of one boot.
@@ -59,10 +66,11 @@ AT_ONCE = 6
 def all_checks() -> list[CheckedCell]:
     """Every cell that is measured."""
     more = [
-        CheckedCell(100 + number, "as used", processes, policy, tags, device=device)
+        CheckedCell(100 + number, "as used", processes, policy, tags, device=device,
+                    dilate=DILATIONS.get(device, 1))
         for number, (device, tags, policy, loads) in enumerate(DEVICES)
         for processes in loads
-    ]
+    ]  # fmt: skip
     return [*OWN, *more]
 
 
@@ -74,15 +82,23 @@ def name_of(check: CheckedCell) -> str:
 def kernel_cell(check: CheckedCell) -> KernelCell:
     """The cell as work for a guest."""
     device = Emulation(
-        check.device, SIZE_BYTES, queue_depth=check.depth, policy=check.policy, data="none"
+        check.device, SIZE_BYTES, queue_depth=check.depth, policy=check.policy, data="none",
+        dilate=check.dilate,
+    )  # fmt: skip
+    return KernelCell(
+        device, processes_of(check.processes), check.schedulers, seconds_of(check), SEED
     )
-    return KernelCell(device, processes_of(check.processes), check.schedulers, SECONDS, SEED)
+
+
+def seconds_of(check: CheckedCell) -> float:
+    """How long a run is: of flash a quarter, as it serves many more requests."""
+    return SECONDS if check.dilate == 1 else SECONDS / 4
 
 
 def simulations_of(check: CheckedCell) -> list[Simulation]:
     """The cell under each scheduler, with the queue that it has in a guest."""
     host = {"start_spread_ns": START_SPREAD_NS, "max_sectors_kb": 1024, **HOST}
-    return [simulation_of(check, name, SECONDS, SEED, host) for name in check.schedulers]
+    return [simulation_of(check, name, seconds_of(check), SEED, host) for name in check.schedulers]
 
 
 def losses_of(check: CheckedCell, figures: Mapping[str, Sequence[Any]]) -> dict[str, float]:
@@ -97,7 +113,8 @@ def stored_cell(check: CheckedCell, kernel: Mapping[str, float]) -> CheckedLoad:
     runs = run_threads(simulations_of(check))
     model = {name: run["processes"] for name, run in zip(check.schedulers, runs, strict=True)}
     rotational = bool(Simulation(device=check.device, scheduler="none").facts()["rotational"])
-    features = features_of(processes_of(check.processes), check.depth, rotational)
+    parallel = dies_of(tomllib.loads(device_text(check.device))) > 1
+    features = features_of(processes_of(check.processes), check.depth, rotational, parallel)
     return CheckedLoad(name_of(check), features, kernel, losses_of(check, model))
 
 

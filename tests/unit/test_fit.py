@@ -82,13 +82,13 @@ def test_the_longest_time_that_fits_is_a_revolution():
     assert coherence > 0.9
 
 
-def disk_angles(period, sectors, heads, track_ms, cylinder_ms):
+def disk_angles(period, sectors, heads, track_ms, cylinder_ms, late_ms=0.03):
     draws = np.random.default_rng(3)
     places = draws.integers(0, 24 * sectors, 300) // 8 * 8
     track = places // sectors
     lost = (track - track // heads) * track_ms + track // heads * cylinder_ms
     done = draws.integers(2, 9, 300).cumsum() * period + places / sectors * period + lost
-    return np.column_stack((places, done + draws.exponential(0.03, 300)))
+    return np.column_stack((places, done + draws.exponential(late_ms, 300)))
 
 
 @pytest.mark.parametrize(("sectors", "heads"), [(2200, 4), (976, 2), (1500, 1), (1810, 6)])
@@ -100,6 +100,14 @@ def test_tracks_and_heads_are_found_by_the_angles_of_sectors(sectors, heads):
     )
     assert (found.sectors, found.heads) == (pytest.approx(sectors, rel=0.01), heads)
     assert found.cylinder_skew_ms == pytest.approx(skews[1], abs=0.15)
+    assert found.is_known
+
+
+def test_heads_are_unknown_where_a_busy_host_hides_the_skews():
+    """Two heads looked like one, and their number was said to be counted."""
+    angles = disk_angles(60e3 / 5400, 976, 2, 0.64, 0.88, late_ms=0.3)
+    found = disk.find_tracks(angles, 60e3 / 5400, 976 / 1.07)
+    assert (found.is_known, found.coherence > disk.COHERENT) == (False, True)
 
 
 def test_a_seek_curve_is_found_again_from_the_fastest_of_many():
@@ -143,6 +151,13 @@ def test_a_curve_that_is_only_a_root_a_line_or_nothing_makes_a_disk(tmp_path, ti
     path = tmp_path / "disk.toml"
     path.write_text(disk.fit_disk(disk_probes(times_ms)).text({}))
     assert Simulation(device=str(path), scheduler="none").facts()["rotational"]
+
+
+def test_the_way_to_the_next_cylinder_is_shorter_than_the_skew_that_hides_it():
+    """Extrapolated it is longer, and every stream lost a revolution at each cylinder."""
+    fitted = disk.fit_disk(disk_probes(lambda way: 3 + 12 * np.sqrt(way)))
+    single, skew = (number_of(fitted.value(key)) for key in ("seek_single", "cylinder_skew"))
+    assert 0.7 * skew < single < 0.9 * skew
 
 
 @pytest.mark.parametrize("times_ns", [(1.4, 2.6, 9.5), (7, 9, 8), (5e5, 9e6, 9.2e6), (3, 3, 3)])

@@ -34,7 +34,7 @@ class Features:
     """A load on a device as a scheduler sees it.
 
     `pressure`: binary logarithm of requests that wait over tags. `writes` and `sequential` are
-    shares of the processes' requests at a time.
+    shares of the processes' requests at a time. `parallel`: flash that serves several requests.
     """
 
     rotational: bool
@@ -45,6 +45,7 @@ class Features:
     buffered: bool
     processes: int
     recorded: bool = False
+    parallel: bool = False
 
     def distance(self, other: Features) -> float:
         """0 for the same; infinite where kernel and device do another kind of work."""
@@ -58,6 +59,7 @@ class Features:
             0.5 * ((self.processes > 1) != (other.processes > 1)),
             # A recording does not wait for answers; processes do.
             0.5 * (self.recorded != other.recorded),
+            0.8 * (self.parallel != other.parallel),
         )
         return math.sqrt(sum(part * part for part in parts))
 
@@ -78,7 +80,9 @@ class CheckedLoad:
         }
 
 
-def features_of(processes: Sequence[Mapping[str, Any]], tags: int, rotational: bool) -> Features:
+def features_of(
+    processes: Sequence[Mapping[str, Any]], tags: int, rotational: bool, parallel: bool = False
+) -> Features:
     """Those of processes, one for each of `count`."""
     depths = np.array([float(each.get("depth", 1)) for each in processes])
     share = depths / depths.sum()
@@ -93,6 +97,7 @@ def features_of(processes: Sequence[Mapping[str, Any]], tags: int, rotational: b
         len(marks) > 1 or any(each.get("weight") for each in processes),
         is_buffered(processes),
         len(processes),
+        parallel=parallel,
     )
 
 

@@ -198,14 +198,16 @@ def predict(
     load = load.on(device, draws)
     plain = simulation_of(device, draws, load, names[0])
     tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
-    features = _features(load, tried, plain.tags, rotational)
+    features = dataclasses.replace(
+        _features(load, tried, plain.tags, rotational), parallel=dies_of(draws.tables) > 1
+    )
     if kernel:
         cells = _measured_here(kernel, device, draws, load, names, features, progress)
     else:
         cells = checked_cells()
     cell, distance = nearest(features, cells)
     outside = _outside(load, names, features, distance, is_measured=bool(kernel))
-    if not outside and not kernel and _dies(draws.tables) > 1:
+    if not outside and not kernel and dies_of(draws.tables) > 1:
         outside = "flash that serves several requests at once was never checked"
     seeds = range(DRAWS + 1)
     simulations = [
@@ -338,7 +340,7 @@ def _features(
     )
 
 
-def _dies(tables: Mapping[str, Any]) -> int:
+def dies_of(tables: Mapping[str, Any]) -> int:
     """The parts of a flash device that work at the same time; 0 of a disk."""
     flash = tables.get("flash", {})
     parts = ("channels", "packages_per_channel", "dies_per_package")
