@@ -226,6 +226,55 @@ def test_quanta_have_their_counts_sums_rates_and_index():
     assert [cell.number for cell in first[1:]] == pytest.approx(numbers)
 
 
+def test_each_quantum_is_once_the_one_that_is_100():
+    record = simulation.cpu_record()
+    counts = {"rr 1 ms": 50, "rr 10 ms": 100, "rr 100 ms": 80}
+    runs = tuple(
+        dataclasses.replace(run, properties={"workers": [
+            {"calculations": counts[run.candidate], "cpu_burst_s": 2.0, "bursts": 1}] * 2})
+        for run in record.runs if run.candidate in counts
+    )  # fmt: skip
+    view = View(dataclasses.replace(record, runs=runs), simulation.answered(record), Texts("en"))
+    tables = {table.name: table for table in handin.study_tables(view)}
+    for name in ("indices-calculations", "indices-per_burst_second"):
+        of = tables[name]
+        assert [c.title for c in of.columns[1:]] == [f"{each} = 100" for each in counts]
+        numbers = [[cell.number for cell in row.cells[1:]] for row in of.rows]
+        assert numbers == [[100, 50, 62.5], [200, 100, 125], [160, 80, 100]]
+
+
+def test_a_curve_has_its_further_metrics_and_goes_through_the_chosen_value():
+    """The work with the chosen alpha has another label: the curve over alpha had a gap there."""
+    record = simulation.sim_record(blocks=3)
+    chosen, secondary = {"policy.alpha": 0.9}, ("iops",)
+    values = {"A": 0.9, "A, alpha 0.5": 0.5, "A, alpha 0.7": 0.7, "A, alpha 1.0": 1.0}
+    works = tuple(
+        dataclasses.replace(
+            record.experiment.workloads[0], label=label, parameters={"policy": {"alpha": alpha}},
+            **({} if label == "A" else {"metric": "max_write_ms", "secondary": secondary}),
+            chosen=chosen,
+        )
+        for label, alpha in values.items()
+    )  # fmt: skip
+    runs = tuple(
+        dataclasses.replace(run, workload=work.label, metrics={
+            "mean_read_ms": 1.0 + run.block, "max_write_ms": 100 * values[work.label],
+            "iops": 2000 * values[work.label]})
+        for work in works for run in record.runs if run.workload == "50/s"
+    )  # fmt: skip
+    experiment = dataclasses.replace(record.experiment, workloads=works)
+    record = dataclasses.replace(record, experiment=experiment, runs=runs)
+    view = View(record, simulation.answered(record), Texts("en"))
+    tables = {table.name: table for table in handin.study_tables(view)}
+    for name, factor in (("means-max_write_ms", 100), ("curve-iops", 2000)):
+        of = tables[f"{name}-A-alpha"]
+        assert [row.cells[0].text for row in of.rows] == ["0.5", "0.7", "0.9", "1.0"]
+        numbers = [row.cells[1].number for row in of.rows]
+        assert numbers == pytest.approx([factor * alpha for alpha in (0.5, 0.7, 0.9, 1.0)])
+        assert of.chart == "lines"
+    assert not [name for name in tables if name.startswith("curve-mean_read_ms")]
+
+
 def test_bursts_of_a_kernel_log_have_their_sums_by_process():
     record = simulation.cpu_record()
     workers = [{"worker": i, "pid": 7 + i, "bursts": 4, "cpu_burst_s": 1.0 + i} for i in range(2)]
@@ -385,6 +434,13 @@ def test_a_program_has_its_real_user_and_system_times():
         keys = ("elapsed_s", "user_s", "system_s")
         means = [fmean(each[key] for each in mine) for key in keys]
         assert [cell.number for cell in row.cells[1:]] == pytest.approx([*means, len(mine)])
+    every = [[c.number for c in row.cells[1:]] for row in tables["runs-" + of.name].rows]
+    assert len(every) == 12 and every[:3] == [
+        [block, 1.0 + block, 1.5, *rest] for block, *rest in (
+            (number + 1, run.metrics["system_s"]) for number, run in enumerate(
+                r for r in record.analysed_runs
+                if (r.workload, r.candidate) == ("archive extraction, xz", "fcfs")))
+    ]  # fmt: skip
 
 
 def test_formulas_and_links_of_a_workbook_are_text(io_case):

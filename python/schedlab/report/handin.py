@@ -17,13 +17,15 @@ from typing import Any
 from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.process_tables import INDEX, process_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
-from schedlab.report.view import View, record_bytes
+from schedlab.report.view import View, flatten, record_bytes
 from schedlab.report.workload_names import name_of
 from schedlab.spec import AA_SUFFIX, Metric, Workload
 from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
 LEVEL = 0.95
+# How the names of the tables of further metrics begin.
+FURTHER = "curve-"
 # Parameters that are a size: of the blocks of calls, of the records of a simulated process, and
 # of a simulated buffer.
 RECORDS = ("block_bytes", "processes.record")
@@ -79,6 +81,7 @@ def study_tables(view: View) -> list[Table]:
     for part in parts(view):
         tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
         tables += _repetitions(view, part)
+    tables += _curves(view)
     tables += [*_by_block_size(view), *_costs(view), *_knees(view), *_pareto(view)]
     return list(_named_to_type(tables))
 
@@ -124,25 +127,65 @@ def parts(view: View) -> list[list[Series]]:
     return list(grouped.values())
 
 
-def every_series(view: View) -> Iterator[Series]:
+def every_series(view: View) -> list[Series]:
     """The primary metric of every workload that has a value."""
     works = view.experiment.workloads
-    points = {work.label: _point(view, work) for work in works}
-    tests = Counter((points[work.label][0], work.metric) for work in works)
-    for work in works:
-        metric = view.experiment.metric(work)
-        values: dict[str, dict[int, float]] = {name: {} for name in (*view.names, *view.arms)}
-        for run in view.runs_by_workload.get(work.label, ()):
-            value = run.metrics.get(metric.name, math.nan)
-            if run.candidate in values and math.isfinite(value):
-                values[run.candidate][run.block] = value
+    return _series(view, [(work, view.experiment.metric(work)) for work in works])
+
+
+def _series(view: View, measured: Sequence[tuple[Workload, Metric]]) -> list[Series]:
+    """A metric of each workload, where it has a value."""
+    points = {work.label: _point(view, work) for work, _ in measured}
+    tests = Counter((points[work.label][0], metric.name) for work, metric in measured)
+    found = []
+    for work, metric in measured:
+        values = _values(view, work.label, metric)
         if any(values.values()):
             key, over, at = points[work.label]
-            if over and over != "record_bytes" and tests[key, work.metric] < 2:
+            if over and over != "record_bytes" and tests[key, metric.name] < 2:
                 key, over, at = view.labels[work.label], "", 0.0
             figures = _figures_of(view, work.label, metric)
             about = (work.label, view.labels[work.label], name_of(view.texts, key), key)
-            yield Series(*about, over, at, metric, values, figures)
+            found.append(Series(*about, over, at, metric, values, figures))
+    return _through_chosen(view, found)
+
+
+def _values(view: View, label: str, metric: Metric) -> dict[str, dict[int, float]]:
+    """The values of a metric on a workload, by candidate or A/A arm, and block."""
+    values: dict[str, dict[int, float]] = {name: {} for name in (*view.names, *view.arms)}
+    for run in view.runs_by_workload.get(label, ()):
+        value = run.metrics.get(metric.name, math.nan)
+        if run.candidate in values and math.isfinite(value):
+            values[run.candidate][run.block] = value
+    return values
+
+
+def _through_chosen(view: View, found: Sequence[Series]) -> list[Series]:
+    """With the point at the chosen value of a curve's parameter, where a workload that measured
+    something else is the same work with that value.
+    """
+    works = {work.label: work for work in view.experiment.workloads}
+    facts = {label: dict(flatten(work.parameters)) for label, work in works.items()}
+    points = list(found)
+    for series in found:
+        at = works[series.workload].chosen.get(series.over)
+        curve = [s for s in points if (s.key, s.metric) == (series.key, series.metric)]
+        if at is None or any(at == s.at for s in curve):
+            continue
+        wanted = facts[series.workload] | {series.over: at}
+        for label in (label for label, own in facts.items() if own == wanted):
+            values = _values(view, label, series.metric)
+            one = replace(series, workload=label, label=view.labels[label], at=at, values=values,
+                          figures=_geometric(view, values))  # fmt: skip
+            before = [s for s in curve if s.at < at]
+            points.insert(points.index(before[-1] if before else curve[0]) + bool(before), one)
+    return points
+
+
+def _geometric(view: View, values: Mapping[str, Mapping[int, float]]) -> dict[str, float | None]:
+    """The geometric mean of each candidate's values and of its A/A arm's."""
+    known = {n: [*values[n].values(), *values.get(n + AA_SUFFIX, {}).values()] for n in view.names}
+    return {name: statistics.geometric_mean(of) for name, of in known.items() if all(of) and of}
 
 
 def _figures_of(view: View, workload: str, metric: Metric) -> dict[str, float | None]:
@@ -233,6 +276,29 @@ def _means(view: View, part: Sequence[Series]) -> list[Table]:
         about = (f"{name}-{key}", f"{title}: {test}") if test else (name, title)
         chart: Chart = "lines" if test and len(rows) > 1 else "dots"
         tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))
+    return tables
+
+
+def _curves(view: View) -> list[Table]:
+    """Means of each further metric over the sizes, or the parameter, of a test."""
+    works = view.experiment.workloads
+    further = [(work, view.metric(name)) for work in works for name in work.secondary]
+    curves: dict[tuple[str, str], list[Series]] = {}
+    for series in _series(view, further):
+        if series.over:
+            curves.setdefault((series.metric.name, series.key), []).append(series)
+    tables = []
+    for (metric, key), rows in curves.items():
+        if len(rows) < 2:
+            continue
+        columns = [Column(_title(view, rows), text=True), *_paired(view, rows[0].metric.unit)]
+        body = [
+            [TableCell(_value(s.over, s.at, 6), float(s.at)), *_with_halves(view, [s])]
+            for s in sorted(rows, key=lambda s: s.at)
+        ]
+        title = f"{_named(view, rows, 'means')}: {rows[0].test}"
+        name = f"{FURTHER}{metric}-{key}"
+        tables.append(build(view.texts, name, title, columns, body, [_half_note(view)], "lines"))
     return tables
 
 
@@ -406,14 +472,16 @@ def _by_block_size(view: View) -> list[Table]:
     for test, _, size, label in sorted((*_point(view, w), w.label) for w in works):
         tests.setdefault(test, []).append((size, label))
     columns = [Column(texts("column.block_size"), text=True)]
+    columns.append(Column(texts("column.calls"), decimals=0, beside=True))
     for name in view.names:
         columns += [Column(name, "s"), Column(texts("column.index"), decimals=1, beside=True)]
     tables = []
     for test, sizes in tests.items():
         means = [[_mean_time_s(view, label, name) for name in view.names] for _, label in sizes]
         rows: list[list[Any]] = []
-        for (size, _), times in zip(sizes, means, strict=True):
-            row: list[Any] = [TableCell(_value("block_bytes", size, 6), float(size))]
+        for (size, label), times in zip(sizes, means, strict=True):
+            first: Any = TableCell(_value("block_bytes", size, 6), float(size))
+            row: list[Any] = [first, _calls(view, label)]
             for time_s, first_s in zip(times, means[0], strict=True):
                 row += [time_s, INDEX * time_s / first_s if time_s and first_s else None]
             rows.append(row)
@@ -422,6 +490,12 @@ def _by_block_size(view: View) -> list[Table]:
             name = f"by-block-size-{test}"
             tables.append(build(texts, name, title, columns, rows, chart="lines"))
     return tables
+
+
+def _calls(view: View, workload: str) -> int | None:
+    """The number of calls of each run on a workload."""
+    runs = view.runs_by_workload.get(workload, ())
+    return next((run.properties["calls"] for run in runs if "calls" in run.properties), None)
 
 
 def _mean_time_s(view: View, workload: str, candidate: str) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape, unescape
 
 from schedlab.report import charts, markup
-from schedlab.report.handin import study_tables
+from schedlab.report.handin import FURTHER, study_tables
 from schedlab.report.heat import heat_maps
 from schedlab.report.page_first import over_time
 from schedlab.report.shares import share_lines
@@ -21,6 +21,7 @@ from schedlab.spec import RateSeries
 from schedlab.spec.answer import Row
 
 OPEN_MAX = 3
+FOLDED = ("runs-", "processes", FURTHER)
 # Beyond so many workloads or tables, charts of single ones would make the page heavy.
 CHARTS_MAX = 40
 # Points of a rate chart; longer series are averaged into so many.
@@ -30,16 +31,16 @@ QUANTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.999
 
 
 def tables_section(view: View) -> str:
-    """Every table of the study; every single run can be opened."""
+    """Every table of the study; single runs and further metrics can be opened."""
     parts: list[str] = []
     single: list[str] = []
     for table in study_tables(view):
-        shown = markup.drawn_table(table)
-        if table.name.startswith(("runs-", "processes")):
-            single.append(markup.details(table.title, shown))
-            continue
         chart = charts.of_table(table, view.texts) if len(parts) < CHARTS_MAX else ""
-        parts.append(f'<figure class="study">{shown}{chart}</figure>')
+        shown = f'<figure class="study">{markup.drawn_table(table)}{chart}</figure>'
+        if table.name.startswith(FOLDED):
+            single.append(markup.details(table.title, shown))
+        else:
+            parts.append(shown)
     figures = "".join(map(embedded, view.record.figures))
     return markup.legend(view) + "".join([*parts, *single]) + figures
 

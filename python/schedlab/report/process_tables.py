@@ -18,27 +18,35 @@ TIMES = ("elapsed_synced_s", "elapsed_s", "user_s", "system_s")
 
 def process_tables(view: View) -> list[Table]:
     """All of them, in the order in which studies print them."""
-    return [*_by_process(view), *_sums(view), *_processes(view), *_times(view)]
+    parts = (_by_process(view), _sums(view), _indices(view), _processes(view))
+    return [*(table for part in parts for table in part), *_times(view)]
 
 
 def _times(view: View) -> Iterator[Table]:
-    """Real, user and system time of the programs of a workload: means of the runs."""
+    """Real, user and system time of the programs of a workload: means, and every repetition."""
     texts = view.texts
     for label, runs in view.runs_by_workload.items():
         known = [key for key in TIMES if any(key in run.metrics for run in runs)]
         if not {"user_s", "system_s"} <= set(known):
             continue
-        columns = [Column(texts("column.candidate"), text=True)]
+        candidate = Column(texts("column.candidate"), text=True)
         heads = (texts.metric(view.metric(key)) for key in known)
-        columns += [Column(head[:1].upper() + head[1:], "s", digits=4) for head in heads]
-        columns.append(Column(texts("column.runs"), decimals=0, beside=True))
+        times = [Column(head[:1].upper() + head[1:], "s", digits=4) for head in heads]
+        count = Column(texts("column.runs"), decimals=0, beside=True)
         rows: list[list[Any]] = []
+        every: list[list[Any]] = []
         for name in view.names:
-            mine = [run.metrics for run in runs if run.candidate == name]
-            each = ([of[key] for of in mine if key in of] for key in known)
+            mine = [run for run in runs if run.candidate == name]
+            each = ([v for run in mine if (v := run.metrics.get(key)) is not None] for key in known)
             rows.append([name, *(statistics.fmean(of) if of else None for of in each), len(mine)])
-        title = texts("table.times", workload=label)
-        yield build(texts, f"times-{view.labels[label]}", title, columns, rows, chart="dots")
+            number_of = view.record.number_of
+            every += [[name, number_of(r.block), *map(r.metrics.get, known)] for r in mine]
+        title, own = texts("table.times", workload=label), view.labels[label]
+        columns = [candidate, *times, count]
+        yield build(texts, f"times-{own}", title, columns, rows, chart="dots")
+        title = texts("table.repetitions", metric=title)
+        columns = [candidate, Column(texts("column.block"), decimals=0), *times]
+        yield build(texts, f"runs-times-{own}", title, columns, every)
 
 
 def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
@@ -120,7 +128,7 @@ def _by_process(view: View) -> list[Table]:
         if key in BY_PROCESS and any(value is not None for _, *values in rows for value in values):
             title = texts("table.by_process", count=texts(f"count.{key}"))
             shown = [columns[0], *(replace(each, decimals=decimals) for each in columns[1:])]
-            chart: Chart = "dots" if key == "per_burst_second" else ""
+            chart: Chart = "" if key == "cpu_burst_s" else "dots"
             tables.append(build(texts, f"by-process-{key}", title, shown, rows, chart=chart))
     return tables
 
@@ -147,3 +155,17 @@ def _sums(view: View) -> list[Table]:
         Column(view.texts("column.index"), decimals=2),
     ]
     return [_count_table(view, "sums", head, rows)] if rows else []
+
+
+def _indices(view: View) -> Iterator[Table]:
+    """The sums of each candidate in per cent of those of each: studies differ in which is 100."""
+    texts, by_name = view.texts, _with_workers(view)
+    columns = [Column(texts("column.candidate"), text=True)]
+    columns += [Column(f"{name} = {INDEX:.0f}", decimals=2) for name in by_name]
+    for key in ("calculations", "per_burst_second"):
+        sums = {name: _mean_count(runs, key, slice(None)) for name, runs in by_name.items()}
+        if len(sums) > 1 and all(sums.values()):
+            rows = [[name, *(INDEX * (own or 0) / (base or 1) for base in sums.values())]
+                    for name, own in sums.items()]  # fmt: skip
+            title = texts("table.indices", count=texts(f"count.{key}"))
+            yield build(texts, f"indices-{key}", title, columns, rows)

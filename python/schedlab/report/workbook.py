@@ -28,7 +28,7 @@ MARKERS = ("circle", "square", "triangle", "diamond", "x", "plus", "star", "shor
 # Of a paragraph: its least width in characters, and how many fit in a font wider than ours.
 PROSE_WIDTH, FILLED, COLUMN_WIDTH = 100, 0.8, 8
 LINE_PT, ROW_MAX_PT = 1.4, 400.0
-CHART_ROWS, CHARTS_MAX = 16, 24
+CHART_ROWS = 16
 # What a spreadsheet takes for a formula or a link is text.
 OPTIONS = {
     "nan_inf_to_errors": False, "in_memory": True, "strings_to_formulas": False,
