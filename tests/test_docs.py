@@ -102,7 +102,8 @@ def names(short: str, full: str) -> bool:
     """Whether a command line has the words of this name of a command, with its options."""
     words = short.split()
     command = [word for word in words if word[0] != "-"]
-    return full.split()[: len(command)] == command and set(words) <= set(full.split())
+    begins = full.split()[: len(command)] == command
+    return short == full or (begins and set(words) <= set(full.split()))
 
 
 def has_dry_run(text: str) -> bool:

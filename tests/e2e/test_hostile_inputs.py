@@ -136,7 +136,7 @@ HARMLESS = {
 COMMANDS = {
     "report": ("report", "r"),
     "analyse": ("analyse", "r"),
-    "fio": ("export", "r", "--format", "fio", "--out", "o"),
+    "fio": ("report", "r", "--fio", "o"),
     "diff": ("diff", "r", "r"),
     "resume": ("run", "--resume", "r", "--trust"),
     "reproduce": ("reproduce", "r", "--out", "again"),
@@ -182,7 +182,7 @@ def test_a_label_is_refused_or_stays_a_name(folder, what, name):
     before = {path.name for path in home.iterdir()} | {"n", "o", "state"}
     code, text = call("run", "e.toml", "--out", "n")
     if code == 0:
-        assert call("export", "n", "--format", "fio", "--out", "o")[0] in (0, 2)
+        assert call("report", "n", "--fio", "o")[0] in (0, 2)
     else:
         assert code == 2, text
     assert not any(ord(character) < 32 and character not in "\n\t" for character in text)
@@ -270,7 +270,7 @@ def test_a_full_disk_is_one_error_and_what_was_measured_is_resumed(folder, small
     assert code == 0, text
 
 
-OUTPUTS = [("report", "r"), ("export", "r", "--format", "fio", "--out", "F/o"),
+OUTPUTS = [("report", "r"), ("report", "r", "--fio", "F/o"),
            ("reproduce", "r", "--out", "F/o"), ("init", "F/e.toml")]  # fmt: skip
 
 

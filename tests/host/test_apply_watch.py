@@ -29,7 +29,7 @@ def test_watch_names_who_wrote_and_ends_well(device, root):
     knobs.write_value(queue / "scheduler", "none")
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     watching = subprocess.Popen(
-        [sys.executable, "-m", "schedlab", "watch", device, "--json"],
+        [sys.executable, "-m", "schedlab", "status", "--watch", device, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
     try:

@@ -21,7 +21,7 @@ RUN = [sys.executable, "-m", "schedlab"]
 # Words that let a command do a little of its work; those that need none are not named.
 QUICK = {
     "apply": ["bfq", "LOOP"], "compare": ["--scratch", "64M", "--dry-run"],
-    "completion": ["bash"], "cpu compare": ["--dry-run"], "cpu cost": ["--cpu", "99999"],
+    "cpu compare": ["--dry-run"], "cpu cost": ["--cpu", "99999"],
     "cpu run": ["1", "0.1"], "cpu sweep": ["--dry-run"], "device up": ["no-such-model"],
     "docs": ["io-lab"], "init": ["FILE"], "io get": ["LOOP"], "io list": ["LOOP"],
     "io set": ["bfq", "LOOP"], "io sweep": ["--dry-run"], "lab run": ["block-size", "--dry-run"],
@@ -29,7 +29,7 @@ QUICK = {
     "sim compare": ["--requests", "100", "--seeds", "2"],
     "trace cpu": ["true"], "trace io": ["LOOP", "--seconds", "0.1"],
     "tune": ["--scratch", "64M", "--dry-run"], "undo": ["--all"],
-    "watch": ["LOOP", "--seconds", "0.1"],
+    "status": ["--watch", "LOOP", "--seconds", "0.1"],
 }  # fmt: skip
 
 

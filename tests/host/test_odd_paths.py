@@ -31,7 +31,7 @@ loop = sys.argv[3]
 commands = [
     ["doctor"], ["doctor", "--all"], ["doctor", "--path", loop],
     ["io", "get"], ["io", "list"], ["io", "set", "none", loop], ["recover"], ["status"],
-    ["undo", "--all"], ["watch", loop, "--seconds", "0.1"], ["device", "list"],
+    ["undo", "--all"], ["status", "--watch", loop, "--seconds", "0.1"], ["device", "list"],
     ["compare", "--dry-run", "--scratch", "64M"], ["compare", "--dry-run", "--device", loop],
     ["tune", "--dry-run", "--scratch", "64M"],
     ["cpu", "compare", "--dry-run"], ["lab", "run", "block-size", "--dry-run"],

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELLS = ("sh", "console")
 FILES = ("toml", "python", "ini", "rust")
-OURS = re.compile(r"(?:sudo )?schedlab [a-z]")
+OURS = re.compile(r"(?:sudo )?schedlab (?:--)?[a-z]")
 NOT_RUN = re.compile(r"<!-- not run: (.*?) -->", re.DOTALL)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?: {4}.*\n(?:\n(?= {4}))?)+", re.MULTILINE)

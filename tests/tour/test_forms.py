@@ -70,13 +70,11 @@ def completed(form, place):
     """The words of a form, with a folder, or a number, for what is filled in."""
 
     def fill(match):
-        if match[1].endswith("importer.example"):
-            return f"none={place}"
         if match[1] == "place":
             return f"--directory {place} --switch sda"
         return "3" if match[1].split(".")[-1] in NUMBERS else str(place)
 
-    form = re.split(r", | \(|\. ", form)[0].replace("\x01importer.name\x02", "fio")
+    form = re.split(r", | \(|\. ", form)[0]
     form = re.sub(r"^import \x01name\x02", "import fio", form)
     filled = re.sub("\x01(.*?)\x02", fill, form).replace("…", "")
     filled = re.sub(r'"?\$\w+(\.html)?"?', f"{place}\\1", filled)

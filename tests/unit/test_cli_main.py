@@ -88,7 +88,7 @@ def test_a_closed_pipe_is_silent():
     ("group", "names"),
     [
         (group, sorted(name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")))
-        for group in ("cpu", "io", "lab", "sim", "trace", "import", "device")
+        for group in ("cpu", "io", "lab", "sim", "trace", "device")
     ],
 )
 def test_a_group_lists_its_commands_by_name(group, names):
@@ -171,7 +171,7 @@ def test_a_number_after_cpu_means_run(words, code, first):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_completion(shell):
-    shown = CliRunner().invoke(cli, ["completion", shell])
+    shown = CliRunner().invoke(cli, ["--completion", shell])
     assert shown.exit_code == 0
     assert "_SCHEDLAB_COMPLETE" in shown.output
     assert f"{shell}_complete" in shown.output

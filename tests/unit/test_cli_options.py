@@ -71,7 +71,7 @@ def test_a_type_reads_what_is_typed_and_refuses_the_rest(kind, text, value, wron
 
 def test_a_path_is_a_path_and_a_missing_option_is_named():
     assert parsed("compare", ["--out", "a/b"])["out"] == Path("a/b")
-    shown = CliRunner().invoke(cli, ["export", "."])
+    shown = CliRunner().invoke(cli, ["import", "x"])
     assert (shown.exit_code, "Missing option" in shown.output) == (2, True)
 
 
@@ -105,9 +105,11 @@ def test_a_file_that_must_exist_does():
 
 
 def test_a_watch_has_no_end_unless_it_is_typed():
-    assert parsed("watch", ["sda"])["seconds"] == 0
-    assert parsed("watch", ["sda", "--seconds", "2s"])["seconds"] == 2
-    assert "Invalid value for '--seconds'" in refusal("watch", "sda", "--seconds", "0")
+    assert parsed("status", ["--watch", "sda"])["seconds"] == 0
+    assert parsed("status", ["--watch", "sda", "--seconds", "2s"])["seconds"] == 2
+    assert "Invalid value for '--seconds'" in refusal("status", "--watch", "sda", "--seconds", "0")
+    alone = CliRunner().invoke(cli, ["status", "--seconds", "2s"])
+    assert alone.exit_code == 2 and "works with --watch DEVICE" in alone.output
 
 
 def test_a_new_experiment_has_a_name():

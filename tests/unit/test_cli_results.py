@@ -197,21 +197,18 @@ def test_a_directory_of_results_has_a_page_that_leads_to_them(folder, tmp_path):
 
 
 def test_an_export_names_its_files(folder):
-    text = run("export", folder, "--format", "fio", "--out", "x").stdout
-    document = json.loads(
-        run("export", folder, "--format", "fio", "--out", "x", "--json").stdout
-    )  # fmt: skip
-    assert document == {"schema": 1, "files": text.splitlines()}
-    assert all(json.loads(Path(name).read_text())["jobs"] for name in document["files"])
+    assert run("report", folder, "--fio", "x").stderr == "fio: x\n"
+    document = json.loads(run("report", folder, "--fio", "x", "--json").stdout)
+    assert document["files"] == {"fio": "x"}
+    names = [*Path("x").rglob("*.json")]
+    assert names and all(json.loads(name.read_text())["jobs"] for name in names)
 
 
 def test_an_export_says_where_it_cannot_write_and_what_it_cannot(folder, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "file" in refused("export", folder, "--format", "fio", "--out", tmp_path / "file" / "x")
+    assert "file" in refused("report", folder, "--fio", tmp_path / "file" / "x")
     empty = copied(folder, tmp_path / "empty", lambda run: [])
-    assert "has no run with a throughput" in refused(
-        "export", empty, "--format", "fio", "--out", "x"
-    )
+    assert "no run has a throughput" in refused("report", empty, "--fio", "x")
 
 
 def copied(folder, path, changed):

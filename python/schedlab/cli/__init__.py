@@ -28,16 +28,13 @@ COMMANDS = {
     "recover": "schedlab.cli.recover:recover",
     "analyse": "schedlab.cli.analyse:analyse",
     "docs": "schedlab.cli.docs:docs",
-    "export": "schedlab.cli.export:export",
     "import": "schedlab.cli.import_:import_",
     "cpu": "schedlab.cli.cpu:cpu",
     "sim": "schedlab.cli.sim:sim",
     "apply": "schedlab.cli.apply:apply",
     "undo": "schedlab.cli.apply:undo",
     "status": "schedlab.cli.apply:status",
-    "watch": "schedlab.cli.apply:watch",
     "compare": "schedlab.cli.compare:compare",
-    "completion": "schedlab.cli.completion:completion",
     "device": "schedlab.cli.device:device",
     "diff": "schedlab.cli.diff:diff",
     "fleet": "schedlab.cli.fleet:fleet",
@@ -70,9 +67,9 @@ OTHERS = {
         "boots",
         "fleet",
     ),
-    "Results": ("report", "diff", "merge", "import", "export", "reproduce"),
-    "Settings": ("undo", "status", "watch", "recover"),
-    "Help": ("docs", "completion"),
+    "Results": ("report", "diff", "merge", "import", "reproduce"),
+    "Settings": ("undo", "status", "recover"),
+    "Help": ("docs",),
 }
 
 
@@ -146,7 +143,25 @@ class Commands(LazyGroup):
             formatter.write_dl([(title, ", ".join(names)) for title, names in OTHERS.items()])
 
 
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell:
+        from click.shell_completion import get_completion_class
+
+        complete = get_completion_class(shell)
+        assert complete is not None
+        click.echo(complete(cli, {}, "schedlab", "_SCHEDLAB_COMPLETE").source())
+        ctx.exit()
+
+
 @click.command(cls=Commands, commands_by_name=COMMANDS)
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+    help="Print it for a shell: source <(schedlab --completion bash).",
+)
 @click.version_option(schedlab.__version__, prog_name="schedlab")
 def cli() -> None:
     """Compare Linux schedulers on this machine, and get an answer that you can rely on.

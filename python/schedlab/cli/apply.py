@@ -1,4 +1,4 @@
-"""`schedlab apply`, `undo`, `status`, `watch`: set the winner, keep it, undo it."""
+"""`schedlab apply`, `undo`, `status`: set the winner, keep it, undo it."""
 
 from __future__ import annotations
 
@@ -75,29 +75,37 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
 
 @command()
 @root_option
+@click.option(
+    "--watch",
+    metavar="DEVICE",
+    help="Instead: print every change of its settings (or of the `machine`'s), and who made it.",
+)
+@click.option(
+    "--seconds", type=Duration(), default=0.0, help="How long to watch (default: until Ctrl-C)."
+)
 @json_option
-def status(root: Path, as_json: bool) -> None:
-    """Show what is applied, since when, by which result; exit with 1 unless all is still set."""
+def status(root: Path, watch: str | None, seconds: float, as_json: bool) -> None:
+    """Show what is applied, since when, by which result; exit with 1 unless all is still set.
+
+    --watch with --json prints one line of JSON for each change.
+    """
     from schedlab.app.apply.undo import status as status_of
     from schedlab.app.apply.undo import status_lines
     from schedlab.cli.show import print_result
     from schedlab.spec import to_json
 
+    if seconds and not watch:
+        raise click.UsageError("--seconds works with --watch DEVICE only")
+    if watch:
+        _watch(watch, seconds, as_json)
+        return
     applied = status_of(root)
     print_result(as_json, {"applied": to_json(applied)}, status_lines(applied))
     if not all(each.holds for each in applied):
         raise SystemExit(1)
 
 
-@command()
-@click.argument("device")
-@click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
-@json_option
-def watch(device: str, seconds: float, as_json: bool) -> None:
-    """Print every change of the settings of DEVICE (or `machine`), and who made it.
-
-    --json prints one line of JSON for each.
-    """
+def _watch(device: str, seconds: float, as_json: bool) -> None:
     from schedlab.app.apply.watch import watch as changes_of
     from schedlab.cli.show import print_message
 

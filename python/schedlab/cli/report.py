@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedlab.cli.options import command, goal_option, language_option
 from schedlab.errors import SpecError
 from schedlab.spec import Objective
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 
 @command()
@@ -18,6 +21,18 @@ from schedlab.spec import Objective
 @click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--figures", type=click.Path(file_okay=False), help="Write all as SVG and PDF.")
+@click.option(
+    "--fio",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Write fio's json+ with bins, named for fio-plot.",
+)
+@click.option(
+    "--iozone",
+    type=click.Path(file_okay=False),
+    metavar="DIRECTORY",
+    help="Write text of IOzone's -R.",
+)
 @click.option("--tables", is_flag=True, help="Print the tables of the study.")
 @click.option(
     "--table", metavar="NAME", help="Print that one, also with --csv, --markdown, --json."
@@ -40,7 +55,8 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
     from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
 
-    written = {name: typed[name] for name in ("html", "xlsx", "figures") if typed[name]}
+    forms_of_files = ("html", "xlsx", "figures", "fio", "iozone")
+    written = {name: typed[name] for name in forms_of_files if typed[name]}
     if holds_results(Path(directory)):
         if forms or written or goal or typed["table"]:
             raise SpecError(
@@ -50,12 +66,18 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
         click.echo(f"html: {write_index(Path(directory), lang)}", err=True)
         return
     result = Result.load(directory, goal)
-    record, answer = result.record, result.answer
     if not (written or typed["table"] or (forms and forms != ["as_json"])):
         written = {name: f"{directory}/report.{name}" for name in ("html", "xlsx")}
     for name, path in written.items():
-        if made := getattr(result, f"write_{name}")(Path(path), lang):
+        if name in ("fio", "iozone"):
+            _export(result, name, Path(path))
+        elif made := getattr(result, f"write_{name}")(Path(path), lang):
             click.echo(f"timeline: {made}", err=True)
+    for name, path in written.items():
+        click.echo(f"{name}: {path}", err=True)
+    if not (forms or typed["table"]):
+        return
+    record, answer = result.record, result.answer
     if typed["table"]:
         form = forms[0].removeprefix("as_") if forms else "text"
         one = reporting.one_table(record, answer, typed["table"], form, lang, terminal()[0])
@@ -69,5 +91,16 @@ def report(directory: str, lang: str | None, goal: Objective | None, **typed: An
     elif typed["as_json"]:
         shown = reporting.printed(record, answer, lang)
         print_json({**shown, "files": written, "answer": result.as_json()})
-    for name, path in written.items():
-        click.echo(f"{name}: {path}", err=True)
+
+
+def _export(result: Result, form: str, out: Path) -> None:
+    """Write the runs as another tool would have."""
+    from schedlab.store.exporters import fio, iozone
+
+    record, parameters = result.record, result.parameters
+    try:
+        written = {"fio": fio, "iozone": iozone}[form].write(record, parameters, out)
+    except OSError as error:
+        raise SpecError(f"{out}: {error.strerror}", "name a writable folder") from error
+    if not written:
+        raise SpecError(f"{form}: no run has a throughput", "look at runs.jsonl")

@@ -92,7 +92,7 @@ _KNOWN = (
     _own("hackbench", r"^Running in \w+ mode with \d+ groups|sched/messaging"),
     _own("iostat", r'"sysstat"\s*:\s*\{\s*"hosts"'),
     _own("iozone", r"Iozone: Performance Test of File I/O|Children see throughput for"
-         r"|^[ \t]*[kK]B\s+reclen\s"),
+         r"|^[ \t]*[kK]B\s+reclen\s|\A\x09\x00\x04\x00"),  # the last: BIFF2, of -b
     _own("hdparm", r"^[ \t]*Timing .* reads?:\s"),
     _own("dmesg", r"CPU[Bb]urst: \d"),
     _own("time", r"^real\s+\d+m[\d.]+s\s*$|\b\d{1,9}%CPU \(|\selapsed \d{1,9}%CPU"),
@@ -137,8 +137,7 @@ def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> Spec
     """
     for path in paths:
         try:
-            with open_regular(path, error.hint) as file:
-                text = file.read(_START_BYTES).decode("latin-1")
+            text = _start(path, error.hint)
         except (OSError, SpecError):
             return error
         if reader and any(each.reader == reader and _matches(each, text) for each in _KNOWN):
@@ -146,6 +145,19 @@ def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> Spec
         if known := _recognised(text):
             return SpecError(f"{path}: is {known.what}, which is not read here", _way(known, path))
     return error
+
+
+def reader_of(path: Path, hint: str) -> str:
+    """The importer that reads a file, by its contents; empty for one that is not recognised.
+    SpecError, with the hint, for no regular file.
+    """
+    known = _recognised(_start(path, hint))
+    return known.reader if known else ""
+
+
+def _start(path: Path, hint: str) -> str:
+    with open_regular(path, hint) as file:
+        return file.read(_START_BYTES).decode("latin-1")
 
 
 def _recognised(text: str) -> _Known | None:

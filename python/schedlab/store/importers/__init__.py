@@ -1,18 +1,18 @@
 """Foreign measurements become result folders of kind "import": one file per format.
 
-`IMPORTERS` is the one list of them: the commands of `schedlab import` are made from it, and the
-fuzzer and the documents are held to it. The files are imported when something is read.
+`IMPORTERS` is the one list of them: `schedlab import` reads these, and the fuzzer and the documents
+are held to it. The files are imported when something is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import explained
+from schedlab.spec.foreign import explained, reader_of
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported
@@ -23,16 +23,11 @@ Reader = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Importer:
-    """A format: its reader, its line in the list of commands, what its command does, and an
-    example of its arguments. The command of one whose `read` needs (candidate, file) pairs and the
-    user's options is made from this; one that needs more has its own in cli/import_.
-    """
+    """A format: its reader, and its line in the help of `schedlab import`."""
 
     name: str
     load: Callable[[], Reader]
     line: str
-    what: str
-    example: str = ""
 
     def read(self, files: Any, *more: Any, **options: Any) -> Imported:
         """The import of (candidate, file) pairs, or of a table; SpecError, which names the reader
@@ -119,95 +114,34 @@ def _time() -> Reader:
     return read
 
 
-_FILES = "none=1.{0} none=2.{0} bfq=3.{0} bfq=4.{0}"
 _IMPORTERS = (
-    Importer(
-        "csv",
-        _csv,
-        "A table (CSV, .xlsx), by a mapping of its columns.",
-        "Import FILE, a CSV or a workbook (.xlsx) with a header line and one figure per row.",
-        "results.csv --candidate scheduler --workload test,record_bytes \\\n    --value kib_per_s"
-        " --unit KiB/s --higher-is-better --block repetition --unblocked",
-    ),
-    Importer(
-        "dmesg",
-        _dmesg,
-        "Kernel logs with a line per CPU burst.",
-        "Import kernel logs with a line per CPU burst, one run per FILE.",
-        "'1 ms=rr-1.log' '10 ms=rr-10.log'",
-    ),
-    Importer(
-        "fio",
-        _fio,
-        "fio's JSON and json+ output.",
-        "Import JSON output of fio, a workload per job; files of one candidate are its "
-        "repetitions.",
-        _FILES.format("json"),
-    ),
-    Importer(
-        "hackbench",
-        _hackbench,
-        "Text of hackbench, and of perf bench.",
-        "Import text of hackbench or of `perf bench sched messaging`; runs are repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "hdparm",
-        _hdparm,
-        "Text of hdparm -tT.",
-        "Import text of `hdparm -tT`; several files of one candidate are its repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "iostat",
-        _iostat,
-        "JSON of iostat -o JSON, a workload per device.",
-        "Import `iostat -o JSON`: means of its reports; files of a candidate are repetitions.",
-        _FILES.format("json"),
-    ),
-    Importer(
-        "iozone",
-        _iozone,
-        "IOzone: text, -R and BIFF2 (-b).",
-        "Import outputs of IOzone; several files of one candidate are its repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "pgbench",
-        _pgbench,
-        "Text of pgbench, and its log (-l).",
-        "Import text of pgbench, or logs of its transactions (-l); runs are repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "sched",
-        _sched,
-        "CPU bursts from sched_switch events.",
-        "Import the CPU bursts of `perf sched script`, `trace-cmd report` or ftrace, one run "
-        "per FILE.",
-        "none=1.txt bfq=2.txt",
-    ),
-    Importer(
-        "schbench",
-        _schbench,
-        "Text of schbench.",
-        "Import text of schbench; runs are repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "sysbench",
-        _sysbench,
-        "Text of sysbench: cpu, fileio, oltp, memory.",
-        "Import text of sysbench; runs are repetitions.",
-        _FILES.format("txt"),
-    ),
-    Importer(
-        "time",
-        _time,
-        "time(1) and the time of bash, zsh and POSIX.",
-        "Import the output of time(1) or of a shell's `time`; files of a candidate are "
-        "repetitions.",
-        _FILES.format("txt"),
-    ),
+    Importer("csv", _csv, "A table (CSV, .xlsx), by a mapping of its columns."),
+    Importer("dmesg", _dmesg, "Kernel logs with a line per CPU burst."),
+    Importer("fio", _fio, "fio's JSON and json+ output."),
+    Importer("hackbench", _hackbench, "Text of hackbench, and of perf bench."),
+    Importer("hdparm", _hdparm, "Text of hdparm -tT."),
+    Importer("iostat", _iostat, "JSON of iostat -o JSON, a workload per device."),
+    Importer("iozone", _iozone, "IOzone: text, -R and BIFF2 (-b)."),
+    Importer("pgbench", _pgbench, "Text of pgbench, and its log (-l)."),
+    Importer("sched", _sched, "CPU bursts from sched_switch events."),
+    Importer("schbench", _schbench, "Text of schbench."),
+    Importer("sysbench", _sysbench, "Text of sysbench: cpu, fileio, oltp, memory."),
+    Importer("time", _time, "time(1) and the time of bash, zsh and POSIX."),
 )
 IMPORTERS: Mapping[str, Importer] = {each.name: each for each in _IMPORTERS}
+
+
+def format_of(files: Sequence[Path]) -> str:
+    """The importer of the first file, by its contents, or its name where it is a table; SpecError
+    for one that none reads, or that could be of several.
+    """
+    file = files[0]
+    if file.suffix.lower() in (".csv", ".tsv", ".xlsx"):
+        return "csv"
+    unknown = SpecError(
+        f"{file}: its contents do not show which program wrote it",
+        f"name the format: schedlab import FORMAT {file} ({', '.join(IMPORTERS)})",
+    )
+    if name := reader_of(file, unknown.hint):
+        return name
+    raise explained(unknown, [file])
