@@ -140,7 +140,7 @@ def format_of(files: Sequence[Path]) -> str:
         return "csv"
     unknown = SpecError(
         f"{file}: its contents do not show which program wrote it",
-        f"name the format: schedlab import FORMAT {file} ({', '.join(IMPORTERS)})",
+        f"name it: schedlab import FORMAT {file} --out DIR; FORMAT: {', '.join(IMPORTERS)}",
     )
     if name := reader_of(file, unknown.hint):
         return name
