@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from calls import call
 
+from schedlab.app import admit as admission
 from schedlab.app.admit import admit
 from schedlab.app.fleet import boots
 from schedlab.app.measure import measure
@@ -18,6 +19,7 @@ from schedlab.app.tune import tune
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
 from schedlab.host import origin
+from schedlab.kinds import command
 from schedlab.run.admitted import Permission
 from schedlab.run.backends import cpu_policy
 from schedlab.spec import to_json
@@ -128,6 +130,23 @@ def test_a_file_from_elsewhere_loads_no_scheduler_without_trust(monkeypatch, tmp
         admit(asked, MINE)
     admitted = admit(asked, Permission())
     assert admitted.experiment.digests.keys() == {str(loader)}
+
+
+def test_a_file_from_elsewhere_has_no_other_file_read_without_trust(monkeypatch, tmp_path):
+    """It could name a whole disk: `copy_in = "/usr"`."""
+    read = []
+    for module in (admission, command):
+        monkeypatch.setattr(module, "sha256_of", lambda path: read.append(str(path)) or "x")
+    parameters = {"argv": ["true"], "copy_in": "/usr", "copy_in_sha256": "0"}
+    work = {**DOCUMENT["workloads"][0], "kind": "command", "parameters": parameters}
+    place = {"kind": "directory", "path": str(tmp_path), "size_bytes": "8M"}
+    document = {**DOCUMENT, "kind": "io", "candidates": ["as-is"], "workloads": [work]}
+    asked = experiment_of({**document, "aa_arm": False, "target": place}, "e.toml")
+    with pytest.raises(SpecError, match="wants to run"):
+        admit(asked, MINE)
+    assert not read
+    admit(asked, Permission())
+    assert {"/usr", shutil.which("true")} == set(read)
 
 
 def test_neither_a_copied_seal_nor_none_nor_that_of_another_text_is_ours(folder, tmp_path):

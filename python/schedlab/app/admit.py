@@ -56,23 +56,28 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     policies = (str(candidate.settings.get("policy", "")) for candidate in experiment.candidates)
     lines += filter(is_policy_file, policies)
     programs = tuple(dict.fromkeys((*lines, *programs_of(experiment.candidates))))
-    labelled = {label: kind for (label, _), kind in kinds.items()}
-    notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
     place = os.path.realpath(experiment.target.path) if experiment.target.path else ""
     resolved = targets.resolve(experiment, kinds.values(), permission)
-    digests = _digests(experiment, kinds.values())
     admitted = Admitted(
-        experiment=replace(experiment, digests=digests),
+        experiment=experiment,
         permission=permission,
         kinds=kinds,
-        place=place,
         queues=resolved.queues,
         writes=resolved.writes,
         programs=programs,
+        place=place,
+    )
+    _check_trust(admitted)
+    # Only now: a file from elsewhere could name a whole disk to be read.
+    digests = _digests(experiment, kinds.values())
+    labelled = {label: kind for (label, _), kind in kinds.items()}
+    notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
+    admitted = replace(
+        admitted,
+        experiment=replace(experiment, digests=digests),
         changed=_changed(experiment.digests, digests),
         notes=tuple(dict.fromkeys((*resolved.notes, *notes))),
     )
-    _check_trust(admitted)
     if experiment.kind != "sim":
         return admitted
     from schedlab.run.backends.sim import check, doubts
