@@ -18,7 +18,7 @@ from schedlab.app.apply.apply import (
 )
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
-from schedlab.host import doctor, knobs, setters, settings, udev
+from schedlab.host import doctor, knobs, setters, settings, udev, udev_service
 from schedlab.spec import Candidate
 
 SLICE = settings.SYSCTL / "kernel" / apply_machine.SLICE
@@ -126,6 +126,34 @@ def test_two_devices_share_one_rule_file(root, device, lasting, new_loop):
     assert "bfq" not in file.read_text()
     undo([second], False, quiet)
     assert tree(root) == rules
+
+
+@needs_root
+def test_the_second_device_of_an_apply_is_told_triggered_and_undone_as_the_first(
+    root, device, lasting, new_loop, monkeypatch
+):
+    second = Path(new_loop()).name
+    both, triggered, lines = Request((device, second), persist=True, root=root), [], []
+    monkeypatch.setattr(udev_service, "reload", lambda names, report: triggered.append(names))
+    mine = f'KERNEL=="{second}", ATTR{{queue/scheduler}}="none"\n'
+    (root / "etc/udev/rules.d/70-mine.rules").write_text(mine)
+    apply(choice("kyber"), both, lines.append)
+    assert triggered == [[device, second]]
+    assert any("70-mine.rules:1" in line for line in lines), lines
+    records, file = applied.load_all(), root / "etc/udev/rules.d/90-schedlab.rules"
+    rules = file.read_text()
+
+    def refuse(path):
+        raise HostError("no")
+
+    with monkeypatch.context() as patch, pytest.raises(HostError, match="no"):
+        patch.setattr(udev_service, "objections", refuse)
+        apply(choice("bfq"), both, quiet)
+    assert (applied.load_all(), file.read_text()) == (records, rules)
+    for name in (device, second):
+        assert knobs.read_value(knobs.queue_of(name) / "scheduler") == "kyber"
+    undo([], True, quiet)
+    assert applied.load_all() == [] and not file.exists()
 
 
 @needs_root
