@@ -267,6 +267,18 @@ def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
     assert folder.plan.ends == (end,) and len(folder.plan.cells) == 6 * end
 
 
+def test_a_budget_that_ends_inside_the_first_of_two_sessions_leaves_the_plan(tmp_path, monkeypatch):
+    """Two blocks fit into each session; only the last one can say how many there are."""
+    works = tuple(Workload(label, "file-test", "iops") for label in "wv")
+    asked = experiment(workloads=works, stopping=Stopping(blocks=6))
+    folder = Folder.create(tmp_path / "r", asked, make_plan(asked), {})
+    folder.write_experiment(replace(asked, stopping=Stopping(blocks=6, budget_s=30.0, sessions=2)))
+    for number, (blocks, end) in enumerate(((2, 6), (4, 4))):
+        reason = executor(folder).run(Clocked(monkeypatch), lambda progress: None, number)
+        assert reason == f"the budget of 30 s is used up after {blocks} blocks"
+        assert folder.plan.ends == (end,)
+
+
 def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(folder, monkeypatch):
     folder.write_experiment(replace(folder.experiment, stopping=Stopping(blocks=4, budget_s=1.0)))
     session = Clocked(monkeypatch)

@@ -20,6 +20,7 @@ import reports
 
 from schedlab import analyse, report
 from schedlab.report import drawing, handin, notes, workbook
+from schedlab.report import tables as tables_module
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.spec import METRICS, Flag, GateFinding, Record
@@ -338,9 +339,21 @@ def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(io
         assert len({series.tx.v for series in chart.series}) == len(chart.series)
         for series in chart.series:
             rows = re.findall(r"\$(\d+)", series.val.numRef.f)
+            column = openpyxl.utils.column_index_from_string(
+                re.findall(r"\$([A-Z]+)", series.val.numRef.f)[0]
+            )
+            cells = [book["Tables"].cell(row, column).value for row in
+                     range(int(rows[0]), int(rows[-1]) + 1)]  # fmt: skip
+            assert cells and not any(isinstance(cell, str) for cell in cells)
             for bars in (series.errBars,) if series.errBars else ():
                 assert re.findall(r"\$(\d+)", bars.plus.numRef.f) == rows
     assert any(series.errBars for chart in charts for series in chart.series)
+
+
+def test_no_two_tables_have_one_name():
+    tables = [tables_module.Table(name, name, (), ()) for name in ("of a", "of-a", "b", "of a")]
+    names = [each.name for each in handin._named_to_type(tables)]
+    assert names == ["of-a", "of-a-2", "b", "of-a-3"]
 
 
 @pytest.mark.parametrize("language", report.LANGUAGES)
