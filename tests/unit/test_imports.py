@@ -103,6 +103,7 @@ def test_iozone(imports):
         "reports alone": REPORT.partition("is below:\n")[2],
         "reports that begin with a title": REPORT[REPORT.index('"Random') :].partition("iozone")[0],
         "reports of two runs": REPORT + "\tIozone: Performance Test of File I/O\n" + REPORT,
+        "a page with reports": REPORT.replace("iozone test complete.", "```"),
         "reports in operations": "\tOPS Mode. Output is in operations per second.\n" + REPORT,
         "figures belong to the column above them": OLD_HEADER + OLD_ROW + END,
         "indentation that a mail removed": OLD_HEADER + OLD_ROW.strip() + END,

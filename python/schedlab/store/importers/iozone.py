@@ -302,7 +302,7 @@ def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
     below = False
     for place, line in lines:
         text = line.strip()
-        if _BELOW in text or _COMPLETE in text:
+        if _BELOW in text or _is_end(text):
             below = _BELOW in text
             continue
         below = below or bool(_title(text))
