@@ -27,7 +27,8 @@ def main() -> None:
     cells = checked_cells()
     for number, cell in enumerate(cells):
         others = [*cells[:number], *cells[number + 1 :]]
-        if nearest(cell.features, others)[1] > OUTSIDE or cell.features.classes:
+        is_missed = cell.features.classes or cell.features.is_race
+        if is_missed or nearest(cell.features, others)[1] > OUTSIDE:
             outside += 1
             continue
         spread = with_errors(cell.model, cell.features, others, DRAWS, seed=1)

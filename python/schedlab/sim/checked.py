@@ -47,6 +47,11 @@ class Features:
     recorded: bool = False
     parallel: bool = False
 
+    @property
+    def is_race(self) -> bool:
+        """Whether writes wait for tags of flash with several dies: chance gives out the next."""
+        return self.parallel and self.writes > 0 and self.pressure > 0
+
     def distance(self, other: Features) -> float:
         """0 for the same; infinite where kernel and device do another kind of work."""
         if (self.buffered, self.classes) != (other.buffered, other.classes):
