@@ -194,6 +194,7 @@ def test_the_tables_of_the_block_size_lab_have_totals_per_size(tmp_path):
 BAD = {
     "unknown tunable": (["--schedulers", "bfq:nonsense=1"], "nonsense"),
     "tunable out of range": (["--schedulers", "bfq:low_latency=-5"], "low_latency"),
+    "of the second out of range": (["--schedulers", "none,bfq:low_latency=-5"], "low_latency"),
     "too few labels": (["--schedulers", "none,bfq", "--labels", "before"], "before"),
     "labels twice": (["--schedulers", "none,bfq", "--labels", "same,same"], "same"),
     "two targets": (["--device", "/dev/loop0", "--directory", "/"], "cannot be used together"),

@@ -162,6 +162,25 @@ def test_keep_leaves_the_settings(state, loop):
     assert queue_values(loop)["scheduler"] == "bfq"
 
 
+def test_the_second_device_of_a_session_is_watched_and_restored_as_the_first(state, new_loop):
+    queues = [knobs.queue_of(new_loop()) for _ in range(2)]
+    before = [knobs.snapshot(queue) for queue in queues]
+
+    def line(*values):
+        each = zip(queues, values, strict=True)
+        return "; ".join(f"echo {kib} >{queue}/read_ahead_kb" for queue, kib in each)
+
+    with Control() as control:
+        for queue in queues:
+            control.set_scheduler(queue.parent.name, "bfq")
+        control.run_command(line(64, 32), line(*(of["read_ahead_kb"] for of in before)))
+        assert control.check() == ()
+        knobs.write_value(queues[1] / "read_ahead_kb", "16")
+        (finding,) = control.check()
+        assert f"{queues[1]}/read_ahead_kb is 16 instead of 32" in finding.detail
+    assert [knobs.snapshot(queue) for queue in queues] == before
+
+
 def test_the_disk_of_the_root_is_refused_unless_named(state, loop, monkeypatch):
     name = Path(loop).name
     monkeypatch.setattr("schedlab.host.devices.disks_below", lambda directory: (name,))

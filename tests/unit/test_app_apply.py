@@ -143,6 +143,17 @@ def test_requests_that_cannot_be(tmp_path, say):
     say(apply.apply, cpu, Request(("sdx",)), print)
 
 
+def test_the_number_of_requests_is_written_last(tmp_path):
+    """Other settings of a queue reset it."""
+    for name in ("nr_requests", "read_ahead_kb", "wbt_lat_usec"):
+        (tmp_path / name).write_text("1\n")
+    written = []
+    control = SimpleNamespace(write_knob=lambda path, value: written.append((path.name, value)))
+    wanted = {"wbt_lat_usec": "2", "nr_requests": "3", "read_ahead_kb": "4"}
+    undo._write_all(control, tmp_path, wanted)
+    assert written == [("read_ahead_kb", "4"), ("wbt_lat_usec", "2"), ("nr_requests", "3")]
+
+
 def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch):
     monkeypatch.setattr(applied, "boot_id", lambda: RECORD.boot_id)
     queue = f"{knobs.SYS_BLOCK}/sdx/queue"
