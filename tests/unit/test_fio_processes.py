@@ -87,6 +87,9 @@ def test_real_and_simulated_processes_go_through_the_region_of_their_file(tmp_pa
     cell = KernelCell(Emulation("sd-card", None), specs, ("none",), 1.0, 1)
     places = placed_on(cell.processes, GIB)
     assert [(each.offset, each.span) for each in places] == [(65536, 16384), (81920, 16384)]
+    start = path.read_text().replace("64k", "0GiB")
+    path.write_text(start)
+    assert [each.offset for each in placed_on(processes_of(path), GIB)] == [0, 16384]
     one, two = groups_of(places, "/dev/x", seed=5)
     assert one["workload"]["seed"] != two["workload"]["seed"]
     log = Simulation(device="sd-card", scheduler="none", processes=str(path), seconds=0.2).run()

@@ -64,7 +64,10 @@ def _every(process: dict[str, Any]) -> list[dict[str, Any]]:
 
 def bytes_of(size: str | int) -> int:
     """A size of a file of processes, which may be 0."""
-    return int(size) if str(size).isdigit() else parse_size(str(size))
+    text = str(size)
+    if text.isdigit():
+        return int(text)
+    return parse_size(text) if set(text) & set("123456789") else 0
 
 
 @dataclass(frozen=True)
