@@ -472,6 +472,12 @@ def test_axes_hold_the_values():
     for table in handin.study_tables(view):
         axis, is_log = workbook.value_axis(table)
         assert axis["min"] < axis["max"] and (axis["min"] > 0 or not is_log)
+    record = simulation.cpu_record()
+    tables = handin.study_tables(View(record, simulation.answered(record), Texts("en")))
+    (means,) = (table for table in tables if table.name.startswith("means"))
+    axis, is_log = workbook.value_axis(means)  # its runs and its index are not drawn
+    largest = max(row.cells[1].number for row in means.rows) / means.columns[1].scale.factor
+    assert axis["min"] == 0 and largest < axis["max"] < 2 * largest and not is_log
 
 
 def test_markdown_tables_are_whole(io_case):

@@ -11,7 +11,7 @@ from pathlib import Path
 from schedlab.report.gantt import Canvas, fill, time_text
 from schedlab.spec import Record, Run
 
-WIDTH, ROW, LEFT, RIGHT, TOP, HEIGHT = 960, 26, 70, 940, 40, 120
+WIDTH, ROW, LEFT, RIGHT, TOP, HEIGHT = 960, 26, 84, 940, 40, 120
 BINS = 60
 Row = Sequence[int]
 

@@ -171,7 +171,8 @@ class Sheet:
         """A native chart of a table, with the half-widths as error bars, below it."""
         first, self.last = top + 1, top + len(of.rows)
         axis, is_log = value_axis(of)
-        chart = self.book.add_chart({"type": "line"})
+        is_bars = of.chart == "dots" and not is_log  # dots of one row would hide each other
+        chart = self.book.add_chart({"type": "column" if is_bars else "line"})
         numbers = of.drawn
         for series, i in enumerate(numbers):
             colour = COLOURS[series % len(COLOURS)]
@@ -179,15 +180,18 @@ class Sheet:
                 "name": of.columns[i].title,
                 "categories": [self.title, first, 0, self.last, 0],
                 "values": [self.title, first, i, self.last, i],
-                "line": {"none": True} if of.chart == "dots" else {"color": colour},
-                "marker": {
+            }
+            if is_bars:
+                options["fill"] = {"color": colour}
+            else:
+                options["line"] = {"none": True} if of.chart == "dots" else {"color": colour}
+                options["marker"] = {
                     "type": MARKERS[series % len(MARKERS)], "size": 7,
                     "fill": {"color": colour}, "border": {"color": colour},
-                },
-            }  # fmt: skip
+                }  # fmt: skip
             if (at := of.half_of(i)) is not None:
                 half = self._range(first, at)
-                line = {"color": colour, "width": 1.25}
+                line = {"color": "#2B2F36" if is_bars else colour, "width": 1.25}
                 bars = {"type": "custom", "plus_values": half, "minus_values": half, "line": line}
                 options["y_error_bars"] = bars
             chart.add_series(options)
@@ -234,11 +238,12 @@ def _number_format(column: Column, value: float) -> str:
 
 
 def value_axis(of: Table) -> tuple[dict[str, float], bool]:
-    """Round ends of the axis: logarithmic where values differ more than twofold, else from 0.
+    """Round ends of the axis: from 0, or logarithmic where the values of a curve differ more than
+    twofold, those of bars more than twentyfold.
 
     Error bars do not make an axis longer below: a mean near 0 would otherwise need 1E-34.
     """
-    units = {i: c.scale.factor for i, c in enumerate(of.columns) if i and not c.half}
+    units = {i: of.columns[i].scale.factor for i in of.drawn}
     values = [
         cell.number / units[i]
         for row in of.rows
@@ -246,7 +251,7 @@ def value_axis(of: Table) -> tuple[dict[str, float], bool]:
         if i in units and cell.number is not None
     ]
     low, high = min(values, default=0.0), max(values, default=1.0)
-    if low > 0 and high > 2 * low:
+    if low > 0 and high > (20 if of.chart == "dots" else 2) * low:
         bottom = 10.0 ** math.floor(math.log10(low))
         return {"min": bottom, "max": 10.0 ** math.ceil(math.log10(high * 1.0001))}, True
     top = max(high, 0.0) or 1.0
