@@ -164,7 +164,7 @@ def test_reads_on_a_device_that_a_consent_of_ours_holds(work, tmp_path):
 
 def test_the_tables_of_the_block_size_lab_have_totals_per_size(tmp_path):
     """At the default scale: the study's sizes, each candidate's smallest one is 100."""
-    code, out, err = ended("lab", "run", "block-size", "--directory", tmp_path, "--blocks", 1,
+    code, out, err = ended("lab", "run", "block-size", "--directory", tmp_path, "--blocks", 2,
                            "--out", "r")  # fmt: skip
     assert code in (0, 1), err
     shown = ended("report", "r", "--tables")[1]
