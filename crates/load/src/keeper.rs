@@ -240,9 +240,13 @@ impl Plan {
             while let Some((pid, status, usage)) = reap_any(libc::WNOHANG) {
                 note(ends, &mut program, pid, status, usage);
             }
-            // SAFETY: two valid structures, a buffer of the size that is given.
+            // SAFETY: two valid structures.
+            let seen = unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
+            if seen < 0 && errno() != libc::EINTR {
+                break; // a program of the same user set its limit of open files
+            }
+            // SAFETY: a buffer of the size that is given.
             unsafe {
-                libc::poll(polled.as_mut_ptr(), 2, -1);
                 if polled[0].revents != 0 {
                     let mut news: libc::signalfd_siginfo = std::mem::zeroed();
                     let size = std::mem::size_of_val(&news);
