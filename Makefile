@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 # Debian packages: to build (the compiler and libelf are for BPF), and to run every test.
 BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
 KERNEL_PACKAGES := acpica-tools grub-pc-bin grub2-common qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
-TEST_PACKAGES := babeltrace2 blktrace btrfs-progs chromium fio grub2-common hdparm strace time tmux xfsprogs xz-utils zstd
+TEST_PACKAGES := babeltrace2 blktrace btrfs-progs chromium fio grub2-common hdparm nodejs strace time tmux xfsprogs xz-utils zstd
 PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
