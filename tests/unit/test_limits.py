@@ -358,6 +358,12 @@ def test_a_candidate_without_runs_on_a_workload_is_named():
     assert lacking == {("b",): ["v", "u"], ("c",): ["w"]}
 
 
+def test_a_candidate_without_a_name_is_not_taken_for_an_aa_arm():
+    """A damaged line of a folder may have one."""
+    columns = quiet(8, ("none", "kyber", ""))
+    assert judged(columns) == judged(columns, aa=("none", "none (A/A)"))
+
+
 def test_an_aa_arm_that_differs_is_named_with_the_far_end_of_its_interval():
     columns = quiet(8, ("none", "none (A/A)", "kyber"))
     columns["none (A/A)"] = [1.1 * v for v in columns["none (A/A)"]]

@@ -296,3 +296,11 @@ def test_a_latency_is_named_where_it_changes(metric, subject):
     row = replace(of.rows[0], metric=METRICS[metric])
     said = sentences.code(reports.view_of(replace(of, rows=(row, *of.rows[1:]))))
     assert subject in said
+
+
+@pytest.mark.parametrize("word", ["a" * 300_000, "가" * 100_000], ids=["latin", "hangul"])
+def test_a_word_of_a_stranger_is_cut_as_quickly_as_it_is_long(word):
+    """The time grew with the square of the length."""
+    lines = terminal.wrapped(f"of {word} it", 79)
+    assert max(map(terminal.cells, lines)) <= 79
+    assert "".join(lines).replace(" ", "") == f"of{word}it"

@@ -98,9 +98,9 @@ def arrange(
             f"workload {samples.workload!r} has no run with a value of {samples.metric.name}",
             "run the missing cells again: schedlab compare --resume DIR",
         )
-    aa_label = aa[1] if aa and aa[0] in present and (there & of[aa[1]]).any() else ""
+    aa_label = aa[1] if aa and aa[0] in present and (there & of[aa[1]]).any() else None
     zero = tuple(c for c in present if (there & ~positive & of[c]).any())
-    labels = [*present, *([aa_label] if aa_label else [])]
+    labels = [*present, *([aa_label] if aa_label is not None else [])]
     row = row_data(samples, order, aa, blocked=True)
     columns = [row.k if label == aa_label else row.labels.index(label) for label in labels]
     row = _compared(row, columns)
@@ -112,7 +112,7 @@ def arrange(
     row = _compared(row, columns) if blocked else row
     candidates = tuple(label for label in present if label not in left_out)
     baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
-    has_aa = bool(aa_label) and aa_label not in left_out and baseline is not None
+    has_aa = aa_label is not None and aa_label not in left_out and baseline is not None
     arms = row.sign * row.y[:, columns] if is_table else np.empty((0, len(kept)))
     logs = np.log(values, out=np.full(len(values), np.nan), where=positive)
     return RunMatrix(
@@ -161,7 +161,7 @@ def _among(before: NDArray[np.intp], kept: Sequence[int]) -> NDArray[np.intp]:
     return place[before]
 
 
-def _too_few(logs: Floats, labels: Sequence[str], aa_label: str) -> tuple[str, ...]:
+def _too_few(logs: Floats, labels: Sequence[str], aa_label: str | None) -> tuple[str, ...]:
     """Candidates missing in more than half of their cells."""
     share = np.isfinite(logs).mean(axis=0) if len(logs) else np.ones(len(labels))
     few = tuple(label for label, part in zip(labels, share, strict=True) if part < 0.5)

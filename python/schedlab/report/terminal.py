@@ -286,6 +286,15 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
+def chopped(word: str, width: int) -> list[str]:
+    """A word in parts of at most `width` columns."""
+    if cells(word) <= width:
+        return [word]
+    from rich.cells import chop_cells
+
+    return chop_cells(word, width)
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns, broken at plain spaces; a longer word is cut."""
     lines: list[str] = []
@@ -293,12 +302,7 @@ def wrapped(text: str, width: int) -> list[str]:
         if lines and cells(lines[-1]) + 1 + cells(word) <= width:
             lines[-1] += " " + word
             continue
-        rest = word
-        while cells(rest) > width:
-            at = next(i for i in range(len(rest), 0, -1) if cells(rest[:i]) <= width)
-            lines.append(rest[:at])
-            rest = rest[at:]
-        lines.append(rest)
+        lines += chopped(word, width)
     return lines
 
 
