@@ -158,7 +158,9 @@ fn a_rate_that_the_file_bears_is_kept() {
             .unwrap()
             .groups[0];
         let arrived = open.reads.operations + open.unissued;
-        assert!((190..=210).contains(&arrived), "{arrived}");
+        // On a busy machine the window ends late.
+        let due = open.elapsed_ns as f64 * 500e-9;
+        assert!((arrived as f64 - due).abs() <= 10.0, "{arrived} of {due}");
     }
 }
 
@@ -245,9 +247,9 @@ fn a_job_that_was_long_enough_ends_as_if_its_time_were_over() {
     for engine in engines() {
         let job = json!({"seconds": 60.0, "groups": [group(&path, engine)]});
         let job = Job::from_json(&job.to_string()).unwrap();
-        let begun = Instant::now();
+        let mut begun = None;
         let result = run(&job, &mut || {
-            if begun.elapsed() < Duration::from_millis(100) {
+            if begun.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(100) {
                 Decision::Continue
             } else {
                 Decision::Stop
