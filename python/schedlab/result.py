@@ -284,13 +284,16 @@ def _with_absent(result: Answer, record: Record) -> Answer:
 
 def _tried_in_vain(result: Answer, record: Record, labels: Sequence[str]) -> list[Unfit]:
     """The workloads, or else the candidates there, of which runs were tried and none counts."""
-    found = []
+    found, made = [], {(run.workload, run.candidate) for run in record.analysed_runs}
     rows = {row.workload: row.name for row in result.rows if row.role in ("primary", "part")}
     for workload in record.experiment.workloads:
-        if (name := rows.get(workload.label)) is None:
+        if record.omitted.get(workload.label, "no-value") != "no-value":
+            continue  # Of one that takes too long only the pilot block has runs.
+        if not any(of == workload.label for of, _ in made):
             found.append(_without_runs(record, "", workload.label))
+        if (name := rows.get(workload.label)) is None:
             continue
-        lacking = [label for label in labels if label not in result.cells[name]]
+        lacking = [label for label in labels if (workload.label, label) not in made]
         found += [replace(_without_runs(record, label, workload.label), row=name)
                   for label in lacking]  # fmt: skip
     return [unfit for unfit in found if unfit.tried]

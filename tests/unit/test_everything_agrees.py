@@ -32,12 +32,13 @@ from schedlab.report import handin, sentences, steps, words
 from schedlab.report.screen import candidate_cell, first_table, rows_of
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
-from schedlab.result import Result
+from schedlab.result import Result, answer_of
 from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Experiment,
     GateFinding,
+    Planning,
     Require,
     Stopping,
     Target,
@@ -428,6 +429,10 @@ def test_a_workload_without_a_run_that_counts_is_named_and_measured_first(tmp_pa
     assert check(result.answer) == []
     found = [(of.candidate, of.row, of.runs, of.tried) for of in result.answer.unfit]
     assert found == [("", "none", 0, 16), (names[2], "some", 0, 4)]
+    for why, names_none in (("estimate", False), ("no-value", True)):
+        planned = replace(result.record, planning=Planning(2, omitted={"none": why}))
+        again = answer_of(planned, flags=False)
+        assert (("", "none") in [(of.candidate, of.row) for of in again.unfit]) == names_none
     view = View(result.record, result.answer, Texts("en"), folder.path)
     assert any("none: 16 of 16 runs discarded" in note for note in sentences.not_counted(view))
     notes = [c.note for r in first_table(view).rows for c in r.cells]

@@ -177,7 +177,7 @@ def measured(view: View) -> str:
     if kind == "import" and not view.experiment.blocked:
         scope = texts("scope_of.unblocked")
     line = texts(f"measured.{key}", parts=", ".join(parts), scope=scope)
-    omitted = texts.listed([*view.record.omitted])
+    omitted = texts.listed([w for w, why in view.record.omitted.items() if why != "no-value"])
     return f"{line} {texts('measured.omitted', workloads=omitted)}" if omitted else line
 
 
