@@ -67,6 +67,22 @@ def test_options_of_another_format_are_refused(tmp_path):
         assert done.exception.hint and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "reader"),
+    [
+        ("  8,0    1        1     0.000000000   697  G   W 223490 + 8 [a]", "blkparse"),
+        ("a-1 [000] 1.0: block_rq_issue: 8,0 R 4096 () 8 + 8 [a]", "ftrace"),
+        ("TIME(s)        COMM           PID    DISK    T  SECTOR    BYTES   LAT(ms)", "biosnoop"),
+    ],
+)
+def test_a_trace_is_no_result_and_named_with_what_reads_it(tmp_path, line, reader):
+    """It is recognised, and no importer has its name."""
+    (tmp_path / "x").write_text(f"{line}\n")
+    done = CliRunner().invoke(cli, ["import", str(tmp_path / "x"), "--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, SpecError) and "not read here" in str(done.exception)
+    assert done.exception.hint.endswith(f"x:{reader}")
+
+
 def read_lines_of_numbers(files, options):
     readings = [
         Reading(str(path), candidate, "w", {"elapsed_s": float(line)})

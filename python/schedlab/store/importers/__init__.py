@@ -142,6 +142,6 @@ def format_of(files: Sequence[Path]) -> str:
         f"{file}: its contents do not show which program wrote it",
         f"name it: schedlab import FORMAT {file} --out DIR; FORMAT: {', '.join(IMPORTERS)}",
     )
-    if name := reader_of(file, unknown.hint):
+    if (name := reader_of(file, unknown.hint)) in IMPORTERS:
         return name
     raise explained(unknown, [file])
