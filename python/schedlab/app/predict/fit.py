@@ -126,22 +126,24 @@ def _tags(name: str, scheduler: str) -> int:
 
 def _counts(name: str) -> tuple[int, int]:
     """Reads and writes that the device has completed."""
-    fields = knobs.read_value(knobs.SYS_BLOCK / name / "stat").split()
-    return int(fields[0]), int(fields[4])
+    fields = _stat(name)
+    return fields[0], fields[4]
 
 
-def _working_s(name: str) -> float:
-    """How long the device has had a request."""
-    return int(knobs.read_value(knobs.SYS_BLOCK / name / "stat").split()[9]) / 1e3
+def _stat(name: str) -> list[int]:
+    """The counters of a device (Documentation/block/stat.rst): the tenth is the time, in ms, for
+    which it has had a request.
+    """
+    return [*map(int, knobs.read_value(knobs.SYS_BLOCK / name / "stat").split())]
 
 
 def _refuse_busy(name: str, progress: Callable[[str], None]) -> None:
     progress("is it idle?")
-    before, began = (sum(_counts(name)), _working_s(name)), time.monotonic()
+    before, began = _stat(name), time.monotonic()
     time.sleep(LOOK_S)
     looked_s = time.monotonic() - began
-    rate = (sum(_counts(name)) - before[0]) / looked_s
-    share = (_working_s(name) - before[1]) / looked_s
+    reads, _, _, _, writes, *_ = done = [b - a for a, b in zip(before, _stat(name), strict=True)]
+    rate, share = (reads + writes) / looked_s, done[9] / 1e3 / looked_s
     if share > BUSY_SHARE:
         users = devices.reasons_in_use(knobs.SYS_BLOCK / name) or ["who does them is not known"]
         raise HostError(
