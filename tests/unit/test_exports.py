@@ -90,7 +90,7 @@ def test_two_workloads_are_never_one_figure_of_iozone(tmp_path):
     )
     with pytest.raises(SpecError, match=r"'w' and 'deep': read of 65536 bytes") as refused:
         iozone.write(both, parameters_of(both), tmp_path / "out")
-    assert "--format fio" in refused.value.hint and not (tmp_path / "out").exists()
+    assert "schedlab report DIR --fio OUT" in refused.value.hint and not (tmp_path / "out").exists()
 
 
 def sized(target, host=None, parameters=None, others=()):
@@ -126,7 +126,7 @@ def test_a_row_of_iozone_has_the_size_of_what_was_read_or_there_is_none(tmp_path
     if size is None:
         with pytest.raises(SpecError, match="a row per file size, and it is not known") as refused:
             iozone.write(each, parameters, tmp_path)
-        assert "--format fio" in refused.value.hint
+        assert "schedlab report DIR --fio OUT" in refused.value.hint
         return
     (file,) = iozone.write(each, parameters, tmp_path)
     assert [line.split()[0] for line in file.read_text().splitlines() if line[:1] == '"'][-1:] == [

@@ -29,6 +29,8 @@ _TITLES = {
 # What published tables call them, and how a spec may write them.
 _ALIASES = {"initial write": "write", "backward read": "reverse read"}
 
+#: Where IOzone has no place for a result.
+_WAY = "fio has a place for it: schedlab report DIR --fio OUT"
 Table = dict[tuple[int, int], list[float]]
 
 
@@ -50,21 +52,21 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
         if not key[0]:
             raise SpecError(
                 f"{run.workload}: IOzone's tables have a row per file size, and it is not known",
-                "export it with --format fio",
+                _WAY,
             )
         other = workloads.setdefault((run.candidate, name, *key), run.workload)
         if other != run.workload:
             place = f"{name} of {size} bytes"
             raise SpecError(
                 f"IOzone's tables have one place for {other!r} and {run.workload!r}: {place}",
-                "export them with --format fio",
+                _WAY,
             )
         test = tables.setdefault(run.candidate, {}).setdefault(name, {})
         test.setdefault(key, []).append(rate / 1024)
     if not tables:
         raise SpecError(
             "no workload of this experiment is one of IOzone's tests with a record size",
-            "export it with --format fio",
+            _WAY,
         )
     make_directory(out)
     written = []
