@@ -26,16 +26,16 @@ SLEEPER = (*LEVEL, "--tasks", "A:0:20,B:0:1/5/1")
 
 def test_a_woken_task_preempts_one_that_is_further_ahead_than_the_granularity() -> None:
     assert finish_ms(*SLEEPER) == {"A": 22, "B": 19}
-    assert finish_ms(*SLEEPER, "--wakeup-granularity", "11ms")["B"] == 19
+    assert finish_ms(*SLEEPER, "--set", "cfs.wakeup_granularity=11ms")["B"] == 19
     # A has 3 ms left, and keeps them.
-    assert finish_ms(*SLEEPER, "--wakeup-granularity", "13ms") == {"A": 21, "B": 22}
+    assert finish_ms(*SLEEPER, "--set", "cfs.wakeup_granularity=13ms") == {"A": 21, "B": 22}
 
 
 def test_the_granularity_is_scaled_by_the_weight_of_the_woken_task() -> None:
     # B weighs twice as much: A runs for 8 ms, B until 9, and wakes at 14 with 1 against A's 13.
     heavy = (*LEVEL, "--tasks", "A:0:20,B:0:1/5/1:weight=2048")
-    assert finish_ms(*heavy, "--wakeup-granularity", "13ms")["B"] == 15
-    assert finish_ms(*heavy, "--wakeup-granularity", "25ms")["B"] > 15
+    assert finish_ms(*heavy, "--set", "cfs.wakeup_granularity=13ms")["B"] == 15
+    assert finish_ms(*heavy, "--set", "cfs.wakeup_granularity=25ms")["B"] > 15
 
 
 def test_features_of_a_kernel_are_set_together_and_one_by_one() -> None:

@@ -366,10 +366,10 @@ def test_what_cannot_be_judged_is_not_accepted(tmp_path, rows, settings, reason)
 
 def options(**changes):
     """The options of `sim cpu` as they are without any, but for the changed ones."""
-    names = ["tasks", "processes", "time", "calculation", "hz", "aging", "boost", "kernel"]
-    names += ["seed", "wakeup_granularity", "to_ns", "width", "measured", "bursts"]
-    plain = {"policy": "rr", "quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3}
-    more = {"latency": 24 * MS, "set": (), "gantt": None, "from_ns": 0, "quiz": False}
+    names = ["tasks", "processes", "time", "calculation", "hz", "kernel", "seed"]
+    names += ["to_ns", "width", "measured", "bursts"]
+    plain = {"policy": "rr", "quantum": 4 * MS, "cpus": 1, "switch_cost": 0}
+    more = {"set": (), "gantt": None, "from_ns": 0, "quiz": False}
     return {**dict.fromkeys(names), **plain, **more, **changes}
 
 
@@ -385,17 +385,23 @@ def test_two_schedules_by_hand(golden):
 
 
 def test_settings_are_the_options_that_were_given():
-    always = {"quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3, "latency": 24 * MS}
+    always = {"quantum": 4 * MS, "cpus": 1, "switch_cost": 0}
     assert cpu_schedule.settings_of("rr", options()) == {**always, "policy": "rr"}
-    more = {"hz": 250, "aging": 5, "boost": 6, "seed": 7, "wakeup_granularity": 8, "kernel": "6.6"}
+    more = {"hz": 250, "seed": 7, "kernel": "6.6"}
     features = (" eevdf.a = true ", "cfs.b=false", "eevdf.c=x=y")
+    features += ("priority.aging=5us", "mlfq.levels = 2", "mlfq.boost=6ms", "cfs.latency=1ns")
+    features += ("cfs.wakeup_granularity=8ns",)
     one = options(time=9, calculation=10, set=features, **more)
     assert cpu_schedule.settings_of("eevdf", one) == {
         **always, **more, "policy": "eevdf", "until": 9, "calculation_ns": 10.0,
         "eevdf": {"a": True, "c": "x=y"}, "cfs": {"b": False},
+        "aging": 5000, "levels": 2, "boost": 6 * MS, "latency": 1, "wakeup_granularity": 8,
     }  # fmt: skip
-    for text in ("eevdf.a", "eevdf=1", "rr.a=1", ".a=1", "a"):
-        with pytest.raises(SpecError, match=r"expected eevdf\.KEY=VALUE"):
+    for text in ("mlfq.levels=x", "mlfq.boost=x", "mlfq.levels=-1"):
+        with pytest.raises(SpecError):
+            cpu_schedule.settings_of("mlfq", options(set=(text,)))
+    for text in ("eevdf.a", "eevdf=1", "rr.a=1", ".a=1", "a", "rr.levels=1", "mlfq.aging=1ms"):
+        with pytest.raises(SpecError, match=r"expected POLICY\.KEY=VALUE"):
             cpu_schedule.settings_of("eevdf", options(set=(text,)))
     assert cpu_schedule.parse_time("4ms") == 4 * MS
     with pytest.raises(SpecError):
@@ -454,10 +460,10 @@ def test_a_quiz_shows_its_tasks_and_commands_that_take_them(tmp_path, golden):
         "priority = 2\nnice = -3\nweight = 7\n"
         '[[task]]\nname = "BC"\nbursts = ["1ns"]\nslice = "2500us"\n'
     )
-    more = {"switch_cost": 3, "aging": 4, "boost": 5, "time": 6, "wakeup_granularity": 7}
+    keys = ("cfs.sleepers=true", "priority.aging=4ns", "mlfq.levels=3", "mlfq.boost=5ns")
     chosen = options(
-        quiz=True, seed=1, tasks=str(path), quantum=MS // 2, cpus=2, set=("cfs.sleepers=true",),
-        **more, hz=100, kernel="6.6", calculation=9, policy="rr,cfs",
+        quiz=True, seed=1, tasks=str(path), quantum=MS // 2, cpus=2, set=keys, switch_cost=3,
+        time=6, hz=100, kernel="6.6", calculation=9, policy="rr,cfs",
     )  # fmt: skip
     lines = cpu_schedule.shown(chosen)
     golden("quiz.txt", "\n".join(lines))

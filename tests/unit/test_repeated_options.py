@@ -87,7 +87,7 @@ def test_a_list_is_one_and_a_value_is_not():
     all_options = [option for options in OPTIONS.values() for option in options]
     joined = {one.opts[-1] for one in all_options if when_repeated(one) == "joined"}
     assert sorted(joined) == [
-        "--block-sizes", "--candidate", "--cpu", "--cpus", "--devices", "--groups", "--kernels",
+        "--block-sizes", "--candidate", "--cpu", "--cpus", "--device", "--groups", "--kernels",
         "--labels", "--modes", "--policies", "--policy", "--processes", "--quanta", "--records",
         "--scheduler", "--schedulers", "--share", "--slices", "--sum", "--switch", "--tests",
         "--tunables", "--workload", "--workloads",

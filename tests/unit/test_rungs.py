@@ -110,7 +110,7 @@ def test_results_beside_it_say_what_the_next_boot_does(tmp_path):
     assert of["next-boot"] is not None and of["layout"] is None
     assert {rung.name: rung.results for rung in alone.answer.rungs}["next-boot"] == 5
     text = " ".join(report.text(alone.record, alone.answer).split())
-    assert "in the next boot" in text and "on another layout not known" in text
+    assert "after a restart" in text and "on another layout not known" in text
     elsewhere = {**HOST, "cpu": {"model": "other", "usable": 2}}
     measured(tmp_path / "r5", "b5-f", elsewhere, source=Booted(5, 3.0), seed=5)
     other = (Workload("w", "file-test", "iops", {"depth": 2}),)
@@ -133,6 +133,6 @@ def test_a_bound_that_cannot_be_printed_is_none(bound, is_told):
 def test_cpu_policies_reach_no_layouts_or_devices():
     wider = (Rung("this-boot"), Rung("next-boot", 0.1, 2), Rung("layout", 0.2, 2))
     far = reach(reports.view_of(replace(answers.TRADE, rungs=wider), kind="cpu"))
-    assert "in the next boot" in far and "in another session" in far and "layout" not in far
+    assert "after a restart" in far and "in another session" in far and "layout" not in far
     near = reach(reports.view_of(answers.TRADE, kind="cpu"))
-    assert near == "another boot or machine may differ by more"
+    assert near == "after a restart or on another machine it may differ by more"

@@ -52,8 +52,16 @@ COMMANDS = {
     "trace": "schedlab.cli.trace:trace",
 }
 
-# Nine show their help in the list of `schedlab --help`; all others are named, by what they are for.
-FIRST = ("doctor", "compare", "live", "tune", "cpu", "sim", "lab", "analyse", "apply")
+# Nine show their help in the list of `schedlab --help`, below the question that they answer; the
+# others are named, by what they are for.
+FIRST = {
+    "What can this machine measure?": ("doctor",),
+    "Which I/O scheduler, with which settings?": ("compare", "live", "tune"),
+    "Which CPU policy?": ("cpu",),
+    "How does a scheduler decide?": ("sim",),
+    "Does a published study hold here?": ("lab",),
+    "What is the answer, and how is it set?": ("analyse", "apply"),
+}
 OTHERS = {
     "Measure": (
         "run",
@@ -136,9 +144,13 @@ class Commands(LazyGroup):
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The nine, then the others by what they are for."""
+        """The nine by their questions, then the others by what they are for."""
+        wide = max(len(name) for names in FIRST.values() for name in names)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.line_of(name)) for name in FIRST])
+            for question, names in FIRST.items():
+                formatter.write(f"{'':{formatter.current_indent}}{question}\n")
+                with formatter.indentation():
+                    formatter.write_dl([(name.ljust(wide), self.line_of(name)) for name in names])
         with formatter.section("More, each with --help"):
             formatter.write_dl([(title, ", ".join(names)) for title, names in OTHERS.items()])
 
@@ -166,7 +178,7 @@ def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None)
 def cli() -> None:
     """Compare Linux schedulers on this machine, and get an answer that you can rely on.
 
-    Start with `schedlab doctor`, then `schedlab compare --quick`.
+    Type schedlab alone: it asks three questions, and prints the one command that answers.
     """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option, state_option
+from schedlab.cli.options import PATH, json_option
 from schedlab.cli.sections import Group, together
 from schedlab.cli.types import Size
 
@@ -43,8 +43,7 @@ def device() -> None:
 @_model_options
 @click.option("--name", default="", help="Name for `device down`.  [default: the model's]")
 @json_option
-@state_option
-def up(name: str, as_json: bool, state_directory: str | None, **options: Any) -> None:
+def up(name: str, as_json: bool, **options: Any) -> None:
     """Make a block device from MODEL, a shipped model or a device file.
 
     `schedlab device models` lists the shipped ones.
@@ -53,35 +52,33 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
     from schedlab.cli.show import print_result
     from schedlab.host import keeper
 
-    kept = keeper.up(emulation_of(options), name, state_directory)
+    kept = keeper.up(emulation_of(options), name)
     print_result(as_json, asdict(kept), [kept.line()])
 
 
 @device.command(name="list")
 @json_option
-@state_option
-def list_(as_json: bool, state_directory: str | None) -> None:
+def list_(as_json: bool) -> None:
     """Show the emulated devices that are up, and how many requests they served."""
     from schedlab.app.apply.emulated_devices import kept_lines
     from schedlab.cli.show import print_result
     from schedlab.host import keeper
 
-    devices = keeper.kept(state_directory)
+    devices = keeper.kept()
     print_result(as_json, {"devices": list(map(asdict, devices))}, kept_lines(devices))
 
 
 @device.command()
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="Remove every emulated device.")
-@state_option
-def down(name: str | None, everything: bool, state_directory: str | None) -> None:
+def down(name: str | None, everything: bool) -> None:
     """Remove a device. File systems on it are unmounted first; data in memory are lost."""
     from schedlab.host import keeper
 
     if bool(name) == everything:
         raise click.UsageError("name one device, or use --all")
-    names = [each.name for each in keeper.kept(state_directory)] if everything else [str(name)]
-    keeper.down_all(names, state_directory, lambda each: click.echo(f"{each} is down"))
+    names = [each.name for each in keeper.kept()] if everything else [str(name)]
+    keeper.down_all(names, None, lambda each: click.echo(f"{each} is down"))
 
 
 @device.command()

@@ -62,10 +62,6 @@ language_option = click.option("--lang", type=LANGUAGE, help="Language (default:
 destroy_option = click.option(
     "--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device."
 )
-state_option = click.option(
-    "--state-directory", type=click.Path(file_okay=False), envvar="SCHEDLAB_STATE_DIR",
-    help="Where the journals are.  [default: /run/schedlab]",
-)  # fmt: skip
 margin_option = click.option(
     "--margin", type=Percent(), default="2%", show_default=True,
     help="Treat smaller differences as equivalent.",

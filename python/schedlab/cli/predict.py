@@ -12,9 +12,9 @@ from schedlab.cli.types import Listed
 
 
 @command()
-@click.option("--device", help="A device file (`schedlab device fit`) or a shipped model.")
-@click.option("--devices", type=Listed(), metavar="FILE,FILE",
-              help="Instead: which of two devices is the faster one for the load.")  # fmt: skip
+@click.option("--device", type=Listed(), metavar="FILE[,FILE]",
+              help="A device file (`schedlab device fit`) or a shipped model; of two, which is the "
+              "faster one for the load.")  # fmt: skip
 @click.option("--load", type=PATH, help="A file of processes.")
 @click.option("--fio", "job_file", type=PATH, metavar="JOB", help="A fio job file.")
 @click.option("--trace", metavar="FILE[:FORMAT]", help="A recording (`schedlab trace io --out`).")
@@ -24,9 +24,10 @@ from schedlab.cli.types import Listed
 @click.option("--kernel", default="", metavar="VERSION",
               help="Measure three draws under this kernel, in virtual time: minutes.")  # fmt: skip
 @json_option
-def predict(device: str | None, devices: str | None, load: Path | None, job_file: Path | None,
-            trace: str | None, workloads: str | None, schedulers: str, kernel: str,
-            as_json: bool) -> None:  # fmt: skip
+def predict(
+    device: str | None, load: Path | None, job_file: Path | None, trace: str | None,
+    workloads: str | None, schedulers: str, kernel: str, as_json: bool,
+) -> None:  # fmt: skip
     """Predict what each scheduler costs on a device that is not there, and how sure that is.
 
     Devices are drawn from the errors of the device file and simulated under each candidate. The
@@ -36,9 +37,9 @@ def predict(device: str | None, devices: str | None, load: Path | None, job_file
     from schedlab.app.predict import predict as app
     from schedlab.cli.show import live_line, print_result
 
-    named = [device] if device else str(devices or "").split(",")
-    if bool(device) == bool(devices) or (devices and len(named) != 2):
-        raise click.UsageError("name one --device, or two --devices")
+    named = device.split(",") if device else []
+    if not 1 <= len(named) <= 2:
+        raise click.UsageError("name one device, or two: --device FILE,FILE")
     with live_line() as line:
         progress = partial(line.show, is_due=False)
         loads = app.loads_of(load, trace, workloads, job_file)

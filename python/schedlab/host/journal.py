@@ -51,7 +51,7 @@ Entry = dict[str, Any]
 
 
 def state_directory(option: str | Path | None = None) -> Path:
-    """Where journals and locks live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
+    """Where journals and locks live: `option`, else $SCHEDLAB_STATE_DIR, else a place in RAM.
 
     That place is /run/schedlab for root, and a private directory for other users. It is absolute:
     whoever else finds it in a note or an order has another directory.

@@ -9,6 +9,7 @@ from typing import Any
 from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.replays import replay_lines
+from schedlab.report.screen import device_facts
 from schedlab.report.view import View
 from schedlab.spec import Flag
 from schedlab.spec.quantities import size_text
@@ -248,6 +249,9 @@ def design(view: View) -> list[str]:
     target, kind = experiment.target, str(experiment.target.kind)
     key = kind if f"kind.{kind}" in texts.entries else "none"
     where = texts(f"kind.{key}", size=size_text(target.size_bytes, 6), path=target.path)
+    is_one = key != "none" and view.answer.used != "hosts"
+    if is_one and (facts := [*filter(None, device_facts(view))]):
+        where = texts("format.bracket", text=where, inside=", ".join(facts))
     lines.append(texts("text.design_target", target=where))
     if _fills_reported_pages(view):
         lines.append(texts("text.design_free_pages"))

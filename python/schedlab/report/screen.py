@@ -158,12 +158,12 @@ def measured(view: View) -> str:
         parts.append(texts.counted("measured.boots", sessions))
     elif kind in ("io", "cpu"):
         boots = of.boots if of else 1
-        parts.append(texts.counted("measured.boots", boots))
+        if boots > 1:
+            parts.append(texts.counted("measured.boots", boots))
         if of and of.sessions > boots:
             noun = "layouts" if kind == "io" and sessions == 1 else "sessions"
             parts.append(texts.counted(f"measured.{noun}", of.sessions))
-    units = "blocks" if view.experiment.blocked else "repetitions"
-    parts.append(texts.counted(f"scope.{units}", answer.blocks or answer.units))
+    parts.append(texts.counted("measured.runs_of_each", answer.blocks or answer.units))
     if of and of.seconds and kind in ("io", "cpu"):
         parts.append(texts.duration(of.seconds))
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")
@@ -218,7 +218,7 @@ def _virtual(view: View) -> str:
 
 
 def device_text(view: View) -> str:
-    """The device in a few words, with what a scheduler's effect depends on."""
+    """The device in a few words."""
     texts, target = view.texts, view.experiment.target
     name = view.answer.population.device if view.answer.population else ""
     if view.experiment.kind != "io":
@@ -231,23 +231,21 @@ def device_text(view: View) -> str:
         name = texts(f"measured.{key}", **values) if known else ""
     if view.answer.used == "hosts":  # Each has its own.
         return texts(f"measured.each_{kind}") if kind in ("device", "directory") else name
-    facts = _device_facts(view)
-    if not name or not facts or "(" in name:
+    medium, _ = device_facts(view)
+    if not name or not medium or "(" in name:
         return name
-    return texts("format.bracket", text=name, inside=", ".join(facts))
+    return texts("format.bracket", text=name, inside=medium)
 
 
-def _device_facts(view: View) -> list[str]:
-    """`SSD` or `rotational`, and the number of tags, as the runs found them, else the host."""
+def device_facts(view: View) -> tuple[str, str]:
+    """Facts that a scheduler's effect depends on: `SSD` or `rotational`, and the number of tags, as
+    the runs found them, else the host; empty where one is not known.
+    """
     host = dict(flatten(view.record.host))
     stated = next((r.properties for r in view.runs if "driver_tags" in r.properties), {})
-    facts = []
-    rotational = stated.get("rotational", host.get("device.queue.rotational"))
-    if str(rotational) in ("0", "1"):
-        facts.append(view.texts(f"measured.rotational_{rotational}"))
+    rotational = str(stated.get("rotational", host.get("device.queue.rotational")))
+    medium = view.texts(f"measured.rotational_{rotational}") if rotational in ("0", "1") else ""
     tags = stated.get("driver_tags", host.get("device.queue.nr_requests"))
     if len({r.properties.get("driver_tags", tags) for r in view.runs}) > 1:
         tags = ""  # each workload has its own
-    if tags not in (None, ""):
-        facts.append(view.texts("measured.tags", count=tags))
-    return facts
+    return medium, "" if tags in (None, "") else view.texts("measured.tags", count=tags)

@@ -33,6 +33,11 @@ COLUMNS = {  # heading: key of a task's result, in ns unless in COUNTS
 COUNTS = {"bursts"}
 ANSWERS = ("turnaround", "waiting", "response")
 
+# Settings of some policies, each with the policy that `--set POLICY.KEY=VALUE` names.
+OF_POLICY = {
+    "aging": "priority", "levels": "mlfq", "boost": "mlfq", "latency": "cfs",
+    "wakeup_granularity": "cfs",
+}  # fmt: skip
 
 # Options of the chart alone.
 OF_CHART = ("from_ns", "to_ns", "width", "measured")
@@ -126,8 +131,7 @@ def parse_time(text: str) -> int:
 
 def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
-    same = ["quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed"]
-    same += ["wakeup_granularity", "kernel"]
+    same = ("quantum", "cpus", "switch_cost", "hz", "seed", "kernel")
     settings = {key: options[key] for key in same if options[key] is not None}
     settings["policy"] = policy
     if options["time"] is not None:
@@ -135,21 +139,28 @@ def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if options["calculation"] is not None:
         settings["calculation_ns"] = float(options["calculation"])
     for text in options["set"]:
-        _set_feature(settings, text)
+        _set(settings, text)
     return settings
 
 
-def _set_feature(settings: dict[str, Any], text: str) -> None:
-    """`eevdf.KEY=VALUE` or `cfs.KEY=VALUE`."""
-    key, equals, value = text.partition("=")
-    table, dot, name = key.strip().partition(".")
-    if not (equals and dot and table in ("eevdf", "cfs")):
+def _set(settings: dict[str, Any], text: str) -> None:
+    """`POLICY.KEY=VALUE`: a setting of `OF_POLICY`, or a feature of eevdf or cfs."""
+    key, equals, typed = text.partition("=")
+    policy, dot, name = key.strip().partition(".")
+    value = typed.strip()
+    if equals and OF_POLICY.get(name) == policy:
+        if name == "levels" and not value.isdecimal():
+            raise SpecError(f"--set {text}: expected a whole number", "--set mlfq.levels=3")
+        settings[name] = int(value) if name == "levels" else parse_time(value)
+    elif equals and dot and policy in ("eevdf", "cfs"):
+        known = {"true": True, "false": False}
+        settings.setdefault(policy, {})[name] = known.get(value, value)
+    else:
+        named = ", ".join(f"{of}.{key}" for key, of in OF_POLICY.items())
         raise SpecError(
-            f"--set {text}: expected eevdf.KEY=VALUE or cfs.KEY=VALUE",
-            "for example --set eevdf.run_to_parity=false",
+            f"--set {text}: expected POLICY.KEY=VALUE",
+            f"the keys are {named}, and the features of eevdf and cfs",
         )
-    known = {"true": True, "false": False}
-    settings.setdefault(table, {})[name] = known.get(value.strip(), value.strip())
 
 
 def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
@@ -315,15 +326,20 @@ def _compact(task: Mapping[str, Any]) -> str:
 def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
     """The command that prints the answers."""
     names = {"switch_cost": "switch-cost", "until": "time"}
-    names["wakeup_granularity"] = "wakeup-granularity"
-    units = {"quantum", "switch_cost", "aging", "boost", "latency", "until", "wakeup_granularity"}
+    units = {"quantum", "switch_cost", "until", *OF_POLICY} - {"levels"}
     words = ["schedlab", "sim", "cpu", "--tasks", ",".join(_compact(task) for task in tasks)]
     for key, value in settings.items():
         if isinstance(value, dict):
             for name, feature in value.items():
                 words += ["--set", f"{key}.{name}={str(feature).lower()}"]
         elif key != "calculation_ns":
-            words += [f"--{names.get(key, key)}", f"{value}{'ns' if key in units else ''}"]
+            shown = f"{value}{'ns' if key in units else ''}"
+            is_set = key in OF_POLICY
+            words += (
+                ["--set", f"{OF_POLICY[key]}.{key}={shown}"]
+                if is_set
+                else [f"--{names.get(key, key)}", shown]
+            )
     return shlex.join(words)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab._core import Launched
-from schedlab.cpu.bursts import Bursts, Capture, Check, check
+from schedlab.cpu.bursts import RING_BYTES, Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
 from schedlab.sim.cpu_bursts import as_csv
@@ -29,7 +29,9 @@ class Traced:
     account: Mapping[str, Any]
 
 
-def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:
+def trace_command(
+    command: Sequence[str], method: str | None, ring_bytes: int = RING_BYTES
+) -> Traced:
     """Run a command to its end under capture; SpecError when there is no such program, HostError
     when the kernel does not execute it."""
     program = program_path(command[0])

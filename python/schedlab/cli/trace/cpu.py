@@ -15,7 +15,6 @@ from schedlab.cli.options import PATH, command, json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--method", type=click.Choice(["bpf", "perf", "schedstat"]), help="Only this source.")
 @click.option("--out", type=PATH, help="Write every burst to this CSV file.")
-@click.option("--ring-bytes", type=int, default=8 << 20, show_default=True, help="Kernel's ring.")
 @json_option
 @click.pass_context
 def cpu(
@@ -23,7 +22,6 @@ def cpu(
     command: tuple[str, ...],
     method: str | None,
     out: Path | None,
-    ring_bytes: int,
     as_json: bool,
 ) -> None:
     """Run COMMAND and print how long it and its children stayed on a CPU each time.
@@ -34,7 +32,7 @@ def cpu(
     from schedlab.cli.show import print_lines
 
     sys.stdout.flush()
-    traced = trace_command.trace_command(command, method, ring_bytes)
+    traced = trace_command.trace_command(command, method)
     if out:
         trace_command.write_bursts(out, traced.bursts)
     document = trace_command.as_json(traced)
