@@ -62,6 +62,16 @@ RUST_MAY_USE = {
 BUILDS = re.compile(
     r"(?<![\w./$}-])(?:packaging|tests|tools|fuzz|benches|crates|docs|ansible)/[\w./-]*[\w]"
 )
+# A source of ours as prose names it, by the end of its path; comments, docstrings, and the names in
+# them: in backquotes, or called.
+SOURCE = re.compile(r"(?<![\w./<{~-])(?:[\w-]+/)+[\w-]+\.(?:py|rs)\b")
+PROSE = re.compile(r'"""[\s\S]*?"""|#.*')
+SPOKEN = re.compile(r"`([^`\n]+)`|\b(\w+)\(")
+# Placeholders, and what is of another project: Dask, Prometheus, the kernel.
+NOT_OURS = {
+    "path/to/file.py", "crates/sim/src/policy/reads_by_wait.rs", "distributed/cfexecutor.py",
+    "NAME_read_latency_ns_mean", "histogram_quantile", "sched_info_depart",
+}  # fmt: skip
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}
 
@@ -263,6 +273,43 @@ def test_every_file_that_a_build_names_is_there():
     missing = [each for each in named if not (ROOT / each[1]).exists()
                and not re.search("[A-Z]{4}", each[1])]  # fmt: skip
     assert len(named) > 40 and not missing
+
+
+def test_sources_that_prose_names_are_there():
+    """By a part of their path, such as `host/udev.py`: also in comments of another language."""
+    ends = {"/".join(parts[n:]) for path in tracked(".py", ".rs")
+            for parts in [path.relative_to(ROOT).parts] for n in range(len(parts))}  # fmt: skip
+    product = ("ansible", "benches", "crates", "docs", "fuzz", "python", "tools")
+    gone = [
+        f"{name(path)}: {source}"
+        for path in tracked(".py", ".rs", ".md", ".toml", "Makefile")
+        if path.relative_to(ROOT).parts[0] in product or path.suffix == ".md"
+        for source in SOURCE.findall(path.read_text(encoding="utf-8"))
+        if source.removeprefix("PWD/") not in ends | NOT_OURS
+    ]
+    assert gone == []
+
+
+def test_names_that_prose_names_are_in_the_code():
+    """Of what a comment or docstring calls by its name: renamed there, it is renamed here."""
+    named, code = {}, set(NOT_OURS)
+    for path in tracked(".py", ".pyi", ".rs", ".toml", ".js", ".c", ".md"):
+        code.update(re.findall(r"\w+", name(path)))
+        text = path.read_text(encoding="utf-8")
+        if path.is_relative_to(PACKAGE) and path.suffix == ".py":
+            named[name(path)] = " ".join(PROSE.findall(text))
+        if path.name in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
+            named[name(path)] = text
+        if path.suffix != ".md":
+            code.update(re.findall(r"\w+", PROSE.sub("", re.sub(r"//.*", "", text))))
+    gone = {
+        f"{path}: {word}"
+        for path, text in named.items()
+        for quoted, called in SPOKEN.findall(text)
+        for word in ([called] if called else re.findall(r"[A-Za-z]\w*[A-Za-z0-9]", quoted))
+        if "_" in word and word not in code
+    }
+    assert gone == set()
 
 
 def test_print_stays_in_the_command_line():

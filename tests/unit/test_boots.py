@@ -16,6 +16,7 @@ from schedlab.design.boots import BootKind, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, SpecError
 from schedlab.host import bootloader, boots_held, doctor, journal
 from schedlab.kinds import Outcome
+from schedlab.run.admitted import Permission
 from schedlab.spec import to_json
 from schedlab.spec.checked_line import encode
 from schedlab.store.folder import Folder
@@ -158,6 +159,31 @@ def test_three_foreign_boots_end_it_and_the_default_is_back(machine):
     assert plans.held() is None and (machine.directory / "next").read_text().strip() == ""
     machine.boot(f"{NEW} single")
     assert machine.run("next", "plan").exit_code == 0 and plans.held() is not None  # tried again
+    for _ in range(3):  # and given up again: what failed before the last time is not counted
+        machine.boot(f"{NEW} single")
+        ended = machine.run("next", "plan")
+    assert "failed 3 times" in str(ended.exception) and plans.held() is None
+    machine.boot(f"{NEW} single")
+    assert machine.run("next", "plan").exit_code == 0 and plans.held() is not None
+
+
+def test_a_command_is_tried_first_runs_where_it_was_typed_and_can_be_forgotten(machine):
+    words = ("init", "x.toml", "--kernels", f"{OLD},{NEW}", "--out", "plan", "--with", "./next.sh")
+    refused, script = machine.run(*words), machine.directory / "next.sh"
+    assert "./next.sh: not found" in str(refused.exception) and plans.held() is None
+    assert "--with" in refused.exception.hint and not (machine.directory / "plan").exists()
+    script.write_text('#!/bin/sh\necho "$SCHEDLAB_KERNEL" > next\n')
+    script.chmod(0o755)
+    assert machine.run(*words).exit_code == 0
+    machine.patch.chdir("/")
+    plans.Boots().next(Permission())
+    assert (machine.directory / "next").read_text().strip() in (OLD, NEW)
+    script.unlink()
+    with pytest.raises(HostError, match="not found") as error:
+        plans.Boots().end()
+    note = error.value.hint.partition("rm ")[2]
+    (machine.directory / note).unlink()
+    assert plans.held() is None
 
 
 def test_recover_restores_the_default_and_removes_the_unit(machine):

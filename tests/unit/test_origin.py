@@ -275,7 +275,9 @@ def test_boots_from_elsewhere_run_nothing_without_trust(monkeypatch, tmp_path):
         experiment_of(DOCUMENT, "e.toml"), [BootKind("a", "1"), BootKind("b", "2")], 2, "", line
     )
     monkeypatch.setattr(boots, "running", lambda: ("1", ""))
+    monkeypatch.chdir(tmp_path)
     boots.create(tmp_path / "b", plan, Permission())
+    (tmp_path / "ran").unlink()  # by who made the plan, to see that it works
     for more in ((), ("--boots", 9)):
         elsewhere(monkeypatch, tmp_path)
         code, text = call("boots", "next", "b", *more)

@@ -87,6 +87,8 @@ RULES = {
     "a jump back": (f'LABEL="up"\nGOTO="up"\n{SETS}', ("bfq", True)),
     "a jump that is none": (f'GOTO:="end"\n{SETS}\nLABEL="end"', ("bfq", True)),
     "an escape": ('ATTR{queue/scheduler}=e"bf\\x71"', (r"bf\x71", False)),
+    "a line continued twice": ('KERNEL=="sda", \\\nACTION=="change", \\\n' + SETS, ("bfq", True)),
+    "its beginning counts": ('KERNEL=="sdb", \\\nACTION=="change", \\\n' + SETS, None),
     "a dollar sign": ('ENV{X}="$$k"\nENV{X}=="$k", ' + SETS, ("bfq", True)),
 }  # fmt: skip
 

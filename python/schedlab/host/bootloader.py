@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -79,7 +80,11 @@ class ByCommand:
     def boot_once(self, label: str, kernel: str, cmdline: str) -> None:
         """Run it with the label, kernel and words of the next boot."""
         about = {"SCHEDLAB_BOOT": label, "SCHEDLAB_KERNEL": kernel, "SCHEDLAB_CMDLINE": cmdline}
-        _output("sh", "-c", self.command, environment=about)
+        try:
+            _output("sh", "-c", self.command, environment=about)
+        except HostError as error:
+            hint = "correct what --with names: it finds the kernel, or none, in $SCHEDLAB_KERNEL"
+            raise HostError(str(error), hint) from error
 
     def chosen(self) -> str:
         """Only the command knows."""
@@ -266,5 +271,6 @@ def _output(
         raise HostError(f"cannot run {command[0]}: {error}", "install it, or use --with") from error
     if done.returncode and not may_fail:
         reason = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it failed"]
-        raise HostError(f"`{' '.join(command)}`: {reason[0]}", as_root(ANOTHER_KERNEL))
+        hint = as_root(ANOTHER_KERNEL, f"by hand, to see why: sudo {shlex.join(command)}")
+        raise HostError(f"`{' '.join(command)}`: {reason[0]}", hint)
     return done.stdout.strip()

@@ -54,7 +54,11 @@ def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
     what = f"{chosen!r}, which another program chose, stays" if is_foreign else "the default"
     lines = [f"next boot: {what} (boots of {of.directory})", *of.files]
     if not dry_run:
-        loader.reset(keep=is_foreign)
+        try:
+            loader.reset(keep=is_foreign)
+        except HostError as error:
+            hint = f"correct it: schedlab boots end; or forget these boots: rm {held_file(state)}"
+            raise HostError(str(error), hint) from error
         for name in of.files:
             Path(name).unlink(missing_ok=True)
         held_file(state).unlink()

@@ -26,7 +26,7 @@ RampSeconds = Annotated[float, Meta(ge=0, le=60)]
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Tasks of one role (crates/load/src/cpu/mix/job.rs); `is_load`: they are the load.
+    """Tasks of one role (crates/load/src/cpu/job.rs); `is_load`: they are the load.
 
     `weight` above 0 puts them into a separate cpu cgroup with that weight; groups of one
     `cgroup` name share it.
@@ -42,7 +42,7 @@ class TaskGroup:
 
 @dataclass(frozen=True)
 class Mixed:
-    """The result of a mix: `groups` by name, as `GroupResult` of crates/load/src/cpu/mix/job.rs."""
+    """The result of a mix: `groups` by name, as `GroupResult` of crates/load/src/cpu/job.rs."""
 
     window_s: float
     groups: Mapping[str, Mapping[str, Any]]

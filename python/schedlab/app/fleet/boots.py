@@ -51,8 +51,11 @@ USED = ("init", "measuring", "done", "foreign")
 
 
 def planned(experiment: Experiment, texts: Sequence[str], rounds: int, command: str) -> BootPlan:
-    """The boots of kinds as typed, `rounds` of each, beside the kernel that runs now."""
+    """The boots of kinds as typed, `rounds` of each, beside the kernel that runs now. The `command`
+    that boots them is run where it was typed, from wherever the plan goes on.
+    """
     release, usual = running()
+    command = command and f"cd {shlex.quote(str(Path.cwd()))} && {command}"
     kinds = [parse_kind(text, release) for text in texts]
     return plan_boots(experiment, kinds, rounds, usual, command)
 
@@ -60,7 +63,7 @@ def planned(experiment: Experiment, texts: Sequence[str], rounds: int, command: 
 def create(path: Path, plan: BootPlan, permission: Permission, root: Path = Path("/")) -> Boots:
     """A new plan in `path`; SpecError or HostError before anything is written.
 
-    The experiment must be admitted, and the boot loader must know every kernel.
+    The experiment must be admitted, and the boot loader must know every kernel; a command is tried.
     """
     plan = replace(plan, experiment=admit(plan.experiment, permission).experiment)
     loader = loaders.bootloader(plan.command, root)
@@ -70,6 +73,8 @@ def create(path: Path, plan: BootPlan, permission: Permission, root: Path = Path
         raise SpecError(f"boots of {other.directory} are under way", "schedlab boots end")
     if path.exists() and any(path.iterdir()):
         raise SpecError(f"{path}: is not empty", "name another folder with --out")
+    if plan.command:
+        loader.reset()
     make_directory(path)
     _write_plan(path, plan)
     boots = Boots(path, root)

@@ -65,11 +65,11 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Li
     """The typed options; the candidates are all that the queues offer unless some were named."""
     own = parse_output_metric(typed["metric"], of_live_load=True) if typed["metric"] else None
     if bool(command) != bool(own and not own.path):
-        raise SpecError(
-            "--metric names a figure in the output of a COMMAND, a file or a page; only the first "
-            "has a COMMAND",
-            "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND",
-        )
+        what = "--metric reads the output of a COMMAND, and none is typed"
+        if command:
+            what = "a COMMAND is run only for the --metric in its output, and none is named"
+        hint = "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND"
+        raise SpecError(what, hint)
     for group in typed["groups"] or ():
         io_group(group)
     switch = typed["switch"] or ()
