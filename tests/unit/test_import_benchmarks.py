@@ -125,11 +125,49 @@ def test_iostat_counts_in_blocks_where_posix_wants_it_and_a_report_is_a_list(tmp
     ("0, 23, 1, 131072\n877, 14011, 1, 131072\n", "a log of fio without offsets"),
     ("# biolatency\n     usecs      : count     distribution\n", "a histogram of bcc"),
     ("@usecs:\n[16, 32)   21 |@@@@@   |\n", "a histogram of bcc or bpftrace"),
+    ("see block_rq_issue: text\n  >=(ms) .. <(ms)   : I/O |Distribution |\n", "a histogram"),
+    ("COMM  PID  TYPE DEV   BLOCK  BYTES LATms\ntar 1 R 8,0 8 4096 1.0\nreal\t0m1.5s\n",
+     "a table of iosnoop"),
 ])  # fmt: skip
 def test_what_nothing_reads_is_named(text, what, tmp_path):
     (tmp_path / "x").write_text(text)
     with pytest.raises(SpecError, match=f"is {what}.*, which is not read here"):
         files.stats(str(tmp_path / "x"), {})
+
+
+def test_requests_inside_a_document_are_read_as_the_hint_says(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text(
+        "# Notes\n\nTIME(s)  COMM PID DISK T SECTOR BYTES LAT(ms)\n"
+        "0.000004 dd 1950 sdb W 13092560 4096 0.74\n1.022346 dd 1950 sdb W 13115272 4096 0.98\n"
+    )
+    with pytest.raises(SpecError) as error:
+        files.stats(str(path), {})
+    assert error.value.hint.endswith(f"trace stats {path}:biosnoop --skip-bad-lines")
+    stats = files.stats(f"{path}:biosnoop", {"skip_bad_lines": True})
+    assert (stats["summary"]["writes"], stats["summary"]["bytes"]) == (2, 8192)
+
+
+def test_runs_that_were_started_with_other_options_are_no_repetitions(tmp_path):
+    one = "Wakeup Latencies percentiles (usec) runtime 90 (s) (9 total samples)\n  50.0th: 8\n"
+    path = tmp_path / "README.md"
+    path.write_text(
+        f"schbench is a tool -- see below\n```\n ./schbench -F 256 -r 10\n{one}\n"
+        f"root@one:~# sudo schbench -F 256 -r 90 | tee out\n{one}```\n$ schbench -F 256 -r 90\n"
+        f"{one}"
+    )
+    imported = read("schbench", [("none", path)])
+    labels = [each.workload for each in imported.runs]
+    assert labels == ["schbench of -F 256 -r 10", *["schbench of -F 256 -r 90"] * 2]
+
+
+def test_iostats_json_is_found_in_other_text_and_without_devices_passed_over(tmp_path):
+    own = (DATA / "iostat-x.json").read_text()
+    cpu = '{"sysstat": {"hosts": [{"statistics": [{"avg-cpu": {"user": 1.0}}]}]}}'
+    path = tmp_path / "notes.md"
+    path.write_text(f"$ iostat -x -o JSON\n{own}\n{cpu}\n```json\n{own}\n```\n")
+    alone = [run.metrics for run in read("iostat", [("none", DATA / "iostat-x.json")]).runs]
+    assert [run.metrics for run in read("iostat", [("none", path)]).runs] == alone * 2
 
 
 @pytest.mark.parametrize("one", ["\n", " \n", "1", "cpu "])

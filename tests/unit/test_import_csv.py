@@ -398,6 +398,17 @@ def test_a_unit_in_the_name_of_the_column(tmp_path, name):
     assert run.metrics == {"throughput_bytes_per_s": 1.5 * (1 << 20)}
 
 
+@pytest.mark.parametrize("value", ["80.2", "254519", "1.5e+04"])
+def test_a_first_row_in_the_place_of_the_names_is_not_lost(tmp_path, value):
+    path = tmp_path / "in.tsv"
+    path.write_text(f"a\t1\t{value}\na\t2\t83.0\nb\t1\t57.5\n")
+    with pytest.raises(SpecError, match="expected names of the columns, found 'a, "):
+        csv.read(path, csv.Columns(("a",), value, unit="1/s"), Options())
+    # A number may be a name, too.
+    path.write_text("who\t4\t8\na\t2\t83.0\nb\t1\t57.5\n")
+    assert len(csv.read(path, csv.Columns(("who",), "8", unit="1/s"), Options()).runs) == 2
+
+
 @pytest.mark.parametrize(("text", "digit"), [("1.25", 0.01), ("12", 1.0), ("1e6", 0.0)])
 def test_the_last_printed_digit(text, digit):
     assert tables.last_digit(text) == pytest.approx(digit)

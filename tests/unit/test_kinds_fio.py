@@ -11,6 +11,8 @@ import pytest
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.fio_job import FioJob
 from schedlab.store import fio_output
+from schedlab.store.importers import fio
+from schedlab.store.importers.imported import Options
 
 
 def write(path, text):
@@ -334,3 +336,33 @@ def test_output_that_is_not_fios(text):
     with pytest.raises(SpecError, match="the output of fio is not JSON: ") as error:
         FioJob().values_of(text)
     assert error.value.hint == "fio --version"
+
+
+@needs_fio
+@pytest.mark.parametrize(("change", "message"), [
+    ({"error": 5}, "expected a job without errors, found 'error 5'"),
+    ({"read": {"total_ios": 0, "iops": 0.0}}, "expected a job with reads, writes or trims"),
+])  # fmt: skip
+def test_both_ways_refuse_a_job_that_failed_and_pass_over_an_idle_one(change, message, tmp_path):
+    work = {"total_ios": 4, "iops": 5.0, "bw_bytes": 20480, "lat_ns": {}}
+    whole = {"jobname": "a", "groupid": 0, "error": 0, "read": work}
+    other = {**whole, "jobname": "b", **change}
+    job, output = tmp_path / "job.fio", tmp_path / "out.json"
+    job.write_text("[a]\nsize=1m\nrw=read\n[b]\nsize=1m\nrw=read\n")
+
+    def both(*jobs):
+        output.write_text(json.dumps({"jobs": jobs}))
+        yield lambda: FioJob(job_file=str(job)).values_of(output.read_bytes())[0]
+        yield lambda: fio.read([("none", output)], options=Options())
+
+    for way in both(other) if "read" in change else both(whole, other):
+        with pytest.raises(SpecError, match=message):
+            way()
+    if "read" in change:
+        values, imported = (way() for way in both(whole, other))
+        assert values == {"a.read.iops": 5.0, "a.read.bw_bytes": 20480.0}
+        assert [run.workload for run in imported.runs] == ["a"]
+        assert any(note.endswith("did no I/O: b") for note in imported.experiment.notes)
+        # One that only computes has nothing to move.
+        job.write_text("[b]\nioengine=cpuio\ncpuload=5\nruntime=1\n")
+        assert next(both(other))() == {}

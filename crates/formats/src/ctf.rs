@@ -39,7 +39,7 @@ pub fn metadata() -> String {
     for (id, name) in names.iter().enumerate() {
         text += &format!(
             "event {{ name = \"{name}\"; id = {id}; fields := struct {{ u32 dev; u64 sector; u64 \
-             bytes; string rwbs; u32 tid; string comm; }}; }};\n"
+             bytes; string rwbs; u32 tid; string comm; string device; }}; }};\n"
         );
     }
     text
@@ -72,14 +72,11 @@ impl Ctf {
         });
         let process = record.process.unwrap_or(0);
         fields.extend(process.to_le_bytes());
-        fields.extend(
-            names
-                .process_name(process)
-                .unwrap_or_default()
-                .replace('\0', "")
-                .as_bytes(),
-        );
-        fields.push(0);
+        let comm = names.process_name(process).unwrap_or_default();
+        for text in [comm, names.device_name(record.device)] {
+            fields.extend(text.replace('\0', "").as_bytes());
+            fields.push(0);
+        }
         let mut add = |ns: u64, id: u32| {
             self.count += 1;
             self.waiting

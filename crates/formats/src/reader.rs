@@ -177,7 +177,7 @@ impl TraceReader {
     pub fn device_name(&self, device: u32) -> String {
         match &self.source {
             Source::Text(_, _, memory) => memory.device_name(device),
-            Source::Binary(_) => device.to_string(),
+            Source::Binary(_) => super::formats::device_number(device),
         }
     }
 

@@ -61,6 +61,28 @@ fn requests_that_overlap_are_on_lanes_of_their_own_and_events_in_the_order_of_ti
 }
 
 #[test]
+fn a_device_is_called_as_the_trace_calls_it() {
+    let table = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n1.0 dd 7 nvme0n1 R 8 4096 0.5\n";
+    let kernel = "  259,3    0        1     0.000000000     7  Q  R 8 + 8 [dd]\n";
+    let volume = "0,R,8192,4096,1\n";
+    for (text, format, name) in [
+        (table, "biosnoop", "nvme0n1\0"),
+        (kernel, "blkparse", "259:3\0"),
+        (volume, "alibaba", "\x000\0"),
+    ] {
+        for to in ["perfetto", "ctf"] {
+            let mut reader = read_bytes("t", text.into(), Some(format), &options()).unwrap();
+            let (mut out, stop) = (Vec::new(), schedlab_model::Stop::default());
+            convert(&mut reader, &mut out, "out".as_ref(), to, &stop).unwrap();
+            let shown = name.trim_matches('\0').as_bytes();
+            let part = if to == "ctf" { name.as_bytes() } else { shown };
+            let has = out.windows(part.len()).any(|each| each == part);
+            assert!(has, "{format} to {to}: {out:?}");
+        }
+    }
+}
+
+#[test]
 fn a_recorded_request_waits_for_its_tag_and_then_in_the_scheduler() {
     let mut text = b"SCHEDLAB TRACE 2 {}\n".to_vec();
     // Arrival, issue, completion, tag: one that waited for it, and one that joined another.

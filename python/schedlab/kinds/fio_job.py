@@ -116,14 +116,16 @@ class FioJob(Command, frozen=True):
         """(every metric in fio's JSON, those that are only bounds); bins of several processes of a
         job are added up, and a quantile that too few requests support is given as a lower bound.
 
-        SpecError when the output is not fio's.
+        SpecError when the output is not fio's, a job failed, or none moved any data.
         """
         values: dict[str, float] = {}
         bounds: dict[str, str] = {}
-        jobs = fio_output.jobs("fio's output", _report_in(stdout))
-        labels = fio_output.numbered([(job.name,) for job in jobs])
-        for job, label in zip(jobs, labels, strict=True):
-            for direction, figures in job.directions().items():
+        # Jobs that only compute move none.
+        needs_io = bool(self.job_file and self.jobs())
+        jobs = fio_output.measured("fio's output", _report_in(stdout), needs_io=needs_io)
+        labels = fio_output.numbered([(job.name,) for job, _ in jobs])
+        for (_, directions), label in zip(jobs, labels, strict=True):
+            for direction, figures in directions.items():
                 prefix = f"{label}.{direction}."
                 known = {word: v for word, v in figures.values.items() if word in GIVEN and v > 0}
                 values |= {prefix + word: value for word, value in known.items()}

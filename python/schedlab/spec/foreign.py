@@ -72,17 +72,21 @@ _KNOWN = (
     _Known(r"^TIME\(ms\)\s+DISK\s+COMM",
            "the output of biosnoop.bt, which has no offsets",
            "the biosnoop of bcc has them: schedlab trace stats FILE:biosnoop"),
+    _Known(r"^COMM\s+PID\s+TYPE\s+DEV\s+BLOCK\s", "a table of iosnoop without times",
+           "the biosnoop of bcc has them: schedlab trace stats FILE:biosnoop"),
+    _result(r"^[ \t]*[mun]?secs\s+: count\s+distribution|^\[\d+[KMG]?, \d+[KMG]?\)\s+\d+ \|[@ ]*\|"
+            r"|^[ \t]*>=\(\w{1,9}\) \.\. <\(", "a histogram of bcc or bpftrace, or of perf-tools"),
     _Known(r"^[ \t]*time\s+cpu\s+task name\s+wait time", "a table of perf sched timehist",
            "perf sched script > FILE has the events: schedlab import sched FILE --out DIR"),
     _Known(r"/\* CTF 1\.8", "the metadata of a CTF trace",
            "babeltrace2 DIR prints its events; recorded anew: schedlab trace io DEVICE --out FILE"),
     _Known(r"^[ \t]*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d{9}\s+\d+\s+[A-Z]{1,2}\s", "text of blkparse",
            f"{_TRACE}:blkparse", "blkparse"),
-    _Known(r"^\S?.*\s(?:block:)?block_(?:rq|bio)_\w+:\s", "block events of the kernel",
+    _Known(r"\d:?[ \t]+(?:\w+:){0,2}block_(?:rq|bio)_\w+:\s", "block events of the kernel",
            f"{_TRACE}:ftrace", "ftrace"),
     _Known(r"^TIME\(s\)\s+COMM\s+PID\s+DISK", "a table of biosnoop",
            f"{_TRACE}:biosnoop", "biosnoop"),
-    _Known(r"\s(?:sched:)?sched_switch:\s", "switches of tasks",
+    _Known(r"\d:?[ \t]+(?:\w+:){0,2}sched_switch:\s", "switches of tasks",
            "schedlab import sched FILE --out DIR, or schedlab sim cpu --tasks FILE", "sched"),
     # Results that an importer reads.
     _own("fio", r'"fio version"\s*:'),
@@ -99,8 +103,6 @@ _KNOWN = (
     # Results that none reads.
     _Known(r"\A\d+, \d+, [012], (?:0|\d{3,})\s*$", "a log of fio without offsets",
            "fio --log_offset=1 writes them, no log_avg_msec: schedlab trace stats FILE:fio-log"),
-    _result(r"^[ \t]*[mun]?secs\s+: count\s+distribution|^\[\d+[KMG]?, \d+[KMG]?\)\s+\d+ \|[@ ]*\|",
-            "a histogram of bcc or bpftrace"),
     _Known(r"^\d;fio-\d", "fio's terse output",
            "run fio with --output-format=json+: schedlab import fio FILE --out DIR"),
     _Known(r"\(groupid=\d+, jobs=\d+\): err=", "fio's output for people",
@@ -128,7 +130,7 @@ _KNOWN = (
 def refuse_foreign(file: Path, text: str) -> None:
     """SpecError for the text of a device that is another program's."""
     if known := _recognised(text):
-        raise SpecError(f"{file}: is {known.what}, not a device file", _way(known, file))
+        raise SpecError(f"{file}: is {known.what}, not a device file", _way(known, file, text))
 
 
 def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> SpecError:
@@ -143,7 +145,8 @@ def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> Spec
         if reader and any(each.reader == reader and _matches(each, text) for each in _KNOWN):
             return error
         if known := _recognised(text):
-            return SpecError(f"{path}: is {known.what}, which is not read here", _way(known, path))
+            way = _way(known, path, text)
+            return SpecError(f"{path}: is {known.what}, which is not read here", way)
     return error
 
 
@@ -168,5 +171,9 @@ def _matches(known: _Known, text: str) -> bool:
     return bool(re.search(known.pattern, text[:_START_BYTES], re.MULTILINE))
 
 
-def _way(known: _Known, file: Path) -> str:
-    return re.sub(r"\bFILE\b(?!\.)", lambda _: str(file), known.way)
+def _way(known: _Known, file: Path, text: str) -> str:
+    way = re.sub(r"\bFILE\b(?!\.)", lambda _: str(file), known.way)
+    found = re.search(known.pattern, text, re.MULTILINE)
+    # Requests in a document: its other lines are none.
+    is_within = found is not None and "\n" in text[: found.start()].lstrip()
+    return f"{way} --skip-bad-lines" if is_within and way.startswith(_TRACE[:-5]) else way

@@ -174,6 +174,24 @@ def jobs(place: str, report: Mapping[str, Any]) -> list[ReportedJob]:
     return list(groups.values())
 
 
+def measured(
+    place: str, report: Mapping[str, Any], *, needs_io: bool = True
+) -> list[tuple[ReportedJob, dict[str, Figures]]]:
+    """The jobs of a report with their figures, which are empty for one that did no I/O.
+
+    SpecError for a job that failed, and where none of them did I/O though one has to.
+    """
+    all_ = [(job, job.directions()) for job in jobs(place, report)]
+    # A call of fsync is none that moves data, but it is measured.
+    found = [
+        (job, figures if SYNC in figures or any(f.values["iops"] for f in figures.values()) else {})
+        for job, figures in all_
+    ]
+    if needs_io and not any(figures for _, figures in found):
+        raise bad(place, "a job with reads, writes or trims", ", ".join(j.name for j, _ in found))
+    return found
+
+
 def numbered(keys: Sequence[Sequence[str]]) -> list[str]:
     """A label for each key, its first word: `one`, and `one#2` for the second time of a key."""
     labels: list[str] = []

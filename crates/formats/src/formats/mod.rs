@@ -312,7 +312,7 @@ impl Memory {
     /// The name that was given this number, or the number itself.
     pub(super) fn device_name(&self, number: u32) -> String {
         let named = self.names.name_of(number);
-        named.map_or_else(|| number.to_string(), |name| name.replace(',', "."))
+        named.map_or_else(|| device_number(number), |name| name.replace(',', "."))
     }
 
     /// The name of a process, where the trace has names.
@@ -324,6 +324,14 @@ impl Memory {
     #[inline]
     fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
         self.names.number_of(name)
+    }
+}
+
+/// A device that has no name: those of the kernel as it prints them, major and minor.
+pub(super) fn device_number(number: u32) -> String {
+    match (number >> 20, number & 0xf_ffff) {
+        (0, number) => number.to_string(),
+        (major, minor) => format!("{major}:{minor}"),
     }
 }
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from schedlab.spec import METRICS, Metric, latency
-from schedlab.store.importers.context import ContextSeen
+from schedlab.store.importers.context import ContextSeen, arguments_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines, unquoted
 
@@ -209,6 +209,7 @@ class _OpenRun:
     program: str
     at: int
     title: str
+    command: str
     figures: dict[str, float] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     workload: str = ""
@@ -236,7 +237,7 @@ class _Log:
 
 
 def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> Iterator[Reading]:
-    version, section = "", ""
+    version, section, command = "", "", ""
     run: _OpenRun | None = None
     log = _Log()
     context = ContextSeen(candidate, notes)
@@ -246,6 +247,7 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
         if len(text) > 4096:
             continue
         context.line(text)
+        command = arguments_in(text, program.name) or command
         if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
             log.see(int(match[1]), int(match[2]) * 1_000_000 + int(match[3]))
             continue
@@ -259,7 +261,8 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
             if run and not run.is_interim and (at <= run.at or run.is_whole):
                 yield _reading(program, candidate, run)
             context.measured(place)
-            run = _OpenRun(place, version, at, title, workload=program.titles.get(title, ""))
+            workload = program.titles.get(title, "")
+            run = _OpenRun(place, version, at, title, command, workload=workload)
         section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
         if run:
             _see(program, run, section, place, text, notes)
@@ -320,6 +323,7 @@ def _reading(program: Benchmark, candidate: str, run: _OpenRun) -> Reading:
         settings={"scheduler": candidate},
         parameters=dict(run.options),
         options=run.options,
+        subject=run.command,
         program=run.program,
     )
 

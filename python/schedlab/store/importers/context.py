@@ -26,6 +26,9 @@ _COMMAND = re.compile(
 )
 # root@host:~# …, [root@host ~]# …
 _PROMPT = re.compile(r"\[?[\w.-]{1,32}@([\w.-]{1,64})[:\s]\S{0,256}\s?[#$%>](?:\s|$)")
+_PROMPT_END = re.compile(r"^(?:\S*[$#%>]|\[?[\w.-]{1,32}@\S{1,320}(?: \S{1,256})?\s?[$#%>])\s+")
+#: Commands that start another one.
+_STARTERS = ("sudo", "numactl", "taskset", "chrt", "nice", "ionice", "time", "env")
 # A shell with -x shows each command, but not the word `time`.
 _SHOWN = re.compile(r"\++ (?P<command>[^\s\d(].*)")
 _TIMED = re.compile(r'\s*Command being timed: "(?P<command>.*)"\s*')
@@ -75,6 +78,18 @@ def command_in(line: str) -> str:
         return ""
     match = _TIMED.fullmatch(line) or _COMMAND.fullmatch(line) or _SHOWN.fullmatch(line)
     return match["command"].strip() if match else ""
+
+
+def arguments_in(line: str, program: str) -> str:
+    """The options with which a line of a terminal starts a program; empty for any other line."""
+    words = re.split(r"[|<>;&]", _PROMPT_END.sub("", line[:4096].replace("`", " "), 1))[0].split()
+    at = next((i for i, word in enumerate(words) if word.rpartition("/")[2] == program), None)
+    if at is None or (at and words[0] not in _STARTERS):
+        return ""
+    arguments = words[at + 1 :]
+    # The name of a test may be before the options.
+    has_options = any(word.startswith("-") for word in arguments[:2])
+    return " ".join(arguments) if has_options else ""
 
 
 def _full(name: str) -> str:

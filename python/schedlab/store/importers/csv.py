@@ -113,6 +113,7 @@ def read(
     units: dict[str, Unit] = {}
     readings = []
     listed = list(rows(path, columns.used, sheet, notes))
+    _check_header(path, columns, listed)
     columns = _with_unit(columns, listed[0][1] if listed else (), notes)
     for group in _groups(listed, columns, notes):
         metrics[group.quantity.metric.name] = group.quantity.metric
@@ -202,6 +203,16 @@ def rows(
             raise bad(place, f"{len(names)} fields", found)
         if any(values):
             yield place, dict(zip(names, values, strict=True))
+
+
+def _check_header(
+    path: Path, columns: Columns, listed: Sequence[tuple[str, dict[str, str]]]
+) -> None:
+    """SpecError where the line of names is itself a row: its figure would be lost."""
+    named = [n for n in columns.names if any(row[n] == n for _, row in listed)]
+    if named and re.fullmatch(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", columns.value, re.IGNORECASE):
+        hint = "put a line with the names of the columns above the first row"
+        raise bad(f"{path}, line 1", "names of the columns", f"{named[0]}, {columns.value}", hint)
 
 
 def _with_unit(columns: Columns, header: Collection[str], notes: dict[str, None]) -> Columns:

@@ -16,7 +16,7 @@ from schedlab.spec.latency import merge
 from schedlab.spec.reading import read_bytes
 from schedlab.store import fio_output
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
+from schedlab.store.importers.text import WHOLE_HINT, decoded
 
 BYTES_MAX = 64 << 20
 _CPU = ("usr_cpu", "sys_cpu")
@@ -96,12 +96,19 @@ def _continues(report: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
 def _jobs(
     candidate: str, place: str, report: Mapping[str, Any], notes: list[str]
 ) -> Iterator[Reading]:
-    jobs = fio_output.jobs(place, report)
-    loads = [{k: v for k, v in job.options.items() if not _NOT_LOAD.fullmatch(k)} for job in jobs]
-    keys = [
-        (job.name, *map(str, sorted(load.items()))) for job, load in zip(jobs, loads, strict=True)
+    jobs = fio_output.measured(place, report)
+    loads = [
+        {k: v for k, v in job.options.items() if not _NOT_LOAD.fullmatch(k)} for job, _ in jobs
     ]
-    for job, options, label in zip(jobs, loads, fio_output.numbered(keys), strict=True):
+    keys = [
+        (job.name, *map(str, sorted(load.items())))
+        for (job, _), load in zip(jobs, loads, strict=True)
+    ]
+    labels = fio_output.numbered(keys)
+    for (job, figures), options, label in zip(jobs, loads, labels, strict=True):
+        if not figures:
+            notes.append(f"{place}: did no I/O: {label}")
+            continue
         scheduler = job.options.get("ioscheduler")
         if scheduler and scheduler not in candidate.split():
             notes.append(f"{place}: the file says ioscheduler={scheduler}, the label {candidate}")
@@ -109,7 +116,7 @@ def _jobs(
             processes = f"{place}: {job.name}: percentiles of its {len(job.parts)} processes"
             notes.append(f"{processes} cannot be added up: run fio with --output-format=json+")
         yield replace(
-            _reading(candidate, job),
+            _reading(candidate, job, figures),
             workload=label,
             parameters=job.options,
             options=options,
@@ -118,15 +125,14 @@ def _jobs(
         )
 
 
-def _reading(candidate: str, job: fio_output.ReportedJob) -> Reading:
-    figures = job.directions()
+def _reading(
+    candidate: str, job: fio_output.ReportedJob, figures: dict[str, fio_output.Figures]
+) -> Reading:
     mixed, synced = figures.pop(fio_output.MIXED, None), figures.pop(fio_output.SYNC, None)
     trims = figures.pop("trim", None)
     sides = [each.values for each in (figures.values() or filter(None, [mixed or trims]))]
-    if not sum(side["iops"] for side in sides):
-        raise bad(job.place, "reads, writes or trims", "none")
-    metrics = {"throughput_bytes_per_s": sum(side["bw_bytes"] for side in sides)}
-    metrics["iops"] = sum(side["iops"] for side in sides)
+    rates = {"throughput_bytes_per_s": "bw_bytes", "iops": "iops"} if sides else {}
+    metrics = {name: sum(side[key] for side in sides) for name, key in rates.items()}
     metrics |= {f"{d}_bytes_per_s": each.values["bw_bytes"] for d, each in figures.items()}
     # The latency of one direction is not that of all.
     whole = mixed or (next(iter(figures.values()), trims) if len(figures) < 2 else None)

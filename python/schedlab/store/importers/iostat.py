@@ -1,4 +1,5 @@
-"""`iostat -o JSON`: the means of the reports of a file, a workload per device.
+"""`iostat -o JSON`, also with text around it: the means of the reports of a capture, a workload per
+device.
 
 The first report is since the boot, unless iostat ran with -y, which the file does not say.
 iostat's kB and MB are 1024 and 1024² bytes, and its blocks (of -d) and sectors 512 bytes.
@@ -7,6 +8,7 @@ iostat's kB and MB are 1024 and 1024² bytes, and its blocks (of -d) and sectors
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from schedlab.store.importers.imported import Imported, Options, Reading, assemb
 from schedlab.store.importers.text import WHOLE_HINT, bad, decoded
 
 BYTES_MAX = 64 << 20
+_START = re.compile(r'\{\s*"sysstat"\s*:')
 _UNITS = {"kB": 1024.0, "MB": 1024.0**2, "sec": 512.0, "Blk": 512.0}
 # Our name of what has a unit in iostat's name, in the layout of -x and of -d.
 _RATES = {
@@ -45,12 +48,26 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def _readings(candidate: str, file: Path, notes: dict[str, None]) -> Iterator[Reading]:
     text = decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX))
+    starts = [match.start() for match in _START.finditer(text)] or [0]
+    captures = [_reports(str(file), text, start) for start in starts]
+    # Those of `iostat -c` have no device.
+    for reports in list(filter(any, captures)) or captures[:1]:
+        yield from _of_capture(candidate, file, reports, notes)
+
+
+def _reports(place: str, text: str, start: int) -> list[list[Any]]:
+    """The devices of each report of the capture that begins there."""
     try:
-        hosts = json.loads(text)["sysstat"]["hosts"]
-        reports = [list(each.get("disk", ())) for host in hosts for each in host["statistics"]]
+        hosts = json.JSONDecoder().raw_decode(text, start)[0]["sysstat"]["hosts"]
+        return [list(each.get("disk", ())) for host in hosts for each in host["statistics"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "iostat -o JSON -x -y 1 60 DEVICE > FILE"
-        raise bad(str(file), "the JSON of iostat -o JSON", str(error), hint) from None
+        raise bad(place, "the JSON of iostat -o JSON", str(error), hint) from None
+
+
+def _of_capture(
+    candidate: str, file: Path, reports: list[list[Any]], notes: dict[str, None]
+) -> Iterator[Reading]:
     if len(reports) > 1:
         notes["the first report of a file is since the boot and was skipped (iostat without -y)"] \
             = None  # fmt: skip
