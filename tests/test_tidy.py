@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "cpu": {"spec", "errors", "_core", "host"},
     "fit": {"spec", "errors", "_core"},
     "guest": {"spec", "errors", "store", "host"},
-    "analyse": {"spec", "errors"},
+    "analyse": {"spec", "errors", "_core"},
     "report": {"spec", "errors", "analyse", "store"},
     "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
     "tune": {"spec", "errors", "analyse"},

@@ -1,5 +1,6 @@
 //! What load on the kernel and load in the simulator have in common: units, workloads, requests,
-//! histograms and seeded randomness. Imports no other crate of ours.
+//! histograms, seeded randomness
+//! and the tails of distributions. Imports no other crate of ours.
 //!
 //! ```
 //! use schedlab_model::{Bytes, Histogram, Rng};
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod distributions;
 mod histogram;
 mod rng;
 mod schedule;

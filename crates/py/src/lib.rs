@@ -9,6 +9,7 @@ mod burst_capture;
 mod cpu_crew;
 mod cpu_scheduler;
 mod cpu_sim;
+mod distributions;
 mod emulated_device;
 mod io_job;
 mod launched;
@@ -50,6 +51,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(launched::pattern_groups, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
+    module.add_function(wrap_pyfunction!(distributions::normal_tail, module)?)?;
+    module.add_function(wrap_pyfunction!(distributions::f_tail, module)?)?;
+    module.add_function(wrap_pyfunction!(distributions::t_quantile, module)?)?;
     emulated_device::register(module)?;
     simulation::register(module)?;
     module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
 
-from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.quantiles import Floats, f_tail
 from schedlab.analyse.rows import Booleans, RowData
 
 #: Below this p an effect is found.
@@ -72,7 +71,7 @@ def carry_over(
         return None
     if more - np.linalg.matrix_rank(full[:, k - 1 :]) < k - 1:
         return None  # Some candidate has the same follower in all blocks.
-    p = float(fdtrc(extra, freedom, (rest - less) / extra / (max(less, 1e-300) / freedom)))
+    p = float(f_tail(extra, freedom, (rest - less) / extra / (max(less, 1e-300) / freedom)))
     inverse = np.linalg.pinv(full.T @ full)
     beta = inverse @ full.T @ y
     now = _of_differences(np.asarray(inverse[: k - 1, : k - 1]))

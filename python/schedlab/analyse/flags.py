@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.doubts import Findings, changing, early_and_late
@@ -186,8 +185,10 @@ def gates_p(repeated: dict[str, int] | Any, kept: dict[str, int] | Any) -> float
 
 
 def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
+    log_factorial = np.concatenate(([0.0], np.log(np.arange(1, total + 1)).cumsum())).take
+
     def choose(n: Any, k: Any) -> Any:
-        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+        return log_factorial(n) - log_factorial(k) - log_factorial(n - k)
 
     logs = choose(bad, x) + choose(total - bad, draws - x) - choose(total, draws)
     return np.asarray(logs, dtype=np.float64)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schedlab.analyse.quantiles import t_quantile
+
 LEVEL = 0.95
 _TOLERANCE, _STEPS = 1e-10, 200
 
@@ -53,7 +55,6 @@ def fleet(differences: Sequence[tuple[str, Sequence[float]]]) -> Fleet | None:
 
     The spread of blocks is pooled over the hosts: three blocks alone say little of it.
     """
-    from scipy.special import stdtrit
 
     known = [(host, np.asarray(values)) for host, values in differences if len(values) > 1]
     hosts, freedom = len(known), sum(len(values) - 1 for _, values in known)
@@ -66,10 +67,10 @@ def fleet(differences: Sequence[tuple[str, Sequence[float]]]) -> Fleet | None:
     weights = 1 / (variances + tau2)
     mean = float((weights * points).sum() / weights.sum())
     excess = float((weights * (points - mean) ** 2).sum()) / (hosts - 1)
-    t = float(stdtrit(hosts - 1, (1 + LEVEL) / 2))
+    t = float(t_quantile((1 - LEVEL) / 2, hosts - 1))
     half = t * math.sqrt(max(excess, 1.0) / float(weights.sum()))
     middle, new = float(points.mean()), t * float(points.std(ddof=1)) * math.sqrt(1 + 1 / hosts)
-    own = np.sqrt(variances) * float(stdtrit(freedom, 1 - (1 - LEVEL) / 2 / hosts))
+    own = np.sqrt(variances) * float(t_quantile((1 - LEVEL) / 2 / hosts, freedom))
     names = np.array([host for host, _ in known])
     better, worse = (tuple(names[beyond].tolist()) for beyond in (points > own, points < -own))
     ends = (mean - half, mean + half)

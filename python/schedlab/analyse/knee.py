@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import fdtrc
 
-from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.quantiles import Floats, f_tail
 from schedlab.errors import SpecError
 
 PLACES = 801
@@ -58,10 +57,10 @@ def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
     bent, (before, after) = _residual(u, v, float(places[best]))
     freedom = len(u) - 4
     noise = max(bent, 1e-24) / freedom
-    p = float(fdtrc(2, freedom, max(0.0, straight - bent) / 2 / noise))
+    p = float(f_tail(2, freedom, max(0.0, straight - bent) / 2 / noise))
     if p > BEND_LEVEL:
         return Knee("straight", slope_before=_slope(u, v), slope_after=_slope(u, v))
-    worse = fdtrc(1, freedom, np.maximum(0.0, residuals - bent) / noise)
+    worse = f_tail(1, freedom, np.maximum(0.0, residuals - bent) / noise)
     inside = places[worse >= LEVEL]
     knee, low, high = (float(np.exp(v)) for v in (places[best], inside[0], inside[-1]))
     at_edge = inside[0] <= places[0] or inside[-1] >= places[-1]

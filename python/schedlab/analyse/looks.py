@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from schedlab.analyse.losses import ALPHA
-from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.quantiles import Floats, normal_tail
 
 NODES = 200
 
@@ -34,7 +34,7 @@ def boundaries(looks: tuple[int, ...], alpha: float = ALPHA) -> tuple[float, ...
     for time in times:
         target, scale = spent(float(time), alpha) - used, math.sqrt(time - before)
         edge = _edge(position, density, scale, target)
-        levels.append(float(2 * ndtr(-edge / math.sqrt(time))))
+        levels.append(float(2 * normal_tail(edge / math.sqrt(time))))
         following = edge * x
         kernel = np.exp(-(((following[:, None] - position) / scale) ** 2) / 2)
         density = kernel @ density / (scale * math.sqrt(2 * math.pi)) * edge * weights
@@ -44,9 +44,10 @@ def boundaries(looks: tuple[int, ...], alpha: float = ALPHA) -> tuple[float, ...
 
 def _edge(position: Floats, mass: Floats, scale: float, target: float) -> float:
     """The ±edge beyond which a share `target` of the paths that are left steps next."""
-    low, high = 0.0, float(np.abs(position).max() - scale * ndtri(max(target, 1e-300) / 4) + scale)
+    step = 1 - NormalDist().inv_cdf(max(target, 1e-300) / 4)
+    low, high = 0.0, float(np.abs(position).max() + scale * step)
     for _ in range(100):
         middle = (low + high) / 2
-        beyond = ndtr((-middle - position) / scale) + ndtr((position - middle) / scale)
+        beyond = normal_tail((middle + position) / scale) + normal_tail((middle - position) / scale)
         low, high = (middle, high) if float(mass @ beyond) > target else (low, middle)
     return (low + high) / 2

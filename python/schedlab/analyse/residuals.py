@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import fdtrc
 
 from schedlab.analyse.losses import ALPHA, FEW_UNITS
-from schedlab.analyse.quantiles import Floats, t_quantile, t_tail
+from schedlab.analyse.quantiles import Floats, f_tail, t_quantile, t_tail
 from schedlab.analyse.rule import ROUNDING, Fit, pair_index
 
 LEVEL = 0.01
@@ -94,7 +93,7 @@ def uneven_noise(fit: Fit) -> UnevenNoise | None:
     size = np.abs(e if n <= FEW_UNITS else e - np.median(e, axis=0))
     between = n * ((size.mean(axis=0) - size.mean()) ** 2).sum() / (k - 1)
     within = ((size - size.mean(axis=0)) ** 2).sum() / (k * (n - 1))
-    p = float(fdtrc(k - 1, k * (n - 1), between / within)) if within > 0 else 0.0
+    p = float(f_tail(k - 1, k * (n - 1), between / within)) if within > 0 else 0.0
     ratio = float(spread[high] / max(spread[low], ROUNDING))
     return UnevenNoise(high, low, ratio, p) if ratio > UNEVEN_RATIO and p < LEVEL else None
 
@@ -135,7 +134,7 @@ def aging(fit: Fit, baseline: int | None) -> Aging | None:
     if total <= ROUNDING**2:
         return None
     rest = max(total - explained, 1e-300) / (fit.freedom - (k - 1))
-    p = float(fdtrc(k - 1, fit.freedom - (k - 1), explained / (k - 1) / rest))
+    p = float(f_tail(k - 1, fit.freedom - (k - 1), explained / (k - 1) / rest))
     pairs = _changing_pairs(own, slopes, x) if p < LEVEL else ()
     return Aging(slopes, p, pairs, float(x[0]), float(x[-1]))
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtrc
 
-from schedlab.analyse.quantiles import Floats, t_tail
+from schedlab.analyse.quantiles import Floats, binomial_tail, t_tail
 from schedlab.analyse.rule import ROUNDING
 from schedlab.analyse.steady import Steadiness, steadiness
 from schedlab.spec import Flag, Metric, Workload
@@ -43,7 +42,7 @@ def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tu
     }
     every = [run for each in judged.values() for run in each if run]
     unsteady = sum(any(not group.steady for group in run) for run in every)
-    if bdtrc(unsteady - 1, max(len(every), 1), FALSE_SHARE) <= LEVEL:
+    if binomial_tail(unsteady, len(every), FALSE_SHARE) <= LEVEL:
         flags.append(Flag("not-steady", workload, values={"runs": unsteady}))
     for label, each in judged.items():
         if levels := _two_levels([run for run in each if run]):

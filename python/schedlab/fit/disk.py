@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -398,13 +399,25 @@ def seek_times(
             further = float(np.mean(distances[part])) - 1
             rows.append((1.0, math.sqrt(further), further))
             values.append(float(np.mean(least)))
-    from scipy.optimize import nnls
-
     matrix, wanted = np.array(rows), np.maximum(np.array(values), 0.0)
-    scale = matrix.max(0)
-    (single, root, linear), rest = nnls(matrix / scale, wanted)
-    root, linear = root / scale[1], linear / scale[2]
+    (single, root, linear), rest = _least_squares_of_no_negative(matrix, wanted)
     full = single + root * math.sqrt(whole) + linear * whole
     average = (3 * math.sqrt(whole) * root + 10 * single + 5 * full) / 15
-    error = float(rest) / math.sqrt(max(len(values) - 3, 1)) / 2
+    error = rest / math.sqrt(max(len(values) - 3, 1)) / 2
     return (max(single, 0.01), average, full), error
+
+
+def _least_squares_of_no_negative(matrix: Any, wanted: Any) -> tuple[NDArray[Any], float]:
+    """(the factors ≥ 0 of a few columns that come nearest, how far that is): of the fits on every
+    choice of columns without a negative factor the best one.
+    """
+    scale, columns = matrix.max(0), matrix.shape[1]
+    best = (np.zeros(columns), float(np.linalg.norm(wanted)))
+    for chosen in map(list, product((False, True), repeat=columns)):
+        factors = np.zeros(columns)
+        found = np.linalg.lstsq((matrix / scale)[:, chosen], wanted, rcond=None)[0]
+        factors[chosen] = found / scale[chosen]
+        rest = float(np.linalg.norm(matrix @ factors - wanted))
+        if factors.min() >= 0 and rest < best[1]:
+            best = (factors, rest)
+    return best

@@ -51,7 +51,7 @@ _CONFIG_PREFIXES = (
 # No disk seeks and turns half a revolution in less.
 DISK_MS_MIN = 1.0
 _READ_BYTES = 4096
-_LIBRARIES = ("numpy", "scipy", "click", "rich", "xlsxwriter", "msgspec")
+_LIBRARIES = ("numpy", "click", "rich", "xlsxwriter", "msgspec")
 
 
 def collect(

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schedlab.analyse.quantiles import half_width
 from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.process_tables import INDEX, process_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, flatten, record_bytes
 from schedlab.report.workload_names import name_of
 from schedlab.spec import AA_SUFFIX, Metric, Workload
-from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
 LEVEL = 0.95

@@ -427,7 +427,8 @@ int on_issue(__u64 *arguments)
 	return 0;
 }
 
-static __always_inline __u32 bin_of(__u64 value)
+// Not `static`: the kernel verifies it once, and not again wherever it is called.
+__noinline __u32 bin_of(__u64 value)
 {
 	if (value < 8)
 		return value;

@@ -203,6 +203,38 @@ int on_tag(__u64 *arguments)
 	return 0;
 }
 
+// What happens to each bio of a request is a function of its own that is not `static`: the kernel
+// verifies such a function once, and not again in each turn of the loop that calls it.
+
+__noinline int note_bio(__u64 *key, __u64 now, __u64 sector, __u32 bytes, int is_issued)
+{
+	struct record *one = key ? bpf_map_lookup_elem(&pending, key) : 0;
+	if (!one || one->issue_ns)
+		return 0;
+	if (is_issued) {
+		one->issue_ns = now;
+		one->sector = sector;
+		one->bytes = bytes;
+	} else if (!one->insert_ns) {
+		one->insert_ns = now;
+	}
+	return 0;
+}
+
+__noinline int end_bio(__u64 *key, __u64 now, __u32 error)
+{
+	struct record *one = key ? bpf_map_lookup_elem(&pending, key) : 0;
+	if (!one) {
+		count(MISSED, 1);
+		return 0;
+	}
+	one->done_ns = now;
+	one->error = error;
+	give_out(one);
+	bpf_map_delete_elem(&pending, key);
+	return 0;
+}
+
 // The bios of a request are inserted, or issued. One that comes back from the driver is inserted
 // again: the first time counts.
 static __always_inline int note(__u64 *arguments, int is_issued)
@@ -214,16 +246,7 @@ static __always_inline int note(__u64 *arguments, int is_issued)
 	__u64 now = bpf_ktime_get_ns();
 	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
 		__u64 key = (__u64)bio;
-		struct record *one = bpf_map_lookup_elem(&pending, &key);
-		if (one && !one->issue_ns) {
-			if (is_issued) {
-				one->issue_ns = now;
-				one->sector = bio->bi_iter.bi_sector;
-				one->bytes = bio->bi_iter.bi_size;
-			} else if (!one->insert_ns) {
-				one->insert_ns = now;
-			}
-		}
+		note_bio(&key, now, bio->bi_iter.bi_sector, bio->bi_iter.bi_size, is_issued);
 		bio = bio->bi_next;
 	}
 	return 0;
@@ -250,25 +273,18 @@ int on_complete(__u64 *arguments)
 	if (!bio || !is_ours(bio))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	__u32 left = arguments[2];
+	__u32 error = arguments[1], left = arguments[2];
 	if (request->part) // the kernel counts it, too
 		count(SECTORS, left >> 9);
 	for (int i = 0; i < BIOS_OF_REQUEST && bio; i++) {
-		__u64 key = (__u64)bio;
 		__u32 size = bio->bi_iter.bi_size;
 		if (size > left)
 			break;
 		left -= size;
-		struct record *one = bpf_map_lookup_elem(&pending, &key);
-		if (one) {
-			one->done_ns = now;
-			one->error = arguments[1];
-			give_out(one);
-			bpf_map_delete_elem(&pending, &key);
-		} else {
-			count(MISSED, 1);
-		}
-		bio = bio->bi_next;
+		struct bio *next = bio->bi_next; // before this one may be another's
+		__u64 key = (__u64)bio;
+		end_bio(&key, now, error);
+		bio = next;
 	}
 	return 0;
 }

@@ -38,7 +38,8 @@ static __always_inline __u32 row_of(struct name *name)
 	return known ? *known + 1 : 0;
 }
 
-static __always_inline __u64 bin_of(__u64 ns)
+// Not `static`: the kernel verifies it once, and not again wherever it is called.
+__noinline __u64 bin_of(__u64 ns)
 {
 	__u32 top = log2_of(ns);
 	if (top <= SUB_BITS)

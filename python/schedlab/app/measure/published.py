@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
+from schedlab.analyse.quantiles import half_width
 from schedlab.package import PACKAGE
-from schedlab.spec.intervals import half_width
 from schedlab.spec.quantities import size_text
 
 METRIC = "throughput_bytes_per_s"

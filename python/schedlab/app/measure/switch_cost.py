@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.crew import finished, held
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
 from schedlab.spec import Candidate
-from schedlab.spec.intervals import half_width
 
 if TYPE_CHECKING:
     from schedlab.result import Result
