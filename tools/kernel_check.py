@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab.analyse.quantiles import half_width
 from schedlab.app.predict.real_load import buffered_of, is_buffered, run_processes, specs_of
 from schedlab.cli import main
 from schedlab.cli.options import COUNT, json_option
 from schedlab.errors import SpecError
 from schedlab.sim.simulation import Simulation, split_schedulers
 from schedlab.sim.validated import kind_of
-from schedlab.spec.intervals import half_width
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from schedlab.analyse.quantiles import half_width
 from schedlab.spec import ComparedStatement, Statement
-from schedlab.spec.intervals import half_width
 
 #: The values of a metric on a workload under a candidate, by block.
 Values = Mapping[tuple[str, str, str], Mapping[int, float]]
