@@ -106,6 +106,8 @@ def test_a_disk_chooses_among_as_many_as_its_queue_holds():
 
 def test_what_is_left_is_that_of_the_burst_and_not_the_io():
     (play,) = cpu_schedule.plays_of(options("--tasks", "A:0:3/50/5,B:0:60", "--quantum", "2ms"))
+    assert play.picture == "queue" and play.quantum == pytest.approx(2 / 60)
+    assert [one.places for one in play.picks[0].waiting] == [((0, 3 / 60),), ((0, 1),)]
     rows = [one.cells for pick in play.picks for one in pick.waiting if one.name == "A"]
     assert rows[0] == ("0 ms", "0 ms", "3 ms", "0")
     assert {row[1:3] for row in rows} >= {("2 ms", "1 ms"), ("3 ms", "5 ms"), ("5 ms", "3 ms")}
@@ -226,8 +228,11 @@ def test_lines_and_pages_show_the_pick_and_hide_it(tmp_path, golden):
     hidden = block(tsb, 9, hidden=True)
     assert not any("picked" in line or line.startswith(">") for line in hidden)
     golden("play.txt", "\n".join([*block(play, 0), "", *two, *hidden, *block(play, 99)]))
+    (data,) = plays_of(page([play], Texts("en")))
+    assert (data["picture"], data["quantum"]) == ("queue", 0)
     for language in LANGUAGES:
         text = page([fcfs, tsb], Texts(language))
+        assert {one["picture"] for one in plays_of(text)} == {"planes"}
         assert "://" not in text.replace("http://www.w3.org", "") and len(text) < 3_000_000
         picks = plays_of(text)[1]["picks"]
         assert [one[1][one[3]][0] for one in picks] == [p.picked.name for p in tsb.choices()]

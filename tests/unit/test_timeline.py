@@ -119,6 +119,15 @@ def test_who_waited_longest_is_the_headline_in_every_language(tmp_path):
         assert f'<html lang="{language}">' in (tmp_path / "y.html").read_text()
 
 
+def test_the_longest_wait_of_a_request_is_its_whole_way(tmp_path):
+    queued = Recorded(0, 900, thread=2, command="queued", steps_us=(10, 20, 800))
+    slow = Recorded(0, 5000, thread=3, command="slow", steps_us=(0, 0, 1))
+    page = page_of(tmp_path, recording(tmp_path / "x.trace", [queued, slow])).replace("\u00a0", " ")
+    assert "<h1>x: none: slow waited longest, 5.00 ms in the device, from 0.000" in page
+    waits = page.split('id="waits"')[1]
+    assert waits.index("slow") < waits.index("queued")
+
+
 def starving(passed, wait_us):
     """Two readers: `late 1` ends at once, `late 2` after so many later requests of a writer."""
     step = wait_us / (passed + 1)

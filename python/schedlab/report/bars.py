@@ -69,13 +69,13 @@ class Bars:
         }
         return replace(self, times_ns=self.times_ns[:, keep], **arrays)
 
-    def longest(self, count: int) -> list[int]:
-        """The places of those that waited for the longest time before their last part; of whole
-        ways where there is one part.
+    def longest(self, count: int, unit: str) -> list[int]:
+        """The places of those that waited for the longest time, the longest first: of a request its
+        whole way, for its process waits until it ends; of a burst before it runs.
         """
         import numpy as np
 
-        waited = self.times_ns[-2] - self.times_ns[0] if len(self.times_ns) > 2 else self.total_ns
+        waited = self.times_ns[-2] - self.times_ns[0] if unit == "burst" else self.total_ns
         order = np.lexsort((-self.total_ns, -waited))
         return [int(place) for place in order[:count]]
 

@@ -375,7 +375,7 @@ def _lines_of(of: Table, series: Sequence[int], texts: Texts) -> str:
             if size is not None and middle is not None:
                 value, low, high = middle
                 points.append((size, value))
-                ranges.append((low or value, high or value))
+                ranges.append((value if low is None else low, value if high is None else high))
         lines.append(ChartLine(at, points, ranges))
     sizes = [(row.cells[0].number or 0.0, row.cells[0].text) for row in of.rows]
     unit = of.columns[series[0]].scale.unit
@@ -392,4 +392,5 @@ def _ends(of: Table, row: TableRow, column: int) -> tuple[float, float | None, f
     half = None if at is None else row.cells[at].number
     if half is None:
         return value / factor, None, None
-    return value / factor, (value - half) / factor, (value + half) / factor
+    low = value - half
+    return value / factor, (0.0 if low < 0 <= value else low) / factor, (value + half) / factor

@@ -309,8 +309,8 @@ def _of_candidates(view: View, one: Series, name: str, title: str) -> Table:
     texts, unit = view.texts, one.metric.unit
     columns = [
         Column(texts("column.candidate"), text=True),
-        Column(texts("column.geometric"), unit, digits=4),
-        Column(texts("column.arithmetic"), unit, digits=4, beside=True),
+        Column(texts("column.geometric"), unit, digits=4, beside=True),
+        Column(texts("column.arithmetic"), unit, digits=4),
         Column("±", unit, half=True), Column(texts("column.least"), unit, digits=4, beside=True),
         Column(texts("column.most"), unit, digits=4, beside=True),
         Column(texts("column.runs"), decimals=0, beside=True),
@@ -335,15 +335,15 @@ def _paired(view: View, unit: str) -> list[Column]:
 
 
 def _with_mean(view: View, unit: str) -> list[Column]:
-    """Three columns for each candidate: its figure, its arithmetic mean, and the half-width."""
-    title = view.texts("column.arithmetic")
+    """Three columns for each candidate: its arithmetic mean, the half-width, and its figure."""
+    title = view.texts("column.geometric")
     return [
         column
         for name in view.names
         for column in (
             Column(name, unit, digits=4),
-            Column(title, unit, digits=4, beside=True),
             Column("±", unit, half=True),
+            Column(title, unit, digits=4, beside=True),
         )
     ]
 
@@ -352,7 +352,7 @@ def _with_figures(view: View, series: Series) -> list[float | None]:
     row: list[float | None] = []
     for name in view.names:
         of = grand([series], name)
-        row += [series.figures.get(name), *((of.mean, of.half) if of else (None, None))]
+        row += [*((of.mean, of.half) if of else (None, None)), series.figures.get(name)]
     return row
 
 

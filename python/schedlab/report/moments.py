@@ -66,7 +66,7 @@ def moments(view: View, workload: str) -> str:
     links = []
     for number, scene in enumerate(line.shown):
         for bars in scene.runs if scene.title == workload else ():
-            for at in bars.longest(1):
+            for at in bars.longest(1, scene.unit):
                 words = line.texts(
                     "timeline.moment", name=bars.name, row=bars.rows[int(bars.row[at])],
                     time=line.time(int(bars.total_ns[at])),

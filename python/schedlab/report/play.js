@@ -10,12 +10,14 @@
   const shown = plays.map(() => new Set());
   const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, key) => values[key]);
 
-  // Planes as rows of channels, or the device as a line with its heads.
+  const plain = (text) => text.replace(/[&<]/g, (char) => `&#${char.charCodeAt(0)};`);
+
+  // Planes as rows of channels, the device as a line with its heads, or bursts as bars.
   function draw(number, lit) {
-    const { planes, channels, picks } = plays[number];
-    const [, , places, , , head] = picks[step];
+    const { picture, planes, channels, quantum, picks } = plays[number];
+    const [, waiting, places, , , head] = picks[step];
     const parts = [];
-    if (planes) {
+    if (picture === "planes") {
       const columns = Math.ceil(planes / channels);
       const wide = 336 / columns, high = 86 / channels;
       for (let plane = 0; plane < planes; plane++) {
@@ -27,14 +29,22 @@
         parts.push(`<rect x="${x}" y="${y}" width="${wide - 1.5}" height="${high - 1.5}"
           fill="currentColor" fill-opacity="${shade}"/>`);
       }
-    } else if (places[0].length) {
-      parts.push('<path d="M2 60H338" stroke="currentColor"/>');
-      places.forEach(([[from]], row) => parts.push(`<circle cx="${2 + 336 * from}" cy="60"
+    } else if (picture === "line") {
+      parts.push('<path d="M8 60H332" stroke="currentColor"/>');
+      places.forEach(([[from]], row) => parts.push(`<circle cx="${8 + 324 * from}" cy="60"
         r="${row === lit ? 7 : 4}" fill="currentColor" fill-opacity="${row === lit ? 1 : 0.35}"/>`));
-      if (head !== null) {
-        const x = 2 + 336 * head;
-        parts.push(`<path d="M${x} 52l-6-14h12z" fill="currentColor"/>`);
-      }
+      parts.push(`<path d="M${8 + 324 * head} 52l-6-14h12z" fill="currentColor"/>`);
+    } else if (picture === "queue") {
+      const high = Math.min(14, 88 / places.length), named = high > 9;
+      places.forEach(([[, left]], row) => {
+        const y = 1 + row * high, wide = 290 * left, turn = Math.min(wide, 290 * quantum);
+        const bar = (width, shade) => `<rect x="48" y="${y}" width="${width}"
+          height="${high * 0.8}" fill="currentColor" fill-opacity="${shade}"/>`;
+        const whole = row !== lit ? 0.2 : turn ? 0.45 : 0.9;
+        parts.push(bar(wide, whole), turn ? bar(turn, row === lit ? 0.9 : 0.35) : "");
+        if (named) parts.push(`<text x="44" y="${y + 9}" text-anchor="end" font-size="9"
+          fill="currentColor">${plain(waiting[row][0].slice(0, 8))}</text>`);
+      });
     }
     at(`picture${number}`).innerHTML = parts.join("");
     at(`picture${number}`).style.display = parts.length ? "" : "none";
@@ -82,10 +92,12 @@
 
   function show() {
     plays.forEach((_, number) => board(number));
-    const times = plays.map((play) => play.picks[step]?.[0]).filter(Boolean);
-    const time = [...new Set(times)].join(" | ");
+    const there = plays.filter((play) => play.picks[step]);
+    const same = new Set(there.map((play) => play.picks[step][0])).size === 1;
+    const times = (same ? there.slice(0, 1) : there)
+      .map((play) => `${same ? "" : `${play.policy} `}${play.picks[step][0]} ms`);
     at("to").value = step + 1;
-    at("step").textContent = `/ ${last + 1}: ${time} ms` +
+    at("step").textContent = `/ ${last + 1}: ${times.join(", ")}` +
       (asked ? ` — ${fill(words.score, { right, asked })}` : "");
   }
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 
 from schedlab.package import PACKAGE
-from schedlab.report import frame
+from schedlab.report import frame, markup
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import milliseconds_text
 
@@ -26,7 +26,7 @@ ROWS_MAX = 550_000
 @dataclass(frozen=True)
 class Queued:
     """One that waits: its name and cells in the columns of the play, `places` as shares of the
-    device (first, end), and `why` it is picked, when it is.
+    device (first, end), or of the longest burst what is left, and `why` it is picked, when it is.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Pick:
 @dataclass(frozen=True)
 class Play:
     """The decisions of a policy in their order; `rule` is what it does, for `quantum_ms` at a time
-    where it has a quantum. `planes` are drawn as rows of `channels`; where there are none, the
-    device is a line.
+    where it has a quantum. `picture` is what is drawn: `planes` as rows of `channels`, a `line`
+    with heads, or the `queue` of tasks, of whose bursts a quantum is the share `quantum`.
     """
 
     policy: str
@@ -67,11 +67,20 @@ class Play:
     planes: int = 0
     channels: int = 1
     quantum_ms: str = ""
+    quantum: float = 0.0
 
     def rule_in(self, texts: Texts) -> str:
         """The rule in words of a language."""
         rule = texts.maybe(f"play.rule.{self.rule}", self.rule)
         return f"{rule}, {texts('quiz.quantum', ms=self.quantum_ms)}" if self.quantum_ms else rule
+
+    @property
+    def picture(self) -> str:
+        """The kind of its pictures; empty where places are not known."""
+        if self.planes:
+            return "planes"
+        known = [pick for pick in self.picks if pick.waiting[0].places]
+        return "" if not known else "queue" if known[0].head is None else "line"
 
     def choices(self) -> list[Pick]:
         """The picks where more than one waits."""
@@ -132,7 +141,8 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
     first = (
         f'<p class="steps">{steps} <label>{escape(texts("play.choice"))} <input type="number"'
         ' id="to" min="1" value="1"></label> <span id="step" aria-live="polite"></span></p>'
-        f'<div class="boards">{boards}</div>'
+        + (markup.paragraph(texts(f"play.{plays[0].picture}"), "note") if plays[0].picture else "")
+        + f'<div class="boards">{boards}</div>'
     )
     content = frame.Page(
         headline=[texts("play.headline")],
@@ -152,7 +162,7 @@ def page(plays: Sequence[Play], texts: Texts) -> str:
 
 STYLE = (
     ".boards{display:flex;flex-wrap:wrap;gap:2rem}"
-    ".boards>section{flex:1 1 20rem;min-width:0;overflow-x:auto}"
+    ".boards>section{flex:1 1 20rem;min-width:0;max-width:40rem;overflow-x:auto}"
     ".steps button,.steps input,.boards button{font:inherit;min-width:3rem;padding:.2rem .6rem}"
     ".steps input{width:6rem}.steps button,.steps label{margin-right:.5rem}"
     ".boards tr.picked{font-weight:bold;outline:2px solid currentColor}"
@@ -206,4 +216,5 @@ def _data(play: Play, shown: int, texts: Texts) -> dict[str, object]:
         why = said(pick.picked.why) or rule
         head = None if pick.head is None else round(pick.head, 5)
         picks.append([milliseconds_text(pick.at_ns), waiting, places, pick.chosen, why, head])
-    return {"planes": play.planes, "channels": play.channels, "picks": picks}
+    facts = {"planes": play.planes, "channels": play.channels, "quantum": round(play.quantum, 5)}
+    return {"policy": play.policy, "picture": play.picture, **facts, "picks": picks}

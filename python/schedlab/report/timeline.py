@@ -126,7 +126,7 @@ class Timeline:
 
     def _headline(self, scene: Scene, bars: Bars) -> str:
         """Who waited longest, and for what."""
-        texts, found = self.texts, bars.longest(1)
+        texts, found = self.texts, bars.longest(1, scene.unit)
         if not found:
             return texts("timeline.headline_none", name=bars.name)
         (at,) = found
@@ -217,7 +217,7 @@ class Timeline:
         columns += [Column(self.part(name), "ns", digits=3) for name in scene.parts]
         columns += [Column(texts("timeline.total"), "ns", digits=3)] * (len(scene.parts) > 1)
         rows = []
-        for at in bars.longest(LONGEST):
+        for at in bars.longest(LONGEST, scene.unit):
             who = bars.rows[int(bars.row[at])]
             link = f"#{self.address(work, scene, bars, at)}"
             spent = (times[1:, at] - times[:-1, at]).tolist()
@@ -313,7 +313,8 @@ class Timeline:
                 data.append(
                     f'<script type="application/octet-stream" id="{name}">{packed}</script>'
                 )
-                runs.append({"id": name, "name": bars.name, **facts})
+                longest = bars.longest(LONGEST, scene.unit)
+                runs.append({"id": name, "name": bars.name, "longest": longest, **facts})
             pair = [each.name for each in self._pair(scene)]
             scenes.append({
                 "title": scene.title, "rows": scene.runs[0].rows, "parts": scene.parts,
@@ -388,10 +389,7 @@ def pack(bars: Bars, idle: NDArray[Any]) -> tuple[dict[str, Any], str]:
     kind = np.zeros(len(bars.row), int) if bars.kind is None else bars.kind
     columns += [kind, np.diff(idle[:, 0], prepend=0), idle[:, 1] - idle[:, 0]]
     stream = b"".join(map(_numbers, columns))
-    facts = {
-        "count": len(bars.row), "idle": len(idle), "unit": unit, "has_places": has_places,
-        "longest": bars.longest(LONGEST),
-    }  # fmt: skip
+    facts = {"count": len(bars.row), "idle": len(idle), "unit": unit, "has_places": has_places}
     return facts, base64.b64encode(zlib.compress(stream, 9)).decode()
 
 

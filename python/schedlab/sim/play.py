@@ -184,6 +184,8 @@ def _of_disk(row: Any, at_ns: int, head: int, size: int) -> Queued:
 
 # Policies that take the CPU from a task for a better one at most.
 WITHOUT_QUANTUM = {"fcfs", "sjf", "srtf", "priority", "priority-preemptive"}
+# Policies that give each task the same quantum.
+WITH_ONE_QUANTUM = {"rr", "lottery", "stride"}
 CPU_COLUMNS = ("task", "waited", "had", "left", "priority")
 
 
@@ -191,18 +193,19 @@ def cpu_play(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> P
     """The run queue at each decision of a CPU schedule (crates/sim/src/cpu/result.rs)."""
     decisions = _decisions(result["segments"])[:PICKS_MAX]
     ready = [_ReadyTask(task, result, number) for number, task in enumerate(tasks)]
+    longest_ns = max(burst for one in ready for burst in one.bursts_ns)
     picks = []
     for at_ns, number in decisions:
         there = [one for one in ready if one.number == number or one.is_ready(at_ns)]
         there.sort(key=lambda one: (one.since(at_ns), one.number))
-        waiting = tuple(one.waiting(at_ns) for one in there)
+        waiting = tuple(one.waiting(at_ns, longest_ns) for one in there)
         chosen = next(at for at, one in enumerate(there) if one.number == number)
         picks.append(Pick(at_ns, waiting, chosen))
-    policy, quantum = result["policy"], ""
-    if policy not in WITHOUT_QUANTUM:
-        quantum = milliseconds_text(result["quantum_effective"])
+    policy, quantum_ns = result["policy"], int(result["quantum_effective"])
+    quantum = "" if policy in WITHOUT_QUANTUM else milliseconds_text(quantum_ns)
+    share = quantum_ns / longest_ns if policy in WITH_ONE_QUANTUM else 0.0
     rule = _rules("cpu policy")[policy]
-    return Play(policy, rule, CPU_COLUMNS, tuple(picks), quantum_ms=quantum)
+    return Play(policy, rule, CPU_COLUMNS, tuple(picks), quantum_ms=quantum, quantum=share)
 
 
 def _decisions(segments: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
@@ -246,8 +249,10 @@ class _ReadyTask:
         ends = [end for _, end in (*self.runs, *self.own["io"]) if end <= at_ns]
         return int(max([self.own["arrival_ns"], *ends]))
 
-    def waiting(self, at_ns: int) -> Queued:
-        """It in the queue: what it had of the CPU, and what is left of this burst."""
+    def waiting(self, at_ns: int, longest_ns: int) -> Queued:
+        """It in the queue: what it had of the CPU, and what is left of this burst, drawn as a share
+        of the longest one.
+        """
         had_ns = sum(min(end, at_ns) - start for start, end in self.work if start < at_ns)
         left_ns, rest = 0, had_ns
         for burst in self.bursts_ns:
@@ -257,7 +262,7 @@ class _ReadyTask:
             rest -= burst
         times = (at_ns - self.since(at_ns), had_ns, left_ns)
         cells = (*(f"{milliseconds_text(ns)} ms" for ns in times), self.priority)
-        return Queued(self.name, cells)
+        return Queued(self.name, cells, ((0.0, left_ns / longest_ns),))
 
 
 def _ns(time: str | int) -> int:
