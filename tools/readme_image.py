@@ -18,7 +18,12 @@ WIDTH = 1100
 # Of each page: what of it is shown, its height in pixels, and what is left to the page itself.
 PARTS = (
     ("result/report.html", "", 330, ".kicker { display: none } "),
-    ("timeline.html", "#from=4&to=5.5", 660, "header, .tools, #range, #where { display: none } "),
+    (
+        "timeline.html",
+        "#from=4&to=5.5",
+        660,
+        "header, .tools, #range, #where, ul:not(.legend) { display: none } ",
+    ),
 )
 
 
