@@ -349,5 +349,7 @@ def _plan(
         plan = _core.ReplayPlan(file, name, options)
     except ValueError as error:
         message, _, hint = str(error).partition("\nhint: ")
-        raise SpecError(message, hint or f"schedlab trace stats {file}") from error
+        # Of a format that nobody knows, `trace stats` knows no more.
+        usual = f"schedlab trace stats {file}" if "recognise" not in message else f"{file}:FORMAT"
+        raise SpecError(message, hint or usual) from error
     return plan, json.loads(plan.summary())
