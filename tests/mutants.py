@@ -35,12 +35,13 @@ TESTS = {
     " tests/unit/test_fleet.py tests/unit/test_guarantees.py tests/unit/test_statements.py",
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
-    " tests/unit/test_live.py tests/host/test_gates.py tests/host/test_cache.py",
+    " tests/unit/test_live.py tests/unit/test_several*.py tests/host/test_gates.py"
+    " tests/host/test_cache.py",
     "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
     " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py"
     " tests/unit/test_app_apply.py tests/unit/test_setting_names.py tests/unit/test_boots.py"
-    " tests/unit/test_udev_serials.py",
+    " tests/unit/test_udev_serials.py tests/unit/test_several*.py",
     "store": "tests/unit/test_store*.py tests/unit/test_import*.py tests/unit/test_exports.py",
     "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
@@ -49,7 +50,8 @@ TESTS = {
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
     " tests/unit/test_reference.py tests/unit/test_kinds_*.py"
     " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py",
-    "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py",
+    "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py"
+    " tests/unit/test_several*.py",
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
     " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
