@@ -1,17 +1,20 @@
 """Numbers, units, durations, nouns and names of metrics, in words of each language."""
 
 import ast
+import io
 import math
 import re
 import string
 from functools import partial
 from pathlib import Path
 
+import openpyxl
 import pytest
+import xlsxwriter
 
 import schedlab
 from schedlab.errors import SpecError
-from schedlab.report import words
+from schedlab.report import tables, words, workbook
 from schedlab.report.texts import (
     LANGUAGES,
     SCALES,
@@ -261,3 +264,16 @@ def test_every_check_of_a_run_has_a_name_in_every_language():
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_count_has_no_unit(language):
     assert Texts(language).quantity(17, "1", 2) == Texts(language).quantity(17, "", 2) == "17"
+
+
+def test_a_name_of_one_letter_is_written_and_nothing_is_an_empty_cell():
+    columns = [tables.Column("a", text=True), tables.Column("b", text=True)]
+    columns.append(tables.Column("c"))
+    rows = [["x", "s", None], ["y", "tsb", 1.5]]
+    table = tables.build(Texts("en"), "t", "t", columns, rows)
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file, workbook.OPTIONS) as book:
+        sheet = workbook.Sheet(book, Texts("en"), "tables", workbook._formats(book))
+        sheet.table(table, titled=False)
+    (_, *written) = openpyxl.load_workbook(file)["Tables"].iter_rows(max_row=3, values_only=True)
+    assert written == [tuple(row) for row in rows]

@@ -108,7 +108,7 @@ def _statements(view: View) -> list[Table]:
     heads = ["says", "published", "here", "at", "verdict"]
     if not any(row[-1] for row in rows):  # figures without an interval are only shown
         rows, heads = [row[:-1] for row in rows], heads[:-1]
-    columns = [Column(texts(f"statements.{head}"), text=head != "here") for head in heads]
+    columns = [Column(texts(f"statements.{head}"), text=head != "here", digits=4) for head in heads]
     notes = [statements_line(view)]
     return [build(texts, "statements", texts("statements.title"), columns, rows, notes)]
 

@@ -73,7 +73,9 @@ def _formats(book: Any) -> dict[str, Any]:
         "behind": {"font_color": "#A8321A", "bold": True},
         "0": {"num_format": "#,##0"}, "1": {"num_format": "#,##0.0"},
         "2": {"num_format": "#,##0.00"}, "3": {"num_format": "#,##0.000"},
-        "small": {"num_format": "0.00E+00"},
+        "small": {"num_format": "0.00E+00"}, "words": {"indent": 1},
+        "head-words": {**head, "align": "left", "indent": 1},
+        "line": {"top": 4, "top_color": "#C4C8CE"},
     }  # fmt: skip
     return {name: book.add_format({**base, **more}) for name, more in named.items()}
 
@@ -109,7 +111,8 @@ class Sheet:
         top = self.row
         for i, column in enumerate(of.columns):
             right = not column.text and not any(row.cells[i].note for row in of.rows)
-            self._write(i, column.head, "head-right" if right else "head")
+            between = "head-words" if column.text and i else "head"
+            self._write(i, column.head, "head-right" if right else between)
         self.row += 1
         for row in of.rows:
             self._row(of, row.cells, row.level)
@@ -121,14 +124,17 @@ class Sheet:
 
     def _row(self, of: Table, cells: Sequence[TableCell], level: int) -> None:
         noted = any(cell.note for cell in cells)
+        if noted:  # its two lines are one row of the table
+            everywhere = {"type": "no_errors", "format": self.formats["line"]}
+            self.page.conditional_format(self.row, 0, self.row, len(cells) - 1, everywhere)
         for i, (column, cell) in enumerate(zip(of.columns, cells, strict=True)):
             if i == 0:
                 self._write(i, cell.text, "under" if level else "name")
             elif cell.unit and cell.number is not None:
                 self._quantity(i, cell.number, cell.unit)
             elif cell.number is None or noted:
-                self._write(i, "" if cell.number is None and not noted and len(cell.text) < 2
-                            else cell.text, "")  # fmt: skip
+                is_empty = not noted and cell.text == self.texts("verdict.none")
+                self._write(i, "" if is_empty else cell.text, "words" if column.text else "")
             else:
                 value = cell.number / column.scale.factor
                 self._write(i, value, _number_format(column, value))
