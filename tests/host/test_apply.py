@@ -157,6 +157,20 @@ def test_the_second_device_of_an_apply_is_told_triggered_and_undone_as_the_first
 
 
 @needs_root
+def test_a_second_apply_to_two_devices_is_undone_to_what_each_had_before_the_first(
+    root, device, new_loop
+):
+    names = (device, Path(new_loop()).name)
+    for name, found in zip(names, ("none", "mq-deadline"), strict=True):
+        knobs.write_value(knobs.SYS_BLOCK / name / "queue/scheduler", found)
+    before = [knobs.snapshot(knobs.queue_of(name)) for name in names]
+    for scheduler in ("kyber", "bfq"):
+        apply(choice(scheduler), Request(names, root=root), quiet)
+    assert undo(names, False, quiet) == sorted(names)
+    assert [knobs.snapshot(knobs.queue_of(name)) for name in names] == before
+
+
+@needs_root
 def test_what_cannot_be_applied_changes_nothing(root, device, new_loop, monkeypatch):
     before = knobs.snapshot(knobs.queue_of(device))
     other = Path(new_loop()).name
