@@ -300,6 +300,11 @@ def test_what_has_no_length_or_other_parts_is_refused_with_a_hint(tmp_path):
             page_of(tmp_path, *files)
         assert refused.value.hint
         assert not (tmp_path / "page.html").exists()
+    nothing = tmp_path / "nothing.csv"
+    nothing.write_text("process,start_ns,duration_ns\n")
+    with pytest.raises(SpecError, match="cannot recognise") as refused:
+        page_of(tmp_path, nothing)
+    assert refused.value.hint == f"name its format: {nothing}:FORMAT"  # and not what refuses it too
 
 
 def test_a_report_without_a_page_beside_it_reads_no_recording():

@@ -25,6 +25,7 @@ from schedlab.kinds.file_test import READ, WRITE, Seconds
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_metric
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import GateFinding, Metric, latency
+from schedlab.spec.foreign import unread
 from schedlab.spec.reading import split_format
 
 if TYPE_CHECKING:
@@ -349,7 +350,5 @@ def _plan(
         plan = _core.ReplayPlan(file, name, options)
     except ValueError as error:
         message, _, hint = str(error).partition("\nhint: ")
-        # Of a format that nobody knows, `trace stats` knows no more.
-        usual = f"schedlab trace stats {file}" if "recognise" not in message else f"{file}:FORMAT"
-        raise SpecError(message, hint or usual) from error
+        raise SpecError(message, hint or unread(file, message)) from error
     return plan, json.loads(plan.summary())

@@ -150,6 +150,14 @@ def explained(error: SpecError, paths: Iterable[Path], reader: str = "") -> Spec
     return error
 
 
+def unread(path: str | Path, message: str) -> str:
+    """The hint for a trace that cannot be read: `trace stats` says more of it, but not of one whose
+    format it would not know either.
+    """
+    is_unknown = "cannot recognise" in message
+    return f"name its format: {path}:FORMAT" if is_unknown else f"schedlab trace stats {path}"
+
+
 def reader_of(path: Path, hint: str) -> str:
     """The importer that reads a file, by its contents; empty for one that is not recognised.
     SpecError, with the hint, for no regular file.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.spec.foreign import unread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def read_requests(path: Path, name: str | None = None) -> RequestRows:
     try:
         head_json, packed = _core.trace_rows(str(path), name)
     except ValueError as error:
-        raise SpecError(str(error), f"schedlab trace stats {path}") from error
+        raise SpecError(str(error), unread(path, str(error))) from error
     head = json.loads(head_json)
     rows = np.frombuffer(packed, dtype=np.dtype(ROW))
     names = {int(thread): str(words) for thread, words in head["names"].items()}
