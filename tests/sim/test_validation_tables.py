@@ -429,6 +429,8 @@ def test_files_of_tasks_hold_nothing_but_tasks(tmp_path):
         ("", r"no \[\[task\]\]"),
         ("task = 3\n", r"no \[\[task\]\]"),
         ("task = [1, {}]\n", r"no \[\[task\]\]"),
+        ('[[task]]\nname = "A"\nbursts = ["1ms"]\n[[task]]\nname = "B"\n', "2 has no bursts"),
+        ('[[task]]\nname = "A"\nbursts = ["1ms"]\n[[task]]\nbursts = ["1ms"]\n', "2 has no name"),
     ):
         path.write_text(text)
         with pytest.raises(SpecError, match=message):

@@ -191,7 +191,7 @@ def _run_in_guest(
     from schedlab.app.measure.measure import default_folder
 
     if typed.get("dry_run") or typed.get("rehearse"):
-        raise SpecError("--dry-run and --rehearse are of this machine", "omit --kernel")
+        raise SpecError("--dry-run and --rehearse work on this machine only", "omit --kernel")
     out = Path(typed["out"] or default_folder(name))
     with measuring() as observer:
         result = virtual.measure(experiment, typed["kernel"], out, observer)

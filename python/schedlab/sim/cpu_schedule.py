@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -201,13 +202,19 @@ def _is_file(text: str) -> bool:
         return False
 
 
+_TASK = 'for example: [[task]] name = "A" bursts = ["8ms"]'
+
+
 def _tasks_from_file(path: Path) -> list[dict[str, Any]]:
     content, _ = read_toml(path, "name a TOML file with [[task]]")
     if unknown := sorted(set(content) - {"task"}):
         raise SpecError(f"{path}: unknown key {unknown[0]!r}", "expected only [[task]]")
     tasks = content.get("task")
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise SpecError(f"{path}: no [[task]]", 'for example: [[task]] name = "A" bursts = ["8ms"]')
+        raise SpecError(f"{path}: no [[task]]", _TASK)
+    for number, task in enumerate(tasks, 1):
+        if missing := [key for key in ("name", "bursts") if not task.get(key)]:
+            raise SpecError(f"{path}: [[task]] {number} has no {missing[0]}", _TASK)
     return tasks
 
 
@@ -229,7 +236,8 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
         job = json.dumps({"tasks": tasks, "settings": settings})
         result: dict[str, Any] = json.loads(run_cpu_simulation(job))
     except ValueError as error:
-        raise SpecError(str(error), "see schedlab sim cpu --help") from error
+        text = re.sub(r" at line \d+ column \d+$", "", str(error))  # of JSON that no user wrote
+        raise SpecError(text, "see schedlab sim cpu --help") from error
     return result
 
 
