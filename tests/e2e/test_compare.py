@@ -162,6 +162,7 @@ def test_reads_on_a_device_that_a_consent_of_ours_holds(work, tmp_path):
     assert code == 0 and f"I/O schedulers on {name}" in text, text
 
 
+@pytest.mark.sampled(3)
 def test_the_tables_of_the_block_size_lab_have_totals_per_size(tmp_path):
     """At the default scale: the study's sizes, each candidate's smallest one is 100."""
     code, out, err = ended("lab", "run", "block-size", "--directory", tmp_path, "--blocks", 2,
@@ -226,6 +227,7 @@ def ext4_device(tmp_path):
         yield device
 
 
+@pytest.mark.sampled(2)
 def test_a_device_with_content_is_refused_or_only_read(tmp_path, ext4_device):
     content = Path(ext4_device).read_bytes()
     queue = Path("/sys/block", Path(ext4_device).name, "queue/scheduler")

@@ -234,6 +234,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "at", "value"), SHAPES)
 def test_facts_and_properties_of_another_shape_end_no_command(sound, tmp_path, name, at, value):
     shutil.copytree(sound, tmp_path / "sound")
@@ -262,6 +263,7 @@ def test_a_bug_exits_with_2_and_its_traceback_is_kept(tmp_path):
     assert "Traceback" in kept.read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_run_of_a_workload_that_the_experiment_lacks_is_refused(sound, tmp_path, command):
     shutil.copytree(sound, tmp_path / "sound")

@@ -144,6 +144,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", FATAL)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_broken_folder_is_one_error_with_a_hint(folder, command, case):
@@ -155,6 +156,7 @@ def test_a_broken_folder_is_one_error_with_a_hint(folder, command, case):
     assert not (folder.parent / "again").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", HARMLESS)
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "apply"])
 def test_what_is_broken_beside_the_figures_costs_only_itself(folder, command, case):

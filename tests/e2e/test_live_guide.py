@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from loops import needs_root
 
 from schedlab.host import knobs
@@ -31,6 +32,7 @@ def device_of(image):
     return subprocess.run(listing, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.sampled(3)
 @needs_root
 def test_the_example_gives_an_answer_and_restores_the_device(tmp_path):
     shutil.copy(ROOT / "docs" / "guides" / "examples" / "sqlite_commits.py", tmp_path)

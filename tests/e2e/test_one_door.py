@@ -122,6 +122,7 @@ def run_by_api(experiment, tmp_path):
     return 0, ""
 
 
+@pytest.mark.sampled(3)
 @needs_root
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("door", ["run", "dry-run", "api"])

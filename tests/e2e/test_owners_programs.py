@@ -213,6 +213,7 @@ def iozone_says(tmp_path, *words):
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path(IOZONE).exists(), reason="needs IOzone: tests/unpack")
 @pytest.mark.parametrize("unit", ["", "-O", "-N", "-o", "-I", "-+u"])
 @pytest.mark.parametrize("tests", [(0,), (0, 2), *((0, n) for n in range(3, 8)), tuple(TESTS)])
@@ -268,6 +269,7 @@ def test_times_are_those_that_the_shell_and_gnu_time_print(tmp_path, shape):
     assert [0.1 <= each.metrics["elapsed_s"] < 60 for each in runs] == [True, True]
 
 
+@pytest.mark.sampled(2)
 @needs("hdparm", "losetup")
 def test_rates_of_hdparm_belong_to_the_disk_that_it_names(tmp_path, loop_disks):
     text = "".join(

@@ -132,6 +132,7 @@ def test_a_page_loads_nothing_but_itself(findings):
     assert {page["requests"] for page in findings} == {1}
 
 
+@pytest.mark.sampled(2)
 def test_a_bar_under_the_pointer_is_the_request_of_the_file(modules, tmp_path):
     files = [str(load(tmp_path / f"{name}.trace", name)) for name in NAMES]
     page, draw = tmp_path / "timeline.html", random.Random(3)

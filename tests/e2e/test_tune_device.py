@@ -75,6 +75,7 @@ def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, device):
 KILLS = (("fsync", 6), ("renameat", 9), ("write", 60))
 
 
+@pytest.mark.sampled(3)
 @needs_root
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at a system call")
 def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(tmp_path, device):

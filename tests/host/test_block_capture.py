@@ -270,6 +270,7 @@ def busy(device):
     load.join()
 
 
+@pytest.mark.sampled(2)
 def test_a_capture_that_starts_under_load_counts_from_nothing(busy):
     """What is counted while programs are attached stays counted, a class has one process, and
     what was in the device before is not lost."""

@@ -147,6 +147,7 @@ def test_an_interrupted_command_ends_with_all_that_it_started(comparison, phase,
     comparison.assert_restored()
 
 
+@pytest.mark.sampled(2)
 def test_sigkill_in_the_cleanup_leaves_nothing(comparison):
     process = comparison.start("cleanup")
     os.killpg(process.pid, signal.SIGKILL)
@@ -189,6 +190,7 @@ def test_the_cleanup_runs_after_sigkill_as_it_would_have_run(comparison, phase, 
     assert seen.read_text().splitlines() == wanted
 
 
+@pytest.mark.sampled(2)
 def test_a_cleanup_that_fails_after_sigkill_is_reported_and_stops_nothing(comparison):
     process = comparison.start("work", cleanup="echo because >&2; exit 3")
     for pid in guardians_of(process):
@@ -203,6 +205,7 @@ def test_a_cleanup_that_fails_after_sigkill_is_reported_and_stops_nothing(compar
     comparison.assert_restored()
 
 
+@pytest.mark.sampled(2)
 def test_after_sigkill_at_any_moment_as_many_cleanups_ran_as_setups(comparison):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
@@ -233,6 +236,7 @@ def test_after_sigkill_at_any_moment_as_many_cleanups_ran_as_setups(comparison):
         comparison.assert_unchanged()
 
 
+@pytest.mark.sampled(2)
 def test_killing_the_control_group_of_schedlab_leaves_nothing(comparison):
     """What systemd does to a service: everything in its control group is killed at once."""
     root = Path("/sys/fs/cgroup/pids")
@@ -272,6 +276,7 @@ def test_a_command_that_forks_without_end_is_ended(comparison):
     comparison.assert_restored()
 
 
+@pytest.mark.sampled(2)
 def test_sigkill_at_any_moment_of_a_scratch_device_leaves_nothing(tmp_path):
     """Between two phases, too: while it drains, switches, unmounts, formats, copies and syncs."""
     environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}

@@ -469,6 +469,7 @@ def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, mou
         )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 def test_a_command_beside_a_workload_of_ours_on_a_bare_device(tmp_path):
     """Both get the device: the command by its name, our engine as it was given up."""
     command = experiment("true", blocks=1, schedulers="none,mq-deadline")

@@ -74,6 +74,7 @@ def tree(directory):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("confine", ["devices", "files"])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_other_block_device_is_written_to(way, confine, place, new_loop):

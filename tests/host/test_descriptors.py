@@ -51,7 +51,7 @@ def required(command):
     return typed
 
 
-@pytest.mark.sampled(17)  # no multiple of the eight combinations
+@pytest.mark.sampled(37)  # no multiple of the eight combinations
 @pytest.mark.parametrize(("words", "closed"), [*product(COMMANDS, CLOSED)], ids=str)
 def test_a_command_without_standard_descriptors(loop, state, tmp_path, words, closed):
     (tmp_path / "empty").write_text("", encoding="ascii")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from schedlab.fit.flash import fit_flash, probe_flash
 from schedlab.fit.reads import Reads
 from schedlab.host.control import Control
@@ -14,6 +16,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 def test_the_parts_of_an_emulated_device_are_found_by_reading(root_with_loop, needs_fuse, state):
     with Control() as control:
         emulation = Emulation("sata-ssd", SIZE_BYTES, settings=CHANGES, data="none")

@@ -263,6 +263,7 @@ def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(control, tmp_pa
     assert caught.value.errno == errno.EIO
 
 
+@pytest.mark.sampled(2)
 def test_the_end_of_a_session_does_not_wait_for_a_slow_device(root_with_loop, state, tmp_path):
     """A thousand dirty pages at a second each: a session must not take minutes to end."""
     with Control() as control:

@@ -136,6 +136,7 @@ def test_without_the_check_the_kernel_holds_it(name, tmp_path, devices):
         assert case.state() == case.before, (held, case.devices)
 
 
+@pytest.mark.sampled(3)
 def test_jobs_do_harm_where_nothing_holds_them(tmp_path, devices):
     """The tests above can fail. (fio itself spares a mounted device unless the job insists.)"""
     for name in HARMFUL:

@@ -61,6 +61,7 @@ def test_names_are_read_as_they_are(tmp_path):
     assert rows == [[b"odd " + n, os.fsencode(tmp_path) + b"/" + n] for n in NAMES]
 
 
+@pytest.mark.sampled(2)
 def test_every_command_does_its_work_beside_such_mounts(tmp_path, state, loop):
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
     result = in_namespace(RUN, tmp_path, texts(), loop, env=environment)
@@ -97,6 +98,7 @@ assert files == [bytes([number + 1]) * 100_000 for number in range(len(files))]
 """
 
 
+@pytest.mark.sampled(2)
 def test_files_of_an_emulated_device_are_kept_wherever_it_was_mounted(tmp_path, state, needs_fuse):
     place = tmp_path / "place"
     place.mkdir()

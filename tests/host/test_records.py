@@ -45,6 +45,7 @@ def test_counts_and_bytes_are_those_of_fio(loop, tmp_path):
         assert size == fio[operation]["io_bytes"]
 
 
+@pytest.mark.sampled(2)
 def test_a_busy_machine_loses_no_request(loop, tmp_path):
     """Some kernels trace no completion in the idle task, most of them where a CPU is fought for."""
     if shutil.which("fio") is None:

@@ -119,6 +119,7 @@ def options(*words):
     return {name: value for name, value in context.params.items() if name not in ("play", "lang")}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("policy", ["fcfs", "sjf", "srtf", "rr", "priority", "eevdf"])
 def test_every_pick_of_a_cpu_is_that_of_the_schedule(policy):
     tasks = ",".join(f"T{i}:{3 * i}:{400 + 7 * i}:prio={i % 4}" for i in range(9))
@@ -208,6 +209,7 @@ def test_every_rule_and_reason_is_in_the_language_of_the_page(language):
     assert {row[1] for each in fcfs for row in each[1]} == kinds
 
 
+@pytest.mark.sampled(2)
 def test_a_page_has_all_of_2000_choices_or_says_how_many(monkeypatch):
     disk = Simulation(device="disk7200", policy="sptf", requests=STEPS + 40, depth=16)
     play = play_of(disk, "sptf")

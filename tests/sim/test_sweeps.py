@@ -60,6 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, Any]:
     return figures(measure.run(written(place / "sweep.toml"), place / "out"))
 
 
+@pytest.mark.sampled(3)
 def test_200_points_on_two_workers_one_of_which_dies_are_those_of_threads(
     tmp_path: Path, whole: dict[Any, Any]
 ) -> None:
@@ -207,6 +208,7 @@ def test_a_process_may_be_written_into_the_workload(tmp_path: Path) -> None:
     assert found[0] == found[1] and found[0].metrics["iops"] > 0
 
 
+@pytest.mark.sampled(2)
 def test_the_ncq_study_answers_at_the_chosen_buffer_and_alpha(tmp_path: Path) -> None:
     """A buffer, alpha and parallel dies are parameters: a curve, and no part of a worst case. What
     was published is beside the figures; those of the whole study are in tests/tour.

@@ -151,6 +151,7 @@ def first_block(path, seed):
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spread", [0.03, 0.05])
 def test_boots_that_differ_are_no_change(tmp_path, spread):
     """Nothing changed but the boot: 20 pairs of them, none of which fails."""

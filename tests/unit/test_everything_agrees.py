@@ -138,6 +138,7 @@ def merged(path, rng):
     return Result(merge(paths, path / "all"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way, tmp_path):
     codes = set()
@@ -186,6 +187,7 @@ def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path):
             speaks(result.record, result.answer, language, out)
 
 
+@pytest.mark.sampled(2)
 def test_two_results_beside_each_other_agree_with_what_is_said_of_them(tmp_path):
     for seed in range(6):
         rng = random.Random(seed)

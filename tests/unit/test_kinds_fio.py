@@ -35,6 +35,7 @@ def job_file(path, text):
     return FioJob(job_file=str(write(path / "job", text)))
 
 
+@pytest.mark.sampled(2)
 @needs_fio
 @pytest.mark.parametrize(
     ("rw", "directions"),
@@ -117,6 +118,7 @@ NAMED = {
 }
 
 
+@pytest.mark.sampled(2)
 @needs_fio
 @pytest.mark.parametrize("case", NAMED)
 def test_metrics_are_called_as_fio_calls_its_jobs(tmp_path, case):

@@ -140,6 +140,7 @@ def test_a_debt_to_the_next_period_is_neither_a_gain_nor_hidden(direct, missed):
     assert covered >= 0.93 * EXPERIMENTS and best <= missed
 
 
+@pytest.mark.sampled(2)
 def test_an_effect_that_does_not_last_is_never_the_best():
     """Faster only after each switch, or only in the first blocks; one that lasts is, mostly."""
 

@@ -11,6 +11,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from schedlab.errors import SpecError
@@ -149,13 +150,17 @@ def _text(text: Any, where: str) -> str:
     return text
 
 
+# Each annotation is compiled as it is read, so once for a class and not for each of its values.
+_hints = cache(typing.get_type_hints)
+
+
 def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise SpecError(f"{where} = {data!r:.80}", "expected a table")
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}", f"known keys: {', '.join(fields)}")
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     values = {key: convert(hints[key], item, f"{where}.{key}") for key, item in data.items()}
     required = (
         name
