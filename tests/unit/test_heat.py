@@ -4,9 +4,10 @@ import re
 from dataclasses import replace
 
 import answers
+import pytest
 import reports
 
-from schedlab.report.heat import Scale, heat_maps
+from schedlab.report.heat import LEFT, WIDTH, Scale, heat_maps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.spec.results import LatencySeries
@@ -33,6 +34,23 @@ def test_a_time_without_completions_is_marked_but_not_the_time_after_the_run():
     drawn = heat_maps(view, next(row for row in view.primary if row.workload == work))
     assert drawn.count('<path class="gap"') == 1
     assert drawn.count("<figcaption>") == 2
+
+
+def test_a_process_that_ends_before_others_starves_inside_its_map():
+    record = reports.record_of(answers.TRADE)
+    work = next(row.workload for row in answers.TRADE.rows if row.metric)
+    writers = LatencySeries(0, "writers", tuple((t, 1000, 1200, 5) for t in range(0, 2000, 100)))
+    groups = (series((0, 1000, 1200, 1), (400, 1000, 1200, 1)), writers)
+    every = {(work, name): groups for name in answers.TRADE.candidates[:2]}
+    view = View(replace(record, latencies=every), answers.TRADE, Texts("en"))
+    drawn = heat_maps(view, next(row for row in view.primary if row.workload == work))
+    gaps = re.findall(r'class="gap" d="([^"]*)"', drawn)
+    ends = [
+        float(x) + float(wide)
+        for path in gaps
+        for x, wide in re.findall(r"M([\d.]+) [\d.]+h([\d.]+)", path)
+    ]
+    assert len(gaps) == 2 and max(ends) == pytest.approx(LEFT + WIDTH, abs=0.2)
 
 
 def test_all_maps_have_one_darkness_also_where_the_second_has_the_most():

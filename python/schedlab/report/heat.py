@@ -43,10 +43,10 @@ class Scale:
     rows: int
 
     @classmethod
-    def of(cls, series: Sequence[LatencySeries]) -> Scale:
-        """The finest scale on which all of them fit."""
-        last_ms = max(row[0] for each in series for row in each.rows)
-        width_ms = _width_ms(series, COLUMNS)
+    def of(cls, series: Sequence[LatencySeries], beside: Sequence[LatencySeries] = ()) -> Scale:
+        """The finest scale on which all of them fit, over the time of those `beside` them, too."""
+        last_ms = max(row[0] for each in (*series, *beside) for row in each.rows)
+        width_ms = _width_ms((*series, *beside), COLUMNS)
         bins = {_bin(row) for each in series for row in each.rows}
         step = max(1, -(-(max(bins) - min(bins) + 1) // ROWS))
         rows = (max(bins) - min(bins)) // step + 1
@@ -85,14 +85,14 @@ def heat_maps(view: View, of: Row) -> str:
 
 def _group(view: View, of: Row, group: str, by_candidate: Mapping[str, LatencySeries]) -> str:
     texts = view.texts
-    scale = Scale.of(list(by_candidate.values()))
+    runs = {name: view.record.latencies[of.workload, name] for name in by_candidate}
+    scale = Scale.of(list(by_candidate.values()), [each for of in runs.values() for each in of])
     cells = {name: scale.cells(each) for name, each in by_candidate.items()}
     most = max(max(each.values()) for each in cells.values())
     ends = {
-        name: max(row[0] // scale.width_ms
-                  for each in view.record.latencies[of.workload, name] for row in each.rows)
-        for name in cells
-    }  # fmt: skip
+        name: max(row[0] // scale.width_ms for each in every for row in each.rows)
+        for name, every in runs.items()
+    }
     block = view.record.number_of(next(iter(by_candidate.values())).block)
     note = texts("timeline.heat_note", block=block)
     about = [texts("timeline.heat_title"), *([group_name(view, group)] if group else [])]
@@ -161,7 +161,9 @@ def _axes(view: View, scale: Scale) -> list[str]:
     end_s = scale.columns * scale.width_ms / 1e3
     for share in (0.0, 0.5, 1.0):
         x, kind = LEFT + share * WIDTH, "mid" if share else ""
-        label = texts.figure(share * end_s, 2) if share else "0"
+        at_s = share * end_s
+        is_round = f"{at_s:.2g}" == f"{at_s:.6g}"
+        label = texts.figure(at_s, 2 if is_round else 3) if share else "0"
         unit = f" {texts.maybe('unit.s', 's')}" if share == 1 else ""
         parts.append(text(x, HEIGHT + 18, label + unit, kind))
     return parts
