@@ -34,6 +34,8 @@ BARS_MAX = 300_000
 ROWS_MAX = 40
 LONGEST = 10
 STARVED_MAX = 3
+# A smaller share of the time is less than this.
+SHARE_LEAST = 0.0001
 # A part with a larger share of a wait is the whole wait.
 MOST = 0.95
 # How a part looks: its series of the palette, how much of a bar's height it has, its pattern.
@@ -186,8 +188,10 @@ class Timeline:
                 continue
             longest = int(spent.argmax())
             share = float(spent.sum()) / (bars.end_ns - int(bars.times_ns[0, 0]))
+            less = "< " if share < SHARE_LEAST else ""
             lines.append(texts(
-                "timeline.idling", name=bars.name, share=texts.margin(share), limit=limit,
+                "timeline.idling", name=bars.name, limit=limit,
+                share=f"{less}{texts.margin(max(share, SHARE_LEAST))}",
                 count=texts.number(len(found), 0), time=self.time(int(spent[longest])),
                 at=self.moment(int(found[longest, 0]), 3), end=self.moment(int(long[-1, 1]), 3),
             ))  # fmt: skip
