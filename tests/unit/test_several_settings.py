@@ -65,7 +65,7 @@ def test_every_word_of_the_kernels_command_line_is_looked_at(tmp_path):
     assert found.value == "bfq"
 
 
-def test_a_machine_is_examined_on_every_topic(tmp_path):
+def test_a_machine_is_examined_on_every_topic(tmp_path, state):
     topics = {fact.topic for fact in doctor.examine(tmp_path)}
     for examiner in doctor.FACTS.values():
         with suppress(doctor.UNKNOWN):
