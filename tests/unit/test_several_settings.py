@@ -1,6 +1,7 @@
 """Of several knobs, failures, words, guards, workloads or guarantees each counts: rooms that look
 at the host, run, and preview."""
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -81,9 +82,11 @@ def test_the_usual_guards_are_of_all_operations():
 
 
 def test_time_that_is_left_is_that_of_the_workloads_that_are_left():
-    cells = [SimpleNamespace(workload=name) for name in ("a", "b", "b", "new")]
-    asked = SimpleNamespace(seconds={"a": [1.0, 3.0], "b": [10.0, 14.0], "c": []})
+    cells = Counter({"a": 1, "b": 2, "new": 1})
+    asked = SimpleNamespace(took_s={"a": 4.0, "b": 24.0}, runs_of=Counter({"a": 2, "b": 2}))
     assert Executor._estimate_s(asked, cells) == 2 + 12 + 12 + 28 / 4
+    fresh = SimpleNamespace(took_s={}, runs_of=Counter())
+    assert Executor._estimate_s(fresh, cells) == 0
 
 
 def test_candidates_alone_with_what_they_guarantee_are_compared_with_none():

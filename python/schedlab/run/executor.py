@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -92,7 +92,10 @@ class Executor:
         self.workloads = {workload.label: workload for workload in self.experiment.workloads}
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
         self.finished: set[tuple[int, str, str]] = set()
-        self.seconds: dict[str, list[float]] = defaultdict(list)
+        # Of each workload: how many runs there were, how long they took in all, and cells left.
+        self.runs_of: Counter[str] = Counter()
+        self.took_s: dict[str, float] = defaultdict(float)
+        self.left_of: Counter[str] = Counter()
         self.busy_repeats = 0
         # Into how many parts the blocks are divided, each with a freshly made target.
         self.parts = self.experiment.stopping.sessions
@@ -136,6 +139,7 @@ class Executor:
         is_layout = self.experiment.stopping.sessions == 1
         began = time.monotonic() - (self.spent_s if is_layout else 0.0)
         budget_s = self.budget_s
+        self._count_left()
         self._report(min(self._next(), len(self.blocks) - 1), None)
         while not (reason := self.over()):
             self.spent_s = time.monotonic() - began
@@ -147,7 +151,7 @@ class Executor:
             if block >= self.session_end(number):
                 return f"{counted(block, 'block')} done"
             self._end_decided(block)
-            next_s = self._estimate_s(self.blocks[block])
+            next_s = self._estimate_s(Counter(cell.workload for cell in self.blocks[block]))
             if budget_s and block and self.spent_s + next_s > budget_s * BUDGET_SLACK:
                 if number == self.parts - 1 and block > 1:
                     self._end_before(block)
@@ -211,6 +215,7 @@ class Executor:
                     self.ended.setdefault(label, block)
 
     def _run_block(self, cells: Sequence[Cell], number: int) -> None:
+        self._count_left()
         for cell in cells:
             while not self._is_over(cell):
                 run, outcome = self._attempt(cell)
@@ -221,6 +226,7 @@ class Executor:
                 self.folder.append(run, bulk, is_repeatable=is_simulated)
                 self.folder.keep_output(run, outcome.output)
                 self._note(run)
+                self.left_of[cell.workload] -= self._is_over(cell)
                 self._report(number, run)
 
     def _attempt(self, cell: Cell) -> tuple[Run, Outcome]:
@@ -267,7 +273,8 @@ class Executor:
 
     def _note(self, run: Run) -> None:
         self.attempts[run.key] += 1
-        self.seconds[run.workload].append(run.elapsed_s)
+        self.runs_of[run.workload] += 1
+        self.took_s[run.workload] += run.elapsed_s
         fatal = {finding.gate for finding in run.gates if finding.fatal}
         if run.status == "ok":
             self.finished.add(run.key)
@@ -277,15 +284,16 @@ class Executor:
         elif fatal and fatal <= BUSY_GATES:
             self.busy_repeats += 1
 
+    def _count_left(self) -> None:
+        """Once for a block: of ten thousand cells not after each run."""
+        self.left_of = Counter(cell.workload for cell in self.left)
+
     def _report(self, number: int, last: Run | None) -> None:
-        left = self.left
-        finished = len(self.cells) - len(left)
-        eta_s = self._estimate_s(left)
+        finished, eta_s = len(self.cells) - self.left_of.total(), self._estimate_s(self.left_of)
         self.watch(Progress(finished, len(self.cells), number + 1, len(self.blocks), eta_s, last))
 
-    def _estimate_s(self, cells: Sequence[Cell]) -> float:
-        """Time of these cells, from what runs of their workloads took so far."""
-        measured = [seconds for each in self.seconds.values() for seconds in each]
-        usual_s = sum(measured) / len(measured) if measured else 0.0
-        known = {work: sum(each) / len(each) for work, each in self.seconds.items() if each}
-        return sum(known.get(cell.workload, usual_s) for cell in cells)
+    def _estimate_s(self, cells: Mapping[str, int]) -> float:
+        """Time of so many cells of each workload, from what its runs took so far."""
+        usual_s = sum(self.took_s.values()) / max(self.runs_of.total(), 1)
+        known = {work: self.took_s[work] / runs for work, runs in self.runs_of.items()}
+        return sum(known.get(work, usual_s) * number for work, number in cells.items())

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
 
@@ -150,8 +150,10 @@ def _text(text: Any, where: str) -> str:
     return text
 
 
-# Each annotation is compiled as it is read, so once for a class and not for each of its values.
-_hints = cache(typing.get_type_hints)
+@cache
+def _hints(cls: Hashable) -> dict[str, Any]:
+    """Each annotation is compiled as it is read: once for a class, not for each of its values."""
+    return typing.get_type_hints(cls)
 
 
 def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
@@ -160,7 +162,7 @@ def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}", f"known keys: {', '.join(fields)}")
-    hints = _hints(cls)
+    hints = _hints(typing.cast("Hashable", cls))
     values = {key: convert(hints[key], item, f"{where}.{key}") for key, item in data.items()}
     required = (
         name
