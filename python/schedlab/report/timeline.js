@@ -7,7 +7,7 @@
   const $ = (id) => document.getElementById(id);
   const meta = JSON.parse($("timeline-data").textContent);
   const words = meta.words;
-  const BARS = 3000; // in one lane, before rows become areas
+  const BARS = 1500; // in one lane, before rows become areas
   const SUB = 16; // bars above each other in a row
   const MARKS = 2000;
   const LANE = 400; // of the rows of a lane, so that both are in sight
