@@ -1,0 +1,236 @@
+"""Of several records, files, rules, settings or queues each counts: rooms that apply, keep, undo,
+switch a live load, and show it."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from test_app_apply import RECORD, kernel, result_of, state  # noqa: F401
+from test_live import flow
+
+from schedlab.app.apply import applied, apply, recovering, undo
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply.apply import Request, ToApply, choice_of_result
+from schedlab.app.live import live, recommend
+from schedlab.app.live.screen import LiveScreen, bands
+from schedlab.errors import HostError, SpecError
+from schedlab.host import keeper, knobs, recover, setters, udev_service
+from schedlab.host.queues import Node, QueueSet
+from schedlab.run.backends.live import Second
+from schedlab.run.live_figures import Look
+from schedlab.spec import Candidate, Target
+
+
+def named(*names, **changes):
+    return [replace(RECORD, device=name, identity=f"name:{name}", **changes) for name in names]
+
+
+def test_what_fails_leaves_every_file_and_record_as_it_was(tmp_path):
+    files = [tmp_path / name for name in "abcd"]
+    both = [
+        replace(record, files={str(file): None for file in pair},
+                values={f"/proc/{name}": "1" for name in ("z", "y", "x")})
+        for record, pair in zip(named("sdx", "sdy"), (files[:2], files[2:]), strict=True)
+    ]  # fmt: skip
+    halves = [tmp_path / f".{file.name}.0123456789ab" for file in files]
+    kept = []
+    control = SimpleNamespace(keep_with=lambda path, text, of: kept.append((path.name, of)))
+    for file in files[::2]:
+        file.write_text("old")
+    for half in halves:
+        half.touch()
+    with pytest.raises(KeyboardInterrupt), applied.stored(both, control):
+        assert applied.load_all() == both
+        for file in files:
+            file.write_text("new")
+        raise KeyboardInterrupt
+    places = ["/proc/x", "/proc/y", "/proc/z"]
+    assert kept == [("sdx.json", places), ("sdy.json", places)]
+    assert [file.exists() and file.read_text() for file in files] == ["old", False] * 2
+    assert applied.load_all() == [] and not any(half.exists() for half in halves)
+
+
+def test_all_devices_that_are_named_are_undone_and_no_other(tmp_path):
+    notes = []
+    for record in named("sdw", "sdx", "sdy", "sdz"):
+        applied.store(record)
+    with pytest.raises(SpecError, match="nope: schedlab applied nothing there"):
+        undo.undo(["sdx", "nope"], False, notes.append)
+    assert undo.undo(["sdx", "sdy"], False, notes.append) == ["sdx", "sdy"]
+    assert [record.device for record in applied.load_all()] == ["sdw", "sdz"]
+    assert [note.split()[1] for note in notes] == ["sdx", "sdy"]
+
+
+def test_of_all_files_of_a_record_its_line_alone_is_removed(tmp_path):
+    files = [tmp_path / name / applied.RULES.name for name in ("old", "new")]
+    of = {str(file): None for file in files}
+    three = named("sdx", "sdy", "sdz", files=of)
+    for record in three:
+        applied.store(record)
+    for file in files:
+        applied.write_file(file, applied.HEADER + "\n".join(map(applied.rule_text, three)))
+    undo._remove_files(three[0], print)
+    others = "\n".join(map(applied.rule_text, three[1:]))
+    assert [file.read_text() for file in files] == [f"{applied.HEADER}{others}\n"] * 2
+
+
+@pytest.mark.parametrize("foreign", ["a", "b"])
+def test_no_file_of_another_program_is_written(tmp_path, foreign):
+    (tmp_path / foreign).write_text("theirs")
+    pairs = zip(named("sdx", "sdy"), "ab", strict=True)
+    records = [replace(record, files={str(tmp_path / name): None}) for record, name in pairs]
+    with pytest.raises(HostError, match=f"{tmp_path / foreign}: schedlab did not write it"):
+        apply._with_files(records, Request(()))
+    one = [replace(records[0], files={str(tmp_path / name): None for name in "ab"})]
+    with pytest.raises(HostError, match=f"{tmp_path / foreign}: schedlab did not write it"):
+        apply._with_files(one, Request(()))
+
+
+def test_all_objections_caveats_and_wrong_rules_are_told(tmp_path, monkeypatch):
+    result_of(monkeypatch, kind="sim", target=Target("emulated"), release="1.2")
+    with pytest.raises(SpecError, match=r"kind 'sim'.*; it was measured on an emu.*; it was .*1.2"):
+        choice_of_result(tmp_path, anyway=False)
+    choice = choice_of_result(tmp_path, anyway=True)
+    notes = []
+    with pytest.raises(SpecError, match="no device is named"):
+        apply.apply(choice, Request(()), notes.append)
+    assert [note.rpartition("hold here: ")[2] for note in notes] == list(choice.caveats)
+    assert len(notes) == 3
+    monkeypatch.setattr(udev_service, "program", lambda: None)
+    monkeypatch.setattr(apply, "_rules_of", lambda *of: "no rule\nnor this\n")
+    notes.clear()
+    apply._write_rules([RECORD], Request((), root=tmp_path), notes.append)
+    file = tmp_path / applied.RULES
+    assert notes == [f"note: {file}:{line}: not understood" for line in (1, 2)]
+
+
+def test_udev_looks_at_every_disk_again(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(udev_service, "program", lambda: "udevadm")
+    monkeypatch.setattr(udev_service, "CONTROL", tmp_path)
+
+    def run(command):
+        asked.append(command[-1])
+        return SimpleNamespace(returncode=1, stderr="no\n")
+
+    monkeypatch.setattr(udev_service, "_run", run)
+    notes = []
+    udev_service.reload(["sda", "sdb"], notes.append)
+    assert asked[:3] == ["--reload", "/sys/block/sda", "/sys/block/sdb"]
+    assert len(notes) == len(asked) == 4
+
+
+def test_every_tunable_that_others_set_too_is_told(tmp_path, monkeypatch):
+    disk = SimpleNamespace(name="sdx")
+    found = [setters.Setter("udev", tmp_path / key, 1, "9", name=f"iosched/{key}") for key in "abc"]
+    monkeypatch.setattr(apply.udev, "disk", lambda name: disk)
+    monkeypatch.setattr(setters, "setters_of", lambda *of: [])
+    monkeypatch.setattr(setters, "others", lambda *of: found)
+    lines = apply.warnings("sdx", "bfq:a=1,b=2", Request(()))
+    assert [line.partition(" sets ")[2] for line in lines] == [
+        "a to 9, as this does", "b to 9, as this does", "c to 9"
+    ]  # fmt: skip
+
+
+def test_what_is_planned_has_every_setting_and_every_rule(tmp_path, monkeypatch):
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", tmp_path)
+    for name in ("sda", "sdb"):
+        (tmp_path / name / "queue").mkdir(parents=True)
+        for file, text in (("scheduler", "[none] bfq\n"), ("nr_requests", "128"), ("a", "1")):
+            (tmp_path / name / "queue" / file).write_text(text)
+    choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "nr_requests": 64}))
+    request = Request(("sda", "sdb"), persist=True, root=tmp_path / "root")
+    lines = apply.planned(("sda", "sdb"), choice, request)
+    queues = [f"{tmp_path}/{name}/queue" for name in ("sda", "sdb")]
+    assert lines[:4] == [
+        line
+        for queue in queues
+        for line in (f"{queue}/scheduler = bfq", f"{queue}/nr_requests = 64")
+    ]
+    assert ['KERNEL=="sda"' in lines[4], 'KERNEL=="sdb"' in lines[5]] == [True, True]
+    record = apply._record("sda", choice, {"b": "2", "a": "1"}, {"d": "4", "c": "3", "b": "2"})
+    assert record.originals == {
+        f"{queues[0]}/{key}": text for key, text in (("a", "1"), ("b", "2"))
+    }
+    assert list(record.values) == [f"{queues[0]}/{key}" for key in "bcd"]
+
+
+def test_all_settings_of_the_machine_are_planned_and_all_its_files_removed(kernel):  # noqa: F811
+    root, home = kernel / "root", f"{kernel}/sysctl/kernel"
+    lines = apply_machine.planned({"sched_x": "4", "sched_a": "0"}, True, root)
+    file = root / apply_machine.SYSCTL_FILE
+    assert lines == [f"{home}/sched_x = 4", f"{home}/sched_a = 0",
+                     f"{file}: kernel.sched_x = 4", f"{file}: kernel.sched_a = 0"]  # fmt: skip
+    files = [root / name for name in (apply_machine.SYSCTL_FILE, apply_machine.TMPFILES_FILE)]
+    for each in files:
+        applied.write_file(each, applied.HEADER)
+    of = replace(RECORD, device=apply_machine.DEVICE, files={str(each): None for each in files})
+    apply_machine.undo(of, print)
+    assert not any(each.exists() for each in files)
+
+
+def test_what_is_left_of_every_emulated_device_is_removed(tmp_path, monkeypatch):
+    for name in ("one", "other", "up"):
+        (tmp_path / keeper.DEVICES / name).mkdir(parents=True)
+    monkeypatch.setattr(keeper, "_ask", lambda path, what: {} if path.name == "up" else None)
+    monkeypatch.setattr(keeper, "Kept", lambda **of: "kept")
+    monkeypatch.setattr(keeper, "_clear", lambda path: recover.Recovery(removed=[path.name]))
+    done = recovering.recover_all(str(tmp_path), False)
+    assert done.removed[-2:] == ["one", "other"]
+    cleared = []
+    monkeypatch.setattr(keeper, "_clear", lambda path: cleared.append(path.name))
+    assert (keeper.kept(tmp_path), cleared) == (["kept"], ["one", "other"])
+
+
+def test_every_queue_that_carries_more_is_to_be_named(tmp_path, monkeypatch):
+    reasons = {"sda": ("it carries /", "it carries /srv"), "sdb": ("it carries /home",)}
+    below = QueueSet(str(tmp_path), Node("x"), ("sda", "sdb"), ("/srv (ext4)", "/home (xfs)"),
+                     reasons)  # fmt: skip
+    monkeypatch.setattr(live.knobs, "device_name", lambda name: name)
+    for switch, text, hint in (
+        ((), "sda, .*: it carries /; it carries /srv", "--switch sda,sdb"),
+        (("sda",), "sdb, .*: it carries /home", "--switch sda,sdb"),
+    ):
+        with pytest.raises(SpecError, match=text) as error:
+            live._refuse_unnamed(tmp_path, below, switch)
+        assert error.value.hint == hint
+    live._refuse_unnamed(tmp_path, below, ("sda", "sdb"))
+    assert below.lines()[1:] == [
+        "it also affects /srv (ext4)", "it also affects /home (xfs)",
+        "sda is switched only when named: it carries /; it carries /srv",
+        "sdb is switched only when named: it carries /home",
+    ]  # fmt: skip
+
+
+def test_every_group_that_is_named_has_to_be_there(tmp_path, monkeypatch):
+    def look(name):
+        if name == "gone":
+            raise HostError(name)
+
+    monkeypatch.setattr(live, "io_group", look)
+    with pytest.raises(HostError, match="gone"):
+        live.question(tmp_path, (), {"metric": "", "groups": ("here", "gone")})
+
+
+def test_what_is_observed_has_every_queue():
+    both = tuple(recommend.Queue(name, "none", (), tags=4, depth_mean=2.0, depth_max=3,
+                                 driver_max=1) for name in ("sda", "sdb"))  # fmt: skip
+    lines = list(recommend.lines(recommend.Observed("/srv", both, Look(1.0))))
+    assert [line.partition(" ")[0] for line in lines[1:3]] == ["sda", "sdb"]
+
+
+def test_the_screen_has_every_group_and_all_their_latencies():
+    flows = {("db", "read"): flow(fast=9), ("cp", "read"): flow(slow=9),
+             ("db", "write"): flow(fast=9)}  # fmt: skip
+    screen = LiveScreen()
+    for of in (flows, {}):
+        screen.see(Second("bfq", 1.0, 60.0, False, Look(1.0, of, 1), None))
+    rows = screen.text().splitlines()[2:5]
+    assert [" ".join(row.split()[:2]) for row in rows] == ["cp read", "db read", "db write"]
+    assert [row.split()[-1].count("█") for row in rows] == [1, 1, 1]
+    assert sum(bands(Look(1.0, flows, 1)).values()) == 27
+    assert sum((bands(Look(1.0, {key: of})) for key, of in flows.items()), Counter()) == bands(
+        Look(1.0, flows)
+    )
