@@ -20,6 +20,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 os.environ["LANGUAGE"] = "en"  # of whoever runs the tests
+# A heap of seven thousand tests was gone through after every 700 new objects.
+gc.set_threshold(100_000, 50, 50)
 
 # Modules whose tests measure on the real machine, where what others do can discard every run. A
 # test of these that fails has one more attempt, alone, and both are reported.

@@ -116,6 +116,7 @@ def test_warm_up_runs_every_candidate_unmeasured(tmp_path):
     assert len(seen) == 1 + 4 + 2
 
 
+@pytest.mark.sampled(2)
 def test_a_file_system_is_made_again_as_often_as_asked(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -28,6 +28,7 @@ def try_to_write(device, held):
         os.close(descriptor)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STATES)
 def test_no_sector_is_written_without_consent(state, loop, tmp_path, name):
     make, reason = STATES[name]

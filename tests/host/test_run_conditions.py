@@ -68,6 +68,7 @@ def test_every_run_waits_for_a_quiet_machine(settled):
     assert all(devices and patience_s > 0 for devices, patience_s in settled)
 
 
+@pytest.mark.sampled(2)
 def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none_of_them(tmp_path):
     """Else a candidate would be prepared under the scheduler of the one before it."""
     with opened(DIRECT):
@@ -85,6 +86,7 @@ def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none
     assert len({name for phase, name in lines if phase == "prepared"}) == 1
 
 
+@pytest.mark.sampled(2)
 def test_a_run_of_ours_is_under_the_scheduler_of_its_cell_and_all_of_it_is_accounted_for(
     settled, monkeypatch
 ):

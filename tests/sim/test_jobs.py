@@ -94,6 +94,7 @@ def changed(arguments: tuple[str, ...], option: str, value: str | None) -> list[
     return [*kept, option] if value is None else [*kept, option, value]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_every_option_changes_the_outcome_or_is_refused(name: str, traces: Path) -> None:
     parameter = next(each for each in run.params if each.name == name)
@@ -212,6 +213,7 @@ SWEPT: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", SWEPT)
 def test_every_key_of_a_sweep_changes_its_figures_or_is_refused(key: str, traces: Path) -> None:
     changes = 0
@@ -253,6 +255,7 @@ COMPARED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 def test_every_option_of_a_comparison_changes_it_or_is_refused(traces: Path) -> None:
     base = {"--device": "ncq2014", "--policies": "fcfs,tsb", "--workloads": "A"}
     base |= {"--requests": "200", "--seeds": "2"}

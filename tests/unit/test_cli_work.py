@@ -101,6 +101,7 @@ def test_a_trace_of_a_command_ends_with_its_status_and_writes_its_bursts():
     assert hint.startswith("file ")
 
 
+@pytest.mark.sampled(2)
 def test_a_switch_costs_what_is_predicted_for_the_quanta_that_are_asked():
     if os.geteuid() != 0:
         pytest.skip("needs root: it measures at real-time priority")

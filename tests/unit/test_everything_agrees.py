@@ -351,12 +351,13 @@ def forms_of(result, copy):
         heads = [column.title for column in table.columns]
         for row in table.rows:
             own = forms.setdefault("tables", {})
-            if "Geometric mean" in heads:
-                of = next(work for work in rows if table.name.endswith(f"-{typed(work)}"))
-                own[of, row.cells[0].text] = row.cells[heads.index("Geometric mean")].number
+            geometric = heads.index("Geometric mean")
+            if of := next((work for work in rows if table.name.endswith(f"-{typed(work)}")), None):
+                own[of, row.cells[0].text] = row.cells[geometric].number
                 continue
             for i in table.drawn if row.cells[0].text in rows else ():
-                own[row.cells[0].text, heads[i]] = row.cells[i].number
+                assert heads[i + geometric - 1] == "Geometric mean"
+                own[row.cells[0].text, heads[i]] = row.cells[i + geometric - 1].number
     own = forms.pop("tables", {})  # none of workloads that differ by their size only
     if own := {key: figure for key, figure in own.items() if figure is not None}:
         forms["tables"] = own

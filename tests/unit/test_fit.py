@@ -91,6 +91,7 @@ def disk_angles(period, sectors, heads, track_ms, cylinder_ms, late_ms=0.03):
     return np.column_stack((places, done + draws.exponential(late_ms, 300)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("sectors", "heads"), [(2200, 4), (976, 2), (1500, 1), (1810, 6)])
 def test_tracks_and_heads_are_found_by_the_angles_of_sectors(sectors, heads):
     period = 60e3 / 7200

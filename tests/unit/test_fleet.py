@@ -20,6 +20,7 @@ from schedlab.result import Result
 from schedlab.spec import Target, Workload
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("hosts", "spread"), [(3, 0.0), (3, 0.3), (10, 0.03), (50, 0.3)])
 def test_both_intervals_hold_what_they_promise(hosts, spread):
     """Hosts of 2 to 9 blocks: the mean of all, and the true effect of one more."""
@@ -34,6 +35,7 @@ def test_both_intervals_hold_what_they_promise(hosts, spread):
     assert held >= 930 and new >= 930
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("hosts", "missing"), [(10, 0.0), (20, 0.3)])
 def test_fleets_with_outlying_hosts_and_missing_candidates(hosts, missing):
     """A tenth of the hosts is the opposite: the mean of all these, one more like any of these."""

@@ -48,6 +48,7 @@ def bounds(result):
     return {rung.name: rung.bound for rung in result.rungs}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("boots", "workloads"), [(1, ("w",)), (4, ("w",)), (2, ("w", "x", "y"))])
 def test_the_bound_holds_in_the_next_boot(boots, workloads):
     """Boots differ by 10 % for each candidate; that of this boot alone would not hold."""
