@@ -11,6 +11,7 @@ usage: tests/mutants.py ROOM [SAMPLE [SEED]]
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
@@ -54,6 +55,7 @@ TESTS = {
     " tests/unit/test_several*.py",
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
+    " tests/unit/test_several*.py"
     " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
     " tests/unit/test_own_work.py tests/unit/test_import_csv.py"
     " tests/sim/test_host_sim.py tests/sim/test_validate.py",
@@ -156,6 +158,7 @@ def main(room: str, sample: int, seed: int) -> int:
         session = Path(place) / "session.sqlite"
         settings = Path(place) / "settings.toml"
         settings.write_text(configuration(room, TESTS[room], tree), encoding="utf-8")
+        add_operator(Path(place))
         subprocess.run([tool("cosmic-ray"), "init", settings, session], cwd=tree, check=True)
         kept, of = thin(session, sample, seed)
         print(f"{room}: {kept} of {of} mutants", flush=True)
@@ -171,6 +174,18 @@ def main(room: str, sample: int, seed: int) -> int:
 def tool(name: str) -> Path:
     """A program of this environment."""
     return Path(sys.executable).parent / name
+
+
+def add_operator(place: Path) -> None:
+    """Have cosmic-ray find the operator of ours as if it was installed."""
+    about = place / "first_item-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: first_item\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(
+        "[cosmic_ray.operator_providers]\nfirst = first_item:Provider\n"
+    )
+    shutil.copy2(PROJECT / "tests" / "support" / "first_item.py", place)
+    os.environ["PYTHONPATH"] = str(place)
 
 
 def execute(settings: Path, session: Path, tree: Path) -> None:

@@ -216,6 +216,7 @@ def test_one_boot_of_each_is_said_to_be_that_and_more_are_asked_for(machine):
     assert "schedlab boots next" in ended.stdout and "--boots 3" in ended.stdout
     machine.run("next", "plan", "--boots", "3")
     assert machine.opened_plan().plan.ends == (1, 3)
+    assert plans.joined(machine.opened_plan()).plan.ends == (2, 6)  # in blocks
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,10 @@ def test_a_tree_has_all_that_is_below(tmp_path):
 
 
 def test_all_nodes_below_a_mount_have_their_queues(tmp_path, monkeypatch):
-    nodes = [Node(f"sd{letter}", "disk", queue=tmp_path) for letter in "ab"]
+    disks = [Node(f"sd{letter}", "disk", queue=tmp_path) for letter in "abc"]
+    nodes = [Node("md0", "md", tuple(disks[:2])), disks[2]]
     monkeypatch.setattr(queues, "_below_mount", lambda *of: iter(nodes))
-    assert queues.queues_of(SimpleNamespace()) == {"sda", "sdb"}
+    assert queues.queues_of(SimpleNamespace()) == {"sda", "sdb", "sdc"}
 
 
 def test_what_a_driver_takes_is_the_sum_of_its_queues(blocks, monkeypatch):
@@ -95,10 +96,12 @@ def test_all_cpus_devices_and_words_are_among_the_facts(tmp_path, monkeypatch):
     }  # fmt: skip
     (fact, *_) = doctor.processor()
     assert fact.found == "performance, powersave"
-    for number, bits in enumerate(("000000", "000001", "000000")):
-        write(tmp_path, f"virtio_balloon/virtio{number}/features", bits)
-    assert facts.free_pages_reported(tmp_path)
-    (tmp_path / "virtio_balloon/virtio1/features").write_text("000010")
+    for at in range(3):  # the second and the last, whatever their order is
+        for number in range(3):
+            bits = "000001" if number == at else "000010"
+            write(tmp_path, f"virtio_balloon/virtio{number}/features", bits)
+        assert facts.free_pages_reported(tmp_path)
+    (tmp_path / "virtio_balloon/virtio2/features").write_text("000010")
     assert not facts.free_pages_reported(tmp_path)
     words = {"/sys/class/dmi/id/sys_vendor": "QEMU", "/sys/class/dmi/id/product_name": "PC"}
     monkeypatch.setattr(facts, "text", lambda path: words.get(str(path)))
@@ -244,6 +247,22 @@ def test_all_profiles_units_and_keys_of_tuned_count(tmp_path):
           "/sys/block/sda/queue/scheduler=bfq\n")  # fmt: skip
     found = setters.setters_of(disk(tmp_path), root)
     assert [(each.value, each.certain) for each in found] == [("none", True), ("bfq", True)]
+
+
+def test_every_file_of_nixos_and_every_unit_before_may_have_the_disk(tmp_path):
+    root = tmp_path / "root"
+    for name in "abc":
+        text = f'hardware.block.scheduler = {{\n"sd{name}" = "bfq";\n'
+        write(root, f"etc/nixos/{name}.nix", text)
+    for name in "abc":
+        (found,) = setters._nixos(f"sd{name}", root)
+        assert found.file.name == f"{name}.nix"
+    sections = {"a": "uname_regex=x\nelevator=none", "b": "elevator=kyber", "c": "elevator=bfq"}
+    text = "".join(f"[{name}]\ntype=disk\n{lines}\n" for name, lines in sections.items())
+    write(root, "etc/tuned/active_profile", "one\n")
+    write(root, "etc/tuned/one/tuned.conf", text)
+    found = setters._tuned("sda", root, {})
+    assert [(each.value, each.certain) for each in found] == [("none", False), ("kyber", False)]
 
 
 @pytest.mark.parametrize(("listed", "expected"), [

@@ -1,6 +1,7 @@
 """Of several processes, policies, workloads, guards or readings each counts: rooms that run."""
 
 import os
+import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,19 +9,22 @@ import pytest
 from experiments import experiment
 from test_executor import executor, folder  # noqa: F401
 
+from schedlab.app.fleet import boots
 from schedlab.cpu.policy import CpuPolicy
+from schedlab.design.plan import make_plan
 from schedlab.errors import SchedlabError, SpecError
-from schedlab.host import processes, queues, settings
+from schedlab.host import journal, processes, queues, settings
 from schedlab.host.settings import SettingScope
 from schedlab.run import durability, explain, launch, live_pilot
 from schedlab.run.backends import cpu_notes, cpu_policy
 from schedlab.run.candidate_settings import CandidateSettings, of_queue
+from schedlab.run.executor import Executor
 from schedlab.run.guard_rails import parse_guard
 from schedlab.run.launch import WorkGroup
 from schedlab.run.live_figures import Flow, Look, _last
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import GateFinding, Workload
+from schedlab.spec import Candidate, GateFinding, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 
 
@@ -69,7 +73,7 @@ def test_all_processes_of_a_group_are_its_members_and_are_ended(group):
     pids = [2, 4, 11, 21, 30, 31]
     assert group.members() == [(pid, f"p{pid}") for pid in pids]
     assert group.end() == [f"p{pid}" for pid in pids]
-    assert [pid for pid, _ in group.signals] == pids
+    assert group.signals == [(pid, signal.SIGTERM) for pid in pids]
     assert group.ended == [1, 3, 10, 20, 1, 3, 5]  # walls and rooms first, then all
     assert group.members() == []
 
@@ -146,6 +150,9 @@ def test_every_setting_of_a_device_is_set_on_every_queue(tmp_path, monkeypatch):
     assert written == ["sda/d1=1", "sda/d2=3", "sdb/d1=1", "sdb/d2=3"]
     assert effective == {"scheduler": "bfq", "d1": "1", "q1": 2, "d2": "3", "q2": 4}
     assert list(of_queue(values)) == ["q1", "q2"]
+    for names in (("d1", "q1"), ("q1", "d1")):
+        of = CandidateSettings(control, (), [Candidate("x", dict.fromkeys(names, 1))])
+        assert of._sets_queues
 
 
 def test_settings_of_a_group_are_resolved_for_every_device_and_noted_once(tmp_path, monkeypatch):
@@ -172,6 +179,19 @@ def test_calls_on_all_file_systems_of_all_queues_count(monkeypatch):
     assert sorted(places.devices) == [(8, 0), (8, 1), (8, 2), (8, 16), (8, 17)]
 
 
+def test_an_end_of_boots_is_after_the_last_and_its_unit_has_every_word(tmp_path, monkeypatch):
+    plan = SimpleNamespace(plan=SimpleNamespace(ends=(2, 4)))
+    with pytest.raises(SpecError, match="4 boots of each are planned") as error:
+        boots.Boots.extend(plan, 3)
+    assert error.value.hint == "--boots 6"
+    for name in (journal.STATE_VARIABLE, journal.LASTING_VARIABLE):
+        monkeypatch.setenv(name, f"/{name}")
+    text = boots.unit_text(tmp_path, ["--with", "a b"])
+    for name in (journal.STATE_VARIABLE, journal.LASTING_VARIABLE):
+        assert f'\nEnvironment="{name}=/{name}"\n' in text
+    assert text.splitlines()[-4].endswith('"--reboot" "--with" "a b"')
+
+
 def test_ends_that_have_passed_stay_when_the_budget_ends_a_plan():
     cells = [SimpleNamespace(key=n, block=n) for n in range(9)]
     written = []
@@ -181,8 +201,6 @@ def test_ends_that_have_passed_stay_when_the_budget_ends_a_plan():
         blocks=[[cell] for cell in cells], attempts={}, _read_plan=lambda: None,
         experiment=SimpleNamespace(stopping=SimpleNamespace(mode="fixed")),
     )  # fmt: skip
-    from schedlab.run.executor import Executor
-
     Executor._end_before(fake, 5)
     assert (written[0].ends, written[0].cells) == ((2, 4, 5), tuple(cells[:5]))
 
@@ -217,8 +235,6 @@ def test_every_candidate_runs_once_more_on_every_workload_that_is_named(monkeypa
 
     monkeypatch.setattr(explain, "_extra_run", extra_run)
     monkeypatch.setattr(explain, "explanations", lambda *of: [])
-    from schedlab.design.plan import make_plan
-
     folder_ = SimpleNamespace(
         runs=lambda: runs, plan=make_plan(replace(asked)), recording_path=lambda n: SimpleNamespace(
             name=f"r{n}"), write_capture=lambda n, of: f"c{n}", write_explanations=kept.append,

@@ -15,7 +15,7 @@ from schedlab.app.apply.apply import Request, ToApply, choice_of_result
 from schedlab.app.live import live, recommend
 from schedlab.app.live.screen import LiveScreen, bands
 from schedlab.errors import HostError, SpecError
-from schedlab.host import keeper, knobs, recover, setters, udev_service
+from schedlab.host import keeper, knobs, recover, setters, settings, udev_service
 from schedlab.host.queues import Node, QueueSet
 from schedlab.run.backends.live import Second
 from schedlab.run.live_figures import Look
@@ -157,12 +157,20 @@ def test_what_is_planned_has_every_setting_and_every_rule(tmp_path, monkeypatch)
     assert list(record.values) == [f"{queues[0]}/{key}" for key in "bcd"]
 
 
-def test_all_settings_of_the_machine_are_planned_and_all_its_files_removed(kernel):  # noqa: F811
+def test_all_settings_of_the_machine_are_planned_and_all_its_files_removed(kernel, monkeypatch):  # noqa: F811
     root, home = kernel / "root", f"{kernel}/sysctl/kernel"
     lines = apply_machine.planned({"sched_x": "4", "sched_a": "0"}, True, root)
     file = root / apply_machine.SYSCTL_FILE
     assert lines == [f"{home}/sched_x = 4", f"{home}/sched_a = 0",
                      f"{file}: kernel.sched_x = 4", f"{file}: kernel.sched_a = 0"]  # fmt: skip
+    monkeypatch.setattr(settings, "CPUFREQ", kernel / "cpufreq")
+    policies = [kernel / f"cpufreq/policy{number}" for number in range(2)]
+    for policy in policies:
+        policy.mkdir(parents=True)
+        for name in ("scaling_governor", "scaling_available_governors"):
+            (policy / name).write_text("powersave performance")
+    lines = apply_machine.planned({"governor": "performance"}, False, root)
+    assert lines == [f"{policy}/scaling_governor = performance" for policy in policies]
     files = [root / name for name in (apply_machine.SYSCTL_FILE, apply_machine.TMPFILES_FILE)]
     for each in files:
         applied.write_file(each, applied.HEADER)

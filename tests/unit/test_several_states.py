@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from test_app_apply import RECORD, state  # noqa: F401
 from test_executor import executor, folder  # noqa: F401
-from test_live import rated, snapshot
+from test_live import FAST, SLOW, rated, snapshot
 
 from schedlab.app.apply import applied, undo
 from schedlab.app.apply.undo import Drift, Status
@@ -25,6 +25,9 @@ def test_a_look_is_the_sum_of_all_devices_and_its_age_the_oldest():
     one, both = (look(1.0, [snapshot(30)] * count) for count in (1, 2))
     for name in ("in_flight", "lost", "errors", "held", "gap_sectors", "sectors", "requests"):
         assert getattr(both, name) == 2 * getattr(one, name) > 0, name
+    several = snapshot(30)  # both groups have one total
+    several["groups"][0]["total"]["bins"] = [[*FAST, 10], [*SLOW, 20]]
+    assert look(1.0, [several]).flow("read").bins == {FAST: 20, SLOW: 40}
     ages = {("db", "read"): 5, ("cp", "read"): 9, ("rm", "read"): 7}
     assert Look(ages_ns=ages).age_ns("read") == 9
     assert Flow(3, bins=Counter({(3, 4): 1, (8, 9): 1, (1, 2): 1})).slowest_ns == 10
