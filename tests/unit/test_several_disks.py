@@ -25,6 +25,7 @@ from schedlab.host import (
     udev,
     writers,
 )
+from schedlab.host.control import Control
 from schedlab.host.queues import Node
 
 
@@ -280,6 +281,9 @@ def test_udev_knows_all_properties_and_all_rules(tmp_path):
     assert (here.properties["A"], here.properties["B"]) == ("1", "2")
     home = tmp_path / "etc/udev/rules.d"
     planned = {home / f"{name}.rules": "" for name in ("90-b", "80-a")}
+    for directory in udev.DIRECTORIES:
+        write(tmp_path / "all", f"{directory}/{directory.replace('/', '-')}.rules", "")
+    assert len(udev.rule_files(tmp_path / "all", {})) == len(udev.DIRECTORIES)
     assert udev.rule_files(tmp_path, planned) == [home / "80-a.rules", home / "90-b.rules"]
 
 
@@ -340,3 +344,24 @@ def test_both_weights_of_a_group_are_set_and_every_parameter_may_be_meant(tmp_pa
         with pytest.raises(HostError) as error:
             settings.resolve(f"module.loop.{wrong}", "1", settings.SettingScope())
         assert right in error.value.hint
+
+
+def test_knobs_in_no_queue_of_several_are_elsewhere():
+    known = SimpleNamespace(
+        queues=[Path("/sys/a/queue"), Path("/sys/b/queue")],
+        originals=dict.fromkeys(("/p", "/sys/a/queue/x", "/q", "/sys/b/queue/x"), "1"),
+    )
+    assert recover._Knowledge.knobs_elsewhere(known) == ["/q", "/p"]
+
+
+def test_what_a_command_changed_is_known_of_every_queue(monkeypatch):
+    monkeypatch.setattr(recover, "shell_line", lambda line: "")
+    monkeypatch.setattr(knobs, "snapshot", dict)
+    seen = []
+    host = SimpleNamespace(
+        _guard=lambda of: None, _commands={}, _queues=((), ()),
+        _journal=SimpleNamespace(append=lambda *of, **more: None),
+        _expect=lambda queue, found: seen.append(queue),
+    )  # fmt: skip
+    assert Control.run_command(host, "run", "undo") == 1
+    assert len(seen) == 2

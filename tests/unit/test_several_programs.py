@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +13,12 @@ from test_executor import executor, folder  # noqa: F401
 from schedlab.app.fleet import boots
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.design.plan import make_plan
-from schedlab.errors import SchedlabError, SpecError
+from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import journal, processes, queues, settings
 from schedlab.host.settings import SettingScope
 from schedlab.run import durability, explain, launch, live_pilot
-from schedlab.run.backends import cpu_notes, cpu_policy
+from schedlab.run.backends import cpu_notes, cpu_policy, io
+from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.candidate_settings import CandidateSettings, of_queue
 from schedlab.run.executor import Executor
 from schedlab.run.guard_rails import parse_guard
@@ -24,7 +26,7 @@ from schedlab.run.launch import WorkGroup
 from schedlab.run.live_figures import Flow, Look, _last
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, GateFinding, Workload
+from schedlab.spec import Candidate, GateFinding, Target, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 
 
@@ -271,3 +273,24 @@ def test_no_reading_of_a_period_is_lost():
     values, found = reader.read(b'{"jobs": [{"v": 1}, {"v": 2}, {"v": 4}]}', b"", lambda path: None)
     assert (values, found) == ({"v": 7.0}, [])
     assert _last({"depth": {"limits": {"series": [[0, 1.0], [1, 2.0], [2, 5.0]]}}}, "limits") == 5
+
+
+def test_the_device_that_is_written_to_is_the_one_that_was_given_up(monkeypatch):
+    monkeypatch.setattr(io, "_device", lambda path, alone: (path, alone))
+    consents = [SimpleNamespace(name=name, covers=lambda path, name=name: path == name)
+                for name in ("/dev/sda", "/dev/sdb")]  # fmt: skip
+    control = SimpleNamespace(write_to=lambda consent: consent.name)
+    for name in ("/dev/sda", "/dev/sdb"):
+        admitted = SimpleNamespace(
+            experiment=SimpleNamespace(target=Target("device", name, 1 << 20)), kinds={},
+            permission=SimpleNamespace(consents=consents),
+        )  # fmt: skip
+        assert io.resolve(admitted, control, print) == ((Path(name), True), None)
+
+
+def test_of_queues_on_which_nothing_moved_each_is_named():
+    cells = SimpleNamespace(session=SimpleNamespace(queues=("sda", "sdb")))
+    kind, ended = SimpleNamespace(anyway=False), SimpleNamespace(usage={})
+    with pytest.raises(HostError, match="w: moved nothing on sda, sdb: "):
+        CommandCells._check_queues(cells, "w", kind, ended, {"sda": 0, "sdb": 0}, {})
+    CommandCells._check_queues(cells, "w", kind, ended, {"sda": 0, "sdb": 1}, {})

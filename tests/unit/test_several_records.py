@@ -12,8 +12,10 @@ from test_live import flow
 from schedlab.app.apply import applied, apply, recovering, undo
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.apply import Request, ToApply, choice_of_result
+from schedlab.app.fleet import fleet
 from schedlab.app.live import live, recommend
 from schedlab.app.live.screen import LiveScreen, bands
+from schedlab.cli.fleet import _play
 from schedlab.errors import HostError, SpecError
 from schedlab.host import keeper, knobs, recover, setters, settings, udev_service
 from schedlab.host.queues import Node, QueueSet
@@ -242,3 +244,24 @@ def test_the_screen_has_every_group_and_all_their_latencies():
     assert sum((bands(Look(1.0, {key: of})) for key, of in flows.items()), Counter()) == bands(
         Look(1.0, flows)
     )
+
+
+def test_a_failure_of_any_host_is_one_of_the_command(monkeypatch, tmp_path):
+    ok, wrong = fleet.HostState(), fleet.HostState("failed: x", failed=True)
+    for states in ({"a": wrong, "b": ok}, {"a": ok, "b": wrong}):
+        monkeypatch.setattr(fleet, "play", lambda *of, states=states: states)
+        with pytest.raises(SystemExit):
+            _play("check", {"inventory": tmp_path}, False, {})
+
+
+def test_the_document_has_everything_that_was_observed():
+    both = tuple(
+        recommend.Queue(name, "none", (), tags=4, depth_mean=2.0, depth_max=3, driver_max=1)
+        for name in ("sda", "sdb")
+    )
+    flows = {("db", "read"): flow(fast=9), ("cp", "read"): flow(slow=9)}
+    senders = tuple(recommend.Sender(name, 7, "/a", 50) for name in ("db", "cp"))
+    shown = recommend.as_json(recommend.Observed("/srv", both, Look(1.0, flows), senders))
+    assert [each["name"] for each in shown["queues"]] == ["sda", "sdb"]
+    assert [each["name"] for each in shown["processes"]] == ["db", "cp"]
+    assert [each["name"] for each in shown["programs"]] == ["db", "cp"]

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from test_import_csv import run as import_csv
 
 from schedlab.analyse.answer_check import check
-from schedlab.analyse.contradictions import Claim, _Place, claims_of
+from schedlab.analyse.contradictions import Claim, _Place, _wandering, claims_of
 from schedlab.analyse.scaling import curves
 from schedlab.app.fleet.boots import _moved
 from schedlab.app.trace.block_io import durable_facts
@@ -25,7 +25,7 @@ from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
 from schedlab.fit.disk import find_zones
 from schedlab.host import knobs
-from schedlab.report import handin
+from schedlab.report import commands, handin
 from schedlab.report.notes import flag_text
 from schedlab.report.view import View
 from schedlab.result import _with_absent
@@ -303,3 +303,21 @@ def test_every_file_of_every_candidate_is_imported(golden):
                   + ", ".join(f"{key} {value:.6g}" for key, value in run.metrics.items())
                   for run in made.runs]  # fmt: skip
     golden("imports/several-files.txt", "\n".join(lines))
+
+
+def test_all_that_a_command_left_behind_is_told():
+    view = reports.view_of(answers.BEST)
+    runs = [SimpleNamespace(candidate="a", properties={"left_behind": names})
+            for names in (("sleep", "tail"), ("tail",))]  # fmt: skip
+    lines = commands._of(view, Workload("w", "command", "elapsed_s", {}), "x", runs)
+    assert any("tail (2), sleep (1)" in line for line in lines)
+
+
+def test_any_claim_may_be_that_of_one_half_of_the_blocks():
+    part = SimpleNamespace(findings=SimpleNamespace(unsteady=True))
+    steady = SimpleNamespace(findings=SimpleNamespace(unsteady=False))
+    claims = (Claim("r", "a", "b", 0.1), Claim("r", "c", "d", 0.2))
+    place = SimpleNamespace(name="r", parts=(steady, part), claims=claims,
+                            turns=lambda names: names == ("c", "d"))  # fmt: skip
+    (doubt,) = _wandering(place)
+    assert ("c", "d") in vars(doubt).values()
