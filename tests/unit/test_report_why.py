@@ -284,3 +284,13 @@ def test_the_opposite_of_the_table_is_not_explained_nor_what_is_not_proven():
     }
     unproven = replace(answers.TRADE, cells={**answers.TRADE.cells, answers.SEQ: cells})
     assert said(answers.SEQ, fast, slow, unproven) == []
+
+
+def test_every_workload_on_which_somebody_is_behind_has_its_reasons():
+    of, rows = answers.TRADE, (answers.NEWCOMER, READER)
+    behind = {name: answers.behind(4e6, 1.1, 1.05, 1.2) for name in ("none", "kyber")}
+    of = replace(of, cells={**of.cells, **dict.fromkeys(rows, behind)})
+    waits = {(row, name): (each,) for row in rows for name, each in CASES["behind others"].items()}
+    record = replace(reports.record_of(of), explanations=waits)
+    found = explained(View(record, of, Texts("en")))
+    assert [why.workload for why in found] == list(rows)
