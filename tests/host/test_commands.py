@@ -154,12 +154,12 @@ def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
 def test_what_is_left_behind_is_named_and_ended(tmp_path):
     # A daemon in its own session, whose parent has ended, does not escape either.
     line = (
-        "sleep 1001 & setsid sh -c 'setsid sleep 1001 & echo $! > daemon; exit' & wait $!; "
-        "until grep -q sleep /proc/$(cat daemon)/comm; do :; done; rm daemon"
+        "sleep 1001 & setsid sh -c 'setsid tail -s1001 -f /dev/null & echo $! > daemon; exit' & "
+        "wait $!; until grep -q tail /proc/$(cat daemon)/comm; do :; done; rm daemon"
     )
     runs, messages = measured(tmp_path, line, blocks=1)
-    assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
-    assert any("still running and ended" in text for text in messages)
+    assert all(run.properties["left_behind"] == ["sleep", "tail"] for run in runs)
+    assert any("still running and ended: sleep, tail" in text for text in messages)
     running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"1001" in _bytes(p)]
     assert running == []
 

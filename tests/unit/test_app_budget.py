@@ -204,6 +204,10 @@ def test_a_ramp_is_found_in_the_rates_of_the_first_block():
     assert found(BESIDE, series(80, 20)) == {"w": pytest.approx(2.0, abs=0.3)}
     both = found(BESIDE, series(80, 0), series(80, 20))  # the second needs it
     assert both == {"w": pytest.approx(2.0, abs=0.3)}
+    works = [Workload(label, BESIDE, "reader_latency_ns_mean", {}) for label in "vw"]
+    rates = {("v", "none"): (series(80, 0),), ("w", "none"): (series(80, 20),)}
+    asked = question(*works, stopping=Stopping(blocks=2))
+    assert ramps(record_of(asked, [], series=rates)) == both  # the second workload alone
     torn = replace(series(80, 20), values=(math.nan, *series(80, 20).values[1:]))
     for hidden in (torn, series(80, 20, block=1), series(80, 0)):
         assert found(BESIDE, hidden) == {}
