@@ -1,0 +1,181 @@
+"""Of several devices, sensors, CPUs, processes or calls each counts in what a run looks at."""
+
+from dataclasses import replace
+
+import pytest
+from test_app_apply import RECORD, state  # noqa: F401
+from test_live import flow
+from test_setters import write
+
+from schedlab.app.apply import applied, undo, watch
+from schedlab.errors import HostError, SpecError
+from schedlab.host import devices, knobs, processes
+from schedlab.run import durability, gates, live_pilot, other_programs
+from schedlab.run.backends import io_commands
+from schedlab.run.durability import Places
+from schedlab.run.live_figures import Look
+from schedlab.spec.durability import OPERATION_OF
+
+
+@pytest.fixture
+def blocks(tmp_path, monkeypatch):
+    """A directory in the place of /sys/block, for the knobs and for the gates."""
+    monkeypatch.setattr(gates, "BLOCK", tmp_path / "block")
+    for name in ("SYS_BLOCK", "CLASS_BLOCK"):
+        monkeypatch.setattr(knobs, name, tmp_path / "block")
+    return tmp_path / "block"
+
+
+def test_all_devices_and_sensors_are_looked_at(blocks, tmp_path, monkeypatch):
+    monkeypatch.setattr(gates, "vmstat", dict)
+    for name, counts in (("sda", "0 0"), ("sdb", "0 3"), ("sdc", "0 0")):
+        write(blocks, f"{name}/inflight", f"  {counts}\n")
+    assert gates._unquiet(["sda", "sdb", "sdc"]) == "sdb has 0 + 3 requests in flight"
+    assert gates._unquiet(["sda", "sdc"]) == ""
+    monkeypatch.setattr(gates, "vmstat", lambda: {"nr_writeback": 0, "nr_dirty": 1 << 30})
+    assert gates._unquiet([]).endswith(" KiB are dirty")
+    monkeypatch.setattr(gates, "HWMON", tmp_path / "hwmon")
+    for number, (name, now) in enumerate((("nvme", 70), ("cpu", 99), ("nvme", 90), ("nvme", 85))):
+        home = f"hwmon/hwmon{number}"
+        (tmp_path / "devices" / f"nvme{number}").mkdir(parents=True)
+        for file, text in (("name", name), ("temp1_input", f"{now}000"), ("temp1_max", "80000")):
+            write(tmp_path, f"{home}/{file}", text)
+        (tmp_path / home / "device").symlink_to(tmp_path / "devices" / f"nvme{number}")
+    assert [each.split()[0] for each in gates._too_hot()] == ["nvme2", "nvme3"]
+
+
+def test_the_figures_of_all_cpus_are_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(gates, "CPU", tmp_path)
+    monkeypatch.setattr(gates, "PROC", tmp_path)
+    for number, khz in enumerate((1000, 2000, 6000)):
+        write(tmp_path, f"cpufreq/policy{number}/scaling_cur_freq", str(khz))
+        write(tmp_path, f"cpufreq/policy{number}/stats/time_in_state", f"{khz} 100\n10 300\n")
+        for kind in ("core", "package"):
+            write(tmp_path, f"cpu{number}/thermal_throttle/{kind}_throttle_count", f"{number + 1}")
+    write(tmp_path, "vmstat", "nr_dirty 1\nnr_writeback 2\npgpgin 3\n")
+    assert gates.vmstat() == {"nr_dirty": 1, "nr_writeback": 2, "pgpgin": 3}
+    assert (gates._frequency_khz(), gates._throttled()) == (3000.0, 12)
+    assert gates._time_in_states() == pytest.approx((9090.0, 12.0))
+
+
+def test_bytes_are_those_of_every_queue_and_one_that_is_gone_is_named(monkeypatch):
+    now = {"sda": (1, 2), "sdb": (3, 4), "sdc": (5, 6), "sdd": (7, 8)}
+    monkeypatch.setattr(gates, "device_bytes", now.__getitem__)
+    before = dict.fromkeys(now, (1, 1))
+    moved = io_commands._moved_since(before, ["sda", "sdb"])
+    assert moved == ({"sda": 1, "sdb": 5}, {"sdc": 9, "sdd": 13})
+
+    def gone(queue):
+        if queue == "sdb":
+            raise OSError
+        return now[queue]
+
+    monkeypatch.setattr(gates, "device_bytes", gone)
+    with pytest.raises(HostError, match="sdb was removed"):
+        io_commands._moved_since(before, ["sda", "sdb"])
+
+
+def test_calls_waits_and_writers_of_all_processes_and_devices_count():
+    def call(process, device, name, bins):
+        count = sum(of for *_, of in bins)
+        return {"call": name, "process": process, "device": device, "returned": count,
+                "sum_ns": 10 * count, "parts_ns": [count, 0, 0], "bins": bins}  # fmt: skip
+
+    one, fsync = next(iter(OPERATION_OF.items()))
+    calls = [call("db", [8, 0], one, [[1, 2, 3], [5, 6, 4]]), call("db", [8, 0], one, [[1, 2, 5]]),
+             call("cp", [8, 16], one, [[1, 2, 7]])]  # fmt: skip
+    writers = [{"calls": 1, "process": "db", "bytes": 1}, {"calls": 0, "process": "cp", "bytes": 2},
+               {"calls": 0, "process": "cp", "bytes": 4}]  # fmt: skip
+    waiting = [["db", None, one, 5], ["db", None, one, 9], ["db", None, one, 7],
+               ["cp", None, one, 3]]  # fmt: skip
+    seen = durability._read(
+        {"calls": calls[:2], "commits": calls[2:], "writers": writers, "waiting": waiting,
+         "accounting": {"lost": 1, "entered": 9}}, Places(((8, 0), (8, 16))),
+    )  # fmt: skip
+    assert seen.calls["db", (8, 0), fsync].bins == {(1, 2): 8, (5, 6): 4}
+    assert (seen.of(fsync).returned, len(seen.calls)) == (19, 2)
+    assert seen.written == {durability.OWN: 1, "cp": 6}
+    assert seen.ages_ns == {("db", fsync): 9, ("cp", fsync): 3}
+    assert seen.identity == {"lost": 1, "entered": 9}
+
+
+def test_the_main_load_is_that_of_all_candidates():
+    def seen(**reads):
+        flows = {(name, "read"): flow(fast=n) for name, n in reads.items()}
+        return live_pilot.Switched("x", 0.0, 0.0, 1.0, Look(flows=flows), {})
+
+    write_ = replace(seen(), figures=Look(flows={("db", "write"): flow(fast=250)}))
+    looks = [seen(db=100, cp=100), seen(db=100, cp=1), write_]
+    assert live_pilot.main_operation(looks) == "read"
+    assert live_pilot.main_operation(looks[1:]) == "write"
+    assert live_pilot.main_groups(looks) == ("db", "cp")
+    few = round(1.5 * live_pilot.GROUP_SHARE * 100)
+    assert live_pilot.main_groups([seen(db=100), seen(cp=100, rm=few)]) == ("db", "cp")
+
+
+def test_time_of_every_other_program_counts_and_ours_is_every_group(monkeypatch, tmp_path):
+    def process(parent, own_s, waited_s=0.0):
+        return other_programs.Process(parent, own_s, waited_s)
+
+    before = other_programs.UserProcesses({(5, 1): process(1, 1.0), (6, 1): process(1, 2.0)})
+    after = other_programs.UserProcesses({(5, 1): process(1, 2.0), (6, 1): process(1, 4.0),
+                                          (7, 1): process(1, 8.0, 16.0)})  # fmt: skip
+    assert other_programs.other_s(before, after) == 1 + 2 + 8 + 16
+    parents = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 21: 20, 30: 1}
+    fields = {pid: ["S", str(parent), *["0"] * 40] for pid, parent in parents.items()}
+    monkeypatch.setattr(processes, "every", lambda: list(parents))
+    monkeypatch.setattr(processes, "stat_fields", fields.__getitem__)
+    monkeypatch.setattr(processes, "below", lambda group: [int(group.name), 99])
+    found = other_programs.user_processes(10, [tmp_path / "20", tmp_path / "30"])
+    assert sorted(pid for pid, _ in found.others) == [1]
+    assert sorted(pid for pid, _ in found.ours) == [10, 11, 12, 20, 21, 30]
+
+
+def test_all_that_changed_is_told_and_all_that_differs_is_a_drift(blocks):
+    queue = blocks / "sda/queue"
+    for name in ("scheduler", "a", "b", "iosched/x"):
+        write(queue, name, "1")
+    before = {queue / name: "1" for name in ("a", "b", "iosched/x", "gone")}
+    now = {queue / name: "2" for name in ("a", "b", "iosched/x", "new")}
+    changes = watch._changes("sda", before, now, {})
+    told = [(each.setting, each.before, each.after) for each in changes]
+    assert told == [("a", "1", "2"), ("b", "1", "2"), ("gone", "1", "(absent)"),
+                    ("iosched/x", "1", "2"), ("new", "(absent)", "2")]  # fmt: skip
+    switched = {**now, queue / "a": "3", queue / "iosched/x": "3", queue / "scheduler": "bfq"}
+    changes = watch._changes("sda", now, switched, {})
+    assert [each.setting for each in changes] == ["a", "scheduler"]
+    written = {str(queue.resolve() / name): None for name in ("b", "iosched/x")}
+    changes = watch._changes("sda", before, now, written)
+    assert [each.setting for each in changes] == ["b", "iosched/x"]
+    wanted = {"b": "1", "a": "1", "c": "1", "scheduler": "bfq"}
+    drift = undo._drift(wanted, {"a": "2", "b": "2", "c": "1", "scheduler": "bfq"})
+    assert [(each.key, each.found) for each in drift] == [("a", "2"), ("b", "2")]
+    drift = undo._drift({**wanted, "iosched/x": "1"}, {"a": "2", "scheduler": "none"})
+    assert [each.key for each in drift] == ["scheduler", "a", "b", "c"]
+
+
+def test_of_several_records_one_has_to_be_named():
+    for name in ("sdx", "sdy"):
+        applied.store(replace(RECORD, device=name))
+    with pytest.raises(SpecError, match="sdx, sdy are applied: name one"):
+        undo.undo([], False, print)
+
+
+def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "SYS_BTRFS", tmp_path / "btrfs")
+    for pool, names in (("u1", "sda sdb"), ("u2", "sdc sdd")):
+        for name in names.split():
+            (tmp_path / "btrfs" / pool / "devices" / name).mkdir(parents=True)
+    assert [devices.btrfs_members(f"sd{letter}") for letter in "bde"] == [
+        ("sda", "sdb"), ("sdc", "sdd"), ()
+    ]  # fmt: skip
+    for number in (1, 2):
+        write(blocks, f"sda/sda{number}/partition", str(number))
+        for holder in ("dm-0", "dm-1"):
+            (blocks / f"sda/sda{number}/holders" / f"{holder}{number}").mkdir(parents=True)
+    write(blocks, "sda/size", "8")
+    found = devices.reasons_in_use(blocks / "sda")
+    for number in (1, 2):
+        assert f"it has partition sda{number}" in found
+        for holder in ("dm-0", "dm-1"):
+            assert f"it is held by {holder}{number} (sda{number})" in found
