@@ -316,7 +316,7 @@ def test_records_are_stored_found_and_forgotten(state):
     assert said.startswith(f"{state}/z.json: ") and hint.endswith(f"rm {state}/z.json")
 
 
-def test_files_are_named_before_they_are_written(tmp_path):
+def test_files_are_named_before_they_are_written(tmp_path, monkeypatch):
     file = tmp_path / "etc/udev/90.rules"
     named = applied.with_file(RECORD, file)
     assert named.files == {str(file): None}
@@ -336,8 +336,10 @@ def test_files_are_named_before_they_are_written(tmp_path):
     applied.remove_traces(named)
     assert not (tmp_path / "etc").exists() and tmp_path.exists()
     (tmp_path / "file").touch()
-    said, hint = refused(applied.write_file, tmp_path / "file/x", "text")
-    assert said.startswith(f"{tmp_path}/file/x: ") and hint == applied.ROOT_HINT
+    for user, way in ((1000, applied.ROOT_HINT), (0, applied.OF_ROOT_HINT)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        said, hint = refused(applied.write_file, tmp_path / "file/x", "text")
+        assert said.startswith(f"{tmp_path}/file/x: ") and hint == way
 
 
 def test_settings_of_the_machine(say):
@@ -523,6 +525,7 @@ def test_what_is_undone_where_the_device_is_gone(tmp_path):
 
 
 def test_records_that_cannot_be_kept(tmp_path, monkeypatch, say):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCHEDLAB_VAR_DIR", str(tmp_path / "file"))
     say(applied.store, RECORD)

@@ -104,6 +104,7 @@ def test_a_file_that_this_user_may_not_remove_is_an_error(tmp_path, monkeypatch,
     applied.store(record)
     applied.write_file(file, applied.HEADER)
     monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(applied.os, "geteuid", lambda: 1000)
     assert refused(undo.undo, [device], False, print) == (
         f"cannot remove {file}: Permission denied", applied.ROOT_HINT
     )  # fmt: skip

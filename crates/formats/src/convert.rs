@@ -35,15 +35,15 @@ pub fn convert(
     to: &str,
     stop: &Stop,
 ) -> Result<Converted, TraceError> {
-    let format = format_named(to)?;
-    if !format.is_writable() {
-        let writable = FORMATS.iter().filter(|f| f.is_writable());
-        let names: Vec<&str> = writable.map(|f| f.name).collect();
+    let writable = || FORMATS.iter().filter(|format| format.is_writable());
+    let Some(format) = writable().find(|format| format.name == to) else {
+        let is_read = format_named(to).is_ok();
+        let names: Vec<&str> = writable().map(|format| format.name).collect();
         return Err(TraceError::Unknown {
-            name: format!("{to} (it is read only)"),
+            name: format!("{to}{}", if is_read { " (it is read only)" } else { "" }),
             known: names.join(", "),
         });
-    }
+    };
     let (header, write) = format.write.unzip();
     let header = header.unwrap_or_default();
     let (mut perfetto, mut ctf) = (Perfetto::default(), Ctf::default());

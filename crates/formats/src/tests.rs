@@ -501,6 +501,16 @@ fn unknown_and_ambiguous_formats_say_what_there_is() {
             .to_string()
     };
     assert!(error(b"", Some("tape")).contains("expected one of requests, msr"));
+    assert!(!error(b"", Some("tape")).contains("perfetto"));
+    let mut reader =
+        read_bytes("x", b"1 4 264 16 0\n".to_vec(), Some("mqsim"), &options()).unwrap();
+    let mut to = |name| {
+        let stop = schedlab_model::Stop::default();
+        let written = convert(&mut reader, &mut Vec::new(), "out".as_ref(), name, &stop);
+        written.err().unwrap().to_string()
+    };
+    assert!(to("tape").contains("perfetto") && !to("tape").contains("vscsi"));
+    assert!(to("vscsi").contains("it is read only"));
     assert!(error(b"", None).contains("it is empty"));
     assert!(error(b"hello\n", None).contains("no format fits \"hello\""));
     let cut = error(b"419,W,0,512,7\n419,W,0,x,7\n", None);

@@ -381,8 +381,10 @@ pub fn format_named(name: &str) -> Result<&'static Format, TraceError> {
         })
 }
 
+/// The formats that are read.
 fn known() -> String {
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    let read = FORMATS.iter().filter(|format| !format.is_timeline);
+    let names: Vec<&str> = read.map(|format| format.name).collect();
     names.join(", ")
 }
 

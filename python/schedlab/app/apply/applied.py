@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import sys
@@ -27,6 +28,7 @@ from schedlab.spec import from_json, to_json
 from schedlab.spec.names import safe_name
 from schedlab.store.files import write_atomic
 
+OF_ROOT_HINT = "make it possible to write there: it may be full, or read-only"
 ROOT_HINT = as_root("schedlab status, and --dry-run with apply")
 HEADER = "# Written by schedlab apply; `schedlab undo` removes it.\n"
 # Attributes of a disk in sysfs that stay the same over reboots.
@@ -185,7 +187,11 @@ def write_file(path: Path, text: str) -> None:
         _remove_halves(path)
         write_atomic(path, text)
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}", ROOT_HINT) from error
+        raise _refused(str(path), error) from error
+
+
+def _refused(what: str, error: OSError) -> HostError:
+    return HostError(f"{what}: {error.strerror}", ROOT_HINT if os.geteuid() else OF_ROOT_HINT)
 
 
 def remove_file(path: Path) -> None:
@@ -193,8 +199,7 @@ def remove_file(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        message = f"cannot remove {path}: {error.strerror}"
-        raise HostError(message, ROOT_HINT) from error
+        raise _refused(f"cannot remove {path}", error) from error
 
 
 def remove_traces(record: Applied) -> None:
@@ -225,7 +230,7 @@ def store(record: Applied) -> None:
         _remove_halves(_path(record.device))
         write_atomic(_path(record.device), _text(record))
     except OSError as error:
-        raise HostError(f"{directory()}: {error.strerror}", ROOT_HINT) from error
+        raise _refused(str(directory()), error) from error
 
 
 def _text(record: Applied) -> str:
