@@ -25,7 +25,7 @@ def stored(tmp_path):
     return [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @needs_root
 @pytest.mark.parametrize("program", [None, "gzip --version"])
 def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, program):
@@ -53,7 +53,7 @@ def test_a_program_that_is_not_installed_is_named(tmp_path):
     assert "hint: " in err
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @needs_root
 def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path):
     code, out, err = ended(

@@ -59,7 +59,7 @@ def compare(device, load, out):
     return ("compare", "--device", device, "--schedulers", "none,bfq", *load, "--out", out)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_different_devices_are_measured_at_once_and_one_device_by_one(start, disks, tmp_path):
     first, second = disks
     scheduler = Path(f"/sys/block/{Path(first).name}/queue/scheduler")
@@ -80,7 +80,7 @@ def test_different_devices_are_measured_at_once_and_one_device_by_one(start, dis
     assert scheduler.read_text() == before
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not RR_KNOB.exists(), reason="this kernel has no round-robin sysctl")
 def test_one_sysctl_belongs_to_one(start, disks, tmp_path):
     before = RR_KNOB.read_text()

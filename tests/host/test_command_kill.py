@@ -131,7 +131,7 @@ def comparison(tmp_path, new_loop):
     scene.remove()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("phase", "number"),
     [("work", signal.SIGINT), ("work", signal.SIGTERM), ("work", signal.SIGHUP),
@@ -147,7 +147,7 @@ def test_an_interrupted_command_ends_with_all_that_it_started(comparison, phase,
     comparison.assert_restored()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_sigkill_in_the_cleanup_leaves_nothing(comparison):
     process = comparison.start("cleanup")
     os.killpg(process.pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_sigkill_in_the_cleanup_leaves_nothing(comparison):
     comparison.assert_restored()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("phase", "who"),
     [("setup", "guardian"), ("prepare", "recover"), ("work", "guardian"), ("work", "recover"),
@@ -190,7 +190,7 @@ def test_the_cleanup_runs_after_sigkill_as_it_would_have_run(comparison, phase, 
     assert seen.read_text().splitlines() == wanted
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_cleanup_that_fails_after_sigkill_is_reported_and_stops_nothing(comparison):
     process = comparison.start("work", cleanup="echo because >&2; exit 3")
     for pid in guardians_of(process):
@@ -205,7 +205,7 @@ def test_a_cleanup_that_fails_after_sigkill_is_reported_and_stops_nothing(compar
     comparison.assert_restored()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_after_sigkill_at_any_moment_as_many_cleanups_ran_as_setups(comparison):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
@@ -236,7 +236,7 @@ def test_after_sigkill_at_any_moment_as_many_cleanups_ran_as_setups(comparison):
         comparison.assert_unchanged()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_killing_the_control_group_of_schedlab_leaves_nothing(comparison):
     """What systemd does to a service: everything in its control group is killed at once."""
     root = Path("/sys/fs/cgroup/pids")
@@ -276,7 +276,7 @@ def test_a_command_that_forks_without_end_is_ended(comparison):
     comparison.assert_restored()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_sigkill_at_any_moment_of_a_scratch_device_leaves_nothing(tmp_path):
     """Between two phases, too: while it drains, switches, unmounts, formats, copies and syncs."""
     environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}

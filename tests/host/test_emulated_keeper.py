@@ -47,7 +47,7 @@ def test_up_list_down(state):
     assert schedlab("device", "list").stdout.strip() == "no emulated device is up"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_two_of_a_kind_get_two_names(state, monkeypatch):
     free, both = keeper._free_name, threading.Barrier(2)
 
@@ -70,7 +70,7 @@ def test_two_of_a_kind_get_two_names(state, monkeypatch):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_device_that_stays_up_does_not_hold_the_others(state, monkeypatch):
     ask = keeper._ask
 
@@ -97,7 +97,7 @@ def test_only_what_belongs_into_a_file_can_be_lost_with_a_device(data, lost):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_mounted_file_system_does_not_hold_a_device_up(state, tmp_path):
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "", state)
     subprocess.run(["mkfs.ext4", "-q", kept.path], check=True)

@@ -91,7 +91,7 @@ def compared(tmp_path, *work):
     return out + err, runs
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_command_is_compared_on_a_model(state, tmp_path):
     write = "dd if=/dev/zero of=@dir@/x bs=64k count=20 oflag=direct"
     output, runs = compared(tmp_path, "--", "sh", "-c", write)
@@ -105,7 +105,7 @@ def test_a_command_is_compared_on_a_model(state, tmp_path):
     assert described == ["disk7200"] * (kept + 1) + [None] * (len(runs) - kept - 1)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
 def test_a_fio_job_is_compared_on_a_model(state, tmp_path):
     job = tmp_path / "reads.fio"
@@ -114,7 +114,7 @@ def test_a_fio_job_is_compared_on_a_model(state, tmp_path):
     assert all(run["properties"]["emulated"]["reads"] >= 40 for run in runs)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_server_that_dies_ends_the_experiment_with_the_reason(state, tmp_path, way):
     model = tmp_path / "fixed.toml"

@@ -85,7 +85,7 @@ def kill_steps(scene):
     return [1 + int((part + rng.random()) * width) for part in range(KILLS)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("who", ["owner", "both"])
 def test_a_killed_session_leaves_nothing_changed(scene, who):
     for step in kill_steps(scene):
@@ -98,7 +98,7 @@ def test_a_killed_session_leaves_nothing_changed(scene, who):
         scene.assert_as_before(f"{who} killed at step {step}: {errors}{recovery}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene):
     for step in kill_steps(scene):
         process = start(scene.device, scene.directory, "guardian", step)
@@ -107,7 +107,7 @@ def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene):
         scene.assert_as_before(f"guardian killed at step {step}: {errors}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
     rng = random.Random(7)
     for step in kill_steps(scene):

@@ -81,7 +81,7 @@ def periods_by_candidate(device, cgroup, folder, blocks=12):
     return means, sum(run.properties["lost"] for run in result.record.analysed_runs)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_every_period_is_measured_and_the_setting_returns(filled, cgroup, tmp_path, monkeypatch):
     monkeypatch.setattr(live, "BLOCKS_LEAST", 5)
     means, _ = periods_by_candidate(filled, cgroup, tmp_path / "result", blocks=5)
@@ -99,7 +99,7 @@ def test_a_known_ratio_is_found(filled, cgroup, tmp_path):
     assert usual["none (A/A)"] / usual["none"] == pytest.approx(1.0, rel=0.1)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_foreign_switch_repeats_its_period_and_a_load_that_stops_ends_it(
     filled, cgroup, tmp_path
 ):
@@ -130,7 +130,7 @@ def test_a_foreign_switch_repeats_its_period_and_a_load_that_stops_ends_it(
     assert sum(run.status == "ok" for run in runs) >= 5 and failed[-1] == ["no-load"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("slow_from", ["", "block 1/12, run 1/"], ids=["pilot", "period"])
 def test_a_guard_restores_the_setting_and_keeps_the_runs(filled, cgroup, tmp_path, slow_from):
     """Under bfq the load becomes slow in the pilot, or after the first period."""
@@ -185,7 +185,7 @@ def start_live(*arguments):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_settings_of_all_layers_switch_on_all_queues_and_return(
     two_below, cgroup, tmp_path, request
 ):
@@ -243,7 +243,7 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
     assert len(runs) >= 3 and all(run.metrics[f"{group}_write_latency_ns_mean"] for run in runs)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path, number):
     """In the pilot. Nobody looks at the guards of one that is stopped, so it is killed."""
@@ -261,7 +261,7 @@ def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, 
         assert owner.wait(10) == -signal.SIGKILL
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_baseline_that_trips_its_guard_and_an_idle_device_are_refused(filled, cgroup):
     with pytest.raises(SpecError, match="nothing used it during the pilot"):
         live.prepared(asked(filled), lambda line: None)

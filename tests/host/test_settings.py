@@ -311,7 +311,7 @@ def of_every_kind(group, mark):
     return values
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_kill_at_any_step_leaves_every_layer_as_it_was(loop, group, tmp_path, call):
     if shutil.which("strace") is None:

@@ -66,7 +66,7 @@ def test_ansible_evaluates_nothing_that_a_machine_sent(tmp_path, machines):
     assert states["b"].failed
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_what_a_host_installs_has_the_digests_of_the_lock(tmp_path):
     """Also from a directory of wheels. Its pip only writes down its words."""
     pytest.importorskip("ansible_runner")
@@ -113,7 +113,7 @@ FILES = {
 RENDERED = 'a = "loop7"\nb = ["x", 2]\nd = ["loop7", "y", "x"]\nc = "1G" # /mnt }} #}\n'
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_no_template_language_reads_an_experiment(tmp_path, machines):
     own = {}
     for number, (name, text) in enumerate(FILES.items()):

@@ -79,7 +79,7 @@ def flags_of(record):
     return {flag.kind for flag in answer_of(record).flags}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("ratio", "day"), [(1.0, 1.0), (1.1, 0.5), (2.0, 0.5)])
 def test_intervals_cover_the_truth(ratio, day):
     """Both candidates at once; a rate that doubles over the experiment changes nothing."""
@@ -118,7 +118,7 @@ def test_an_effect_that_outlives_its_period_is_flagged():
     assert share_flagged("carry-over", times(2.0)) <= 0.05
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("direct", "missed"), [(1.0, 0), (0.97, 5)])
 def test_a_debt_to_the_next_period_is_neither_a_gain_nor_hidden(direct, missed):
     """bfq leaves 10 % to the next period, also to its own next one, and is as fast as none, or 3 %
@@ -142,7 +142,7 @@ def test_a_debt_to_the_next_period_is_neither_a_gain_nor_hidden(direct, missed):
     assert covered >= 0.93 * EXPERIMENTS and best <= missed
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_an_effect_that_does_not_last_is_never_the_best():
     """Faster only after each switch, or only in the first blocks; one that lasts is, mostly."""
 
