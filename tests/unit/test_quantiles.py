@@ -19,6 +19,14 @@ def test_a_quantile_is_exceeded_with_its_probability(level):
     assert quantiles.t_quantile(level, 3.0).shape == ()
 
 
+def test_where_the_variance_is_known_t_is_normal():
+    assert quantiles.t_quantile(0.025, np.inf) == pytest.approx(stats.norm.isf(0.025))
+    assert quantiles.t_tail(2.0, np.inf) == pytest.approx(2 * stats.norm.sf(2.0))
+    assert quantiles.f_tail(3, np.inf, [0.0, 2.0, np.inf]) == pytest.approx(
+        stats.chi2.sf([0.0, 6.0, np.inf], 3)
+    )
+
+
 def test_tails_are_exact_far_out_too():
     t = np.array([0.0, 0.3, -4.0])
     np.testing.assert_allclose(

@@ -3,6 +3,7 @@
 
 use statrs::function::beta::{beta_reg, ln_beta};
 use statrs::function::erf::erfc;
+use statrs::function::gamma::gamma_ur;
 
 /// The probability that a standard normal variable exceeds `x`.
 pub fn normal_tail(x: f64) -> f64 {
@@ -10,12 +11,19 @@ pub fn normal_tail(x: f64) -> f64 {
 }
 
 /// The probability that F with `between` and `within` degrees of freedom exceeds `ratio`; NaN
-/// without degrees of freedom or where `ratio` is none.
+/// without degrees of freedom or where `ratio` is none. `within` may be infinite: the variance is
+/// known.
 pub fn f_tail(between: f64, within: f64, ratio: f64) -> f64 {
-    if !(between > 0.0 && within > 0.0) || ratio.is_nan() {
+    if !(between > 0.0 && between.is_finite() && within > 0.0) || ratio.is_nan() {
         return f64::NAN;
     }
-    let share = within / (within + between * ratio.max(0.0));
+    if ratio <= 0.0 || ratio.is_infinite() {
+        return if ratio > 0.0 { 0.0 } else { 1.0 };
+    }
+    if within.is_infinite() {
+        return gamma_ur(between / 2.0, between * ratio / 2.0);
+    }
+    let share = within / (within + between * ratio);
     beta_reg(within / 2.0, between / 2.0, share)
 }
 
@@ -33,11 +41,21 @@ pub fn t_quantile(level: f64, freedom: f64) -> f64 {
     }
     // ln(tail) is a concave falling function of ln(t): Newton's steps come from above after the
     // first, and none is too far from a start that is not too near to 0.
-    let of_density = freedom.ln() / 2.0 + ln_beta(freedom / 2.0, 0.5);
+    let is_normal = freedom.is_infinite();
+    let of_density = if is_normal {
+        std::f64::consts::TAU.ln() / 2.0
+    } else {
+        freedom.ln() / 2.0 + ln_beta(freedom / 2.0, 0.5)
+    };
     let mut t = 0.5_f64;
     for _ in 0..100 {
         let tail = f_tail(1.0, freedom, t * t) / 2.0;
-        let density = (-of_density - (freedom + 1.0) / 2.0 * (t * t / freedom).ln_1p()).exp();
+        let fall = if is_normal {
+            t * t / 2.0
+        } else {
+            (freedom + 1.0) / 2.0 * (t * t / freedom).ln_1p()
+        };
+        let density = (-of_density - fall).exp();
         let step = (tail / level).ln() * tail / (t * density);
         t *= step.clamp(-2.0, 2.0).exp();
         if step.abs() < 1e-13 {
@@ -67,6 +85,10 @@ mod tests {
         );
         near(f_tail(2.0, 4.0, 1e6), (1.0 + 2e6 / 4.0_f64).powi(-2));
         near(f_tail(3.0, 5.0, 0.0), 1.0);
+        near(f_tail(1.0, f64::INFINITY, 4.0), 2.0 * normal_tail(2.0));
+        near(f_tail(2.0, f64::INFINITY, 3.0), (-3.0_f64).exp());
+        assert_eq!(f_tail(3.0, 5.0, f64::INFINITY), 0.0);
+        assert_eq!(f_tail(3.0, f64::INFINITY, 0.0), 1.0);
         assert!(f_tail(0.0, 5.0, 1.0).is_nan() && f_tail(1.0, 5.0, f64::NAN).is_nan());
     }
 
@@ -86,6 +108,7 @@ mod tests {
             }
         }
         assert_eq!(t_quantile(0.75, 3.0), -t_quantile(0.25, 3.0));
+        near(t_quantile(0.025, f64::INFINITY), 1.959963984540054);
         assert_eq!(t_quantile(0.5, 3.0), 0.0);
         assert!(t_quantile(0.0, 3.0).is_nan() && t_quantile(0.1, 0.0).is_nan());
     }

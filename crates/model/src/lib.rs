@@ -1,6 +1,5 @@
 //! What load on the kernel and load in the simulator have in common: units, workloads, requests,
-//! histograms, seeded randomness
-//! and the tails of distributions. Imports no other crate of ours.
+//! histograms, seeded randomness and the tails of distributions. Imports no other crate of ours.
 //!
 //! ```
 //! use schedlab_model::{Bytes, Histogram, Rng};
