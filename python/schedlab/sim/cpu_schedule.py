@@ -342,12 +342,10 @@ def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
                 words += ["--set", f"{key}.{name}={str(feature).lower()}"]
         elif key != "calculation_ns":
             shown = f"{value}{'ns' if key in units else ''}"
-            is_set = key in OF_POLICY
-            words += (
-                ["--set", f"{OF_POLICY[key]}.{key}={shown}"]
-                if is_set
-                else [f"--{names.get(key, key)}", shown]
-            )
+            if policy := OF_POLICY.get(key):
+                words += ["--set", f"{policy}.{key}={shown}"]
+            else:
+                words += [f"--{names.get(key, key)}", shown]
     return shlex.join(words)
 
 
