@@ -237,7 +237,7 @@ def test_a_schedule_whose_parent_waits_is_judged(tmp_path):
     command = [sys.executable, "-m", "schedlab", "sim", "cpu", *words, "--validate", str(out)]
     report = json.loads(subprocess.run(command, check=False, capture_output=True).stdout)
     assert (report["not_judged"], report["accepted"], report["tasks"]) == ("", True, 3), report
-    wrong = [*command[:-2], "--quantum", "20ms", "--validate", str(out)]
+    wrong = ["20ms" if word == f"{quantum_ms}ms" else word for word in command]
     report = json.loads(subprocess.run(wrong, check=False, capture_output=True).stdout)
     assert (report["not_judged"], report["accepted"]) == ("", False)
 

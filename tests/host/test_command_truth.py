@@ -29,7 +29,7 @@ import os, random, re, time
 name = os.environ["SCHEDLAB_DEVICE"].removeprefix("/dev/")
 with open(f"/sys/block/{{name}}/queue/scheduler") as file:
     active = re.search(r"\\[(.+)\\]", file.read())[1]
-noise = random.Random(int(os.environ["SCHEDLAB_SEED"])).gauss(1.0, 0.01)
+noise = random.Random(os.environ["SCHEDLAB_SEED"] + active).gauss(1.0, 0.01)
 seconds = {TAKES}[active] * noise
 print(f"took {{seconds * 1e3:.3f}} ms")
 time.sleep(SLEEP)
