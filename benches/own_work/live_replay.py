@@ -18,11 +18,11 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from scipy import stats
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 
 from live_load import throttled_reader
+
+from schedlab.analyse.quantiles import half_width
 
 ROOT = Path(__file__).parents[2]
 MARGIN = math.log(1.02)
@@ -118,8 +118,7 @@ def interval(folder, metric):
             values[run["block"], run["candidate"]] = math.log(run["metrics"][metric])
     pairs = [values[b, "bfq"] - values[b, "none"] for b, c in values
              if c == "bfq" and (b, "none") in values]  # fmt: skip
-    half = stats.t.ppf(0.975, len(pairs) - 1) * statistics.stdev(pairs) / math.sqrt(len(pairs))
-    mean = statistics.fmean(pairs)
+    mean, half = statistics.fmean(pairs), half_width(pairs)
     return mean - half, mean, mean + half
 
 

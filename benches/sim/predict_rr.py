@@ -20,8 +20,7 @@ import math
 import statistics
 import sys
 
-from scipy.special import stdtrit
-
+from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.bursts import Capture
 from schedlab.cpu.crew import finished, held_crew, pids_of
 from schedlab.cpu.policy import CpuPolicy
@@ -93,8 +92,7 @@ def predict(
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Geometric mean and its 95 % t interval."""
     logs = [math.log(value) for value in values]
-    mean = statistics.mean(logs)
-    half = stdtrit(len(logs) - 1, 0.975) * statistics.stdev(logs) / math.sqrt(len(logs))
+    mean, half = statistics.mean(logs), half_width(logs)
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
