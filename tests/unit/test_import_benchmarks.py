@@ -128,6 +128,10 @@ def test_iostat_counts_in_blocks_where_posix_wants_it_and_a_report_is_a_list(tmp
     ("see block_rq_issue: text\n  >=(ms) .. <(ms)   : I/O |Distribution |\n", "a histogram"),
     ("COMM  PID  TYPE DEV   BLOCK  BYTES LATms\ntar 1 R 8,0 8 4096 1.0\nreal\t0m1.5s\n",
      "a table of iosnoop"),
+    ("PID    COMM   D MAJ MIN DISK  I/O  Kbytes  AVGms\n1 cksum R 202 1 xvda1 3 9 3.3\n",
+     "a table of biotop"),
+    ("procs -----------memory---------- ---swap-- -----io----\n r  b\n", "a result of vmstat"),
+    ("; mine\n[global]\ndirect=1\n\n[a]\n  rw = randread\n", "a job file of fio"),
 ])  # fmt: skip
 def test_what_nothing_reads_is_named(text, what, tmp_path):
     (tmp_path / "x").write_text(text)
@@ -146,6 +150,12 @@ def test_requests_inside_a_document_are_read_as_the_hint_says(tmp_path):
     assert error.value.hint.endswith(f"trace stats {path}:biosnoop --skip-bad-lines")
     stats = files.stats(f"{path}:biosnoop", {"skip_bad_lines": True})
     assert (stats["summary"]["writes"], stats["summary"]["bytes"]) == (2, 8192)
+
+
+def test_a_second_figure_of_a_run_that_ended_is_an_error(tmp_path):
+    (tmp_path / "h").write_text((DATA / "hackbench.txt").read_text() + "Time: 9.0\n")
+    with pytest.raises(SpecError, match="the start of a run before another figure of elapsed_s"):
+        read("hackbench", [("none", tmp_path / "h")])
 
 
 def test_runs_that_were_started_with_other_options_are_no_repetitions(tmp_path):

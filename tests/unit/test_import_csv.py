@@ -299,6 +299,7 @@ SPREAD = {
     "thousands twice": 'scheduler,test,MB/s\nnone,seq,"1,234,567"\nbfq,seq,"1,300"\n',
     "thousands twice, by points": "scheduler;test;MB/s\nnone;seq;1.234.567\nbfq;seq;1.300\n",
     "thousands in India": 'scheduler,test,MB/s\nnone,seq,"12,34,567.5"\nbfq,seq,99.0\n',
+    "points only, three digits behind": "scheduler;test;MB/s\nnone;seq;1.234\nbfq;seq;2.345\n",
     "points as thousands, then a comma": "scheduler;test;MB/s\nnone;seq;1.234\nbfq;seq;99,5\n",
     "exponents": "scheduler,test,MB/s\nnone,seq,1.2345e3\nbfq,seq,+9.9E1\n",
     "quoted names": '"scheduler","test","MB/s"\n"none","seq","101.5"\n',

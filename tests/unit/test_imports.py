@@ -199,7 +199,7 @@ def with_options(global_options=None, **options):
 
 
 def report_of(elapsed, printed_ms, ios):
-    job = fio_output_job("j", total_ios=ios, iops=ios / elapsed)
+    job = fio_output_job("j", total_ios=ios, iops=ios / elapsed, runtime=elapsed * 1000)
     job |= {"elapsed": elapsed, "job_runtime": elapsed * 1000 - 100}
     stamp = {"timestamp": printed_ms // 1000, "timestamp_ms": printed_ms}
     return json.dumps({**stamp, "jobs": [job]}, indent=2) + "\n"
@@ -207,6 +207,13 @@ def report_of(elapsed, printed_ms, ios):
 
 def pair(first, second):
     return [("none", first), ("none", second)]
+
+
+def test_fio_reports_of_one_moment_with_other_figures_are_runs(tmp_path):
+    same = [report_of(3, 1_000_000, ios) for ios in (300, 900, 600)]
+    (tmp_path / "f").write_text("".join(same))
+    runs = fio.read([("none", tmp_path / "f")], Options()).runs
+    assert [run.metrics["iops"] for run in runs] == [100, 300, 200]
 
 
 def test_fio(imports):
@@ -403,6 +410,10 @@ TIMED = {
     "a prompt with a name": ("u@h:~# time tar xf a.tar\n" + SPENT, "u@h:~# time rm -r a" + SPENT),
     "a script that is traced": ("+ time tar xf a.tar" + SPENT, "++ time rm -r a" + SPENT),
     "a function that is traced": ("+ tar xf a.tar" + SPENT, "+ rm -r a" + SPENT),
+    "a prompt of a theme": (
+        "➜  src git:(main) ✗ time tar xf a.tar\n" + SPENT,
+        "❯ time rm -r a\n" + SPENT,
+    ),
     "with options": ("$ sudo /usr/bin/time -p tar xf a.tar" + SPENT, "$ A=1 time rm -r a" + SPENT),
     "GNU -v": tuple(
         f'\tCommand being timed: "{command}"\n\tUser time (seconds): 1\n'
@@ -430,10 +441,19 @@ def test_commands_that_were_timed_are_workloads(tmp_path, case):
     assert {r.workload for r in time.read([("x", tmp_path / "one")], "w", Options()).runs} == {"w"}
 
 
-def test_a_switch_of_the_scheduler_between_timed_commands_is_an_error(tmp_path):
-    text = "# cat /sys/block/sda/queue/scheduler\n[none] bfq\n" + SPENT.format(2)
-    (tmp_path / "t").write_text(text + text.replace("[none] bfq", "none [bfq]"))
-    with pytest.raises(SpecError, match="line 10: expected the scheduler of the figures above"):
+@pytest.mark.parametrize(("first", "then"), [
+    ("# cat /sys/block/sda/queue/scheduler\n[none] bfq\n", "none [bfq]\n"),
+    ("== none ==\n", "== BFQ ==\n"),
+    ("sda: none\n", "sda: bfq\n"),
+    ("noop\n", "(deadline)\n"),
+    ("elevator=noop\n", "quiet elevator=cfq splash\n"),
+    ("+ echo none\n", "+ echo bfq\n"),
+    ("$ ls\n", "# echo bfq > /sys/block/sda/queue/scheduler\n"),
+    ("# for s in none bfq; do echo $s | tee /sys/block/sda/queue/scheduler; done\n", "\n"),
+])  # fmt: skip
+def test_a_switch_of_the_scheduler_between_timed_commands_is_an_error(tmp_path, first, then):
+    (tmp_path / "t").write_text(first + SPENT.format(2) + then + SPENT.format(2))
+    with pytest.raises(SpecError, match=r"line \d+: expected the scheduler of the figures above"):
         time.read([("none", tmp_path / "t")], "w", Options())
 
 

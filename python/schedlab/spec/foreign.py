@@ -16,7 +16,7 @@ from schedlab.spec.reading import open_regular
 
 _START_BYTES = 64 << 10
 _TABLE = "put its figures into a table: schedlab import csv results.csv"
-_COMMAND = "schedlab compare --metric 'NAME:UNIT=stdout~REGEX' -- COMMAND"
+COMMAND = "schedlab compare --metric 'NAME:UNIT=stdout~REGEX' -- COMMAND"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Known:
 
 def _result(pattern: str, what: str) -> _Known:
     """A result that only a table, or its command run by schedlab, brings in."""
-    return _Known(pattern, what, f"{_TABLE}; or measure again: {_COMMAND}")
+    return _Known(pattern, what, f"{_TABLE}; or measure again: {COMMAND}")
 
 
 def _own(name: str, pattern: str) -> _Known:
@@ -103,12 +103,17 @@ _KNOWN = (
     # Results that none reads.
     _Known(r"\A\d+, \d+, [012], (?:0|\d{3,})\s*$", "a log of fio without offsets",
            "fio --log_offset=1 writes them, no log_avg_msec: schedlab trace stats FILE:fio-log"),
+    _Known(r"^\[[^\]\n]{1,99}\][ \t]*\n(?:[^\[\n]*\n){0,99}?[ \t]*(?:rw|readwrite|ioengine)[ \t]*=",
+           "a job file of fio", "measure it: schedlab compare --fio FILE"),
     _Known(r"^\d;fio-\d", "fio's terse output",
            "run fio with --output-format=json+: schedlab import fio FILE --out DIR"),
     _Known(r"\(groupid=\d+, jobs=\d+\): err=", "fio's output for people",
            "run fio with --output-format=json+, or schedlab compare --fio JOB"),
     _Known(r"^avg-cpu:\s+%user|^Device\s+.*(?:tps|r/s)\s", "iostat's output for people",
            "iostat -o JSON -x -y 1 60 > FILE; schedlab import iostat FILE --out DIR"),
+    _Known(r"^PID\s+COMM\s+D\s+MAJ\s+MIN\s+DISK\s", "a table of biotop, without requests",
+           "the biosnoop of bcc has them: schedlab trace stats FILE:biosnoop"),
+    _result(r"^procs -+memory-+ -+swap", "a result of vmstat"),
     _result(r"^(?:\d\.\d+,){2}|^Version\s+[\d.]+\s+-+Sequential Output",
             "a result of bonnie++"),
     _result(r"stress-ng: (?:info|metrc)", "a result of stress-ng"),

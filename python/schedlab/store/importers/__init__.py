@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import explained, reader_of
+from schedlab.spec.foreign import COMMAND, explained, reader_of
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported
@@ -140,7 +140,8 @@ def format_of(files: Sequence[Path]) -> str:
         return "csv"
     unknown = SpecError(
         f"{file}: its contents do not show which program wrote it",
-        f"name it: schedlab import FORMAT {file} --out DIR; FORMAT: {', '.join(IMPORTERS)}",
+        f"name it: schedlab import FORMAT {file} --out DIR; FORMAT: {', '.join(IMPORTERS)}; "
+        f"of another program: {COMMAND}",
     )
     if (name := reader_of(file, unknown.hint)) in IMPORTERS:
         return name

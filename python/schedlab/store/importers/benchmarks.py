@@ -279,7 +279,8 @@ def _see(
     program: Benchmark, run: _OpenRun, section: str, place: str, text: str, notes: list[str]
 ) -> None:
     """Take what a line says of a run."""
-    run.is_whole = run.is_whole or bool(re.fullmatch(program.whole, text))
+    was_whole = run.is_whole
+    run.is_whole = was_whole or bool(re.fullmatch(program.whole, text))
     run.is_interim = run.is_interim or bool(re.fullmatch(program.interim, text))
     for pattern, name in program.options.items():
         if match := re.fullmatch(pattern, text):
@@ -296,6 +297,9 @@ def _see(
         for name, factor in named:
             key = name.lstrip("+").format(first, section=section)
             value = number_at(place, key, match[match.lastindex or 0]) * factor
+            if was_whole and key in run.figures:
+                hint = f"each run begins with a line of {program.name}: paste it, too"
+                raise bad(place, f"the start of a run before another figure of {key}", text, hint)
             before = run.figures.get(key, 0.0) if name.startswith("+") else 0.0
             run.figures[key] = before + value
 

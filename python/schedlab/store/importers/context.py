@@ -12,16 +12,30 @@ import re
 from schedlab.store.importers.text import bad
 
 _NAMES = "none|noop|mq-deadline|deadline|kyber|bfq|cfq|anticipatory"
-_SCHEDULER = (
-    # echo bfq > /sys/block/sda/queue/scheduler, also by tee
-    re.compile(rf"(?:echo|printf)\s+(?:-\w+\s+)?[\"']?({_NAMES})\b.*queue/scheduler"),
+# echo bfq > /sys/block/sda/queue/scheduler, also by tee, and of each turn of a loop: echo $s > …
+_SET = (
+    re.compile(
+        rf".*(?:echo|printf)\s+(?:-\w+\s+)?[\"']?({_NAMES}|\$\{{?\w+\}}?)(?![\w-])"
+        r".*/scheduler\b.*"
+    ),
+    re.compile(rf".*\bschedlab io set ({_NAMES})(?![\w-]).*"),
+)
+_DISK = r"(?:/dev/)?(?:[shv]d[a-z]+|xvd[a-z]+|nvme\d+n\d+|mmcblk\d+|loop\d+|md\d+|dm-\d+)"
+_SHOWN_SCHEDULER = (
+    # A title: `== bfq ==`, `sda: bfq`, or what a shell with -x shows of a setting
+    re.compile(rf"\W*(?:{_DISK}\W+)?(?:\+ echo )?({_NAMES})\W*", re.IGNORECASE),
     # none [mq-deadline] bfq
     re.compile(rf"(?:[^\s\[]*:\s*)?(?:(?:{_NAMES})\s+)*\[({_NAMES})\](?:\s+(?:{_NAMES}))*\s*$"),
-    re.compile(rf".*\bscheduler\b\W{{1,3}}(?:is\s+|to\s+)?({_NAMES})(?![\w-])", re.IGNORECASE),
-    re.compile(rf".*\bschedlab io set ({_NAMES})(?![\w-])"),
+    re.compile(
+        rf".*\b(?:scheduler|elevator)\b\W{{1,3}}(?:is\s+|to\s+)?({_NAMES})(?![\w-]).*",
+        re.IGNORECASE,
+    ),
 )
+_UNKNOWN = "an unknown one"
+# The signs of shells and of their themes; behind ➜ comes the directory.
+_SIGN = r"[$#%>+❯➜»λ›⟩→]"
 _COMMAND = re.compile(
-    r"(?:.*[$#%>+]\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
+    rf"(?:.*{_SIGN}\s+|.*➜\s.*\S\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
     r"(?P<command>[^\s\d(].*)"
 )
 # root@host:~# …, [root@host ~]# …
@@ -40,15 +54,20 @@ class ContextSeen:
     def __init__(self, candidate: str, notes: list[str]) -> None:
         self._candidate, self._notes = candidate, notes
         self._now = self._measured = self._machine = self._machine_measured = ""
+        self._is_measured = False
 
     def line(self, line: str) -> None:
         """Look at a line."""
         if match := _PROMPT.match(line):
             self._machine = match[1]
-        for shape in _SCHEDULER if len(line) < 4096 else ():
-            if match := shape.search(line) if shape is _SCHEDULER[0] else shape.match(line):
-                self._now = match[1].lower()
-                return
+        if len(line) >= 4096:
+            return
+        if match := next(filter(None, (shape.match(line) for shape in _SET)), None):
+            self._now = match[1].lower()
+            if self._is_measured:
+                self._measured = self._measured or _UNKNOWN
+        elif match := next(filter(None, (s.fullmatch(line) for s in _SHOWN_SCHEDULER)), None):
+            self._now = match[1].lower()
 
     def measured(self, place: str) -> None:
         """Check a measurement; SpecError where the one before had another scheduler or machine. A
@@ -58,7 +77,7 @@ class ContextSeen:
             hint = "split the file, one machine each"
             expected = f"the machine of the figures above, {self._machine_measured}"
             raise bad(place, expected, self._machine, hint)
-        self._machine_measured = self._machine
+        self._machine_measured, self._is_measured = self._machine, True
         if not self._now:
             return
         if self._measured and _full(self._measured) != _full(self._now):
@@ -66,10 +85,12 @@ class ContextSeen:
             raise bad(
                 place, f"the scheduler of the figures above, {self._measured}", self._now, hint
             )
-        if not self._measured and _full(self._now) not in map(_full, self._candidate.split()):
+        is_turn = self._now.startswith("$")
+        is_named = is_turn or _full(self._now) in map(_full, self._candidate.split())
+        if not self._measured and not is_named:
             words = f"the file names the scheduler {self._now}, the label {self._candidate}"
             self._notes.append(f"{place}: {words}")
-        self._measured = self._now
+        self._measured = _UNKNOWN if is_turn else self._now
 
 
 def command_in(line: str) -> str:

@@ -69,16 +69,18 @@ def _continues(report: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
         value = part.get(name) if isinstance(part, dict) else None
         return float(value) if isinstance(value, int) and 0 <= value < 1 << 63 else 0.0
 
-    def fell(before: Any, after: Any) -> bool:
-        names = ("total_ios", "io_bytes", "io_kbytes", "runtime")
-        return any(
-            figure(after.get(d), name) < figure(before.get(d), name)
+    def grown(name: str) -> list[float]:
+        return [
+            figure(after.get(d), name) - figure(before.get(d), name)
+            for before, after in zip(jobs, later, strict=True)
             for d in (*fio_output.DIRECTIONS, fio_output.MIXED)
-            for name in names
-        )
+        ]
 
-    if any(fell(before, after) for before, after in zip(jobs, later, strict=True)):
+    ios, runtime = grown("total_ios"), grown("runtime")
+    if min([*ios, *runtime, *grown("io_bytes"), *grown("io_kbytes")], default=0) < 0:
         return False
+    if any(ios) and not any(runtime):
+        return False  # what did more in no time is another run
 
     def printed_s(r: Mapping[str, Any]) -> float:
         return figure(r, "timestamp_ms") / 1e3 or figure(r, "timestamp")

@@ -54,6 +54,8 @@ class Decimals:
             hint = "save the file without separators of thousands, or with decimal points"
             raise bad(open_[","][0], "decimals, or thousands", open_[","][1], hint)
         self._sign = next(iter(signs), "," if "," in open_ else ".")
+        if "." in open_ and not signs and SEMICOLONS in notes:
+            notes[f"{open_['.'][1]} was read with a decimal point, not as thousands"] = None
         if self._sign == ",":
             text = signs.get(",") or open_[","][1]
             plain = self.plain(text)
