@@ -12,11 +12,13 @@ import report_simulation as simulation
 import reports
 
 from schedlab import __version__, report
-from schedlab.spec import Explanation, Flag, GateFinding
+from schedlab.spec import Explanation, Flag, GateFinding, Plan, RateSeries
 from schedlab.spec.answer import Requirement, Unfit
+from schedlab.spec.results import LatencySeries
 
 READER, NEWCOMER, SEQ = answers.READER, answers.NEWCOMER, answers.SEQ
 BOTH = ("none", "bfq")
+MEASURED_BY_ALL = ("read 4 KiB", "write 4 KiB")
 MEASURED = ("read 4 KiB", "read 8 KiB", "write 8 KiB", "reader beside writers")
 
 
@@ -73,6 +75,85 @@ def of_simulations():
     return record, simulation.answered(record)
 
 
+def chain(part, who):
+    """Calls that waited most for a part, while one program wrote most."""
+    waits = {f"{each}_s": 3.0 if each == part else 1.0 for each in ("data", "journal", "flush")}
+    return {"calls": 4, **waits, "written": {who: 3 << 20, "": 1 << 20, "cat": 1 << 20}}
+
+
+def fidelity(label, *factors):
+    names = ("iops", "latency_ns_mean", "latency_ns_p99")
+    rows = [{"metric": name, "recorded": 1e6, "replayed": 1e6 * factor, "is_like": factor == 1}
+            for name, factor in zip(names, factors, strict=True)]  # fmt: skip
+    return {"scheduler": label, "device": "sda", "rows": rows}
+
+
+def replayed():
+    """Commands and replays on an emulated device: rates, latencies and waits of two groups each."""
+    answer = answers.TRADE
+    record = reports.record_of(answer)
+    works = tuple(
+        replace(work, parameters={"argv": ["cp", f"from {at}", "to"], "user": f"u{at}",
+                                  "prepare_run": "sync", "setup": f"tar {at}"})
+        for at, work in enumerate(record.experiment.workloads)
+    )  # fmt: skip
+    own = {
+        READER: {"fidelity": fidelity("kyber", 1.5, 1, 0.5), "left_behind": ["a", "b"]},
+        NEWCOMER: {"fidelity": fidelity("bfq", 2, 0.75, 1), "left_behind": ["c"],
+                   "confinement": {"held": "all", "walls": ["files", "net"]}},
+        SEQ: {"fidelity": fidelity("", 1, 1, 1), "launch_cost_s": 0.002,
+              "rehearsal": {"bytes": {"sda": 4 << 20, "sdb": 8 << 20}, "cpu_share": 0.5}},
+    }  # fmt: skip
+    runs = []
+    for at, run in enumerate(record.runs):
+        first = run.candidate in ("none", "kyber")
+        durable = chain("flush" if first else "data", "dd" if first else "rsync")
+        account = {"lateness": {"p50_ns": 100 * at, "p99_ns": 200 * at}, "late_share": at / 100}
+        facts = {**own[run.workload], "durability": durable, "emulated": account,
+                 "emulated_device": {"model": "sd-card"}, "engine": f"engine{at % 2}",
+                 "censored": run.block == 1 and first}  # fmt: skip
+        runs.append(replace(run, properties={**run.properties, **facts}))
+    rates = {
+        (work, name): tuple(
+            RateSeries(block, group, "B/s", 0.5,
+                       tuple(1e6 * (at + 2) * (bin_ + 1 + block) for bin_ in range(4)), block / 2)
+            for group in ("readers", "writers") for block in range(2)
+        )
+        for work in (READER, SEQ) for at, name in enumerate(answers.NAMES)
+    }  # fmt: skip
+    latencies = {
+        (work, name): tuple(
+            LatencySeries(1, group, tuple((500 * bin_, 1000 << (bin_ + at), 2000 << (bin_ + at),
+                                           10 * (bin_ + 1)) for bin_ in range(3)))
+            for group in ("readers", "writers")
+        )
+        for work in (READER, SEQ) for at, name in enumerate(answers.NAMES)
+    }  # fmt: skip
+    experiment = replace(record.experiment, workloads=works)
+    record = replace(record, experiment=experiment, runs=tuple(runs), series=rates,
+                     latencies=latencies)  # fmt: skip
+    return record, answer
+
+
+def of_hosts():
+    """Six machines of two kinds: on two bfq is worse than none, and one has no bfq."""
+    runs, facts = [], {}
+    for number, factor in enumerate((2.0, 1.9, None, 2.2, 0.5, 0.6)):
+        record = simulation.io_record(sizes=1, blocks=3, seed=number, interference=False)
+        for run in record.runs:
+            if run.workload in MEASURED_BY_ALL and (factor or run.candidate != "bfq"):
+                of = factor if run.candidate == "bfq" else 1.0
+                metrics = {name: value * of for name, value in run.metrics.items()}
+                runs.append(replace(run, block=run.block + 3 * number, session=f"s{number}",
+                                    host=f"h{number}", metrics=metrics))  # fmt: skip
+        facts[f"h{number}"] = {"cpu": {"model": f"m{number}"},
+                               "measured_device": {"model": f"disk {number // 3}"}}  # fmt: skip
+    works = tuple(w for w in record.experiment.workloads if w.label in MEASURED_BY_ALL)
+    record = replace(record, experiment=replace(record.experiment, workloads=works),
+                     plan=Plan(()), runs=tuple(runs), host={"hosts": facts})  # fmt: skip
+    return record, simulation.answered(record)
+
+
 def words_of(page):
     """What a reader of a page sees, reads under the pointer, or hears."""
     page = re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
@@ -93,7 +174,7 @@ def cells_of(book):
                 yield " | ".join(shown)
 
 
-@pytest.mark.parametrize("make", [enriched, measured, of_cpus, of_simulations])
+@pytest.mark.parametrize("make", [enriched, measured, of_cpus, of_simulations, replayed, of_hosts])
 def test_a_result_says_all_of_it(make, golden):
     record, answer = make()
     said = ["# Page", *words_of(report.html(record, answer)), "# Workbook"]
