@@ -189,7 +189,7 @@ def read(program: Benchmark, files: Sequence[tuple[str, Path]], options: Options
     readings = [r for candidate, path in files for r in _runs(program, candidate, path, notes)]
     found = dict.fromkeys(name for reading in readings for name in reading.metrics)
     own = {name: _metric(name) for name in found if name not in METRICS}
-    options = replace(options, notes=(*options.notes, *notes), metrics={**own, **options.metrics})
+    options = replace(options, metrics={**own, **options.metrics}).noted(notes)
     return assemble(readings, options, {"format": program.name, "file": str(files[0][1])})
 
 

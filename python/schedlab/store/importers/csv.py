@@ -123,7 +123,7 @@ def read(
         unit = group.row[columns.unit_column] if columns.unit_column else columns.unit
         units.setdefault(readings[-1].workload, (unit, group.quantity.factor))
     readings = _with_cpu_share(readings, columns.cpu_share)
-    merged = replace(options, metrics=metrics, notes=(*options.notes, *notes))
+    merged = replace(options, metrics=metrics).noted(notes)
     imported = assemble(readings, merged, {"format": "csv", "file": str(path)})
     if means is None:
         return imported

@@ -55,11 +55,7 @@ def imported_bursts(
     readings: Sequence[Reading], options: Options, notes: Sequence[str], name: str, files: Files
 ) -> Imported:
     """The import of runs of bursts from files of the format `name`."""
-    merged = replace(
-        options,
-        metrics={**options.metrics, MEAN_BURST.name: MEAN_BURST},
-        notes=(*options.notes, *notes),
-    )
+    merged = replace(options, metrics={**options.metrics, MEAN_BURST.name: MEAN_BURST}).noted(notes)
     source = {"format": name, "file": ", ".join(str(path) for _, path in files)}
     return assemble(readings, merged, source)
 

@@ -32,7 +32,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs: a workload per job; SpecError naming file and job."""
     notes: list[str] = []
     numbered = [each for candidate, file in files for each in readings(candidate, file, notes)]
-    options = replace(options, notes=(*options.notes, *dict.fromkeys(notes)))
+    options = options.noted(notes)
     return assemble(numbered, options, {"format": "fio", "file": str(files[0][1])})
 
 

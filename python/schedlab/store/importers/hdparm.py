@@ -36,7 +36,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs; SpecError naming file and line."""
     notes: list[str] = []
     readings = [r for candidate, file in files for r in _readings(candidate, file, notes)]
-    options = replace(options, notes=(*options.notes, *notes))
+    options = options.noted(notes)
     if CONTROL not in options.controls and any(r.workload == CONTROL for r in readings):
         options = replace(options, controls=(*options.controls, CONTROL))
     return assemble(readings, options, {"format": "hdparm", "file": str(files[0][1])})

@@ -71,6 +71,10 @@ class Options:
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
 
+    def noted(self, notes: Iterable[str]) -> Options:
+        """These options with what was assumed of the files, each once."""
+        return replace(self, notes=(*self.notes, *dict.fromkeys(notes)))
+
 
 def labelled(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     """(candidate, file) of arguments typed `CANDIDATE=FILE` or `FILE` (candidate: its stem)."""
@@ -150,7 +154,7 @@ def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str,
     if not rows:
         raise SpecError(f"{source['file']}: has no measurement", "name the right file")
     rows, differences = tell_apart(rows)
-    options = replace(options, notes=(*options.notes, *differences))
+    options = options.noted(differences)
     numbered = _with_blocks(rows)
     _refuse_twice(numbered)
     experiment = _experiment(numbered, options, source)
@@ -237,7 +241,7 @@ def _experiment(
         stopping=Stopping(blocks=1 + max(block for block, _ in numbered)),
         aa_arm=False,
         blocked=options.blocked,
-        notes=(*options.notes, *_notes(rows)),
+        notes=options.noted(_notes(rows)).notes,
         metrics={name: m for name, m in options.metrics.items() if name not in METRICS},
     )
 

@@ -42,7 +42,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     notes: dict[str, None] = {}
     readings = [r for candidate, file in files for r in _readings(candidate, file, notes)]
     metrics = {metric.name: metric for metric in _MORE.values()} | dict(options.metrics)
-    options = replace(options, notes=(*options.notes, *notes), metrics=metrics)
+    options = replace(options, metrics=metrics).noted(notes)
     return assemble(readings, options, {"format": "iostat", "file": str(files[0][1])})
 
 

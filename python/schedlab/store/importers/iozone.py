@@ -112,7 +112,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
                 subject=f.subject,
             )
         )
-    options = replace(options, notes=(*options.notes, *notes))
+    options = options.noted(notes)
     return assemble(readings, options, {"format": "iozone", "file": str(files[0][1])})
 
 

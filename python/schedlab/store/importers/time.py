@@ -79,7 +79,7 @@ def read(files: Sequence[tuple[str, Path]], workload: str, options: Options) -> 
     commands = {r.subject for r in readings}
     if workload == WORKLOAD and len(commands) > 1 and "" not in commands:
         readings = [replace(r, workload=r.subject, subject="") for r in readings]
-    options = replace(options, notes=(*options.notes, *notes))
+    options = options.noted(notes)
     return assemble(readings, options, {"format": "time", "file": str(files[0][1])})
 
 

@@ -1,0 +1,196 @@
+"""Of several reports, jobs, processes, notes or files of other programs each counts."""
+
+import json
+import re
+from functools import partial
+
+import pytest
+from test_several_rooms import DATA, FILES
+
+from schedlab.errors import SpecError
+from schedlab.store import fio_output, importers
+from schedlab.store.importers import fio, iostat
+from schedlab.store.importers.imported import Options
+
+
+def side(ios, **more):
+    return {"total_ios": ios, "iops": float(ios), "bw_bytes": 4096 * ios, "runtime": ios,
+            "io_bytes": 4096 * ios, **more}  # fmt: skip
+
+
+def job(name, ios=10, elapsed=1, options=(), more=(), **parts):
+    return {"jobname": name, "error": 0, "elapsed": elapsed, "job options": dict(options),
+            "read": side(ios, **dict(more)), **parts}  # fmt: skip
+
+
+def report(*jobs, at_s=100):
+    return {"fio version": "fio-3.33", "timestamp": at_s, "timestamp_ms": 1000 * at_s,
+            "jobs": list(jobs)}  # fmt: skip
+
+
+def read_fio(tmp_path, *reports, candidate="none", options=Options()):  # noqa: B008
+    file = tmp_path / "fio.json"
+    file.write_text("\n".join(map(json.dumps, reports)))
+    return fio.read([(candidate, file)], options)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_notes_of_the_user_are_kept_beside_those_of_the_files(name):
+    head, names, tail = re.split("[{}]", FILES[name])
+    files = [("none", DATA / f"{head}{names.split(',')[0]}{tail}")]
+    read = partial(importers.IMPORTERS[name].read, files, *["extract"] * (name == "time"))
+    plain = read(Options()).experiment.notes
+    assert read(Options(notes=("one", "two"))).experiment.notes == ("one", "two", *plain)
+
+
+def test_each_note_is_kept_once_and_in_its_order():
+    options = Options(notes=("one", "two")).noted(["b", "a", "b", "c"])
+    assert options.notes == ("one", "two", "b", "a", "c")
+
+
+def test_each_job_of_a_report_has_its_note(tmp_path):
+    percentiles = {"lat_ns": {"N": 5, "mean": 1.0, "max": 2, "percentile": {"99.000000": 2}}}
+    many = [job(name, options={"bs": "4k"}, more=percentiles) for name in "cdcd"]
+    made = read_fio(
+        tmp_path,
+        report(job("a"), job("b")),
+        report(*(job(name, 0) for name in "xy"),
+               *(job(name, options={"ioscheduler": name}) for name in ("bfq", "kyber")), *many,
+               at_s=900),
+    )  # fmt: skip
+    lines = [note.partition("report 2: ")[2] for note in made.experiment.notes]
+    assert [line for line in lines if line.startswith("did no I/O")] == [
+        "did no I/O: x", "did no I/O: y"
+    ]  # fmt: skip
+    assert [line.split("=")[1].partition(",")[0] for line in lines if "ioscheduler" in line] == [
+        "bfq", "kyber"
+    ]  # fmt: skip
+    assert [line.partition(": ")[0] for line in lines if "percentiles" in line] == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_one"),
+    [
+        ({}, True), ({"names": "ac"}, False), ({"ios": (30, 5)}, False), ({"ios": (5, 30)}, False),
+        ({"elapsed": (1, 9)}, True), ({"elapsed": (9, 1)}, True), ({"elapsed": (1, 1)}, False),
+        ({"ran_ms": (9000, 1)}, True), ({"ran_ms": (1, 9000)}, True), ({"ran_ms": (1, 2)}, False),
+    ],
+)  # fmt: skip
+def test_a_later_report_is_of_the_same_run_by_all_of_its_jobs(tmp_path, changes, is_one):
+    names, ios = changes.get("names", "ab"), changes.get("ios", (30, 30))
+    elapsed, ran = changes.get("elapsed", (9, 9)), changes.get("ran_ms", (9000, 9000))
+    later = [job(name, n, s, job_runtime=ms)
+             for name, n, s, ms in zip(names, ios, elapsed, ran, strict=True)]  # fmt: skip
+    made = read_fio(tmp_path, report(job("a"), job("b")), report(*later, at_s=108))
+    assert ("1 interim reports" in str(made.experiment.notes)) == is_one
+    assert len(made.runs) == (2 if is_one else 4)
+
+
+def test_a_job_is_all_of_its_processes_and_directions():
+    parts = [job("a", 10), job("a", 30, write=side(50, lat_ns={"N": 4, "mean": 9.0, "max": 90})),
+             job("b", 20)]  # fmt: skip
+    both, one = fio_output.jobs("x", report(*parts))
+    assert (both.name, len(both.parts), one.name, len(one.parts)) == ("a", 2, "b", 1)
+    figures = both.directions()
+    assert figures["read"].values["iops"] == 40 and figures["write"].values["iops"] == 50
+    assert figures["read"].values["bw_bytes"] == 4096 * 40
+    assert [both.largest("iops"), one.largest("iops")] == [50, 20]
+    percentiles = {"percentile": {"99.000000": 2}}
+    for at in range(2):
+        for way in ("read", "write"):
+            two = [job("a", write=side(5)), job("a", write=side(5))]
+            two[at][way]["lat_ns"] = percentiles
+            (lost,) = fio_output.jobs("x", report(*two))
+            assert lost.loses_percentiles()
+    assert not both.loses_percentiles()
+
+
+@pytest.mark.parametrize("more", [{"options": {"a": "1", "bs": "8k"}}, {"groupid": 2}])
+def test_processes_of_another_group_or_with_other_options_are_another_job(more):
+    usual = {"options": {"a": "1", "bs": "4k"}, "groupid": 1}
+    parts = [job("a", **{**usual, **each}) for each in ({}, {}, more)]
+    assert [len(each.parts) for each in fio_output.jobs("x", report(*parts))] == [2, 1]
+
+
+def test_jobs_are_workloads_by_all_options_that_change_the_load(tmp_path):
+    jobs = [job("a", options={"bs": "4k", "filename": "x", "rw": way}) for way in ("read", "write")]
+    made = read_fio(tmp_path, report(*jobs, job("b", options={"rw": "read"})))
+    assert [(work.label, work.parameters["rw"]) for work in made.experiment.workloads] == [
+        ("a (rw=read)", "read"), ("a (rw=write)", "write"), ("b", "read")
+    ]  # fmt: skip
+
+
+def test_latencies_are_those_of_all_processes():
+    blocks = [{"N": 1, "mean": 10.0, "max": 90}, {"N": 3, "mean": 30.0, "max": 40},
+              {"N": 0, "mean": 0.0, "max": 0}]  # fmt: skip
+    for order in (blocks, blocks[::-1]):
+        values, *_ = fio_output._latencies("x", [{"lat_ns": block} for block in order])
+        assert values == {"lat_ns_mean": 25.0, "lat_ns_max": 90.0}
+    bins = [{"N": 60, "mean": 1.0, "max": 9, "bins": {"64": 60}},
+            {"N": 40, "mean": 1.0, "max": 9, "bins": {"64": 30, "1024": 10}}]  # fmt: skip
+    for order in (bins, bins[::-1]):
+        values, least, rows = fio_output._latencies("x", [{"clat_ns": block} for block in order])
+        assert [row[2] for row in rows] == [90, 10]
+        assert (values["lat_ns_p50"], values["lat_ns_p99"]) == (64, 1024)
+        assert {"lat_ns_p99_9", "lat_ns_p99_99"} <= {*least}
+    both = {"lat": {"mean": 2.0, "max": 3, "N": 1}, "clat": {"mean": 1.0, "max": 4, "N": 1}}
+    assert fio_output._latencies("x", [both])[0] == {"lat_ns_mean": 2000.0, "lat_ns_max": 3000.0}
+    for at in range(2):
+        without = [{"clat_ns": dict(block)} for block in bins]
+        del without[at]["clat_ns"]["bins"]
+        assert fio_output._latencies("x", without)[2] == []
+
+
+def test_jobs_that_did_nothing_are_all_named_and_one_that_synced_is_measured(tmp_path):
+    with pytest.raises(SpecError, match="a, b"):
+        read_fio(tmp_path, report(job("a", 0), job("b", 0)))
+    synced = job("b", 0, sync={"lat_ns": {"N": 4, "mean": 9.0, "max": 90}})
+    found = fio_output.measured("x", report(job("a", 0), synced))
+    assert [[*figures] for _, figures in found] == [[], ["sync"]]
+    found = fio_output.measured("x", report(synced, job("a", 0)))
+    assert [[*figures] for _, figures in found] == [["sync"], []]
+    mixed = {"jobname": "c", "mixed": side(8)}
+    for jobs in ([job("a", 1, write=side(2)), mixed], [mixed, job("a", 1, write=side(2))]):
+        assert fio_output.moved_bytes(report(*jobs, job("b", 4))) == 4096 * 15
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_report_that_cannot_be_read_is_refused_wherever_it_is(tmp_path, order):
+    broken = json.dumps(report(job("b"))).replace('"error": 0', '"error": 0,,')
+    texts = [json.dumps(report(job("a"))), broken]
+    (tmp_path / "x").write_text("\n".join(texts[at] for at in order))
+    with pytest.raises(SpecError, match="JSON"):
+        fio.read([("none", tmp_path / "x")], Options())
+
+
+def disk(name, reads=1.0):
+    return {"disk_device": name, "r/s": reads, "w/s": 0.0, "rkB/s": reads, "wkB/s": 0.0}
+
+
+def test_every_device_of_every_report_of_every_host_counts(tmp_path):
+    reports = [[disk("sda"), disk("sdb", 0.0), disk("sdc", 0.0)],
+               [disk("sda", 2.0), disk("sdb", 0.0), disk("sdc", 0.0)],
+               [disk("sda", 6.0), disk("sdb", 0.0), disk("sdc", 0.0)]]  # fmt: skip
+    hosts = [{"statistics": [{"disk": each} for each in part]}
+             for part in (reports[:2], reports[2:])]  # fmt: skip
+    text = json.dumps({"sysstat": {"hosts": hosts}})
+    (tmp_path / "x").write_text(text)
+    made = iostat.read([("none", tmp_path / "x")], Options())
+    (run,) = made.runs
+    assert run.properties["reports"] == 2 and run.metrics["iops"] == pytest.approx(4.0)
+    assert made.experiment.notes[-1].endswith("did no I/O: sdb, sdc")
+    idle = {
+        "sysstat": {"hosts": [{"statistics": [{"disk": [disk("sda", 0.0), disk("sdb", 0.0)]}]}]}
+    }
+    (tmp_path / "x").write_text(json.dumps(idle))
+    with pytest.raises(SpecError, match="no device did any"):
+        iostat.read([("none", tmp_path / "x")], Options())
+    (tmp_path / "x").write_text(json.dumps({"sysstat": {"hosts": [{"statistics": [
+        {"disk": [disk("sda"), disk("sdb", 2.0)]}]}]}}))  # fmt: skip
+    (tmp_path / "y").write_text((tmp_path / "x").read_text())
+    made = iostat.read([("none", tmp_path / "x"), ("bfq", tmp_path / "y")], Options())
+    assert [(run.candidate, run.workload) for run in made.runs] == [
+        ("none", "sda"), ("none", "sdb"), ("bfq", "sda"), ("bfq", "sdb")
+    ]  # fmt: skip
+    begins = [note.split(": ")[0] for note in made.experiment.notes]
+    assert begins[:2] == [str(tmp_path / "x"), str(tmp_path / "y")]
