@@ -1,5 +1,5 @@
-"""Of several requirements, metrics, candidates, modes, sheets or differences each counts: rooms that
-make an experiment of what is asked, and compare two results."""
+"""Of several requirements, metrics, candidates, modes, sheets or differences each counts: rooms
+that make an experiment of what is asked, and compare two results."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_every_job_of_a_file_may_be_named_and_each_that_syncs_has_its_metrics(tm
         "data.write.iops", "log.sync.lat_ns_p50", "log.sync.lat_ns_p99",
         "data.sync.lat_ns_p50", "data.sync.lat_ns_p99",
     )  # fmt: skip
-    with pytest.raises(SpecError, match="--metric none.read.iops") as raised:
+    with pytest.raises(SpecError, match=r"--metric none\.read\.iops") as raised:
         fio(tmp_path, "scan.read.iops", "none.read.iops")
     assert all(f"{job}." in raised.value.hint for job in ("log", "data", "scan"))
     assert all(name in raised.value.hint for name in ("elapsed", "cpu"))
@@ -105,9 +105,10 @@ def test_a_recorded_load_has_the_metrics_of_all_it_does():
     typed = {"trace": str(TRACE), "metrics": (), "timing": "open", "fit": "wrap"}
     work = recorded(Place(), typed)
     measured = (work.metric, *work.secondary)
-    assert measured[:7] == tuple(
-        f"{way}_latency_ns_{what}" for way in ("read", "write") for what in ("mean", "p99")
-    ) + ("requests_per_s", "read_bytes_per_s", "write_bytes_per_s")  # fmt: skip
+    assert measured[:7] == (
+        *(f"{way}_latency_ns_{what}" for way in ("read", "write") for what in ("mean", "p99")),
+        "requests_per_s", "read_bytes_per_s", "write_bytes_per_s",
+    )  # fmt: skip
     assert {"timing", "fit"} <= set(work.parameters)
     named = recorded(Place(), typed | {"metrics": ("write_bytes_per_s", "requests_per_s")})
     assert (named.metric, named.secondary[0]) == ("write_bytes_per_s", "requests_per_s")
@@ -147,7 +148,7 @@ def test_candidates_are_those_of_both_options_each_under_its_own_label():
         ("before", "none"), ("after", "bfq")
     ]  # fmt: skip
     assert two.notes == ("before is none", "after is bfq")
-    with pytest.raises(SpecError, match="--scratch and --directory cannot|--directory and"):
+    with pytest.raises(SpecError, match="--scratch and --directory cannot"):
         target_of(Place(scratch_bytes=1, directory="/", device=None))
 
 
