@@ -117,9 +117,13 @@ class View:
         texts = self.texts
         if self.experiment.kind == "import":
             return texts("text.imported")
-        started = min((run.started_at for run in self.record.runs), default="")
-        date = started[:16].replace("T", " ") or texts("verdict.none")
+        date = self.started_at[:16].replace("T", " ") or texts("verdict.none")
         return texts("text.measured_on", date=date, machine=self.machine)
+
+    @property
+    def started_at(self) -> str:
+        """When the first run began; "" where that is not known."""
+        return min((run.started_at for run in self.record.runs), default="")
 
     @property
     def machine(self) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import schedlab
@@ -44,7 +46,9 @@ def content(view: View) -> bytes:
 
     file = io.BytesIO()
     book = xlsxwriter.Workbook(file, OPTIONS)
-    facts = {"title": headline_text(view), "subject": view.experiment.title}
+    facts: dict[str, Any] = {"title": headline_text(view), "subject": view.experiment.title}
+    with suppress(ValueError):  # Without it, it is now: the same folder would be another file.
+        facts["created"] = datetime.fromisoformat(view.started_at)
     book.set_properties({**facts, "keywords": view.answer.code, "comments": "Made by schedlab"})
     formats = _formats(book)
     makers = {
