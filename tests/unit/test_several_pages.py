@@ -1,0 +1,214 @@
+"""Of several rows, columns, candidates, workloads or runs each counts: rooms that draw, fold and
+print tables and charts."""
+
+import math
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import answers
+import pytest
+import reports
+
+from schedlab.report import (
+    charts,
+    durable,
+    exchange,
+    handin,
+    markup,
+    page_figures,
+    page_first,
+    process_tables,
+    screen,
+    sentences,
+    steps,
+    tables,
+    terminal,
+    why,
+)
+from schedlab.report.charts import LossRange
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, Workload
+from schedlab.spec.answer import Unfit
+
+TEXTS = Texts("en")
+ORDERS = [(0, 1), (1, 0)]
+
+
+def viewed(answer, change=lambda record: record):
+    view = reports.view_of(answer)
+    return View(change(view.record), view.answer, view.texts, view.folder)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_axis_holds_the_losses_of_all_cells(order):
+    both = [LossRange(math.log(1.01), 0.0, math.log(1.015)), LossRange(math.log(30), 0.0, None)]
+    assert charts.loss_reach([both[at] for at in order]) == pytest.approx(math.log(50))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_shares_of_a_chart_reach_down_to_the_least_of_all_curves(order):
+    curves = [(0, [(0.5, 1e3), (0.9, 2e3)]), (1, [(0.5, 1e3), (0.99999, 5e3), (0.9, 2e3)])]
+    drawn = charts.latency([curves[at] for at in order], TEXTS, "label")
+    plain = charts.latency([curves[0]] * 2, TEXTS, "label")
+    assert drawn.count("<text") > plain.count("<text")
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_column_is_one_of_words_where_any_of_its_cells_has_a_note(at, golden):
+    columns = [tables.Column("name", text=True), tables.Column("one"), tables.Column("two")]
+    rows = [[f"r{row}", 1.0 + row, 2.0 + row] for row in range(3)]
+    table = tables.build(TEXTS, "t", "T", columns, rows)
+    noted = list(table.rows)
+    cells = list(noted[at].cells)
+    cells[2] = replace(cells[2], note="why")
+    noted[at] = replace(noted[at], cells=tuple(cells))
+    table = replace(table, rows=tuple(noted))
+    assert exchange.table_text(table).splitlines()[1] == "| --- | ---: | --- |"
+    heads = re.findall("<th scope=col([^>]*)>", markup.drawn_table(table))
+    assert ["t" in head for head in heads] == [True, False, True]
+    assert [terminal._is_numeric(table, column) for column in range(3)] == [False, True, False]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("column", [0, 1, 2])
+@pytest.mark.parametrize("part", ["text", "note"])
+def test_a_table_is_cut_where_any_word_is_too_wide(at, column, part):
+    columns = [tables.Column("name", text=True), *(tables.Column(n, text=True) for n in "ab")]
+    table = tables.build(TEXTS, "t", "T", columns, [["a b", "c d", "e f"]] * 3)
+    assert not terminal._cuts(table, 12, 10)
+    rows = [list(row.cells) for row in table.rows]
+    rows[at][column] = replace(rows[at][column], **{part: "a " + "w" * 11})
+    rows = [replace(row, cells=tuple(cells)) for row, cells in zip(table.rows, rows, strict=True)]
+    assert terminal._cuts(replace(table, rows=tuple(rows)), 12, 10)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_unit_suits_the_figures_of_all_rows(order):
+    columns = [
+        tables.Column("name", text=True),
+        tables.Column("a", "B/s"),
+        tables.Column("b", "B/s"),
+    ]
+    rows = [["x", None, 2e3], ["y", 8e9, None]]
+    table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
+    assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, MB/s"]
+
+
+def test_blocks_are_those_of_both_arms_and_so_are_runs():
+    values = {"none": {0: 1.0, 1: 3.0}, "none" + AA_SUFFIX: {1: 5.0, 2: 7.0}}
+    series = handin.Series("w", "", "", "", "", 0.0, None, values, {})
+    assert series.by_block("none") == {0: 1.0, 1: 4.0, 2: 7.0}
+    assert sorted(series.runs("none")) == [1.0, 3.0, 5.0, 7.0]
+
+
+def test_every_cost_of_a_call_has_its_row():
+    facts = {"seconds_per_call": 1e-3, "constant_s": 2.0, "explained": 0.9}
+    flags = (Flag("call-cost", "w0", (), facts),
+             Flag("call-cost", "", ("a", "b"), {**facts, "constant_s": 3.0}))  # fmt: skip
+    (table,) = handin._costs(viewed(replace(answers.BEST, flags=flags)))
+    assert [[cell.number for cell in row.cells[1:]] for row in table.rows] == [
+        [1e-3, 2.0, 90.0], [1e-3, 3.0, 90.0]
+    ]  # fmt: skip
+    assert [row.cells[0].text for row in table.rows] == ["w0", "a and b"]
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_drift_has_the_blocks_of_all_candidates(gone):
+    def change(record):
+        runs = [
+            run
+            for run in record.runs
+            if (run.block, run.candidate) not in ((0, "ab"[gone]), (1, "ab"[1 - gone]))
+        ]
+        return replace(record, runs=tuple(runs))  # fmt: skip
+
+    view = viewed(answers.BEST, change)
+    means = {name: dict(page_figures.block_means(view, name)) for name in "ab"}
+    table = page_figures._drift_table(view, means, "T")
+    assert [row.cells[0].number for row in table.rows] == [1, 2, 3, 4, 5, 6]
+    drawn = page_figures.drift_section(view)
+    assert [f'class="mid">{block}</text>' in drawn for block in range(1, 7)] == [True] * 6
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_the_unit_of_waits_and_their_parts_are_those_of_all_candidates(slow):
+    rows = [("a", Explanation("readers", 0.0, 1e-7, 2e-6, 1.0, 0.0, 100)),
+            ("b", Explanation("readers", 0.0, 1e-7, 2e-6, 1.0, 0.0, 100))]  # fmt: skip
+    rows[slow] = (rows[slow][0], Explanation("readers", 0.0, 1e-3, 2e-3, 1.0, 0.0, 100,
+                                             outside_s=1e-2, plug_s=1e-2))  # fmt: skip
+    of = why.Why("w0", "readers", tuple(rows), ("s",))
+    assert {"plug", "outside"} <= {*page_first._parts(of)}
+    assert " ms</text>" in page_first._why(viewed(answers.BEST), of)
+
+
+def test_reasons_that_are_not_of_the_first_group_can_be_opened(monkeypatch):
+    rows = tuple((name, Explanation("g", 1.0, 1.0, 2.0, 8.0, 2.0, 1000)) for name in "ab")
+    every = [why.Why(work, group, rows, (f"{work} {group}.",))
+             for work in ("w0", "w1") for group in ("one", "two", "three")]  # fmt: skip
+    monkeypatch.setattr(page_first, "explained", lambda view: every)
+    drawn = page_first._reasons(viewed(answers.BEST))
+    shown, rest = (re.findall(r"<p>(w\d \w+)\.</p>", part) for part in drawn.split("<summary>4"))
+    assert shown == ["w0 one", "w1 one"]
+    assert rest == [f"{work} {group}" for work in ("w0", "w1") for group in ("two", "three")]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_processes_are_counted_over_all_candidates_and_runs(order):
+    crowds = [[{"calculations": 1, "cpu_burst_s": 1.0, "bursts": 1}],
+              [{"calculations": n, "cpu_burst_s": 1.0, "bursts": 1} for n in (3, 5)]]  # fmt: skip
+
+    def change(record):
+        runs = []
+        for run in record.runs:
+            workers = crowds[order[run.block % 2]]
+            runs.append(replace(run, properties={"workers": workers}))
+        return replace(record, runs=tuple(runs))
+
+    view = viewed(answers.BEST, change)
+    (table, *_) = process_tables._by_process(view)
+    assert [row.cells[0].text for row in table.rows] == ["0", "1", "All together"]
+    counts = [cell.number for cell in table.rows[-1].cells[1:]]
+    assert counts == [pytest.approx(4.5)] * 2
+
+
+def test_the_baseline_is_the_first_column_and_no_other_is_missing():
+    view = viewed(replace(answers.TRADE, base="kyber"))
+    assert screen.columns_of(view) == ("kyber", "none", "mq-deadline", "bfq")
+
+
+def test_every_workload_without_a_run_is_named():
+    lost = tuple(Unfit("", f"w{at}", 0, 7, ("late",)) for at in (1, 2, 3))
+    (line,) = sentences.not_counted(viewed(replace(answers.BEST, unfit=lost)))
+    assert all(f"w{at}" in line for at in (1, 2, 3))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("key", [*steps.PROGRAMS, "run"])
+def test_a_program_of_any_workload_or_candidate_has_to_be_trusted(at, key):
+    works = [Workload(name, "x", "iops") for name in "vw"]
+    candidates = [Candidate(name, {}) for name in "ab"]
+    asked = SimpleNamespace(workloads=works, candidates=candidates)
+    assert not steps._has_programs(asked)
+    if key == "run":
+        candidates[at] = Candidate("c", {"run": "x"})
+    else:
+        works[at] = replace(works[at], parameters={key: "x"})
+    assert steps._has_programs(asked)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lost_events_are_those_of_the_group_with_most(order):
+    rows = [("a", replace(Explanation("g", 1, 1, 1, 1, 1, 500), lost=lost)) for lost in (10, 990)]
+    groups = {f"g{at}": [rows[at]] for at in order}
+    (line,) = why._lost(viewed(answers.BEST), groups)
+    assert "50 %" in line.replace("\u00a0", " ")
+
+
+def test_a_chain_of_syncs_is_the_sum_of_all_runs():
+    parts = [{"calls": n, "data_s": 1.0 * n, "journal_s": 2.0 * n, "flush_s": 3.0 * n,
+              "written": {"cp": n, f"x{n}": 1}} for n in (1, 2, 4)]  # fmt: skip
+    chain = durable.together([None, *parts, None])
+    assert (chain.calls, chain.data_s, chain.journal_s, chain.flush_s) == (7, 7.0, 14.0, 21.0)
+    assert chain.written == {"cp": 7, "x1": 1, "x2": 1, "x4": 1}
