@@ -1,0 +1,475 @@
+"""Of several findings, seconds, periods, queues, calls, files or processes each counts: what is
+looked at while a run is measured, and live loads."""
+
+import contextlib
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from experiments import Clock, experiment
+from test_live import FAST, SLOW, flow, snapshot
+
+from schedlab.app.live import live, recommend, screen
+from schedlab.errors import GateError, SpecError
+from schedlab.host.queues import QueueSet
+from schedlab.kinds.live_load import OPERATIONS, LiveLoad
+from schedlab.run import cache, drain, explain, fidelity, gates, live_pilot, neighbours
+from schedlab.run.backends import live as backend
+from schedlab.run.backends.live import Captured, LiveSession, Second
+from schedlab.run.durability import Durable, Places, Waits
+from schedlab.run.guard_rails import Rails, parse_guard
+from schedlab.run.live_figures import Flow, Look, look
+from schedlab.run.live_pilot import Switched
+from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
+from schedlab.spec import Candidate, Cell, Workload, durability
+
+TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
+A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))
+
+
+def test_each_condition_that_broke_is_a_finding(monkeypatch):
+    before = gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0, frequency_khz=2e6)
+    after = replace(
+        before, at_s=1.0, swapped_pages=3, throttled=2, io_errors=1, written_bytes=1 << 30,
+        too_hot=("nvme0 is hot", "nvme1 is hot"), stolen_s=0.9, busy_s=0.9, frequency_khz=1e6,
+        processes=UserProcesses({(1, 1): Process(0, 0.8, 0.0)}),
+    )  # fmt: skip
+    found = gates.findings(before, after, (1 << 30, 0), 1 << 30)
+    broken = ["swap", "thermal", "thermal", "thermal", "io-errors", "not-cold", "device-bytes",
+              "device-bytes"]  # fmt: skip
+    assert [each.gate for each in found] == broken
+    assert [each.gate for each in gates.neighbour_findings(before, after)] == ["steal", "others"]
+    watch = gates.Watch()
+    monkeypatch.setattr(gates, "snapshot", lambda device: before)
+    for _ in range(gates.FREQUENCY_READINGS_MIN):
+        start = watch.before(0)
+    monkeypatch.setattr(gates, "snapshot", lambda device: after)
+    seen = watch.findings(start, (1 << 30, 0), 1 << 30)
+    assert [each.gate for each in seen] == [*broken, "steal", "others", "frequency"]
+    assert "usually 2000 MHz" in seen[-1].detail
+
+
+def test_the_usual_frequency_is_that_of_all_readings():
+    before = gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0, frequency_khz=1e6)
+    late = [1e6, *[2e6] * gates.FREQUENCY_READINGS_MIN]
+    assert gates.frequency_findings(before, before, late)
+    assert not gates.frequency_findings(before, before, [2e6, *[1e6] * len(late)])
+
+
+def test_either_kind_of_pages_and_either_device_keep_a_machine_from_settling(tmp_path, monkeypatch):
+    monkeypatch.setattr(gates, "BLOCK", tmp_path)
+    monkeypatch.setattr(gates, "vmstat", dict)
+    for device, text in (("sda", "0 0"), ("sdb", "0 2"), ("sdc", "1 0")):
+        (tmp_path / device).mkdir()
+        (tmp_path / device / "inflight").write_text(text)
+    assert gates._unquiet(["sda"]) == ""
+    assert gates._unquiet(["sda", "sdb"]) == "sdb has 0 + 2 requests in flight"
+    assert gates._unquiet(["sda", "sdc"]) == "sdc has 1 + 0 requests in flight"
+    for name, word in (("nr_writeback", "being written back"), ("nr_dirty", "dirty")):
+        monkeypatch.setattr(gates, "vmstat", lambda name=name: {name: 1 << 20})
+        assert gates._unquiet([]).endswith(word)
+
+
+def test_what_each_process_had_used_before_it_ended_is_with_those_that_waited_for_it():
+    before = UserProcesses(
+        {(1, 0): Process(0, 0, 0), (2, 0): Process(1, 1.0, 0), (3, 0): Process(2, 2.0, 0.5),
+         (5, 0): Process(1, 0, 0)},
+        {(4, 0): Process(5, 4.0, 0)},
+    )  # fmt: skip
+    after = UserProcesses({(1, 0): Process(0, 0, 3.6), (5, 0): Process(1, 0.25, 4.5)})
+    assert sorted(_ended(before, after)) == [(1.0, [1]), (2.5, [2, 1]), (4.0, [5])]
+    assert other_s(before, after) == pytest.approx(0.25 + (3.6 - 1.0 - 2.5) + (4.5 - 4.0))
+
+
+def test_a_target_is_quiet_when_all_its_queues_are(tmp_path, monkeypatch):
+    moved = {"sda": iter([0] * 99), "sdb": iter([0, 0, 1, *[2] * 96])}
+    flying = {"sda": iter([0] * 99), "sdb": iter([0] * 3 + [1] + [0] * 95)}
+    seen = []
+    monkeypatch.setattr(drain, "flush", lambda target: None)
+    monkeypatch.setattr(drain, "device_bytes", lambda queue: next(moved[queue]))
+    monkeypatch.setattr(drain, "_in_flight", lambda queues: sum(next(flying[q]) for q in queues))
+    clock = Clock(0.0)
+    monkeypatch.setattr(drain, "time", clock)
+    clock.sleep = lambda s: seen.append(s) or setattr(clock, "now_s", clock.now_s + s)
+    drain.drain(tmp_path, ["sda", "sdb"], 9.0)
+    quiet = math.ceil(drain.QUIET_S / drain.POLL_S - 1e-9)
+    assert len(seen) == 6 + quiet  # a request was in flight in the sixth look
+    moved |= {"sdb": iter(range(999))}
+    flying |= {name: iter([0] * 999) for name in flying}
+    moved["sda"] = iter([0] * 999)
+    with pytest.raises(GateError, match="sda, sdb: still busy"):
+        drain.drain(tmp_path, ["sda", "sdb"], 1.0)
+
+
+def test_requests_in_flight_are_those_of_all_queues_both_ways(tmp_path, monkeypatch):
+    for queue, text in (("sda", " 1 20"), ("sdb", " 300 4000")):
+        (tmp_path / queue).mkdir()
+        (tmp_path / queue / "inflight").write_text(text)
+    monkeypatch.setattr(drain, "Path", lambda path: tmp_path / path.removeprefix("/sys/block/"))
+    assert drain._in_flight(["sda", "sdb"]) == 4321
+
+
+def test_every_file_below_a_directory_is_read_or_evicted(tmp_path, monkeypatch):
+    for name in ("a", "b", "sub/c", "sub/d", "more/e"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(5000))
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = {str(path.relative_to(tmp_path)) for path in cache._files(tmp_path)}
+    assert found == {"a", "b", "sub/c", "sub/d", "more/e"}
+    assert cache.evict(tmp_path) == 5
+    read = []
+    monkeypatch.setattr(cache.os, "read", lambda handle, size: read.append(handle) or b"x" * 5000
+                        if len(read) % 2 == 0 else read.append(0) or b"")  # fmt: skip
+    cache.read_files(tmp_path, 1 << 20)
+    assert len(read) == 10
+    read.clear()
+    cache.read_files(tmp_path, 10_000)
+    assert len(read) == 3  # of the second file the end was not looked for
+    libraries = [tmp_path / "b", tmp_path / "sub/c", tmp_path / "more/e"]
+    monkeypatch.setattr(cache, "shared_libraries", lambda program: libraries)
+    touched = []
+    monkeypatch.setattr(Path, "read_bytes", lambda self: touched.append(self.name))
+    cache.touch_program(str(tmp_path / "a"), tmp_path / "sub")
+    assert touched == ["a", "b", "e"]
+
+
+def test_bytes_of_all_processes_were_read(tmp_path, monkeypatch):
+    for pid, count in ((11, 300), (22, 40), (33, 5)):
+        (tmp_path / f"{pid}").mkdir()
+        (tmp_path / f"{pid}" / "io").write_text(f"rchar: 9\nread_bytes: {count}\nwrite_bytes: 7\n")
+    monkeypatch.setattr(neighbours, "Path", lambda path: tmp_path / path.removeprefix("/proc/"))
+    assert neighbours.read_bytes_of([11, 22, 44, 33]) == 345
+    found = neighbours.foreign_reads({"sda": 1 << 20, "sdb": 3 << 20}, 1 << 20, True)
+    assert [each.detail for each in found] == [
+        "sda, sdb read 4096 KiB, of which the command read 1024 KiB"
+    ]
+
+
+def waits(returned, ns):
+    return Waits(returned, returned * ns, (0, 0, 0), Counter({(ns, ns + 9): returned}))
+
+
+def test_calls_of_all_processes_and_devices_are_in_a_look_and_its_metrics():
+    names = durability.OPERATIONS
+    calls = {("db", (8, n), name): waits(200, 100 * (n + 1) * (at + 1))
+             for at, name in enumerate(names) for n in range(2)}  # fmt: skip
+    calls["log", (8, 0), names[0]] = waits(1, 7)
+    durable = Durable(Places(), calls, Counter(), Counter(lost=5),
+                      {("db", names[0]): 9, ("log", names[0]): 3})  # fmt: skip
+    seen = look(2.0, [snapshot(10), snapshot(10)], durable)
+    for at, name in enumerate(names):
+        both = seen.flow(name, "db")
+        assert (both.requests, both.sum_ns) == (400, 200 * 300 * (at + 1))
+        assert len(both.bins) == 2
+    assert seen.flow(names[0], "log").requests == 1 and seen.flow("read", "db").requests == 40
+    assert seen.ages_ns == {("db", "read"): 5000, ("db", names[0]): 9, ("log", names[0]): 3}
+    assert seen.lost == 2 * 1 + 5
+    values = replace(seen, flows={key: of for key, of in seen.flows.items()
+                                  if key[0] == "db"}).metrics([])  # fmt: skip
+    for at, name in enumerate(names):
+        means = [values[durability.metric(name, each)] for each in ("mean", "p50", "p90")]
+        assert means[0] == 150 * (at + 1) and means[1] < means[2]
+    busy = Look(1.0, {("db", each): flow(fast=20_000 * (1 + n), slow=20_000)
+                      for n, each in enumerate(OPERATIONS)})  # fmt: skip
+    measured = busy.metrics(["db"])
+    assert {name for name in measured if "latency" in name} >= {
+        f"{each}_latency_ns_{what}" for each in OPERATIONS for what in ("mean", "p50", "p90", "p99")
+    }
+    for operation in OPERATIONS:
+        ordered = [measured[f"{operation}_latency_ns_{what}"] for what in ("p50", "p90", "p99")]
+        assert ordered == sorted(ordered) and len({*ordered}) == 3
+
+
+def test_a_guard_is_counted_for_each_candidate_and_over_all_of_them():
+    slow, fast = (Look(1.0, {("db", "read"): flow(**{kind: 1000})}) for kind in ("slow", "fast"))
+
+    def seen(*seconds):
+        rails = Rails([parse_guard("write p50 > 1us"), parse_guard("read p50 > 5us for 3s")])
+        return [bool(rails.see(second, label)) for label, second in seconds]
+
+    in_a_row = [("none", slow), ("bfq", slow), ("kyber", slow)]
+    assert seen(*in_a_row) == [False, False, True]
+    of_one = [("bfq", slow), ("none", fast), ("bfq", slow), ("none", fast), ("bfq", slow)]
+    assert seen(*of_one) == [False] * 4 + [True]
+    assert not any(seen(*of_one[:4], ("none", slow), ("bfq", fast), ("none", slow)))
+
+
+class Counted:
+    """A capture that is looked at once a second, with what each second has."""
+
+    def __init__(self, looks, rows):
+        self.looks, self.rows = iter(looks), rows
+
+    def look(self):
+        return next(self.looks)
+
+    def series(self):
+        return self.rows
+
+
+def running(seconds):
+    """The counters after each of these seconds: (reads, slow writes), from one on."""
+    reads = writes = 0
+    yield Look(1.0)
+    for at, (more, slow) in enumerate(seconds):
+        reads, writes = reads + more, writes + slow
+        yield Look(at + 2.0, {("db", "read"): flow(fast=reads), ("db", "write"): flow(slow=writes)})
+
+
+def clocked(monkeypatch, module):
+    clock = Clock(0.0)
+    clock.sleep = lambda s: setattr(clock, "now_s", clock.now_s + s)
+    monkeypatch.setattr(module, "time", clock)
+
+
+def test_a_pilot_has_every_candidate_and_the_worst_of_all_its_seconds(monkeypatch):
+    clocked(monkeypatch, live_pilot)
+    loads = {"none": [(100, 0), (300, 0), (200, 0)], "bfq": [(50, 7), (50, 0), (50, 9)],
+             "kyber": [(1, 1), (2, 2), (3, 3)]}  # fmt: skip
+    devices, lines, order = SimpleNamespace(), [], []
+    devices.set = lambda candidate: order.append(candidate.label) or ({}, 0.1 * len(order))
+
+    @contextlib.contextmanager
+    def captured(seconds):
+        load = loads[("none", "bfq", "kyber")[len(order)]]
+        # Unlike before until bin 10 + 10 for each of those before.
+        rows = [(100 * n, 1 if n < 20 + 10 * len(order) else 100, 0, 100) for n in range(100)]
+        yield Counted(running(load), rows)
+
+    devices.captured = captured
+    seen = live_pilot.pilot(devices, (A, B, C), 3.0, ("read p99 > 9s",), lines.append)
+    assert order == [one.candidate for one in seen] == ["none", "bfq", "kyber"]
+    assert [one.switch_s for one in seen] == pytest.approx([0.1, 0.2, 0.3])
+    assert [one.figures.flow("read").requests for one in seen] == [600, 150, 6]
+    assert [one.figures.flow("write").requests for one in seen] == [0, 16, 6]
+    assert [sorted(one.worst_p99_ns) for one in seen] == [
+        ["read"], ["read", "write"], ["read", "write"]
+    ]  # fmt: skip
+    assert [one.settled_s for one in seen] == sorted({one.settled_s for one in seen})
+    assert lines == [live_pilot.pilot_line(one) for one in seen]
+
+
+def test_the_worst_second_of_a_pilot_is_any_of_them(monkeypatch):
+    clocked(monkeypatch, live_pilot)
+    for slow in range(3):
+        seconds = [(0, 0), (0, 0), (0, 0)]
+        looks = [Look(1.0)]
+        fast = slowly = 0
+        for at in range(len(seconds)):
+            fast, slowly = fast + 200, slowly + (200 if at == slow else 0)
+            looks.append(Look(at + 2.0, {("db", "read"): flow(fast, slowly)}))
+
+        @contextlib.contextmanager
+        def captured(seconds, looks=looks):
+            yield Counted(iter(looks), [])
+
+        devices = SimpleNamespace(set=lambda candidate: ({}, 0.0), captured=captured)
+        (one,) = live_pilot.pilot(devices, (A,), 3.0, (), lambda line: None)
+        assert SLOW[0] <= one.worst_p99_ns["read"] <= SLOW[1] + 1
+
+
+def test_a_guard_that_trips_under_the_second_candidate_tells_its_seconds(monkeypatch):
+    clocked(monkeypatch, live_pilot)
+    loads = [[(100, 0)] * 3, [(100, 0), (100, 200), (100, 200)]]
+    order, back = [], []
+
+    @contextlib.contextmanager
+    def captured(seconds):
+        yield Counted(running(loads[len(order)]), [])
+
+    devices = SimpleNamespace(
+        set=lambda candidate: order.append(candidate.label) or ({}, 0.0), captured=captured,
+        set_back=lambda: back.append(1),
+    )  # fmt: skip
+    with pytest.raises(backend.GuardTripped, match="under bfq: write p50") as raised:
+        live_pilot.pilot(devices, (A, B), 3.0, ("read p50 > 1s", "write p50 > 5us for 2s"),
+                         lambda line: None)  # fmt: skip
+    assert back == [1] and str(raised.value).count("reads/s") == 3
+
+
+class Counting:
+    """Captures of one device, whose documents are as they are given."""
+
+    def __init__(self, *documents):
+        self.documents, self.added = iter(documents), []
+
+    def snapshot(self, over_time=True):
+        return json.dumps(next(self.documents))
+
+    def add(self, number, process):
+        self.added.append((number, process))
+
+
+def test_a_look_is_at_all_devices_and_all_their_calls(monkeypatch):
+    first, second = ({**snapshot(n), "elapsed_ns": 2e9} for n in (10, 20))
+    durable = Durable(Places(), {("db", (8, 0), durability.OPERATIONS[0]): waits(3, 5)}, Counter(),
+                      Counter())  # fmt: skip
+    control = SimpleNamespace(expect_within=lambda s: None)
+    seen = Captured([Counting(first), Counting(second)], control,
+                    SimpleNamespace(seen=lambda: durable)).look()  # fmt: skip
+    assert (seen.at_s, seen.flow("read").requests) == (2.0, 60)
+    assert seen.flow(durability.OPERATIONS[0]).requests == 3
+
+
+def test_a_period_has_its_halves_every_second_and_all_that_broke(monkeypatch):
+    clocked(monkeypatch, backend)
+    seconds = [(10, 1), (20, 2), (30, 3), (40, 4), (50, 5)]
+    kind = LiveLoad(seconds=4.0, wash_out_s=1.0, guards=("read p99 > 9s", "write p99 > 9s"),
+                    control_groups=("/a", "/b"))  # fmt: skip
+    watched, lines = [], []
+    before, after = (gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0, io_errors=n) for n in (1, 4))
+    looks = iter([before, before, after, after])
+    monkeypatch.setattr(backend, "snapshot", lambda queue: next(looks))
+    monkeypatch.setattr(backend, "device_facts", lambda queue: {"disk": queue})
+    monkeypatch.setattr(backend, "_suspended_s", iter([0.0, 60.0]).__next__)
+
+    @contextlib.contextmanager
+    def captured(length):
+        every = [replace(each, gap_sectors=9, sectors=10) for each in running(seconds)]
+        yield Counted(iter(every), [(0, 1, 2, 3), (100, 4, 5, 6)])
+
+    devices = SimpleNamespace(
+        queues=("sda", "sdb"), captured=captured, set=lambda candidate: ({"scheduler": "x"}, 0.2),
+        control=SimpleNamespace(check=lambda: [gates.GateFinding("one", ""),
+                                               gates.GateFinding("two", "")],
+                                expect_within=lambda s: None),
+    )  # fmt: skip
+    session = LiveSession(devices, kind, watched.append, lines.append)
+    assert [rail.text for rail in session.rails.guards] == list(kind.guards)
+    session.kind_of = lambda workload, candidate: kind
+    outcome = session.measure(Cell(0, 0, "w", "none", 1), Workload("w", "live-load", "x"), A)
+    assert [each.gate for each in outcome.gates] == [
+        "one", "two", "io-errors", "suspended", "capture-gap"
+    ]  # fmt: skip
+    assert "reports 6 errors" in outcome.gates[2].detail
+    assert [second.figures.flow("read").requests for second in watched] == [10, 20, 30, 40, 50]
+    assert [second.in_wash_out for second in watched] == [True] + [False] * 4
+    assert [half["requests_per_s"] for half in outcome.properties["halves"]] == [55 / 2, 99 / 2]
+    assert outcome.metrics["requests_per_s"] == 154 / 4
+    assert outcome.latencies["live load"] == [
+        (1000 * at, *ends, count) for at, load in enumerate(seconds, 1)
+        for ends, count in zip((FAST, SLOW), load, strict=True)
+    ]  # fmt: skip
+    assert outcome.histograms == {
+        "read_latency_ns": [(*FAST, 140)], "write_latency_ns": [(*SLOW, 14)]
+    }  # fmt: skip
+    assert outcome.series == {"live load": [(0, 1, 2, 3), (100, 4, 5, 6)]}
+
+
+def test_a_second_has_reads_and_writes_and_a_period_its_mean_of_both():
+    figures = Look(1.0, {("db", "read"): flow(fast=30), ("db", "write"): flow(slow=40)}, 5)
+    line = Second("none", 3.0, 9.0, False, figures, None).line()
+    assert "30 reads/s" in line and "40 writes/s" in line and line.endswith("5 in flight")
+    run = SimpleNamespace(metrics={"read_latency_ns_mean": 1e6, "write_latency_ns_mean": 2e6,
+                                   "requests_per_s": 7})  # fmt: skip
+    assert screen.figures_of(run) == "read 1 ms, write 2 ms on average, 7/s"
+
+
+def test_a_heat_map_is_as_dark_as_the_fullest_band_of_any_second():
+    rows = [("none", Counter({5: 1, 6: 2})), ("none", Counter({6: 90, 4: 3})), ("bfq", Counter())]
+    lines = screen.heat_map(rows)
+    assert [line[12:15] for line in lines[:3]] == [
+        "".join(screen.SHADES[screen.level(counts[band], 90)] for _, counts in rows)
+        for band in (6, 5, 4)
+    ]  # fmt: skip
+    assert lines[3][12:] == "n──"
+    low, high = 4**5 - 1, 4**5 + 1
+    figures = Look(1.0, {("a", "read"): Flow(bins=Counter({(low, high): 2, FAST: 1})),
+                         ("b", "write"): Flow(bins=Counter({(low, high): 3}))})  # fmt: skip
+    assert screen.bands(figures)[5] == 6
+
+
+def test_an_experiment_has_what_any_candidate_of_the_pilot_did(tmp_path):
+    sync = durability.OPERATIONS[0]
+    reads = Look(1.0, {("db", "read"): flow(fast=90), ("log", "read"): flow(fast=80)})
+    other = replace(reads, flows={**reads.flows, ("db", "write"): flow(slow=2),
+                                  ("db", sync): flow(fast=3)})  # fmt: skip
+    seen = [Switched("none", 0.1, settled, 9.0, figures, {"read": 5e6, "write": 7e6})
+            for settled, figures in ((0.5, reads), (2.5, other), (1.5, reads))]  # fmt: skip
+    question = live.LiveRequest(tmp_path, (A, B, C), 60.0, 600.0, switch=("sdb",))
+    below = QueueSet("", None, ("sda", "sdb"))
+    asked = live._experiment(question, below, 7, seen, 4.0)
+    (work,) = asked.workloads
+    assert work.parameters["settled_s"] == 2.5 and work.parameters["seconds"] == 56.0
+    assert set(work.parameters["processes"]) == {"db", "log"}
+    assert work.parameters["guards"] == live_pilot.usual_guards(seen[0])
+    measured = (work.metric, *work.secondary)
+    means = [f"{group}_read_latency_ns_mean" for group in ("db", "log")]
+    assert {"read_latency_ns_mean", "read_latency_ns_p99", "requests_per_s", *means} <= {*measured}
+    assert "write_latency_ns_mean" in measured
+    assert [name for name in measured if name.startswith(sync)] == [
+        name for name in durability.USUAL if name.startswith(sync)
+    ]
+    assert asked.notes == tuple(map(live_pilot.pilot_line, seen))
+    assert asked.target.switch == ("sda", "sdb", "sdb")
+    alone = live._experiment(question, below, 7, [replace(one, figures=reads) for one in seen], 4.0)
+    names = (alone.workloads[0].metric, *alone.workloads[0].secondary)
+    assert not any(name.startswith(("write", sync)) for name in names)
+
+
+def test_every_sender_is_counted_over_all_devices(monkeypatch):
+    def document(*groups):
+        classes = [{"name": name, "process": pid, "processes": many}
+                   for name, pid, _, _, many in groups]  # fmt: skip
+        return {"classes": classes, "groups": [
+            {"class": at, "operation": way, "requests": count}
+            for at, (_, _, way, count, _) in enumerate(groups)]}  # fmt: skip
+
+    monkeypatch.setattr(recommend.processes, "control_group_of", lambda pid: f"/group{pid}")
+    found = recommend._senders([
+        document(("db", 7, "read", 10, 1), ("log", 8, "write", 5, 2), ("db", 7, "write", 3, 1)),
+        document(("db", 7, "read", 100, 4), ("db", 9, "read", 1, 1), ("log", 8, "other", 50, 9)),
+    ])  # fmt: skip
+    assert [(one.name, one.process, one.control_group, one.requests, one.processes) for one in found] == [
+        ("db", 7, "/group7", 113, 4), ("log", 8, "/group8", 5, 2), ("db", 9, "/group9", 1, 1)
+    ]  # fmt: skip
+
+
+def test_every_process_of_every_group_is_captured():
+    capture = explain.JobCapture("/dev/sda")
+    capture._running = running = Counting()
+    workers = [{"name": "readers", "ids": [11, 12]}, {"name": "writers", "ids": [21, 22, 23]}]
+    capture.begin(workers)
+    assert running.added == [(1, 11), (1, 12), (2, 21), (2, 22), (2, 23)]
+    assert capture.tasks == {"readers": [11, 12], "writers": [21, 22, 23]}
+
+
+def test_every_replay_is_rehearsed_and_every_figure_told(monkeypatch):
+    kinds = {
+        label: fidelity.TraceReplay(trace=str(TRACE), timing="open") for label in ("one", "two")
+    }
+    works = tuple(Workload(label, "trace-replay", "x") for label in ("one", "load", "two"))
+    admitted = SimpleNamespace(experiment=experiment(workloads=works),
+                               kind=lambda workload, _: kinds.get(workload.label))  # fmt: skip
+    session = SimpleNamespace(admitted=admitted, queues=("sda", "sdb"), described={"one", "two"})
+    name = kinds["one"].summary()["scheduler"]
+    offers = {"sda": (name,), "sdb": (name,)}
+    monkeypatch.setattr(fidelity.knobs, "offered", lambda queue: offers[queue])
+    cells, lines = [], []
+    monkeypatch.setattr(fidelity, "_figures", lambda session, cell, workload, candidate: (
+        cells.append(workload.label) or dict.fromkeys(
+            ("read_latency_ns_mean", "write_latency_ns_mean", "requests_per_s"), 1.0)))  # fmt: skip
+    found = fidelity.rehearse(session, lines.append)
+    if name:
+        assert cells == list(found) == ["one", "two"] and not session.described
+        rows = sum(len(of["rows"]) for of in found.values())
+        assert rows == len(lines) >= 4
+        offers["sdb"] = ()
+    lines.clear()
+    again = fidelity.rehearse(session, lines.append)
+    assert [line.split(":")[0] for line in lines] == list(again) == ["one", "two"]
+
+
+def test_all_queues_that_carry_more_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(live.knobs, "device_name", str)
+    below = QueueSet(
+        "", None, ("sda", "sdb"), reasons={"sda": ("root is there",), "sdb": ("a", "b")}
+    )
+    with pytest.raises(SpecError, match=r"is on sdb, .*: a; b") as raised:
+        live._refuse_unnamed(tmp_path, below, ("sda",))
+    assert raised.value.hint == "--switch sda,sdb"
+    live._refuse_unnamed(tmp_path, below, ("sda", "sdb"))
