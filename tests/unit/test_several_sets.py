@@ -1,8 +1,9 @@
-"""Of several runs, sessions, cells, settings, tasks or seeds each counts: rooms that describe, plan,
+"""Of several runs, sessions, cells, settings, tasks or seeds each counts: rooms that plan,
 simulate and store."""
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,7 +11,6 @@ import pytest
 from experiments import experiment, run_of
 
 from schedlab.design.boots import BootKind, plan_boots
-from schedlab.design.candidates import parse_candidates
 from schedlab.design.grid import expanded
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, _costs, _pooled_variance
@@ -20,7 +20,6 @@ from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate, pool, tables
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, stored
 from schedlab.sim.cpu_validate import Stay
 from schedlab.sim.judge import PARAMETERS, refuse_idle_parameters
-from schedlab.sim.results import SimResult
 from schedlab.sim.validated import idles
 from schedlab.spec import AA_SUFFIX, Candidate, Cell, Plan, Record, Stopping, Workload
 from schedlab.spec.printable import all_printable
@@ -52,9 +51,9 @@ def test_every_cell_that_failed_three_times_is_missing():
 
 
 def test_every_text_at_any_depth_is_printable():
-    value = {"a\n": ["b\x1b", ["c\x1b", {"d": "e\x07", "f\x07": 1}]], "g": "h\x1b"}
+    value = {"a\x1b": ["b\x1b", ["c\x1b", {"d": "e\x07", "f\x07": 1}]], "g": "h\x1b"}
     assert all_printable(value) == {
-        "a\\n": ["b\\x1b", ["c\\x1b", {"d": "e\\x07", "f\\x07": 1}]], "g": "h\\x1b"
+        "a\\x1b": ["b\\x1b", ["c\\x1b", {"d": "e\\x07", "f\\x07": 1}]], "g": "h\\x1b"
     }  # fmt: skip
 
 
@@ -167,7 +166,7 @@ def test_sessions_of_all_results_beside_it_count_for_all_their_workloads(tmp_pat
         made.append(folder)
     found = history.history(made[0], made[0].record())
     for work, more in (("v", 0), ("w", 1)):
-        means = {(each.result, each.session): each.means["none"] for each in found[work]}
+        means = {(each.result, each.name): each.means["none"] for each in found[work]}
         assert means == {
             (name, f"s{block}"): pytest.approx(number + more + block)
             for number, name in enumerate(("", "b", "c")) for block in range(2)
@@ -186,8 +185,8 @@ def reading(place, candidate, workload, **more):
 
 
 def test_an_import_names_all_candidates_workloads_and_notes(tmp_path):
-    rows = [reading(f"p{at}", name, work) for at, (work, name) in enumerate(
-        (work, name) for work in ("v", "w") for name in ("none", "bfq", "none", "bfq"))]  # fmt: skip
+    names = ("none", "bfq", "none", "bfq")
+    rows = [reading("p", name, work) for work in ("v", "w") for name in names]
     made = assemble(rows, Options(notes=("n1", "n2")), {"format": "x", "file": "y"})
     shown = made.as_json(tmp_path)
     assert (shown["candidates"], shown["workloads"]) == (["none", "bfq"], ["v", "w"])
@@ -203,7 +202,7 @@ def test_an_import_names_all_candidates_workloads_and_notes(tmp_path):
 def test_a_later_row_may_be_the_one_that_is_there_twice():
     rows = [reading("p0", "a", "w", block="1"), reading("p1", "b", "w", block="1"),
             reading("p2", "b", "w", block="1")]  # fmt: skip
-    with pytest.raises(SpecError, match="p2: b, w, repetition .* is already in p1"):
+    with pytest.raises(SpecError, match=r"p2: b, w, repetition .* is already in p1"):
         assemble(rows, Options(), {"format": "x", "file": "y"})
 
 
@@ -280,7 +279,7 @@ def test_features_and_losses_are_those_of_all_processes_rows_and_schedulers():
     plain, late = {"depth": 1}, {"depth": 3, "read_share": 0.5, "pattern": "sequential"}
     for pair in ([plain, late], [late, plain]):
         found = features_of(pair, 4, rotational=True)
-        assert (found.write_share, found.sequential_share) == pytest.approx((0.375, 0.75))
+        assert (found.writes, found.sequential) == pytest.approx((0.375, 0.75))
         assert found.processes == 2 and not found.classes
     for other in ({"ioprio": "be:0"}, {"weight": 3}):
         for pair in ([plain, plain | other], [plain | other, plain]):
@@ -313,21 +312,10 @@ def test_policies_in_python_run_in_processes_wherever_they_are(monkeypatch, orde
 
     made = [SimpleNamespace(policy="x.py", run=lambda stop=None: 1),
             SimpleNamespace(policy="fcfs", run=lambda stop=None: 2)]  # fmt: skip
-    monkeypatch.setattr(pool, "processes", lambda: _held(Pool()))
+    monkeypatch.setattr(pool, "processes", lambda: nullcontext(Pool()))
     monkeypatch.setattr(pool, "is_policy_file", lambda name: name == "x.py")
     assert pool.run_threads([made[at] for at in order]) == ["in a process"] * 2
     assert pool.run_threads([made[1]] * 2) == [2, 2]
-
-
-class _held:  # noqa: N801
-    def __init__(self, value):
-        self.value = value
-
-    def __enter__(self):
-        return self.value
-
-    def __exit__(self, *of):
-        return None
 
 
 def test_a_table_of_policies_is_of_all_seeds():
@@ -344,8 +332,3 @@ def test_a_table_of_policies_is_of_all_seeds():
         patch.setattr(tables, "DISK_COLUMNS", columns)
         rows = [line.split() for line in tables.disk_table(runs, 2)]
     assert rows == [["policy", "iops", "ratio"], ["a", "2.0", "1.00"], ["b", "6.0", "3.00"]]
-
-
-def test_figures_of_a_simulation_are_all_its_numbers():
-    result = SimResult.__new__(SimResult)
-    assert parse_candidates("none,bfq")[1].label == "bfq" and result is not None
