@@ -424,7 +424,7 @@ def test_every_sender_is_counted_over_all_devices(monkeypatch):
         document(("db", 7, "read", 10, 1), ("log", 8, "write", 5, 2), ("db", 7, "write", 3, 1)),
         document(("db", 7, "read", 100, 4), ("db", 9, "read", 1, 1), ("log", 8, "other", 50, 9)),
     ])  # fmt: skip
-    assert [(one.name, one.process, one.control_group, one.requests, one.processes) for one in found] == [
+    assert [tuple(vars(one).values()) for one in found] == [
         ("db", 7, "/group7", 113, 4), ("log", 8, "/group8", 5, 2), ("db", 9, "/group9", 1, 1)
     ]  # fmt: skip
 
