@@ -211,9 +211,11 @@ def pair(first, second):
 
 def test_fio_reports_of_one_moment_with_other_figures_are_runs(tmp_path):
     same = [report_of(3, 1_000_000, ios) for ios in (300, 900, 600)]
-    (tmp_path / "f").write_text("".join(same))
-    runs = fio.read([("none", tmp_path / "f")], Options()).runs
-    assert [run.metrics["iops"] for run in runs] == [100, 300, 200]
+    text = "".join(same)
+    for each in (text, "".join(f"> {line}\n" for line in text.splitlines())):
+        (tmp_path / "f").write_text(each)
+        runs = fio.read([("none", tmp_path / "f")], Options()).runs
+        assert [run.metrics["iops"] for run in runs] == [100, 300, 200]
 
 
 def test_fio(imports):
@@ -413,6 +415,10 @@ TIMED = {
     "a prompt of a theme": (
         "➜  src git:(main) ✗ time tar xf a.tar\n" + SPENT,
         "❯ time rm -r a\n" + SPENT,
+    ),
+    "a mail": (
+        "> $ time tar xf a.tar" + SPENT.replace("\n", "\n> "),
+        "\n>> $ time rm -r a" + SPENT.replace("\n", "\n>> ") + "\n",
     ),
     "with options": ("$ sudo /usr/bin/time -p tar xf a.tar" + SPENT, "$ A=1 time rm -r a" + SPENT),
     "GNU -v": tuple(

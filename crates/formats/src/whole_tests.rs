@@ -41,6 +41,9 @@ fn a_capture_without_the_wanted_events_names_those_it_has() {
         error.contains("no D event with its C; it has 1 Q: use --event queue"),
         "{error}"
     );
+    let flush = b"8,16 0 1 0.0 700 Q FWS 0 + 0 [k]\n8,16 0 2 0.1 0 C WS 0 + 0 [0]\n";
+    let error = failure(flush, "blkparse", Event::Queue);
+    assert!(!error.contains("use --event"), "{error}");
     let completed = event(5, 8, 4096, WRITE | 8, b"");
     let error = failure(&completed, "blktrace", Event::Queue);
     assert!(

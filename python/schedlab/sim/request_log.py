@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError, to_install
-from schedlab.sim.results import KINDS
+from schedlab.sim.results import KINDS, NOT_MEASURED
 from schedlab.store.files import made
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def write_log(path: Path, runs: Iterable[tuple[SimulationCell, SimResult]]) -> N
     """One row for each completed request, in the order of completion, run after run.
 
     Columns: candidate, under a scheduler the source, seed, and those of the log, times in ns from
-    the start of the run; `operation`, the `kind` of a disk's and the `process` are words. Arrow
-    files are in the IPC file format, one record batch for each run.
+    the start of the run; `operation`, the `kind` of a disk's and the `process` are words, and a
+    response time that no trace states is blank. Arrow files are in the IPC file format, one record
+    batch for each run.
     """
     (_write_arrow if path.suffix == ".arrow" else _write_csv)(path, map(_table, runs))
 
@@ -64,7 +65,9 @@ def _write_csv(path: Path, tables: Iterable[Table]) -> None:
             if number == 0:
                 writer.writerow([*constant, *columns])
             cells = [
-                [words[value] for value in values] if words else values.tolist()
+                [words[value] for value in values]
+                if words
+                else ["" if value == NOT_MEASURED else value for value in values.tolist()]
                 for values, words in columns.values()
             ]
             writer.writerows([*constant.values(), *row] for row in zip(*cells, strict=True))
@@ -83,7 +86,7 @@ def _write_arrow(path: Path, tables: Iterable[Table]) -> None:
                 for name, value in constant.items()
             }
             for name, (values, words) in columns.items():
-                arrays[name] = pa.array(np.ascontiguousarray(values))
+                arrays[name] = pa.array(np.ascontiguousarray(values), mask=values == NOT_MEASURED)
                 if words:
                     arrays[name] = pa.DictionaryArray.from_arrays(arrays[name], pa.array(words))
                 if name == "process":  # a file has one dictionary for all runs of a column

@@ -15,6 +15,8 @@ from schedlab.errors import SpecError
 from schedlab.spec.reading import open_regular
 
 _START_BYTES = 64 << 10
+#: What a mail puts before the lines that it quotes.
+QUOTED = re.compile(r"^(?:> ?)+", re.MULTILINE)
 _TABLE = "put its figures into a table: schedlab import csv results.csv"
 COMMAND = "schedlab compare --metric 'NAME:UNIT=stdout~REGEX' -- COMMAND"
 
@@ -173,7 +175,7 @@ def reader_of(path: Path, hint: str) -> str:
 
 def _start(path: Path, hint: str) -> str:
     with open_regular(path, hint) as file:
-        return file.read(_START_BYTES).decode("latin-1")
+        return QUOTED.sub("", file.read(_START_BYTES).decode("latin-1"))
 
 
 def _recognised(text: str) -> _Known | None:

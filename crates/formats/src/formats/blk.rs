@@ -140,6 +140,7 @@ impl Tracker {
     #[inline]
     pub(super) fn see(&mut self, event: &BlkEvent) -> Parsed {
         match event.action {
+            _ if event.length == 0 => {} // a flush
             Action::Queue => self.seen.queue += 1,
             Action::Dispatch => self.seen.dispatch += 1,
             Action::Complete => self.seen.complete += 1,

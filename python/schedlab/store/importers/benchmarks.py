@@ -17,7 +17,7 @@ from pathlib import Path
 from schedlab.spec import METRICS, Metric, latency
 from schedlab.store.importers.context import ContextSeen, arguments_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import bad, number_at, read_lines, unquoted
+from schedlab.store.importers.text import bad, number_at, unquoted_lines
 
 _N = r"(\d+(?:\.\d+)?)"
 _MIB, _MS, _US = float(1 << 20), 1e6, 1e3
@@ -210,6 +210,8 @@ class _OpenRun:
     at: int
     title: str
     command: str
+    #: The last line between it and the run before.
+    above: str = ""
     figures: dict[str, float] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     workload: str = ""
@@ -237,13 +239,14 @@ class _Log:
 
 
 def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> Iterator[Reading]:
-    version, section, command = "", "", ""
+    version, section, command, above = "", "", "", ""
     run: _OpenRun | None = None
+    whole: list[_OpenRun] = []
     log = _Log()
     context = ContextSeen(candidate, notes)
     place = str(path)
-    for place, line in read_lines(path):
-        text = unquoted(line).strip()
+    for place, line in unquoted_lines(path):
+        text = line.strip()
         if len(text) > 4096:
             continue
         context.line(text)
@@ -259,20 +262,35 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
         if re.fullmatch(program.start, text) or (title and not (run and run.lacks(title))):
             at = int(match[1]) if (match := _RUNTIME.search(text)) else 0
             if run and not run.is_interim and (at <= run.at or run.is_whole):
+                whole.append(run)
                 yield _reading(program, candidate, run)
             context.measured(place)
             workload = program.titles.get(title, "")
-            run = _OpenRun(place, version, at, title, command, workload=workload)
+            run = _OpenRun(place, version, at, title, command, above, workload=workload)
+            above = ""
+        elif (not run or run.is_whole) and re.search(r"[^\W\d_]", text):
+            above = "" if re.search(r":\s+[\d.]", text) else text[:80]
         section = next((s for p, s in program.sections.items() if re.fullmatch(p, text)), section)
         if run:
             _see(program, run, section, place, text, notes)
     if run:
         yield _reading(program, candidate, run)
+        notes += _other_titles([*whole, run])
     elif log.took_us:
         yield _of_log(candidate, path, log)
     else:
         hint = f"its lines have to be as {program.name} printed them, without a sign before them"
         raise bad(str(path), f"the output of {program.name}", "none", hint)
+
+
+def _other_titles(runs: Sequence[_OpenRun]) -> Iterator[str]:
+    """A note for runs of one workload below lines that differ: they may be candidates."""
+    first: dict[str, _OpenRun] = {}
+    for run in runs:
+        before = first.setdefault(f"{run.workload} {run.options} {run.command} {run.program}", run)
+        if run.above != before.above:
+            where = f"is above it, {before.above!r} above {before.place.rpartition(', ')[2]}"
+            yield f"{run.place}: {run.above!r} {where}: split the file where these are candidates"
 
 
 def _see(

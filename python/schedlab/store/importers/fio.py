@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.spec.foreign import QUOTED
 from schedlab.spec.latency import merge
 from schedlab.spec.reading import read_bytes
 from schedlab.store import fio_output
@@ -38,7 +39,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def load(file: Path) -> list[dict[str, Any]]:
     """The reports of an output, between any other text."""
-    text = decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX))
+    text = QUOTED.sub("", decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX)))
     return fio_output.reports(str(file), text)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from schedlab.store.importers.context import ContextSeen
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import last_digit
-from schedlab.store.importers.text import bad, number_at, read_lines
+from schedlab.store.importers.text import bad, number_at, unquoted_lines
 
 _UNITS = {"MB/sec": float(1 << 20), "kB/sec": 1024.0}
 _BYTES = {"MB": float(1 << 20), "kB": 1024.0}
@@ -45,7 +45,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 def _readings(candidate: str, file: Path, notes: list[str]) -> Iterator[Reading]:
     any_reading, disk = False, ""
     scheduler = ContextSeen(candidate, notes)
-    for place, line in read_lines(file):
+    for place, line in unquoted_lines(file):
         scheduler.line(line)
         if named := _DISK.fullmatch(line) or _COMMAND.fullmatch(line[:4096]):
             disk = named["disk"]

@@ -18,7 +18,7 @@ from schedlab.spec.quantities import size_text
 from schedlab.spec.reading import open_regular, read_bytes
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
-from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, read_lines, unquoted
+from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, unquoted_lines
 
 _KIB = 1024
 # Throughput mode's name -> ours.
@@ -170,7 +170,7 @@ def read_bytes_start(file: Path) -> bytes:
 def _text(file: Path) -> Iterator[tuple[str, str]]:
     """The lines of an output, of at most 16 MiB."""
     read_bytes(file, WHOLE_HINT, 16 << 20)
-    return ((place, unquoted(line)) for place, line in read_lines(file))
+    return unquoted_lines(file)
 
 
 def _above_zero(place: str, what: str, text: str) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlab.errors import SpecError
+from schedlab.spec.foreign import QUOTED
 from schedlab.spec.reading import open_regular, read_bytes
 
 LINE_BYTES_MAX = 1 << 20
@@ -29,11 +30,6 @@ def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
     shown = actual if isinstance(actual, str) else repr(actual)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "fix it there")
-
-
-def unquoted(line: str) -> str:
-    """A line without the `>` that a mail puts before what it quotes."""
-    return re.sub(r"^(?:> ?)+", "", line)
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -62,6 +58,11 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
                     yield f"{path}, line {number}", _decoded(path, number, each)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
+
+
+def unquoted_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The same without the `>` that a mail puts before what it quotes."""
+    return ((place, QUOTED.sub("", line)) for place, line in read_lines(path))
 
 
 def decoded(place: str, data: bytes) -> str:

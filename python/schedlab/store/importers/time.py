@@ -14,7 +14,7 @@ from pathlib import Path
 from schedlab.store.importers.context import ContextSeen, command_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import last_digit
-from schedlab.store.importers.text import bad, number_at, read_lines
+from schedlab.store.importers.text import bad, number_at, unquoted_lines
 
 #: The workload's name where the user says none.
 WORKLOAD = "command"
@@ -88,7 +88,7 @@ def _readings(candidate: str, file: Path, workload: str, notes: list[str]) -> It
     figures: dict[str, float] = {}
     place = first = f"{file}, line 1"
     count = 0
-    for place, line in read_lines(file):
+    for place, line in unquoted_lines(file):
         scheduler.line(line)
         command = command_in(line) or command
         if _FAILED.fullmatch(line):
