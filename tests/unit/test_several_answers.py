@@ -1,0 +1,183 @@
+"""Of several workloads, sessions, pairs, means or families each counts: rooms that analyse."""
+
+import json
+import math
+from dataclasses import replace
+
+import answers
+import numpy as np
+import pytest
+from test_answer_any import experiment, shown
+
+from schedlab.analyse import answer_check, contradictions, flags, objectives, pareto, rungs, scaling
+from schedlab.analyse.answer import answer
+from schedlab.analyse.doubts import _modes
+from schedlab.analyse.limits import limits
+from schedlab.spec import Candidate, Flag, PublishedMean, Samples, Workload
+from schedlab.spec.answer import Loss
+from schedlab.spec.metrics import METRICS
+from schedlab.spec.results import StoredSession
+
+# Two to six workloads each: answers of every unit, with conditions, requirements, shares, ends.
+SEEDS = (
+    3,
+    8,
+    18,
+    20,
+    34,
+    38,
+    39,
+    52,
+    54,
+    70,
+    75,
+    78,
+    86,
+    89,
+    109,
+    164,
+    195,
+    207,
+    222,
+    227,
+    231,
+    237,
+    238,
+    241,
+)
+
+
+def in_any_order(part):
+    """A part of an answer without the order of what it has several of."""
+    if isinstance(part, dict):
+        return {key: in_any_order(part[key]) for key in sorted(part)}
+    if isinstance(part, list):
+        return sorted(map(in_any_order, part), key=lambda each: json.dumps(each, sort_keys=True))
+    return part
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_answer_is_the_same_in_whatever_order_its_workloads_are(seed):
+    samples, arguments = experiment(seed)
+    found = []
+    for step in (1, -1):
+        asked = {**arguments, "secondary": arguments["secondary"][::step],
+                 "requires": arguments["requires"][::step]}  # fmt: skip
+        result = answer(samples[::step], **asked)
+        all_flags = limits(result, samples[::step], aa=asked["aa"], blocked=asked["blocked"])
+        found.append(in_any_order(shown(replace(result, flags=all_flags))))
+    assert found[0] == found[1]
+
+
+def samples_of(workload, metric="elapsed_s", values=((1.0, 2.0), (3.0, 4.0)), names="ab"):
+    """Values of each candidate in each block."""
+    cells = [(block, name, value) for block, row in enumerate(values)
+             for name, value in zip(names, row, strict=True)]  # fmt: skip
+    blocks, candidates, flat = zip(*cells, strict=True)
+    return Samples(workload=workload, metric=METRICS[metric], candidates=candidates, blocks=blocks,
+                   values=flat, sessions=("s",) * len(cells))  # fmt: skip
+
+
+def test_every_published_mean_is_checked_by_all_rows_of_its_workloads():
+    both = [samples_of("v"), samples_of("w", values=((5.0, 6.0), (7.0, 8.0)))]
+    right = PublishedMean("a", "g", ("v", "w"), 4.0, "s", 1.0, 0.01)
+    wrong = [replace(right, mean=3.0), replace(right, candidate="b", mean=4.0)]
+    assert flags.check_means(both, [right]) == ()
+    for published in ([*wrong, right], [right, *wrong]):
+        found = flags.check_means(both, published)
+        assert [flag.values["mean"] for flag in found] == [4.0, 5.0]
+
+
+def test_all_metrics_that_do_not_decide_are_secondary():
+    names = ("elapsed_s", "latency_ns_p99", "iops", "throughput_bytes_per_s")
+    own, *secondary = (samples_of("w", name) for name in names)
+    for goal in ("latency", "throughput"):
+        primary, others, _ = objectives.choose([own], secondary, goal, frozen=False)
+        assert {each.metric.name for each in (*primary, *others)} == {*names}
+        assert len(primary) == 1 and len(others) == 3
+
+
+def test_a_candidate_is_dominated_on_both_metrics():
+    at, better = answers.behind(1.0, 1.2, 1.1, 1.3), answers.behind(1.0, 1, 1, 1)
+    worse = answers.behind(1.0, 1.4, 1.3, 1.5)
+    for fast, slow, is_so in (({"a": better, "b": at}, {"a": better, "b": at}, True),
+                              ({"a": better, "b": at}, {"a": worse, "b": at}, False),
+                              ({"a": worse, "b": at}, {"a": better, "b": at}, False),
+                              ({"a": at, "b": at}, {"a": better, "b": at}, True)):  # fmt: skip
+        assert pareto._dominates("a", "b", fast, slow) == is_so
+
+
+def test_the_variance_of_boots_is_that_of_all_workloads_boots_and_sessions():
+    def stored(name, *means, result=""):
+        return StoredSession(name, result, dict(zip("ab", means, strict=True)))
+
+    # Within boot x the effect moves by 1, within y by 3; their means are 4 apart.
+    sessions = [stored("x-1", 0.0, 0.0), stored("x-2", 1.0, 0.0), stored("y-1", 3.0, 0.0),
+                stored("y-2", 6.0, 0.0, result="r")]  # fmt: skip
+    for order in (sessions, sessions[::-1]):
+        of = rungs._squares(order, ("a", "b"), "layout")
+        assert (of.total, of.freedom, of.results, of.own) == (pytest.approx(0.25 + 2.25), 2, 2, 3)
+        of = rungs._squares(order, ("a", "b"), "next-boot")
+        assert (of.total, of.freedom, of.own) == (pytest.approx(4.0), 1, 2)
+        assert rungs._squares(
+            [*order, stored("z", 1.0, 2.0)][::-1], ("a", "b", "c"), "layout"
+        ).freedom
+    own = rungs._Squares(1.0, 1.0, 1, 2)
+    others = [rungs._Squares(2.0, 1.0, 1, 2), rungs._Squares(6.0, 3.0, 1, 2)]
+    weight = min(4.0, rungs.OTHERS_FREEDOM)
+    for pair in (others, others[::-1]):
+        found = rungs._moderated(own, pair)
+        assert found.variance == pytest.approx(2 * (weight * 2.0 + 1.0) / (weight + 1.0))
+    history = {work: [stored(f"s{n}", n * factor, 1.0) for n in range(3)]
+               for work, factor in (("v", 1.0), ("w", 10.0))}  # fmt: skip
+    history["w"].pop(0)
+    mixed = rungs._mixed(history, {"v": 0.25, "w": 0.75})
+    assert {each.name: each.means["a"] for each in mixed} == {"s1": 7.75, "s2": 15.5}
+
+
+def test_every_family_over_every_size_has_its_knee():
+    works = [Workload(f"{kind} {size}", kind, "elapsed_s", {"record_bytes": size})
+             for kind in ("k", "l") for size in (1024, 2048, 4096)]  # fmt: skip
+    candidates = [Candidate(name, {}) for name in "ab"]
+    found = scaling.knees(works, candidates, [samples_of(work.label) for work in works])
+    assert len(found) == 4 and len({(each.family, each.candidate) for each in found}) == 4
+
+
+def test_a_claim_is_told_of_the_baseline_and_of_who_loses():
+    for field in ("base_loss", "loser"):
+        told = answers.KEEP_LOSER if field == "loser" else replace(
+            answers.KEEP_LOSER, loser=None,
+            base_loss=Loss("b", "w0", math.log(1.04), math.log(1.004), math.log(1.071)),
+        )  # fmt: skip
+        assert [claim.behind for claim in contradictions.claims_of(told)] == ["b"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_any_adjusted_pair_may_deny_a_claim(order):
+    (claim,) = contradictions.claims_of(answers.BEST)
+    pairs = [("a", "b", -0.5, 0.1), ("a", "c", 0.5, 0.1), ("b", "c", 0.5, 0.1)][::order]
+    row = answers.BEST.rows[0]
+    for log, is_denied in ((-0.5, True), (0.5, False)):
+        adjusted = [(a, b, log if (a, b) == ("a", "b") else n, low) for a, b, n, low in pairs]
+        flag = Flag("carry-over", "w0", (), {"adjusted": adjusted})
+        assert answer_check._denies(flag, claim, row, 0.02) == is_denied
+
+
+def test_a_control_may_be_any_row_and_differ_by_any_candidate():
+    control = replace(answers.primary("c", "elapsed_s"), counted=False, control=True)
+    for rows in ((control, *answers.BEST.rows), (*answers.BEST.rows, control)):
+        for name in "ab":
+            cells = {label: answers.behind(1.0, 1.2, 1.1 if label == name else 1.0, 1.3)
+                     for label in "ab"}  # fmt: skip
+            made = replace(answers.BEST, rows=rows, cells={**answers.BEST.cells, "c": cells})
+            assert "c: the control differs, and yet best" in answer_check.check(made)
+
+
+def test_stalls_and_modes_are_those_of_every_candidate():
+    rng = np.random.default_rng(1)
+    y = 0.01 * rng.standard_normal((24, 4))
+    for jumping in ((1, 2), (2, 1)):
+        rows = y.copy()
+        for at, column in enumerate(jumping):
+            rows[at::2, column] += 1.0 + at
+        assert {1, 2} <= {*_modes(rows - rows.mean(axis=1, keepdims=True), None, 4)}
