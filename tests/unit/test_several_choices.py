@@ -1,0 +1,599 @@
+"""Of several settings, devices, files, kernels, workloads or constraints each counts: rooms that
+apply and undo, tune, plan a budget, read a file of an experiment, and measure in virtual time."""
+
+import contextlib
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from answers import NOTHING
+from experiments import experiment
+from test_app_apply import RECORD, result_of, state  # noqa: F401
+from test_app_tune import tuning_of
+
+from schedlab.app.apply import applied, apply, set_scheduler, undo, watch
+from schedlab.app.apply import machine as apply_machine
+from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result
+from schedlab.app.measure import budget, files, in_guest, kernels, virtual, virtual_boots
+from schedlab.app.tune import question, space, view
+from schedlab.design.boots import BootKind, plan_boots
+from schedlab.errors import SpecError
+from schedlab.host import knobs
+from schedlab.spec import Candidate, GateFinding, Planning, Run, Stopping, Target, Workload
+from schedlab.tune import goal
+from schedlab.tune.goal import Constraint
+from schedlab.tune.search import Match
+from schedlab.tune.space import SchedulerSpace, Space, Tunable
+
+
+@dataclass
+class Change:
+    """What a queue took."""
+
+    scheduler: str
+    tunables: dict
+    notes: tuple = ()
+    queue: dict | None = None
+
+
+class Controlled:
+    """A host under control: what is set or written is noted, and read again."""
+
+    def __init__(self, **given):
+        self.given, self.calls, self.kept, self.queues, self.files = given, [], 0, {}, {}
+
+    def __call__(self, **given):
+        self.given = given
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def set_scheduler(self, device, name, tunables=None, *_):
+        self.calls.append((device, name, dict(tunables or {})))
+        queue = {"scheduler": name, "iosched/a": "fresh a", "iosched/b": "fresh b", "nr": "64"}
+        queue |= {key: str(value) for key, value in (tunables or {}).items()}
+        self.queues[device] = queue
+        return Change(name, dict(tunables or {}), (f"{device} one", f"{device} two"), queue)
+
+    def write_knob(self, path, text):
+        self.calls.append((str(path), text))
+        self.files[str(path)] = text
+        self.queues.setdefault(Path(path).parts[3], {})[str(Path(path).relative_to(
+            Path(*Path(path).parts[:5])))] = text  # fmt: skip
+        return text
+
+    def keep(self):
+        self.kept += 1
+
+    def keep_with(self, *_):
+        pass
+
+
+@pytest.fixture
+def disks(monkeypatch, tmp_path):
+    """Two disks whose queues are read from what was set."""
+    control = Controlled()
+    for name in ("sda", "sdb"):
+        control.queues[name] = {
+            "scheduler": f"old-{name}", "iosched/a": f"a of {name}", "iosched/b": f"b of {name}",
+            "nr": "64",
+        }  # fmt: skip
+    for module in (apply, undo, set_scheduler, apply_machine):
+        monkeypatch.setattr(module, "Control", control)
+    monkeypatch.setattr(knobs, "device_name", lambda path: Path(path).name)
+    monkeypatch.setattr(knobs, "queue_of", lambda name: Path("/sys/block") / name / "queue")
+    monkeypatch.setattr(knobs, "scheduler_file", lambda name: Path(f"/sys/block/{name}/queue/x"))
+    monkeypatch.setattr(knobs, "read_value", lambda path: control.queues[
+        Path(path).parts[3]]["scheduler"])  # fmt: skip
+    monkeypatch.setattr(knobs, "snapshot", lambda queue: dict(control.queues[queue.parts[3]]))
+    monkeypatch.setattr(knobs, "writable", lambda path: True)
+    monkeypatch.setattr(knobs, "canonical", lambda device, name: name)
+    return control
+
+
+def test_every_device_is_set_and_has_its_own_way_back(disks):
+    changes = set_scheduler.set_scheduler("bfq:x=1,y=2", ["/dev/sda", "sdb", "sda"], print)
+    assert list(changes) == ["sda", "sdb"] and disks.kept == 1
+    for name, change in changes.items():
+        assert (change["before"], change["after"]) == (f"old-{name}", "bfq")
+        assert change["tunables"] == {"x": 1, "y": 2}
+        assert change["notes"] == [f"{name} one", f"{name} two"]
+        assert change["undo"] == (f"schedlab io set old-{name}:a=a of {name},b=b of {name} {name}")
+    assert disks.calls == [
+        call for name in ("sda", "sdb")
+        for call in ((name, f"old-{name}", {}), (name, "bfq", {"x": 1, "y": 2}))
+    ]  # fmt: skip
+
+
+def test_what_is_applied_to_several_devices_is_recorded_and_told_of_each(disks, monkeypatch):
+    checked, kept, lines = [], [], []
+    monkeypatch.setattr(apply, "_check", lambda name, *_: checked.append(name))
+    monkeypatch.setattr(apply, "_keep_after_reboot", lambda records, *_: kept.extend(records) or [
+        applied.store(record) for record in records])  # fmt: skip
+    monkeypatch.setattr(apply, "warnings", lambda name, *_: [f"{name} A", f"{name} B"])
+    reloaded = []
+    monkeypatch.setattr(apply.udev_service, "reload", lambda names, report: reloaded.extend(names))
+    monkeypatch.setattr(apply, "_kept_by", lambda file, records: records)
+    choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "x": 1, "y": 2}))
+    records = apply._apply_disks(choice, Request(("/dev/sda", "sdb", "sda")), lines.append)
+    assert checked == reloaded == [record.device for record in records] == ["sda", "sdb"]
+    assert disks.calls == [(name, "bfq", {"x": 1, "y": 2}) for name in ("sda", "sdb")]
+    for record in records:
+        end = {Path(path).name: value for path, value in record.originals.items()}
+        assert end["a"] == f"a of {record.device}" and record.setting == "bfq:x=1,y=2"
+    assert lines == [
+        *(f"note: {name}: {name} {n}" for name in ("sda", "sdb") for n in ("one", "two")),
+        *(f"{name} {letter}" for name in ("sda", "sdb") for letter in "AB"),
+    ]
+    monkeypatch.setattr(apply, "planned", lambda *_: ["p1", "p2"])
+    lines.clear()
+    dry = Request(("sda",), dry_run=True)
+    assert apply._apply_disks(choice, dry, lines.append) == [] and lines == ["p1", "p2"]
+
+
+def test_what_belongs_to_disks_and_to_the_machine_is_both_applied(monkeypatch):
+    monkeypatch.setattr(apply_machine, "values_of", lambda candidate: {
+        key: "1" for key in candidate.settings if key.startswith("m")})  # fmt: skip
+    monkeypatch.setattr(apply_machine, "knobs_of", dict)
+    monkeypatch.setattr(apply, "_apply_disks", lambda choice, *_: [
+        ("disk", dict(choice.candidate.settings)), ("disk2", {})])  # fmt: skip
+    monkeypatch.setattr(apply, "_apply_machine", lambda values, *_: [("machine", values), "more"])
+    monkeypatch.setattr(apply.settings, "scope_of", lambda name: "queue")
+    choice = ToApply(Candidate("x", {"scheduler": "bfq", "m1": 1, "a": 2, "m2": 3, "b": 4}))
+    done = apply.apply(choice, Request(("sda",)), print)
+    assert done == [("disk", {"scheduler": "bfq", "a": 2, "b": 4}), ("disk2", {}),
+                    ("machine", {"m1": "1", "m2": "1"}), "more"]  # fmt: skip
+    monkeypatch.setattr(
+        apply.settings, "scope_of", lambda name: "group" if name in "ab" else "queue"
+    )
+    with pytest.raises(SpecError, match="apply cannot set a, b: it ends"):
+        apply.apply(choice, Request(("sda",)), print)
+
+
+def test_all_settings_of_the_machine_that_are_typed_are_chosen():
+    typed = ["nr_migrate=8", "sched_rt_runtime_us=5", "x=y"]
+    assert choice_of("sched_rr_timeslice_ms=20", typed).candidate.settings == {
+        "sched_rr_timeslice_ms": "20", "nr_migrate": "8", "sched_rt_runtime_us": "5", "x": "y"
+    }  # fmt: skip
+
+
+def test_a_result_is_objected_to_for_all_that_does_not_fit(tmp_path, monkeypatch):
+    result_of(monkeypatch, code="open", take="bfq", kind="sim", release="1.2",
+              target=Target("scratch"))  # fmt: skip
+    monkeypatch.setattr(knobs, "device_name", lambda path: Path(path).name)
+    choice = choice_of_result(tmp_path, anyway=True, devices=("/dev/sdy", "sdz"))
+    found = [each.split(" ")[0] for each in choice.caveats]
+    assert found[-3:] == ["it", "it", "it"] and len(choice.caveats) in (3, 4)
+    assert "answers unlike sdy" in choice.caveats[-2]
+    two = Target("directory", "/srv", switch=("sda", "sdb"))
+    for device in ("sda", "sdb"):
+        assert apply._measured_elsewhere(two, ("sda", device)) == []
+    told = apply._measured_elsewhere(two, ("sda", "sdc", "sdd"))
+    assert told == ["it was measured on sda, sdb, not on sdc"]
+
+
+def test_a_policy_of_the_machine_has_all_its_settings_or_names_all_that_it_cannot():
+    candidate = Candidate("c", {"policy": "rr", "priority": 5, "slice_ms": 20, "autogroup": "off",
+                                "sysctl.kernel.x": 3})  # fmt: skip
+    found = apply_machine.of_result(candidate).settings
+    assert found == {"sched_rr_timeslice_ms": 20, "sched_autogroup_enabled": 0,
+                     "sysctl.kernel.x": 3}  # fmt: skip
+    wrong = Candidate("c", {"policy": "batch", "nice": 5, "slice_ms": 20, "autogroup": "off",
+                            "sysctl.kernel.x": 3})  # fmt: skip
+    with pytest.raises(SpecError, match="cannot set policy=batch, nice=5, slice_ms=20") as raised:
+        apply_machine.of_result(wrong)
+    assert "schedlab apply sched_autogroup_enabled=0 --set sysctl.kernel.x=3" in raised.value.hint
+
+
+def test_directories_that_others_made_too_are_known_with_those_that_are_missing(tmp_path):
+    file = tmp_path / "one" / "two" / "rules"
+    other = replace(RECORD, device="sdy", files={str(file): None}, made=("/shared", "/more"))
+    applied.store(other)
+    record = applied.with_file(replace(RECORD, made=("/mine", "/own")), file)
+    assert record.made == ("/mine", "/own", "/shared", "/more", str(file.parent),
+                           str(file.parent.parent))  # fmt: skip
+
+
+def record_of(device, originals, values, **more):
+    paths = [{f"/sys/block/{device}/queue/{name}": value for name, value in of.items()}
+             for of in (originals, values)]  # fmt: skip
+    return replace(RECORD, device=device, originals=paths[0], values=paths[1], **more)
+
+
+def test_every_original_that_is_still_ours_comes_back_and_every_other_is_told(disks):
+    names = ("nr_requests", "read_ahead_kb", "rq_affinity", "add_random")
+    originals = {"scheduler": "none", **{name: f"old {name}" for name in names}}
+    values = {"scheduler": "bfq", **{name: f"our {name}" for name in names}}
+    now = values | {"rq_affinity": "other", "add_random": "others"}
+    disks.queues["sda"] = dict(now)
+    disks.set_scheduler = lambda device, name, *_: disks.queues["sda"].update(scheduler=name) or (
+        Change(name, {}, queue={"scheduler": name}))  # fmt: skip
+    lines = []
+    undo._restore(record_of("sda", originals, values), lines.append, True)
+    queue = "/sys/block/sda/queue"
+    assert lines == [f"{queue}/{name} was changed by another program since: it is kept"
+                     for name in ("add_random", "rq_affinity")]  # fmt: skip
+    assert disks.calls == [(f"{queue}/read_ahead_kb", "old read_ahead_kb"),
+                           (f"{queue}/nr_requests", "old nr_requests")]  # fmt: skip
+    assert disks.queues["sda"] | {"scheduler": "none"} == {
+        "scheduler": "none", "nr_requests": "old nr_requests",
+        "read_ahead_kb": "old read_ahead_kb", "rq_affinity": "other", "add_random": "others",
+    }  # fmt: skip
+
+
+def test_under_a_scheduler_of_another_program_all_that_is_not_its_own_comes_back(disks):
+    own = {"iosched/a": "1", "iosched/b": "2", "nr_requests": "3", "read_ahead_kb": "4",
+           "rq_affinity": "5"}  # fmt: skip
+    originals = {"scheduler": "none"} | {name: f"old {value}" for name, value in own.items()}
+    values = {"scheduler": "bfq"} | own
+    disks.queues["sda"] = {"scheduler": "kyber"} | own
+    lines = []
+    undo._restore(record_of("sda", originals, values), lines.append, True)
+    assert len(lines) == 1 and "is kyber, which another program set" in lines[0]
+    assert [value for _, value in disks.calls] == ["old 4", "old 5"]
+
+
+def test_every_tunable_of_the_old_scheduler_may_have_changed(disks):
+    originals = {"scheduler": "old-sda", "iosched/a": "a of sda", "iosched/b": "b of sda"}
+    assert undo._made_fresh(disks, "sda", originals, dict(originals)) == {}
+    for name in originals:
+        fresh = undo._made_fresh(disks, "sda", originals, originals | {name: "other"})
+        assert fresh == {"iosched/a": "fresh a", "iosched/b": "fresh b"}
+
+
+def test_each_change_that_somebody_wrote_is_told_with_the_writer():
+    old = {Path(f"/sys/block/sda/queue/{name}"): "1" for name in ("x", "y", "z", "scheduler")}
+    new = {path: "2" if path.name in "xyz" else "1" for path in old}
+    changes = list(watch._changes("sda", old, new, {}))
+    assert [(each.key, each.before, each.now) for each in map(as_seen, changes)] == [
+        (name, "1", "2") for name in "xyz"
+    ]
+    writers = {f"/sys/block/sda/queue/{name}": f"writer of {name}" for name in "yz"}
+    told = [as_seen(each) for each in watch._changes("sda", old, new, writers)]
+    assert [(each.key, each.by) for each in told] == [(n, f"writer of {n}") for n in "yz"]
+
+
+def as_seen(change):
+    _, _, key, before, now, by = vars(change).values()
+    return SimpleNamespace(key=key, before=before, now=now, by=by)
+
+
+def constraint(name, limit):
+    return Constraint(name, float(limit), True, f"{name} < {limit}")
+
+
+def test_every_objective_and_constraint_reaches_each_workload_that_has_it():
+    works = tuple(Workload(label, "x", metric, secondary=more) for label, metric, more in (
+        ("a", "iops", ("cpu_s",)), ("b", "elapsed_s", ()), ("c", "cpu_s", ("iops",)),
+        ("d", "elapsed_s", ())))  # fmt: skip
+    offered = {"a": ("iops", "cpu_s", "read_latency_ns_p99"), "b": ("elapsed_s",),
+               "c": ("iops", "cpu_s"), "d": ("elapsed_s",)}  # fmt: skip
+    asked = experiment(workloads=works, notes=("n1", "n2"))
+    limits = (constraint("read_latency_ns_p99", 1), constraint("cpu_s", 2))
+    found = goal.with_objective(asked, offered, "iops", True, limits)
+    assert [(w.label, w.metric, w.secondary) for w in found.workloads] == [
+        ("a", "iops", ("cpu_s", "read_latency_ns_p99")), ("c", "iops", ("cpu_s",))
+    ]  # fmt: skip
+    assert found.notes == ("n1", "n2", "omitted, as they do not measure iops: b, d")
+    known = "their metrics: cpu_s, elapsed_s, iops, read_latency_ns_p99"
+    with pytest.raises(SpecError, match="no workload measures x") as raised:
+        goal.with_objective(asked, offered, "iops", True, (*limits, constraint("x", 1)))
+    assert raised.value.hint == known
+
+
+def test_a_block_has_failed_for_any_of_its_runs_and_gates():
+    works = (Workload("v", "x", "iops"), Workload("w", "x", "iops"))
+    asked = experiment(workloads=works)
+
+    def run(candidate, workload, *gates, status="ok"):
+        found = tuple(GateFinding(gate, "", fatal) for gate, fatal in gates)
+        return Run(0, 0, workload, candidate, 1, 1, status, "", 1.0, {"iops": 5.0}, gates=found)
+
+    ask = Match(0, 1, 0, {}, has_aa=False)
+    good = [run(label, work) for label in ("old",) for work in "vw"]
+    failing = sorted(goal.FAILURES)[0]
+    for runs in (
+        [run("new", "v", ("late", True), (failing, True), status="discarded"), run("new", "w")],
+        [run("new", "v"), run("new", "w", (failing, True), ("late", True), status="discarded")],
+        [run("new", "v", (failing, True), status="discarded"),
+         run("new", "w", ("late", True), status="discarded")],
+    ):  # fmt: skip
+        assert goal.observed(ask, ("new", "old", "again"), asked, (), [*good, *runs]) is not None
+    for runs in ([run("new", "v", ("late", True), (failing, False), status="discarded")],):
+        assert goal.observed(ask, ("new", "old", "again"), asked, (), [*good, *runs]) is None
+
+
+TWO = Space((
+    SchedulerSpace("bfq", (Tunable("slice_idle", 0, 8), Tunable("low_latency", 0, 1))),
+    SchedulerSpace("kyber", (Tunable("read_lat_nsec", 1, 9, unit="ns"), Tunable("w", 1, 5))),
+))  # fmt: skip
+
+
+def test_a_probe_tells_what_each_scheduler_lacks(monkeypatch):
+    session = SimpleNamespace(queues=("sda", "sdb"), control=None)
+    lacks = {("bfq", "slice_idle"), ("bfq", "low_latency"), ("kyber", "w")}
+    monkeypatch.setattr(space, "_probed", lambda control, queue, scheduler, tunable: (
+        None if (scheduler, tunable.name) in lacks else tunable))  # fmt: skip
+    got, notes = space.probe(session, TWO)
+    assert [(of.scheduler, [t.name for t in of.tunables]) for of in got.schedulers] == [
+        ("bfq", []), ("kyber", ["read_lat_nsec"])
+    ]  # fmt: skip
+    text = "not tuned, because the kernel refuses it under"
+    assert notes == [f"{text} bfq: low_latency, slice_idle", f"{text} kyber: w"]
+
+
+def test_every_file_of_a_setting_of_the_machine_has_to_take_it(monkeypatch):
+    paths = [(Path(f"/sys/{name}"), "5") for name in "ab"]
+    monkeypatch.setattr(space.settings, "is_machine", lambda name: True)
+    monkeypatch.setattr(space.settings, "resolve", lambda *_: paths)
+    monkeypatch.setattr(space.knobs, "read_value", lambda path: f"found {path.name}")
+    written = []
+    control = SimpleNamespace(write_knob=lambda path, text: written.append((path.name, text)))
+    assert space._takes(control, "sda", "bfq", "x", 5)
+    assert written == [("a", "5"), ("a", "found a"), ("b", "5"), ("b", "found b")]
+
+
+def test_a_search_is_previewed_with_all_that_it_has(monkeypatch):
+    works = tuple(Workload(label, "x", "iops") for label in "vw")
+    base = experiment(workloads=works, title="T", notes=("n1", "n2"))
+    times = {"v": 1.0, "w": 2.0}
+    monkeypatch.setattr(question, "admit", lambda *_: SimpleNamespace(
+        estimate_s=times.__getitem__, writes=("f1", "f2"), notes=("n3", "n4")))  # fmt: skip
+    limits = (constraint("cpu_s", 1), constraint("iops", 2))
+    asked = question.TuningRequest(TWO, limits, 600.0, 1)
+    lines = question.preview_lines(base, asked, None)
+    blocks = int(600 * question.SEARCH_SHARE / 6)
+    assert f"about {blocks} blocks of search" in lines[1]
+    assert "  bfq: slice_idle 0..8, low_latency 0..1" in lines
+    assert "  kyber: read_lat_nsec 1..9 ns, w 1..5" in lines
+    assert [line.split(":")[0] for line in lines if line.startswith(("  v", "  w"))] == [
+        "  v",
+        "  w",
+    ]
+    assert lines[-8:] == ["", "writes:", "  f1", "  f2", *(f"note: n{n}" for n in range(1, 5))]
+    assert [line for line in lines if line.startswith("subject")] == [
+        "subject to: cpu_s < 1", "subject to: iops < 2"
+    ]  # fmt: skip
+
+
+def test_every_constraint_that_a_setting_misses_is_told_by_all_its_runs(tmp_path, monkeypatch):
+    limits = (constraint("cpu_s", 1), constraint("elapsed_s", 2), constraint("iops", 900))
+    tuning = tuning_of(tmp_path, constraints=limits)
+    values = [{"cpu_s": 0.25, "elapsed_s": 1.0}, {"cpu_s": 16.0, "elapsed_s": 9.0}]
+    runs = [SimpleNamespace(candidate=label, metrics=each) for each in values for label in "ab"]
+    runs = [run if run.candidate == "a" else SimpleNamespace(candidate="b", metrics={})
+            for run in runs]  # fmt: skip
+    monkeypatch.setattr(view, "verdict_of", lambda tuning: SimpleNamespace(
+        record=SimpleNamespace(analysed_runs=runs), answer=NOTHING))  # fmt: skip
+    lines = view.missed(tuning, "a")
+    assert [line.split(":")[0] for line in lines[:2]] == [
+        "a misses cpu_s < 1",
+        "a misses elapsed_s < 2",
+    ]
+    assert "2.00\u00a0s" in lines[0]
+    assert "iops < 900 could not be checked" in lines[2] and len(lines) == 3
+    assert len(view.missed(tuning, "b")) == 3
+
+
+@pytest.mark.parametrize(
+    ("setting", "devices", "undone"),
+    [
+        ("bfq:slice_idle=0,low_latency=1", "sda sdb", "sda sdb"),
+        ("bfq:slice_idle=0,sched_rr_timeslice_ms=5", "sda sdb", "sda sdb machine"),
+        ("as-is:sched_rr_timeslice_ms=5,nr_migrate=4", "", "machine"),
+    ],
+)
+def test_the_winner_is_applied_to_and_undone_on_all_devices(tmp_path, setting, devices, undone):
+    tuning = tuning_of(tmp_path)
+    target = Target("directory", "/srv", switch=("sda", "sdb"))
+    tuning.base = replace(tuning.base, target=target)
+    apply_line, undo_line = view._commands(tuning, setting, False)
+    assert apply_line == f"apply: schedlab apply {setting} {devices}".rstrip()
+    assert undo_line == f"undo: schedlab undo {undone}"
+    for text in ("bfq:slice_idle=0,workload.x=1", "bfq:workload.x=1,slice_idle=0"):
+        assert view._commands(tuning, text, False) == []
+
+
+def test_a_budget_knows_every_workload(tmp_path):
+    works = tuple(Workload(label, "file-test", "iops", {"test": "read"}) for label in "uvw")
+    planning = Planning(4, run_s={"u": 1.0, "v": 2.0}, ramp_s={"v": 0.5, "u": 0.25},
+                        omitted={"w": "x"})  # fmt: skip
+    asked = experiment(workloads=works)
+    plan = budget.whole_plan(asked, budget.Plan(()), planning)
+    assert {(c.workload, c.seconds, c.ramp_seconds) for c in plan.cells} == {
+        ("u", 1.0, 0.25), ("v", 2.0, 0.5)
+    }  # fmt: skip
+    assert {cell.block for cell in plan.cells} == set(range(4)) and plan.ends == (4,)
+
+
+def test_every_workload_that_needs_a_longer_ramp_gets_its_own(monkeypatch):
+    works = tuple(Workload(label, "random-reads", "iops") for label in "uvw")
+    monkeypatch.setattr(budget, "usual_seconds", lambda work, name: {"u": 1.0, "v": 2.0, "w": 9.0}[
+        work.label])  # fmt: skip
+
+    def series(*values):
+        return [SimpleNamespace(block=block, values=values, bin_s=0.5) for block in range(2)]
+
+    record = SimpleNamespace(
+        experiment=SimpleNamespace(workloads=works),
+        series={("u", "a"): series(10), ("u", "b"): series(4), ("v", "a"): series(2),
+                ("v", "b"): series(30), ("w", "a"): series(6)},
+    )  # fmt: skip
+    monkeypatch.setattr("schedlab.analyse.common_ramp",
+                        lambda rows: (max(row[0] for row in rows), True))  # fmt: skip
+    assert budget.ramps(record) == {"u": 5.0, "v": 15.0}
+
+
+def test_a_file_may_mix_texts_tables_and_requirements(tmp_path):
+    (tmp_path / "x.toml").write_text(
+        'seed = 1\nkind = "io"\nrequires = ["v iops > 7", "w iops > 5"]\n'
+        'candidates = ["none", "tuned=bfq slice_idle=0", "kyber"]\n'
+        '[[workloads]]\nlabel = "v"\nkind = "random-reads"\n'
+        '[[workloads]]\nlabel = "w"\nkind = "random-reads"\n'
+    )
+    asked = files.read_experiment(tmp_path / "x.toml")
+    assert [c.label for c in asked.candidates] == ["none", "tuned", "kyber"]
+    assert [(r.workload, r.limit) for r in asked.requires] == [("v", 7.0), ("w", 5.0)]
+    tables = files._candidates(
+        [{"label": "a", "settings": {"sysctl": {"vm": {"x": 1, "y": 2}}}}, "none,bfq",
+         {"label": "b", "settings": {"scheduler": "none", "wbt": {"z": 3}}}, 7], False,
+    )  # fmt: skip
+    assert [of if isinstance(of, int) else of["label"] for of in tables] == [
+        "a",
+        "none",
+        "bfq",
+        "b",
+        7,
+    ]
+    assert tables[0]["settings"] == {"sysctl.vm.x": 1, "sysctl.vm.y": 2}
+    assert tables[3]["settings"] == {"scheduler": "none", "wbt.z": 3}
+
+
+class Kernels(dict):
+    """Kernels by name."""
+
+    def find(self, name):
+        return self[name]
+
+
+def kernel(release, schedulers=("none", "bfq"), quantum=1.0):
+    return SimpleNamespace(
+        release=release, schedulers=schedulers, options=("x",), offers=schedulers, lacks=(),
+        quantum_ms=lambda ms: ms * quantum,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def here(monkeypatch):
+    found = Kernels({
+        "6.1": kernel("6.1.0", ("none", "kyber", "bfq", "x")), "6.6": kernel("6.6.0", quantum=2),
+        "6.12": kernel("6.12.0", ("bfq", "y", "kyber", "none")), "/b/6.1.0": kernel("6.1.0"),
+    })  # fmt: skip
+    monkeypatch.setattr(virtual.kernels, "find", found.find)
+    return found
+
+
+def test_all_kernels_that_are_named_are_meant_and_offer_what_all_of_them_do(here):
+    assert [*virtual.kernels_named("6.1, 6.6,6.12")] == ["6.1", "6.6", "6.12"]
+    for text in ("6.1,6.6,6.1", "6.6,6.1,/b/6.1.0", "6.1,6.6,/b/6.1.0"):
+        with pytest.raises(SpecError, match=r"6\.1\.0 is named twice"):
+            virtual.kernels_named(text)
+    usual = {"candidates": (), "schedulers": None, "model": "m"}
+    for text, offered in (("6.1,6.12", "none,kyber,bfq"), ("6.1,6.6", "none,bfq")):
+        assert virtual.with_usual({**usual, "kernel": text})["schedulers"] == offered
+    assert virtual.effective_slices("rr", (1.0, 5.0), "6.1,6.12") == {1.0: 1.0, 5.0: 5.0}
+    with pytest.raises(SpecError, match="another one under each of 6"):
+        virtual.effective_slices("rr", (1.0,), "6.1,6.12,6.6")
+    lines = kernels.rows([here["6.1"], here["6.6"]])
+    assert [line.split() for line in lines] == [
+        ["6.1.0", "none,", "kyber,", "bfq,", "x"], ["6.6.0", "none,", "bfq"]
+    ]  # fmt: skip
+    (lacking,) = kernels.rows([SimpleNamespace(release="7", options=("a",), offers=("p", "q"),
+                                               lacks=("u", "v"))])  # fmt: skip
+    assert lacking.endswith(" p, q; cannot be booted: it lacks u, v")
+
+
+def test_all_kernels_are_checked_and_all_notes_told(here, monkeypatch, tmp_path):
+    checked, booted, lines = [], [], []
+    monkeypatch.setattr(virtual, "check", lambda asked, kernel: checked.append(kernel.release))
+    monkeypatch.setattr(virtual_boots, "planned", lambda *_: "plan")
+    monkeypatch.setattr(virtual_boots, "measure_boots", lambda *given: booted.append(given[:2]))
+    asked = experiment(notes=("n1", "n2"))
+    virtual.measure(asked, "6.1,6.12", tmp_path / "out", virtual.Observer(report=lines.append))
+    assert checked == ["6.1.0", "6.12.0"] and lines == ["note: n1", "note: n2"]
+    assert [[*named] for _, named in booted] == [["6.1", "6.12"]]
+
+
+def test_every_file_that_an_experiment_names_is_brought(tmp_path, monkeypatch):
+    for name in ("a", "b", "c", "d", "e", "f", "prog1", "prog2", "ext1", "ext2"):
+        (tmp_path / name).write_text(name)
+    for name in ("prog1", "prog2"):
+        (tmp_path / name).chmod(0o755)
+    path = {each.name: str(each) for each in tmp_path.iterdir()}
+    works = (Workload("v", "x", "iops", {"p": path["a"], "q": path["b"], "n": 3}),
+             Workload("w", "x", "iops", {"argv": [path["prog1"], path["c"], path["d"]]}),
+             Workload("x", "x", "iops", {"argv": [path["prog2"], path["e"]]}))  # fmt: skip
+    arms = tuple(Candidate(name, {"ext": path[name]}) for name in ("ext1", "ext2"))
+    monkeypatch.setattr(virtual.image, "files", lambda: {Path(path["d"])})
+    asked = []
+    monkeypatch.setattr(virtual.image, "libraries_of", lambda programs: asked.extend(programs) or [
+        "/lib/one", "/lib/two"])  # fmt: skip
+    found = virtual._files_of(experiment(workloads=works, candidates=arms, baseline="ext1"))
+    brought = ("a", "b", "c", "e", "ext1", "ext2", "prog1", "prog2")
+    assert found == sorted([*(Path(path[each]) for each in brought), Path("/lib/one"),
+                            Path("/lib/two")])  # fmt: skip
+    assert sorted(asked) == [path["prog1"], path["prog2"]]
+    jobs = []
+    monkeypatch.setattr(virtual, "_files_of", lambda asked: [tmp_path / "a", tmp_path / "b"])
+    monkeypatch.setattr(virtual.Boot, "of", lambda kernel, job, settings: jobs.append(job))
+    virtual.booted(experiment(), None)
+    assert {name: data for name, data in jobs[0].files.items() if name.startswith("files")} == {
+        f"files{path['a']}": b"a", f"files{path['b']}": b"b"
+    }  # fmt: skip
+    monkeypatch.setattr(virtual, "_FILES_BYTES_MAX", 1)
+    with pytest.raises(SpecError, match="have more than"):
+        virtual.booted(experiment(), None)
+
+
+def test_every_fact_in_which_two_machines_differ_is_told():
+    stored, now = ({"kernel": k, "image": i, "qemu": "x", "digest": k} for k, i in ("ab", "cd"))
+    assert [*virtual._differences(stored, now)] == ["kernel is c, was a", "image is d, was b"]
+
+
+def test_every_boot_of_a_plan_is_made_and_joined(monkeypatch, tmp_path):
+    kinds = [BootKind("old", "6.1"), BootKind("new", "6.12")]
+    asked = experiment(kind="cpu", target=Target("none"), stopping=Stopping(blocks=2))
+    plan = plan_boots(asked, kinds, 2, "")
+    named = {"old": SimpleNamespace(release="6.1.0"), "new": SimpleNamespace(release="6.12.0")}
+    lines, seeds = [], []
+
+    class Boot:
+        def run(self, observer, path):
+            pass
+
+    monkeypatch.setattr(virtual_boots, "booted", lambda asked, kernel: seeds.append(
+        (asked.seed, kernel.release)) or Boot())  # fmt: skip
+    facts = iter([{"kernel": f"k{n % 2}", "digest": f"d{n}", "same": 1, "other": n, "last": n == 3}
+                  for n in range(4)])  # fmt: skip
+    monkeypatch.setattr(virtual_boots.Folder, "open", lambda path: SimpleNamespace(
+        host={"virtual": next(facts)}))  # fmt: skip
+    joined = []
+    monkeypatch.setattr(virtual_boots, "join", lambda plan, folders, out, more: joined.append(
+        (len(folders), more["virtual"])) or out.mkdir())  # fmt: skip
+    monkeypatch.setattr("schedlab.result.Result", lambda folder: folder)
+    virtual_boots.measure_boots(plan, named, tmp_path / "out", virtual.Observer(
+        report=lines.append))  # fmt: skip
+    expected = [(plan.experiment_of(n).seed, named[plan.kind_of(n).label].release)
+                for n in range(4)]  # fmt: skip
+    assert seeds == expected
+    assert lines == [f"boot {n + 1} of 4: Linux {release}" for n, (_, release) in enumerate(seeds)]
+    digest = hashlib.sha256(b"d0d1d2d3").hexdigest()
+    assert joined == [(4, {"same": 1, "digest": digest, "kernels": ["k0", "k1"]})]
+
+
+def test_in_a_guest_all_is_mounted_brought_and_told(monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(in_guest, "tell", lambda **of: told.append(of))
+    monkeypatch.setattr(in_guest.subprocess, "run", lambda *_, **__: SimpleNamespace(
+        stdout="a\nb\n", stderr="c\n"))  # fmt: skip
+    in_guest._do("doctor --all")
+    assert told == [{"report": each} for each in "abc"]
+    place = tmp_path / "job" / "files" / str(tmp_path).lstrip("/")
+    for name in ("x", "sub/y", "sub/z"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(name)
+    monkeypatch.setattr(in_guest, "JOB", tmp_path / "job")
+    in_guest._bring_files()
+    assert [(tmp_path / name).read_text() for name in ("x", "sub/y", "sub/z")] == [
+        "x", "sub/y", "sub/z"
+    ]  # fmt: skip
+    told.clear()
+    with contextlib.suppress(KeyError), in_guest._errors_told():
+        raise KeyError("k")
+    assert told[0]["error"]["message"].startswith("in the machine: ")
