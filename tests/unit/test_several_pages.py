@@ -12,6 +12,7 @@ import reports
 
 from schedlab.report import (
     charts,
+    commands,
     durable,
     exchange,
     handin,
@@ -19,6 +20,7 @@ from schedlab.report import (
     page_figures,
     page_first,
     process_tables,
+    replays,
     screen,
     sentences,
     steps,
@@ -29,7 +31,7 @@ from schedlab.report import (
 from schedlab.report.charts import LossRange
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, Workload
+from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, RateSeries, Workload
 from schedlab.spec.answer import Unfit
 
 TEXTS = Texts("en")
@@ -212,3 +214,114 @@ def test_a_chain_of_syncs_is_the_sum_of_all_runs():
     chain = durable.together([None, *parts, None])
     assert (chain.calls, chain.data_s, chain.journal_s, chain.flush_s) == (7, 7.0, 14.0, 21.0)
     assert chain.written == {"cp": 7, "x1": 1, "x2": 1, "x4": 1}
+
+
+def rates_of(block, group, values, ramp=0.0):
+    return RateSeries(block, group, "B/s", 0.5, tuple(values), ramp)
+
+
+def test_a_rate_is_the_median_of_all_blocks_with_the_range_of_all():
+    series = [rates_of(0, "g", [1, 5]), rates_of(1, "g", [4, 2, 6]), rates_of(2, "g", [9, 9])]
+    for order in (series, series[::-1], series[1:] + series[:1]):
+        assert page_figures._median_rate(order) == [
+            (0.25, 4, 1, 9), (0.75, 5, 2, 9), (1.25, 6, 6, 6)
+        ]  # fmt: skip
+    wide = rates_of(0, "g", range(1, 2 * page_figures.RATE_POINTS + 1))
+    found = page_figures._median_rate([wide])
+    assert len(found) == page_figures.RATE_POINTS and found[0] == (0.5, 1.5, 1.5, 1.5)
+
+
+@pytest.mark.parametrize("late", [("a", 0), ("a", 1), ("b", 0), ("b", 1)])
+def test_a_chart_of_rates_has_all_candidates_groups_and_the_longest_ramp(monkeypatch, late):
+    series = {
+        ("w0", name): tuple(
+            rates_of(block, group, [1e3 * 1e3**at, 2e3 * 1e3**at], 0.5 + ((name, block) == late))
+            for group in ("one", "two") for block in range(2)
+        )
+        for at, name in enumerate("ab")
+    }  # fmt: skip
+    charted = []
+    monkeypatch.setattr(
+        page_figures.charts, "line_chart", lambda of, *more: charted.append(of) or ""
+    )
+    monkeypatch.setattr(page_figures, "over_time", lambda *of: None)
+    monkeypatch.setattr(page_figures.markup, "figure", lambda title, *more: title)
+    view = viewed(answers.BEST, lambda record: replace(record, series=series))
+    titles = page_figures._rates(view, view.primary[0])
+    assert len(titles) == 2 and "one" in titles[0] and "two" in titles[1]
+    for chart in charted:
+        assert chart.shaded == (0.0, 1.5) and chart.y_title == "kB/s"
+        assert [line.series for line in chart.lines] == [0, 1]
+        assert [[y for _, y in line.points] for line in chart.lines] == [[1, 2], [1e3, 2e3]]
+        assert [list(line.ranges) for line in chart.lines] == [
+            [(1, 1), (2, 2)], [(1e3, 1e3), (2e3, 2e3)]
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_charts_fit_the_figures_of_all_rows_and_curves(order, monkeypatch):
+    far = [LossRange(math.log(1.1), 0.0, 0.2), LossRange(math.log(200), 0.0, math.log(300))]
+    reach = charts.loss_reach([far[at] for at in order])
+    assert reach == pytest.approx(math.log(1000))
+    for values in (((1e3, 2e3), (1e8, 2e8)), ((1e3, 1e8), (1e3, 2e3))):
+        curves = [(at, [(0.5, low), (0.9, high)]) for at, (low, high) in enumerate(values)]
+        drawn = charts.latency([curves[at] for at in order], TEXTS, "label")
+        assert "100\u00a0ms" in drawn or "100 ms" in drawn
+    for shares in ((0.9, 0.999999), (0.999999, 0.9)):
+        curves = [(at, [(0.5, 1e3), (share, 2e3)]) for at, share in enumerate(shares)]
+        deep = charts.latency(curves, TEXTS, "label")
+        assert deep.count("<text") > charts.latency(
+            [(at, [(0.5, 1e3), (0.9, 2e3)]) for at in range(2)], TEXTS, "label"
+        ).count("<text")
+
+
+def test_the_first_run_that_has_a_property_gives_it_and_a_recorded_device_is_the_only_one():
+    runs = [SimpleNamespace(properties=each) for each in ({}, {"x": 0}, {"x": 3}, {"x": 4})]
+    assert commands._first(runs, "x") == 3
+
+    def change(record, labels=("w0",)):
+        own = {"fidelity": {"scheduler": "none", "device": "sda", "rows": []}}
+        works = tuple(Workload(label, "x", "elapsed_s") for label in labels)
+        runs = tuple(replace(run, workload=label, properties=own)
+                     for label in labels for run in record.runs)  # fmt: skip
+        experiment = replace(record.experiment, workloads=works)
+        return replace(record, experiment=experiment, runs=runs, host={"devices": {"sda": {}}})
+
+    assert replays.recorded_device(viewed(answers.BEST, change)) == "/dev/sda"
+    two = viewed(answers.BEST, lambda record: change(record, ("w0", "w1")))
+    assert replays.recorded_device(two) == ""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_counts_of_processes_are_unknown_where_one_of_them_is(order):
+    both = [{"calculations": 1, "bursts": 2, "cpu_burst_s": 4.0}, {"calculations": 3, "bursts": 6}]
+    found = process_tables._figures([both[at] for at in order])
+    assert (found["calculations"], found["bursts"], found["cpu_burst_s"]) == (4, 8, None)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_longest_crowd_of_any_candidate_has_its_rows(order):
+    def change(record):
+        crowd = {"ab"[order[0]]: 1, "ab"[order[1]]: 3}
+        workers = {"calculations": 1, "bursts": 1, "cpu_burst_s": 1.0}
+        return replace(record, runs=tuple(
+            replace(run, properties={"workers": [workers] * crowd[run.candidate]})
+            for run in record.runs))  # fmt: skip
+
+    (table, *_) = process_tables._by_process(viewed(answers.BEST, change))
+    assert [row.cells[0].text for row in table.rows] == ["0", "1", "2", "All together"]
+
+
+def test_all_that_a_medium_says_for_itself_and_all_names_are_taken():
+    texts = Texts("en")
+    prefix = "virtual."
+    own = {key: text for key, text in texts.entries.items() if key.startswith(prefix)}
+    medium = texts.of_medium("virtual")
+    assert len(own) > 1
+    assert {key: medium.entries[key.removeprefix(prefix)] for key in own} == own
+    titles = [f"w{at}" for at in range(sentences.LISTED_MAX + 1)]
+    view = viewed(answers.BEST)
+    assert sentences.few(view, titles[:-1]).endswith(titles[-2])
+    assert titles[0] not in sentences.few(view, titles)
+    legend = markup.legend(view)
+    assert [f"</svg>{name}</li>" in legend for name in "ab"] == [True, True]

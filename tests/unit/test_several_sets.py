@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
+import load_engine
 import pytest
 from experiments import experiment, run_of
 
@@ -15,17 +16,32 @@ from schedlab.design.grid import expanded
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, _costs, _pooled_variance
 from schedlab.errors import SpecError
+from schedlab.kinds import typed
+from schedlab.kinds.file_test import outcome_of
 from schedlab.kinds.traits import parameters_of, with_traits
 from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate, pool, tables
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, stored
 from schedlab.sim.cpu_validate import Stay
 from schedlab.sim.judge import PARAMETERS, refuse_idle_parameters
-from schedlab.sim.validated import idles
-from schedlab.spec import AA_SUFFIX, Candidate, Cell, Plan, Record, Stopping, Workload
+from schedlab.sim.simulation import NEEDS, refuse_idle
+from schedlab.sim.validated import idles, is_buffered
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    Cell,
+    Metric,
+    Plan,
+    Record,
+    Stopping,
+    Workload,
+    convert,
+)
+from schedlab.spec.durability import Chain
 from schedlab.spec.printable import all_printable
 from schedlab.store import files, history, table
+from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.folder import Folder
-from schedlab.store.importers import imported
+from schedlab.store.importers import imported, iozone
 from schedlab.store.importers.imported import Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals
 
@@ -332,3 +348,80 @@ def test_a_table_of_policies_is_of_all_seeds():
         patch.setattr(tables, "DISK_COLUMNS", columns)
         rows = [line.split() for line in tables.disk_table(runs, 2)]
     assert rows == [["policy", "iops", "ratio"], ["a", "2.0", "1.00"], ["b", "6.0", "3.00"]]
+
+
+def test_the_reason_of_waits_is_who_wrote_most_of_all():
+    for order in (1, -1):
+        written = dict([("cp", 3), ("dd", 5), ("", 1), ("ext4lazyinit", 90)][::order])
+        chain = Chain(1, 1.0, 1.0, 1.0, written)
+        assert chain.front == ("dd", pytest.approx(5 / 9))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_every_key_of_a_table_is_known_and_built(at):
+    for kinds in ((int, str), (str, int)):
+        assert convert._build_union(list(kinds), "3", "x") == "3"
+        assert convert._build_union(list(kinds), 3, "x") == 3
+    value = {"a": {"b": [1, {"c": 2}]}, "d": 3, "e": 4}
+    assert convert._any(value, "x") == value
+    fields = {"name": "n", "unit": "u", "higher_is_better": True, "title": "t"}
+    missing = ("name", "unit", "higher_is_better")[at]
+    with pytest.raises(SpecError, match=f"key '{missing}' is missing"):
+        convert.convert(Metric, {k: v for k, v in fields.items() if k != missing}, "x")
+    assert convert.convert(Metric, fields, "x") == Metric("n", "u", True, "t")
+
+
+def test_an_option_that_needs_one_of_several_is_taken_with_any_of_them():
+    name, several = next((key, of) for key, of in NEEDS.items() if len(of) > 1)
+    for needs in several:
+        refuse_idle({"--x": name}, {*needs})
+    with pytest.raises(SpecError) as refused:
+        refuse_idle({"--x": name}, set())
+    assert all(need in refused.value.hint for needs in several for need in needs)
+
+
+def test_direct_processes_are_not_buffered_where_none_is():
+    for pair in ([{}, {"direct": False}], [{"direct": False}, {}]):
+        assert is_buffered(pair)
+    assert not is_buffered([{}, {"direct": True}])
+
+
+def test_every_process_and_every_option_of_a_program_may_be_the_wrong_one(tmp_path):
+    run = [run_of(cell(n), {"iops": 1.0}, properties={"sys_cpu": 100.0 * n}) for n in range(3)]
+    assert exported_fio._property(run, "sys_cpu") == pytest.approx(1.0)
+    rows = [(10, 20, 1), (5_000, 6_000, 2), (3_000_000, 4_000_000, 1)]
+    shares = exported_fio._distribution(rows)
+    assert {key: sum(of.values()) for key, of in shares.items() if any(of.values())} == {
+        "latency_ns": 25.0, "latency_us": 50.0, "latency_ms": 25.0
+    }  # fmt: skip
+    crowds = [("-t", "2"), ("-t", "4"), ("-l", "3"), ("-u", "5"), ("-t", "x")]
+    assert iozone._crowds(crowds) == iozone._crowds(crowds[1:] + crowds[:1])[::-1] == [2, 4]
+    assert iozone._crowds(crowds[2:]) == iozone._crowds(crowds[:1:-1]) == [3, 4, 5]
+
+
+def test_every_pattern_of_a_commands_output_is_checked():
+    metrics = [f"{name}:1/s=stdout~{name} ([0-9]+)" for name in ("a", "b")]
+    for at in range(2):
+        own = list(metrics)
+        own[at] = own[at].replace("([0-9]+)", "([0-9]+")
+        with pytest.raises(SpecError):
+            typed(Workload("w", "command", "a", {"argv": ["true"], "metrics": own})).check("w")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_every_parameter_has_to_be_known(at):
+    parameters = dict([("record_bytes", 4096), ("record_byte", 1)][:: 1 - 2 * at])
+    with pytest.raises(SpecError, match="no parameter 'record_byte'"):
+        typed(Workload("w", "file-test", "iops", parameters))
+
+
+def test_a_job_is_the_sum_of_both_directions_in_its_latencies():
+    def side(count):
+        stats = {"count": count, "mean": 1.0, "bins": [[1, 2, count]]}
+        return {"operations": count, "bytes": count, "errors": 1, "short": 2, "latency": stats}
+
+    for reads, writes in ((3, 5), (5, 3)):
+        group = load_engine.group("w", reads=side(reads), writes=side(writes))
+        made = outcome_of(group, (0, 0), True, False)
+        assert made.histograms["latency_ns"] == [[1, 2, 8]]
+        assert (made.properties["errors"], made.properties["short"]) == (2, 4)
