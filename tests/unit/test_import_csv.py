@@ -315,6 +315,7 @@ SPREAD = {
     "a row of means in Japanese": "scheduler,test,MB/s\nnone,seq,1\n平均,seq,1\n",
     "a row of means of a group": "scheduler,test,MB/s\nbfq,seq,1\nbfq 평균,seq,1\n",
     "names that begin like totals": "scheduler,test,MB/s\nsummary,seq,1\nfair total,seq,2\n",
+    "two spellings of a name": "scheduler,test,MB/s\nbfq,seq,1\nBFQ,seq,2\n",
     "a row of sums, by its test": "scheduler,test,MB/s\nnone,seq,1\nnone,Grand Total,1\n",
     "Korean": "scheduler,test,MB/s\nnone,순차,1\n".encode("cp949"),
     "Russian": "scheduler,test,MB/s\nnone,чтение,1\n".encode("cp1251"),

@@ -35,8 +35,8 @@ _UNKNOWN = "an unknown one"
 # The signs of shells and of their themes; behind ➜ comes the directory.
 _SIGN = r"[$#%>+❯➜»λ›⟩→]"
 _COMMAND = re.compile(
-    rf"(?:.*{_SIGN}\s+|.*➜\s.*\S\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+(?:-\S+\s+)*"
-    r"(?P<command>[^\s\d(].*)"
+    rf"(?:.*{_SIGN}\s+|.*➜\s.*\S\s+|[+]+\s*|\s*)(?:sudo\s+|\w+=\S*\s+)*(?:\\|\S*/)?time\s+"
+    r"(?:-\S+\s+)*(?P<command>[^\s\d(].*)"
 )
 # root@host:~# …, [root@host ~]# …
 _PROMPT = re.compile(r"\[?[\w.-]{1,32}@([\w.-]{1,64})[:\s]\S{0,256}\s?[#$%>](?:\s|$)")

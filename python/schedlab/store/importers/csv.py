@@ -235,12 +235,18 @@ def _groups(
     groups: dict[Any, _Group] = {}
     parts: dict[Any, str] = {}
     seen: set[str] = set()
+    spellings: dict[tuple[str, str], str] = {}
     decimals = Decimals(_written(listed, columns), notes)
     for place, row in listed:
         if blank := [name for name in columns.names if not row[name]]:
             hint = "is it a merged cell of a spreadsheet? Fill it down there (Ctrl-D)"
             raise SpecError(f"{place}: has no {blank[0]}", hint)
         _refuse_totals(place, [row[name] for name in columns.names], seen)
+        for name in {*columns.candidate, *columns.workload}:
+            spelled = spellings.setdefault((name, row[name].casefold()), row[name])
+            if spelled != row[name]:
+                hint = "write it in one way: two spellings would be two names"
+                raise bad(place, f"{name} {spelled}, as above", row[name], hint)
         cells, what = _cells(place, row, columns, known)
         is_one = not (columns.unit_column or columns.metric_column)
         other = next(iter(groups.values()), None) if is_one else None
