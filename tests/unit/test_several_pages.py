@@ -96,6 +96,14 @@ def test_a_unit_suits_the_figures_of_all_rows(order):
     rows = [["x", None, 2e3], ["y", 8e9, None]]
     table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
     assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, MB/s"]
+    columns = [
+        tables.Column("name", text=True),
+        tables.Column("a", "B/s"),
+        tables.Column("b", "ns"),
+    ]
+    rows = [["x", 2e6, 5e6], ["y", 8e6, 7e6]]
+    table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
+    assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, ms"]
 
 
 def test_blocks_are_those_of_both_arms_and_so_are_runs():
@@ -108,10 +116,11 @@ def test_blocks_are_those_of_both_arms_and_so_are_runs():
 def test_every_cost_of_a_call_has_its_row():
     facts = {"seconds_per_call": 1e-3, "constant_s": 2.0, "explained": 0.9}
     flags = (Flag("call-cost", "w0", (), facts),
-             Flag("call-cost", "", ("a", "b"), {**facts, "constant_s": 3.0}))  # fmt: skip
+             Flag("call-cost", "", ("a", "b"), {"seconds_per_call": 2e-3, "constant_s": 3.0,
+                                                "explained": 0.95}))  # fmt: skip
     (table,) = handin._costs(viewed(replace(answers.BEST, flags=flags)))
     assert [[cell.number for cell in row.cells[1:]] for row in table.rows] == [
-        [1e-3, 2.0, 90.0], [1e-3, 3.0, 90.0]
+        [1e-3, 2.0, 90.0], [2e-3, 3.0, 95.0]
     ]  # fmt: skip
     assert [row.cells[0].text for row in table.rows] == ["w0", "a and b"]
 
@@ -181,9 +190,22 @@ def test_the_baseline_is_the_first_column_and_no_other_is_missing():
 
 
 def test_every_workload_without_a_run_is_named():
-    lost = tuple(Unfit("", f"w{at}", 0, 7, ("late",)) for at in (1, 2, 3))
-    (line,) = sentences.not_counted(viewed(replace(answers.BEST, unfit=lost)))
-    assert all(f"w{at}" in line for at in (1, 2, 3))
+    gates = ("late", "others", "clock")
+    lost = tuple(Unfit("", f"w{at}", 0, 7, (gate,)) for at, gate in enumerate(gates))
+    view = viewed(replace(answers.BEST, unfit=lost))
+    (line,) = sentences.not_counted(view)
+    assert [line.index(f"w{at}") for at in range(3)] == sorted(
+        line.index(f"w{at}") for at in range(3)
+    )
+    alone = [sentences.not_counted(viewed(replace(answers.BEST, unfit=(of,))))[0] for of in lost]
+    assert len({each.replace(f"w{at}", "") for at, each in enumerate(alone)}) == 3
+    for at, each in enumerate(alone):
+        assert (
+            view.texts("row.why", name=f"w{at}", reason=sentences._reason(view, lost[at])) in each
+        )
+        assert (
+            view.texts("row.why", name=f"w{at}", reason=sentences._reason(view, lost[at])) in line
+        )
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -235,27 +257,28 @@ def test_a_rate_is_the_median_of_all_blocks_with_the_range_of_all():
 def test_a_chart_of_rates_has_all_candidates_groups_and_the_longest_ramp(monkeypatch, late):
     series = {
         ("w0", name): tuple(
-            rates_of(block, group, [1e3 * 1e3**at, 2e3 * 1e3**at], 0.5 + ((name, block) == late))
-            for group in ("one", "two") for block in range(2)
+            rates_of(block, group, [times * 1e3 * 1e6**at, times * 2e3 * 1e6**at],
+                     0.5 + ((name, block) == late))
+            for times, group in ((1, "one"), (3, "two")) for block in range(2)
         )
         for at, name in enumerate("ab")
     }  # fmt: skip
     charted = []
-    monkeypatch.setattr(
-        page_figures.charts, "line_chart", lambda of, *more: charted.append(of) or ""
-    )
+    draw = page_figures.charts
+    monkeypatch.setattr(draw, "line_chart", lambda of, *more: charted.append(of) or "")
     monkeypatch.setattr(page_figures, "over_time", lambda *of: None)
     monkeypatch.setattr(page_figures.markup, "figure", lambda title, *more: title)
     view = viewed(answers.BEST, lambda record: replace(record, series=series))
     titles = page_figures._rates(view, view.primary[0])
     assert len(titles) == 2 and "one" in titles[0] and "two" in titles[1]
-    for chart in charted:
-        assert chart.shaded == (0.0, 1.5) and chart.y_title == "kB/s"
+    for times, chart in zip((1, 3), charted, strict=True):
+        assert chart.shaded == (0.0, 1.5) and chart.y_title == "MB/s"
         assert [line.series for line in chart.lines] == [0, 1]
-        assert [[y for _, y in line.points] for line in chart.lines] == [[1, 2], [1e3, 2e3]]
-        assert [list(line.ranges) for line in chart.lines] == [
-            [(1, 1), (2, 2)], [(1e3, 1e3), (2e3, 2e3)]
-        ]  # fmt: skip
+        for factor, line in zip((1e-3, 1e3), chart.lines, strict=True):
+            rates = pytest.approx([times * factor, times * 2 * factor])
+            assert [y for _, y in line.points] == rates
+            assert [low for low, _ in line.ranges] == rates
+            assert [high for _, high in line.ranges] == rates
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -308,7 +331,11 @@ def test_the_longest_crowd_of_any_candidate_has_its_rows(order):
             replace(run, properties={"workers": [workers] * crowd[run.candidate]})
             for run in record.runs))  # fmt: skip
 
-    (table, *_) = process_tables._by_process(viewed(answers.BEST, change))
+    table, *others = process_tables._by_process(viewed(answers.BEST, change))
+    assert [each.name for each in others] == [
+        "by-process-cpu_burst_s",
+        "by-process-per_burst_second",
+    ]
     assert [row.cells[0].text for row in table.rows] == ["0", "1", "2", "All together"]
 
 
@@ -322,6 +349,6 @@ def test_all_that_a_medium_says_for_itself_and_all_names_are_taken():
     titles = [f"w{at}" for at in range(sentences.LISTED_MAX + 1)]
     view = viewed(answers.BEST)
     assert sentences.few(view, titles[:-1]).endswith(titles[-2])
-    assert titles[0] not in sentences.few(view, titles)
+    assert sentences.few(view, titles).startswith(f"{len(titles)}\u00a0")
     legend = markup.legend(view)
     assert [f"</svg>{name}</li>" in legend for name in "ab"] == [True, True]
