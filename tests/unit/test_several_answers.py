@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from test_answer_any import experiment, shown
 
-from schedlab.analyse import answer_check, contradictions, flags, objectives, pareto, rungs, scaling
+from schedlab.analyse import (
+    answer_check,
+    contradictions,
+    flags,
+    guarantees,
+    objectives,
+    pareto,
+    rungs,
+    scaling,
+)
 from schedlab.analyse.answer import answer
 from schedlab.analyse.doubts import _modes
 from schedlab.analyse.limits import limits
@@ -181,3 +190,31 @@ def test_stalls_and_modes_are_those_of_every_candidate():
         for at, column in enumerate(jumping):
             rows[at::2, column] += 1.0 + at
         assert {1, 2} <= {*_modes(rows - rows.mean(axis=1, keepdims=True), None, 4)}
+
+
+def test_each_guarantee_has_its_own_baseline_candidates_answer_and_cells():
+    def ask(primary, secondary, base, labels):
+        names = {label for sample in (*primary, *secondary) for label in sample.candidates}
+        asked.append((base, tuple(labels), names, len(primary), len(secondary)))
+        cells = {row: {label: (row, label) for label in labels} for row in ("v", "w")}
+        rows = tuple(answers.primary(name, "elapsed_s") for name in ("v", "w"))
+        return replace(answers.BEST, take=labels[0], cells=cells, rows=rows)
+
+    asked = []
+    labels = ("a", "b", "c", "d", "e", "f")
+    values = (tuple(map(float, range(1, 8))),) * 2
+    first, second = (samples_of(name, values=values, names=(*labels, "c (A/A)")) for name in "vw")
+    told = dict(zip(labels, ("x", "x", "", "", "y", "y"), strict=True))
+    made = guarantees.by_guarantee([first, second], [first, second], "c", told, ask)
+    assert [(base, group) for base, group, *_ in asked] == [
+        ("c", ("c", "d")), ("a", ("a", "b")), ("e", ("e", "f"))
+    ]  # fmt: skip
+    assert [names for _, _, names, *_ in asked] == [{"c", "d", "c (A/A)"}, {"a", "b"}, {"e", "f"}]
+    assert {numbers for *_, one, other in asked for numbers in [(one, other)]} == {(2, 2)}
+    assert [(of.guarantee, of.candidates, of.answer and of.answer.take)
+            for of in made.guarantees] == [
+        ("", ("c", "d"), None), ("x", ("a", "b"), "a"), ("y", ("e", "f"), "e")
+    ]  # fmt: skip
+    assert made.cells == {row: {label: (row, label) for label in made.cells[row]} for row in "vw"}
+    assert [sorted(made.cells[row]) for row in "vw"] == [list(labels)] * 2
+    assert made.candidates == labels
