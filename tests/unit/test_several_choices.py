@@ -19,7 +19,7 @@ from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_resu
 from schedlab.app.measure import budget, files, in_guest, kernels, virtual, virtual_boots
 from schedlab.app.tune import question, space, view
 from schedlab.design.boots import BootKind, plan_boots
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.spec import Candidate, GateFinding, Planning, Run, Stopping, Target, Workload
 from schedlab.tune import goal
@@ -597,3 +597,119 @@ def test_in_a_guest_all_is_mounted_brought_and_told(monkeypatch, tmp_path):
     with contextlib.suppress(KeyError), in_guest._errors_told():
         raise KeyError("k")
     assert told[0]["error"]["message"].startswith("in the machine: ")
+
+
+def test_a_disk_that_was_measured_is_known_by_all_its_names(monkeypatch):
+    links = {"/dev/disk/one": "sda", "/dev/disk/two": "sdb"}
+    monkeypatch.setattr(knobs, "device_name", lambda path: links.get(path, Path(path).name))
+    monkeypatch.setattr(apply.targets, "disks_named", lambda target: tuple(links))
+    here = Target("directory", "/srv")
+    for device in ("sda", "sdb", "one", "two"):
+        assert apply._measured_elsewhere(here, (device,)) == []
+    told = apply._measured_elsewhere(here, ("sda", "sdc"))
+    assert told == ["it was measured on one, sda, sdb, two, not on sdc"]
+
+
+def test_a_record_has_every_setting_before_and_after(disks, monkeypatch):
+    choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "x": 1, "y": 2}))
+    before, after = {"b": "1", "a": "2", "c": "3"}, {"b": "4", "c": "5", "a": "6"}
+    record = apply._record("sda", choice, before, after)
+    queue = Path("/sys/block/sda/queue")
+    assert record.originals == {str(queue / name): text for name, text in before.items()}
+    assert record.values == {str(queue / name): text for name, text in after.items()}
+
+
+@pytest.mark.parametrize("stuck", ["a1", "b2", "c3"])
+def test_any_setting_that_does_not_come_back_is_an_error(disks, stuck):
+    names = ("a1", "b2", "c3")
+    ours = {"scheduler": "bfq"} | dict.fromkeys(names, "ours")
+    disks.queues["sda"] = dict(ours)
+    disks.set_scheduler = lambda device, name, *_: disks.queues["sda"].update(scheduler=name) or (
+        Change(name, {}, queue={"scheduler": name}))  # fmt: skip
+    write = disks.write_knob
+    disks.write_knob = lambda path, text: None if Path(path).name == stuck else write(path, text)
+    originals = {"scheduler": "none"} | dict.fromkeys(names, "old")
+    with pytest.raises(HostError, match=f"queue/{stuck} could not be restored to old"):
+        undo._restore(record_of("sda", originals, ours), print, True)
+
+
+def test_what_follows_a_scheduler_is_no_change_of_its_own_wherever_that_stands():
+    queue = Path("/sys/block/sda/queue")
+    old = {queue / name: "1" for name in ("nr_requests", "scheduler", "wbt_lat_usec", "zz")}
+    new = dict.fromkeys(old, "2")
+    told = [as_seen(each).key for each in watch._changes("sda", old, new, {})]
+    assert told == ["scheduler", "zz"]
+
+
+def test_every_part_of_a_file_is_read(tmp_path):
+    text = (
+        'seed = 1\nkind = "io"\ncandidates = ["none,bfq", "kyber"]\n'
+        'target = { kind = "scratch", size_bytes = "1G" }\n'
+        'stopping = { blocks = 3, budget_s = "2min" }\n'
+        '[[requires]]\nworkload = "v"\nmetric = "iops"\nlimit = 3.0\nbelow = false\n'
+        '[[requires]]\nworkload = "w"\nmetric = "iops"\nlimit = 4.0\nbelow = false\n'
+    ) + "".join(
+        f'[[workloads]]\nlabel = "{label}"\nkind = "random-reads"\n'
+        'parameters = { seconds = "3s", span_bytes = "4k" }\nchosen = { span_bytes = "8k" }\n'
+        for label in "vw"
+    )
+    for wrong in ("", "span_bytes = 1", "seconds = 1"):
+        (tmp_path / "x.toml").write_text(f"{text}{wrong}\n")
+        if wrong:
+            with pytest.raises(SpecError, match=f"'{wrong.split()[0]}' is a parameter of"):
+                files.read_experiment(tmp_path / "x.toml")
+            continue
+        try:
+            asked = files.read_experiment(tmp_path / "x.toml")
+        except SpecError as error:
+            pytest.fail(f"{error}: {error.hint}")
+        assert [c.label for c in asked.candidates] == ["none", "bfq", "kyber"]
+        assert [(r.workload, r.limit) for r in asked.requires] == [("v", 3.0), ("w", 4.0)]
+        assert asked.target.size_bytes == 1 << 30 and asked.stopping.budget_s == 120.0
+        for work in asked.workloads:
+            assert work.parameters == {"seconds": 3.0, "span_bytes": 4096}
+            assert work.chosen == {"span_bytes": 8192}
+    for old in ("fixed", "parameters"):
+        with pytest.raises(SpecError, match=f"'{old}' is a key of the sweeps"):
+            files.experiment_of({old: {}}, "x")
+
+
+def test_either_target_that_is_typed_is_kept_beside_a_kernel(here):
+    for name in ("scratch_bytes", "device", "directory", "model"):
+        typed = dict.fromkeys(("scratch_bytes", "device", "directory", "model")) | {
+            "kernel": "6.1", name: "mine"}  # fmt: skip
+        assert virtual.with_usual(typed) == typed
+    typed = dict.fromkeys(("scratch_bytes", "device", "directory", "model")) | {"kernel": "6.1"}
+    assert virtual.with_usual(typed)["model"] == virtual.USUAL_MODEL
+
+
+def test_of_two_workloads_either_may_have_what_is_constrained():
+    works = tuple(Workload(label, "x", "iops") for label in "vw")
+    for label in "vw":
+        offered = {"v": ("iops",), "w": ("iops",), label: ("iops", "cpu_s")}
+        found = goal.with_objective(experiment(workloads=works), offered, "", False,
+                                    (constraint("cpu_s", 1),))  # fmt: skip
+        assert [w.label for w in found.workloads if "cpu_s" in w.secondary] == [label]
+
+
+@pytest.mark.parametrize("name", ["bfq", "kyber"])
+def test_nothing_can_be_tuned_under_one_scheduler_without_tunables(monkeypatch, name):
+    session = SimpleNamespace(queues=("sda",), control=None)
+    monkeypatch.setattr(space, "_probed", lambda *_: None)
+    (one,) = (each for each in TWO.schedulers if each.scheduler == name)
+    with pytest.raises(SpecError, match=f"nothing can be tuned under {name}"):
+        space.probe(session, Space((one,)))
+    got, notes = space.probe(session, TWO)
+    assert len(got.schedulers) == len(notes) == 2
+
+
+def test_what_went_wrong_in_a_guest_is_told_with_both_lines(monkeypatch):
+    told, ran = [], []
+    monkeypatch.setattr(in_guest, "tell", lambda **of: told.append(of["error"]["message"]))
+    with in_guest._errors_told():
+        raise ValueError("first\nsecond")
+    assert told == ["in the machine: ValueError: first\nsecond"] or "second" in told[0]
+    monkeypatch.setattr(in_guest.subprocess, "run", lambda command, **_: ran.extend(command) or (
+        SimpleNamespace(stdout="", stderr="")))  # fmt: skip
+    in_guest._do("doctor --all --more")
+    assert ran[-3:] == ["doctor", "--all", "--more"]

@@ -297,3 +297,60 @@ def test_every_boot_that_was_measured_is_done_and_all_that_went_wrong_is_told(tm
     document = made.as_json()
     assert (document["done"], document["due"]) == ([0, 2], 1)
     assert document["order"] == [made.plan.kind_of(n).label for n in range(6)]
+
+
+def test_all_keys_of_both_sides_may_differ():
+    assert merge._differences({"a": 1, "b": 2}, {"c": 3, "d": 4}) == {
+        "a": (1, None), "b": (2, None), "c": (None, 3), "d": (None, 4)
+    }  # fmt: skip
+    tables = [{"a": {"x": 1}}, {"a": 5}, {"a": {"x": 1}}]
+    assert boots._common(tables) == {} == boots._common(tables[1:])
+
+
+def test_what_is_joined_has_the_candidates_of_all_and_the_blocks_that_were_measured(tmp_path):
+    records = []
+    for number, names in enumerate((("a", "b"), ("b", "c", "d"))):
+        arms = tuple(Candidate(name, {"scheduler": name}) for name in names)
+        path = measured(tmp_path / f"h{number}", f"s{number}", candidates=arms, baseline=names[0],
+                        stopping=Stopping(blocks=4), seed=number)  # fmt: skip
+        one = Folder.open(path).record()
+        budgeted = replace(one.experiment, stopping=Stopping(blocks=4, budget_s=9.0))
+        runs = tuple(run for run in one.runs if run.block in (0, 1 + number))
+        records.append(replace(one, experiment=budgeted, runs=runs))
+    asked, cells, moved = merge._joined(records)
+    assert [c.label for c in asked.candidates] == ["a", "b", "c", "d"]
+    assert moved == [0, 2] and sorted({cell.block for cell in cells}) == [0, 1, 2, 4]
+    assert {cell.candidate for cell in cells if cell.block >= 2} >= {"b", "c", "d"}
+
+
+def test_the_sessions_of_all_workloads_and_both_sides_are_counted(tmp_path):
+    changed = several(tmp_path / "b", {})
+    for at in ("v", "w"):
+        runs = tuple(replace(run, session="one") if run.workload == at else run
+                     for run in changed.runs)  # fmt: skip
+        once = replace(changed, runs=runs)
+        for sides in ((changed, once), (once, changed)):
+            assert difference.changes(*sides, ("a", "b"))[1] == "blocks"
+    assert difference.changes(changed, changed, ("a", "b"))[1] == "sessions"
+
+
+def test_the_values_of_each_row_are_those_of_its_own_metric(tmp_path):
+    works = tuple(Workload(label, "file-test", "iops", {"test": "read"}) for label in "vw")
+    asked = experiment(workloads=works, stopping=Stopping(blocks=2))
+    sides = {}
+    for at, side in enumerate("ab", 1):
+        folder = Folder.create(tmp_path / side, asked, make_plan(asked), HOST)
+        for cell in folder.plan.cells:
+            level = 100.0 * at * (3 if cell.workload == "w" else 1)
+            level *= 7 if cell.candidate.startswith("bfq") else 1
+            folder.append(run_of(cell, {"iops": level}, session=f"{side}{cell.block}-0"))
+        sides[side] = folder.record()
+    found, _ = difference.changes(sides["a"], sides["b"], ("a", "b"))
+    shown = difference._with_figures(found, sides)
+    values = {(label, row, side): shown[label].cells[row][side].value
+              for label in ("none", "bfq") for row in "vw" for side in "ab"}  # fmt: skip
+    assert values == pytest.approx({
+        (label, row, side): 100 * at * more * times
+        for label, times in (("none", 1), ("bfq", 7)) for row, more in (("v", 1), ("w", 3))
+        for at, side in enumerate("ab", 1)
+    })  # fmt: skip

@@ -473,3 +473,43 @@ def test_all_queues_that_carry_more_are_named(tmp_path, monkeypatch):
         live._refuse_unnamed(tmp_path, below, ("sda",))
     assert raised.value.hint == "--switch sda,sdb"
     live._refuse_unnamed(tmp_path, below, ("sda", "sdb"))
+
+
+def test_every_class_and_what_waits_of_it_is_in_a_look():
+    total = {"sum_ns": 7, "bins": [[*FAST, 1]]}
+    groups = [{"class": at, "operation": way, "requests": 1 + at, "bytes": 512, "total": total}
+              for at in range(3) for way in ("read", "write")]  # fmt: skip
+    one = {**snapshot(1), "classes": [{"name": name} for name in ("other", "db", "log")],
+           "groups": groups, "waiting": [[0, "read", 5], [2, "write", 9], [1, "read", 3],
+                                         [2, "write", 4]]}  # fmt: skip
+    seen = look(1.0, [one])
+    assert {key: of.requests for key, of in seen.flows.items()} == {
+        (name, way): 1 + at for at, name in enumerate(("other", "db", "log"))
+        for way in ("read", "write")
+    }  # fmt: skip
+    assert seen.ages_ns == {("other", "read"): 5, ("log", "write"): 9, ("db", "read"): 3}
+
+
+def test_a_series_settles_within_the_least_and_the_most_of_its_second_half():
+    smoothed = live_pilot.SMOOTHED_BINS
+    for low, high in ((1.0, 9.0), (9.0, 1.0)):
+        later = [low] * smoothed * 3 + [high] * smoothed * 3
+        assert live_pilot.settling_bins([5.0] * smoothed * 6 + later) == 0
+    early = [50.0] * smoothed * 2
+    assert live_pilot.settling_bins([*early, *[1.0, 9.0] * smoothed * 4]) > smoothed
+
+
+def test_an_experiment_reports_each_group_and_every_figure_of_the_users(tmp_path):
+    flows = {("a", "read"): flow(fast=5), ("b", "write"): flow(slow=9)}
+    flows |= {("a", each): flow(fast=3) for each in durability.OPERATIONS[1:]}
+    seen = [Switched("none", 0.1, 1.0, 9.0, Look(1.0, flows), {"read": 5e6})]
+    asked = live.LiveRequest(tmp_path, (A, B), 60.0, 600.0, groups=("/one", "/two"))
+    experiment_ = live._experiment(asked, QueueSet("", None, ("sda",)), 7, seen, 4.0)
+    (work,) = experiment_.workloads
+    own = [name for name in (work.metric, *work.secondary) if name.startswith(("one", "two"))]
+    assert sorted(own) == [
+        f"{name}_{way}_latency_ns_mean" for name in ("one", "two") for way in ("read", "write")
+    ]
+    synced = [name for name in work.secondary if name in durability.USUAL]
+    assert synced == [name for name in durability.USUAL
+                      if name.startswith(tuple(durability.OPERATIONS[1:]))]  # fmt: skip

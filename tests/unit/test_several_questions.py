@@ -14,12 +14,18 @@ from test_wishes import ASKED, of_fio
 from schedlab.app.compare import csv_import, difference, own_work, quiz, requirements
 from schedlab.app.compare.agreement import _doubts, _labels, _metric, _narrowed
 from schedlab.app.compare.calls import sweep_experiment
-from schedlab.app.compare.comparison import Place, candidates_of, labelled, target_of
+from schedlab.app.compare.comparison import (
+    Place,
+    candidates_of,
+    experiment_of,
+    labelled,
+    target_of,
+)
 from schedlab.app.compare.contradict import contradictions
 from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.compare.recorded_work import workload_of as recorded
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, Candidate, Require, Target, Workload
+from schedlab.spec import AA_SUFFIX, Candidate, Metric, Require, Target, Workload, durability
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 
@@ -273,3 +279,100 @@ def test_a_recording_is_of_any_of_the_devices_of_the_live_load():
 
     assert doubts("sda") == doubts("sdb") == []
     assert doubts("sdc") == ["the load was recorded on sdc; the live one is on sda, sdb, srv"]
+
+
+def test_any_run_of_either_side_may_have_the_metric_that_decides():
+    def of(kind, *measured):
+        record = reports.record_of(answers.KEEP)
+        runs = tuple(replace(record.runs[0], workload="w", metrics=each) for each in measured)
+        works = (Workload("w", kind, "x"),)
+        return replace(record, experiment=replace(record.experiment, workloads=works), runs=runs)
+
+    both = ({"x": 1.0}, {"y": 1.0})
+    for one in (both, both[::-1]):
+        for other in (both, both[::-1]):
+            assert _metric(of("live-load", *one), of("trace-replay", *other)) == "x"
+
+
+def test_a_target_has_all_that_was_asked_of_it():
+    place = Place(scratch_bytes=1 << 30, rotational="1", filesystem="xfs", switch=("x", "y"))
+    target = target_of(place)
+    assert (target.rotational, target.filesystem, target.switch) == ("1", "xfs", ("x", "y"))
+    assert (target.size_bytes, target.kind) == (1 << 30, "scratch")
+    modelled = Place(model="disk7200", size_bytes=1 << 30, queue_depth=8, dilate=2.0,
+                     rotational="0", switch=("x", "y"))  # fmt: skip
+    target = target_of(modelled)
+    assert (target.queue_depth, target.dilate, target.rotational) == (8, 2.0, "0")
+    with pytest.raises(SpecError, match="not a different name for each of 3"):
+        labelled(candidates_of("none,bfq,kyber", None, target).candidates, "a,b,a")
+
+
+def test_a_design_has_all_that_is_typed():
+    how = {"margin": 0.5, "aa_arm": False, "seed": 7, "omitted": ("a", "b")}
+    arms, works = (Candidate("a"), Candidate("b")), (Workload("w", "command", "elapsed_s"),)
+    asked = experiment_of("io", "t", Target("none"), arms, works, ("n1", "n2"), **how)
+    assert {name: getattr(asked, name) for name in how} == how
+    assert asked.notes == ("n1", "n2") and asked.baseline == "a"
+    with pytest.raises(SpecError, match="3 candidates"):
+        labelled((Candidate("a"), Candidate("b"), Candidate("c")), "x,y,y")
+
+
+def test_a_document_of_a_difference_has_every_candidate_and_all_about_it():
+    found = difference.Difference(
+        reports.record_of(answers.KEEP), {"a": answers.KEEP, "b": answers.SAME}, ("old", "new"),
+        {"cpu.model": ("A", "B"), "kernel.release": ("6.1", "6.2")}, "blocks", True, 3,
+        Path("page"), None,
+    )  # fmt: skip
+    document = found.as_json()
+    assert list(document["candidates"]) == ["a", "b"]
+    assert document["differences"] == found.machines
+    assert (document["schema"], document["units"], document["one_boot"]) == (2, "blocks", True)
+    assert (document["boots_needed"], document["html"]) == (3, "page")
+
+
+def test_words_of_a_label_and_metrics_of_a_workload_are_all_taken():
+    works = (Workload("read back", "x", "read_latency_ns_mean", secondary=("a", "b")),
+             Workload("read", "x", "iops"), Workload("back", "x", "iops"))  # fmt: skip
+    asked = replace(ASKED, workloads=works)
+    for text, label in (("read back mean < 1s", "read back"), ("back iops < 1", "back")):
+        assert requirements.requirement_of(asked, text).workload == label
+    for name in ("a", "b"):
+        known = requirements.with_requirements(replace(
+            asked, metrics={each: Metric(each, "ns", False, each) for each in "ab"}
+        ), [f"read back {name} < 1s"])  # fmt: skip
+        assert known.workloads == works
+    own = Workload("w", "x", "speed", secondary=("read_latency_ns_mean", "write_latency_ns_mean"))
+    found = requirements.requirement_of(replace(ASKED, workloads=(own,)), "w p99 < 1s")
+    assert found.metric == "read_latency_ns_p99"
+    odd = replace(own, secondary=("odd_ns_x", "write_latency_ns_mean"))
+    found = requirements.requirement_of(replace(ASKED, workloads=(odd,)), "w p99 < 1s")
+    assert found.metric == "write_latency_ns_p99"
+
+
+@pytest.mark.parametrize(("kinds", "busiest"), [("0001", "write"), ("0111", "read")])
+def test_a_recorded_load_is_decided_by_what_it_mostly_does(tmp_path, kinds, busiest):
+    rows = [f"{1000 * n} 0 {64 * n} 8 {kind}\n" for n, kind in enumerate(kinds * 8)]
+    (tmp_path / "x.trace").write_text("".join(rows))
+    typed = {"trace": str(tmp_path / "x.trace"), "metrics": (), "timing": "open"}
+    work = recorded(Place(), typed)
+    other = {"read": "write", "write": "read"}[busiest]
+    assert (work.metric, *work.secondary[:3]) == tuple(
+        f"{way}_latency_ns_{what}" for way in (busiest, other) for what in ("mean", "p99")
+    )
+    for metric in ("requests_per_s", work.secondary[-1], f"{other}_bytes_per_s"):
+        assert recorded(Place(), typed | {"metrics": (metric,)}).metric == metric
+
+
+def test_a_job_file_keeps_its_environment_with_all_else_that_is_typed(tmp_path):
+    (tmp_path / "x.fio").write_text("[scan]\nrw=${WAY}\nsize=${SIZE}\n")
+    names = {"WAY": "read", "SIZE": "1m"}
+    work = own_work.workload_of(OwnWork(
+        job_file=str(tmp_path / "x.fio"), parameters={"environment": names, "repeat": None},
+        metrics=("scan.read.iops", "elapsed"),
+    ), "fio-job")  # fmt: skip
+    assert work.parameters["environment"] == names
+    assert (work.metric, work.secondary[0]) == ("scan.read.iops", "elapsed_s")
+    durable = set(durability.USUAL)
+    assert durable & set(work.secondary)
+    synced = fio(tmp_path, "scan.read.iops", "log.sync.lat_ns_p50")
+    assert not durable & {*synced.secondary}

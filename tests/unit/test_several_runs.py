@@ -17,6 +17,7 @@ from schedlab.run.backends import io, io_commands, sim
 from schedlab.run.backends.io_commands import CommandCells, Ran, Rehearsal
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
+from schedlab.run.executor import Executor
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.spec import Candidate, Cell, GateFinding, Require, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
@@ -517,3 +518,40 @@ def test_both_metrics_of_one_line_are_read_and_both_that_lack_are_named():
     assert values == {"rate": 5.0, "count": 7.0} and not missing
     values, missing = Reader(metrics).read(b"other\n", b"", None)
     assert values == {} and [each.detail.split(":")[0] for each in missing] == ["rate", "count"]
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_any_workload_of_a_simulation_may_have_a_metric_without_requests(monkeypatch, at):
+    monkeypatch.setattr(sim, "outcome_of", lambda *_: None)
+    monkeypatch.setattr(sim, "map_threads", lambda begin, cells: None)
+    monkeypatch.setattr(sim, "refuse_idle_parameters", lambda *_: None)
+    monkeypatch.setattr(sim, "_applied", lambda work, arm: (work, arm))
+    metric = sorted(sim.SSD_METRICS)[0]
+    monkeypatch.setattr(sim, "simulation_of", lambda work, arm, seed: work.label)
+    monkeypatch.setattr(sim, "metrics_of_requests", lambda label: (
+        ("other", "more") if label == "vw"[at] else (metric,)))  # fmt: skip
+    works = tuple(Workload(label, "ssd", metric) for label in "vw")
+    arms = tuple(Candidate(label, {"policy": label}) for label in "ab")
+    with pytest.raises(SpecError, match=f"{'vw'[at]}: metric {metric}") as raised:
+        sim.check(experiment(kind="sim", workloads=works, candidates=arms, baseline="a"))
+    assert raised.value.hint == 'for example metric = "other"'
+
+
+@pytest.mark.parametrize("over", [(0,), (0, 1), (1,), (0, 1, 2)])
+def test_a_block_is_over_when_all_its_cells_are(over):
+    blocks = [[0, 1, 2], [3, 4], [5]]
+    done = {cell for block in over for cell in blocks[block]}
+    asked = SimpleNamespace(blocks=blocks, _is_over=done.__contains__)
+    expected = next((n for n in range(3) if n not in over), 3)
+    assert Executor._next(asked) == expected
+    if over != (0, 1, 2):
+        for cell in blocks[expected][:-1]:
+            done.add(cell)
+        assert Executor._next(asked) == expected
+
+
+def test_what_is_left_is_counted_for_each_workload():
+    cells = [Cell(0, at, work, "none", 1) for at, work in enumerate("vvwuw")]
+    asked = SimpleNamespace(left=cells)
+    Executor._count_left(asked)
+    assert asked.left_of == {"v": 2, "w": 2, "u": 1}
