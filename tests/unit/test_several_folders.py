@@ -9,6 +9,7 @@ from test_store import ram, run_of  # noqa: F401
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
+from schedlab.errors import SpecError
 from schedlab.spec import RateSeries, Stopping, Workload
 from schedlab.spec.results import LatencySeries, Recording
 from schedlab.store.folder import EXPLANATIONS, FIGURES, HOST, RAW, Folder
@@ -135,3 +136,12 @@ def test_every_recording_has_the_groups_of_all_its_tasks(two):
     (two.path / RAW).rename(away)
     (two.path / RAW).symlink_to(away)
     assert two.record().recordings == {}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_any_run_may_be_one_that_is_not_of_the_experiment(two, at):
+    for number, cell in enumerate(two.plan.cells[:3]):
+        run = run_of(cell)
+        two.append(replace(run, workload="other") if number == at else run)
+    with pytest.raises(SpecError, match=f"line {at + 1}: workload 'other' is not in"):
+        two.record()

@@ -9,8 +9,8 @@ from test_several_rooms import DATA, FILES
 
 from schedlab.errors import SpecError
 from schedlab.store import fio_output, importers
-from schedlab.store.importers import fio, iostat
-from schedlab.store.importers.imported import Options
+from schedlab.store.importers import csv, fio, iostat
+from schedlab.store.importers.imported import Options, Reading, assemble
 
 
 def side(ios, **more):
@@ -194,3 +194,49 @@ def test_every_device_of_every_report_of_every_host_counts(tmp_path):
     ]  # fmt: skip
     begins = [note.split(": ")[0] for note in made.experiment.notes]
     assert begins[:2] == [str(tmp_path / "x"), str(tmp_path / "y")]
+
+
+def test_every_column_that_is_used_has_to_be_there_and_every_name_may_be_a_total(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,c,,\n1,2,3,,\n4,5,6,,\n")
+    for missing in (["zz", "a"], ["a", "zz"], ["a", "b", "zz"]):
+        with pytest.raises(SpecError, match="no column 'zz'"):
+            list(csv.rows(tmp_path / "x.csv", lambda names, used=missing: used))
+    found = [row for _, row in csv.rows(tmp_path / "x.csv", lambda names: ["a", "c"])]
+    assert found == [{"a": "1", "b": "2", "c": "3"}, {"a": "4", "b": "5", "c": "6"}]
+    seen = set()
+    for name in ("bfq", "none", "kyber"):
+        csv._refuse_totals("p", ["x", name], seen)
+    for name in ("bfq average", "none total", "kyber mean"):
+        with pytest.raises(SpecError, match="row about other rows"):
+            csv._refuse_totals("p", ["x", name], seen)
+
+
+def rows_of(*readings):
+    return assemble(list(readings), Options(), {"format": "x", "file": "y"})
+
+
+def of(candidate, **more):
+    return Reading("p", candidate, "w", {"iops": 1.0}, **more)
+
+
+def test_an_import_has_the_blocks_of_all_candidates_and_the_options_of_all_runs():
+    made = rows_of(of("a"), of("b"), of("a"), of("b"), of("a"))
+    assert made.experiment.stopping.blocks == 3
+    assert rows_of(*(of(name) for name in "bbba")).experiment.stopping.blocks == 3
+    for order in (1, -1):
+        several = [of("a", options={"bs": "4k"}), of("a", options={"bs": "4k", "rw": "write"}),
+                   of("a", options={"bs": "4k", "depth": "2"})][::order]  # fmt: skip
+        labels = {work.label for work in rows_of(*several).experiment.workloads}
+        assert len(labels) == 3 and {"rw" in label and "depth" in label for label in labels} == {
+            True
+        }
+    bounded = rows_of(of("a", bounds={"iops": "at-most", "x": "at-least"}))
+    assert bounded.runs[0].bounds == {"iops": "at-most", "x": "at-least"}
+
+
+def test_the_place_of_a_job_is_its_file_or_its_directory(tmp_path):
+    jobs = [
+        job("a", options={key: place}) for key, place in (("filename", "/x"), ("directory", "/y"))
+    ]
+    made = read_fio(tmp_path, report(*jobs))
+    assert [work.label for work in made.experiment.workloads] == ["a of /x", "a of /y"]
