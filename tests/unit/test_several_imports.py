@@ -235,8 +235,7 @@ def test_an_import_has_the_blocks_of_all_candidates_and_the_options_of_all_runs(
 
 
 def test_the_place_of_a_job_is_its_file_or_its_directory(tmp_path):
-    jobs = [
-        job("a", options={key: place}) for key, place in (("filename", "/x"), ("directory", "/y"))
-    ]
-    made = read_fio(tmp_path, report(*jobs))
+    places = (("filename", "/x"), ("directory", "/y"))
+    made = read_fio(tmp_path, *(report(job("a", options=[each]), at_s=1000 * (1 + at))
+                                for at, each in enumerate(places)))  # fmt: skip
     assert [work.label for work in made.experiment.workloads] == ["a of /x", "a of /y"]
