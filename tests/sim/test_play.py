@@ -259,3 +259,15 @@ def test_a_prediction_is_checked_in_a_terminal(tmp_path):
     assert done.wait() == 0
     text = shown.decode()
     assert "1 of 1 predictions right" in text and "1 of 2 predictions right" in text
+
+
+@pytest.mark.parametrize("words", [
+    ["cpu", "--policy", "rr", "--tasks", "A:0:8,B:1:4"],
+    ["run", "--device", "disk7200", "--scheduler", "none", "--processes", "copy",
+     "--seconds", "0.1", "--seeds", "1"],
+])  # fmt: skip
+def test_the_page_of_a_gantt_chart_is_in_the_language_that_is_named(words, tmp_path):
+    file = tmp_path / "g.html"
+    done = CliRunner().invoke(sim, [*words, "--gantt", str(file), "--lang", "ko"])
+    assert done.exit_code == 0, done.output
+    assert '<html lang="ko">' in file.read_text()

@@ -96,7 +96,7 @@ def schedules(
 
         runs = tuple(schedule_bars(result["policy"], result) for result in results)
         scene = Scene(", ".join(task["name"] for task in tasks), CPU_PARTS, runs, "burst")
-        page = Timeline((scene,), Texts(None)).render()
+        page = Timeline((scene,), Texts(options.get("lang"))).render()
         made(Path(options["gantt"])).write_text(page, encoding="utf-8")
     elif options["gantt"]:
         drawn = chart(results[0], options)  # a refusal leaves no file

@@ -78,6 +78,8 @@ class SimulationSet:
     metric: str | None = None
     log: Path | None = None
     gantt: Path | None = None
+    #: Language of its page; that of LANG.
+    lang: str | None = None
 
     def cells(self) -> list[SimulationCell]:
         """All simulations, in their order; of a comparison's sources as well."""
@@ -125,7 +127,8 @@ class SimulationSet:
             from schedlab.sim.bars import scenes
 
             first = list(zip(cells, results, strict=True))[:: len(self.seeds)]
-            made(path).write_text(Timeline(scenes(first), Texts(None)).render(), encoding="utf-8")
+            page = Timeline(scenes(first), Texts(self.lang)).render()
+            made(path).write_text(page, encoding="utf-8")
             return
         from schedlab.report.gantt import requests_chart
 
@@ -247,7 +250,7 @@ def simulations_of(typed: Typed) -> SimulationSet:
         tuple(map(str.strip, sources)),
         range(seed, seed + (1 if replay else typed["seeds"] or SEEDS)),
         typed["warm_up"] or "none",
-        **{name: typed.get(name) for name in ("metric", "log", "gantt")},
+        **{name: typed.get(name) for name in ("metric", "log", "gantt", "lang")},
     )
 
 

@@ -79,8 +79,8 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
     from schedlab.sim.cpu_schedule import document, plays_of, shown
     from schedlab.sim.cpu_validate import checked
 
-    pages = {name: options.pop(name) for name in ("play", "lang")}
-    refuse_idle_language(pages, is_page=count is not None)
+    refuse_idle_language(options, is_page=count is not None)
+    pages = {"play": options.pop("play"), "lang": options["lang"]}
     if (count is None) != (out is None) or (count is not None and not options["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
     if pages["play"] is not None:

@@ -31,6 +31,7 @@ play_options = section(
 
 def refuse_idle_language(typed: Mapping[str, Any], *, is_page: bool) -> None:
     """SpecError for a language where no page is written."""
+    is_page = is_page or str(typed.get("gantt")).endswith(".html")
     if typed.get("lang") and not is_page and typed.get("play") in (None, TERMINAL):
         raise SpecError("--lang would change nothing here: it is that of a page", "omit --lang")
 
