@@ -352,3 +352,15 @@ def test_all_that_a_medium_says_for_itself_and_all_names_are_taken():
     assert sentences.few(view, titles).startswith(f"{len(titles)}\u00a0")
     legend = markup.legend(view)
     assert [f"</svg>{name}</li>" in legend for name in "ab"] == [True, True]
+
+
+@pytest.mark.parametrize("key", ["chosen_a", "chosen_b", *handin.SIZES])
+def test_any_size_of_a_workload_may_be_the_one_that_it_is_drawn_over(key):
+    chosen = {"chosen_a": "x", "chosen_b": "y"} | ({key: 7} if "chosen" in key else {})
+    own = chosen if "chosen" in key else {key: 7}
+    work = Workload("w0", "test", "elapsed_s", own, chosen=chosen)
+
+    def change(record):
+        return replace(record, experiment=replace(record.experiment, workloads=(work,)))
+
+    assert handin._point(viewed(answers.BEST, change), work)[1:] == (key, 7)

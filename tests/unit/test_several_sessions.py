@@ -15,6 +15,7 @@ from schedlab.host import (
     content,
     control,
     devices,
+    doctor,
     emulated_facts,
     emulated_removal,
     journal,
@@ -680,3 +681,13 @@ def test_every_signal_waits_until_all_is_restored():
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def test_both_steps_to_all_tags_of_a_device_are_told(monkeypatch):
+    known = {"rotational": None, "driver_tags": 64, "driver_tags_in_use": 31, "hardware_queues": 2}
+    monkeypatch.setattr(doctor.facts, "queue_facts", lambda name: known)
+    monkeypatch.setattr(knobs, "queue_of", lambda name: Path("/q") / name)
+    monkeypatch.setattr(knobs, "tag_steps", lambda queue: ("62", "128"))
+    (fact,) = [each for each in doctor._queue("sda") if each.topic == "tags of sda"]
+    assert fact.found == "64 in 2 hardware queues, narrowed to 31"
+    assert fact.command == "echo 62, then 128 > nr_requests under none"

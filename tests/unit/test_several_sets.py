@@ -425,3 +425,10 @@ def test_a_job_is_the_sum_of_both_directions_in_its_latencies():
         made = outcome_of(group, (0, 0), True, False)
         assert made.histograms["latency_ns"] == [[1, 2, 8]]
         assert (made.properties["errors"], made.properties["short"]) == (2, 4)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_blocks_are_numbered_from_the_least_of_all_runs(order):
+    runs = [run_of(cell(block), {"iops": 1.0}) for block in (3, 5)]
+    record = record_of(*(runs[at] for at in order))
+    assert [record.number_of(block) for block in (3, 5)] == [1, 3]
