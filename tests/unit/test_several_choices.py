@@ -21,7 +21,16 @@ from schedlab.app.tune import question, space, view
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
-from schedlab.spec import Candidate, GateFinding, Planning, Run, Stopping, Target, Workload
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    GateFinding,
+    Planning,
+    Run,
+    Stopping,
+    Target,
+    Workload,
+)
 from schedlab.tune import goal
 from schedlab.tune.goal import Constraint
 from schedlab.tune.search import Match
@@ -713,3 +722,17 @@ def test_what_went_wrong_in_a_guest_is_told_with_both_lines(monkeypatch):
         SimpleNamespace(stdout="", stderr="")))  # fmt: skip
     in_guest._do("doctor --all --more")
     assert ran[-3:] == ["doctor", "--all", "--more"]
+
+
+def test_every_arm_of_the_blocks_of_a_search_has_its_own_settings(tmp_path):
+    tuning = tuning_of(tmp_path)
+    settings = [{"scheduler": "as-is", "workload.workers": n} for n in (3, 5)]
+    for each in settings:
+        tuning.search._enter(each)
+    asks = [Match(0, 1, 0, settings[0], has_aa=True), Match(1, 2, 1, settings[1], has_aa=True)]
+    found = {c.label: dict(c.settings) for c in tuning.candidates(asks)}
+    default = {"scheduler": "as-is"}
+    assert found == {
+        "as-is": default, "as-is #1": settings[0], f"as-is{AA_SUFFIX}": default,
+        "as-is #2": settings[1], f"as-is #1{AA_SUFFIX}": settings[0],
+    }  # fmt: skip

@@ -18,7 +18,7 @@ from schedlab.app.compare import difference
 from schedlab.app.fleet import boots, fleet, merge
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.design.plan import make_plan
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.spec import (
     AA_SUFFIX,
     METRICS,
@@ -354,3 +354,32 @@ def test_the_values_of_each_row_are_those_of_its_own_metric(tmp_path):
         for label, times in (("none", 1), ("bfq", 7)) for row, more in (("v", 1), ("w", 3))
         for at, side in enumerate("ab", 1)
     })  # fmt: skip
+
+
+def test_a_boot_fails_too_often_by_its_own_failures_since_it_was_given_up(tmp_path, monkeypatch):
+    made = boots.Boots.__new__(boots.Boots)
+    made.path, made.root, made.plan, made.events, done = tmp_path, tmp_path, plan(), [], []
+    monkeypatch.setattr(made, "append", lambda event, number, **_: done.append((event, number)))
+    monkeypatch.setattr(made, "hold", lambda *_, **__: None)
+    monkeypatch.setattr(boots, "give_back", lambda: [""])
+    loader = SimpleNamespace(check=lambda *_: "entry", boot_once=lambda *given: done.append(given))
+    monkeypatch.setattr(boots.loaders, "bootloader", lambda *_: loader)
+
+    def failed(number, times, event="killed"):
+        made.events += [{"event": event, "number": number, "boot": "b"}] * times
+
+    failed(0, boots.ATTEMPTS_MAX)
+    failed(1, boots.ATTEMPTS_MAX - 1, "foreign")
+    kind = made.plan.kind_of(1)
+    made._choose(1)
+    assert done == [("chosen", 1), (kind.label, kind.kernel, kind.cmdline)]
+    done.clear()
+    failed(1, 1)
+    with pytest.raises(HostError, match=f"boot 2 .*failed {boots.ATTEMPTS_MAX} times"):
+        made._choose(1)
+    assert done == [("given-up", 1)]
+    failed(1, 1, "given-up")
+    failed(1, boots.ATTEMPTS_MAX - 1)
+    done.clear()
+    made._choose(1)
+    assert done[0] == ("chosen", 1)

@@ -17,15 +17,26 @@ from schedlab.app.live import live, recommend, screen
 from schedlab.errors import GateError, SpecError
 from schedlab.host.queues import QueueSet
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad
-from schedlab.run import cache, drain, explain, fidelity, gates, live_pilot, neighbours
+from schedlab.run import (
+    cache,
+    drain,
+    explain,
+    fidelity,
+    gates,
+    live_own_figure,
+    live_pilot,
+    neighbours,
+)
 from schedlab.run.backends import live as backend
 from schedlab.run.backends.live import Captured, LiveSession, Second
 from schedlab.run.durability import Durable, Places, Waits
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
+from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.live_pilot import Switched
 from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
 from schedlab.spec import Candidate, Cell, Workload, durability
+from schedlab.spec.output_metrics import parse_output_metric
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))
@@ -42,6 +53,8 @@ def test_each_condition_that_broke_is_a_finding(monkeypatch):
     broken = ["swap", "thermal", "thermal", "thermal", "io-errors", "not-cold", "device-bytes",
               "device-bytes"]  # fmt: skip
     assert [each.gate for each in found] == broken
+    assert [each.detail for each in found[2:4]] == ["nvme0 is hot", "nvme1 is hot"]
+    assert [each.detail.split()[2] for each in found[-2:]] == ["read", "written"]
     assert [each.gate for each in gates.neighbour_findings(before, after)] == ["steal", "others"]
     watch = gates.Watch()
     monkeypatch.setattr(gates, "snapshot", lambda device: before)
@@ -120,12 +133,20 @@ def test_every_file_below_a_directory_is_read_or_evicted(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "a")
     found = {str(path.relative_to(tmp_path)) for path in cache._files(tmp_path)}
     assert found == {"a", "b", "sub/c", "sub/d", "more/e"}
-    assert cache.evict(tmp_path) == 5
+    opened, names = cache.opened, []
+
+    def noted(path, flags):
+        names.append(path.name)
+        return opened(path, flags)
+
+    monkeypatch.setattr(cache, "opened", noted)
+    assert cache.evict(tmp_path) == 5 and sorted(names) == list("abcde")
+    names.clear()
     read = []
     monkeypatch.setattr(cache.os, "read", lambda handle, size: read.append(handle) or b"x" * 5000
                         if len(read) % 2 == 0 else read.append(0) or b"")  # fmt: skip
     cache.read_files(tmp_path, 1 << 20)
-    assert len(read) == 10
+    assert len(read) == 10 and sorted(names) == list("abcde")
     read.clear()
     cache.read_files(tmp_path, 10_000)
     assert len(read) == 3  # of the second file the end was not looked for
@@ -321,9 +342,11 @@ def test_a_period_has_its_halves_every_second_and_all_that_broke(monkeypatch):
     kind = LiveLoad(seconds=4.0, wash_out_s=1.0, guards=("read p99 > 9s", "write p99 > 9s"),
                     control_groups=("/a", "/b"))  # fmt: skip
     watched, lines = [], []
-    before, after = (gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0, io_errors=n) for n in (1, 4))
-    looks = iter([before, before, after, after])
-    monkeypatch.setattr(backend, "snapshot", lambda queue: next(looks))
+    errors = {"sda": iter([1, 4]), "sdb": iter([20, 50])}
+    none = gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0)
+    monkeypatch.setattr(
+        backend, "snapshot", lambda queue: replace(none, io_errors=next(errors[queue]))
+    )
     monkeypatch.setattr(backend, "device_facts", lambda queue: {"disk": queue})
     monkeypatch.setattr(backend, "_suspended_s", iter([0.0, 60.0]).__next__)
 
@@ -345,7 +368,7 @@ def test_a_period_has_its_halves_every_second_and_all_that_broke(monkeypatch):
     assert [each.gate for each in outcome.gates] == [
         "one", "two", "io-errors", "suspended", "capture-gap"
     ]  # fmt: skip
-    assert "reports 6 errors" in outcome.gates[2].detail
+    assert "reports 33 errors" in outcome.gates[2].detail
     assert [second.figures.flow("read").requests for second in watched] == [10, 20, 30, 40, 50]
     assert [second.in_wash_out for second in watched] == [True] + [False] * 4
     assert [half["requests_per_s"] for half in outcome.properties["halves"]] == [55 / 2, 99 / 2]
@@ -513,3 +536,97 @@ def test_an_experiment_reports_each_group_and_every_figure_of_the_users(tmp_path
     synced = [name for name in work.secondary if name in durability.USUAL]
     assert synced == [name for name in durability.USUAL
                       if name.startswith(tuple(durability.OPERATIONS[1:]))]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", [1, 3])
+def test_a_load_settles_when_both_its_rate_and_its_latencies_do(monkeypatch, column):
+    """A series in which one of them settles late, and the other is the same all the time."""
+    clocked(monkeypatch, live_pilot)
+    settled = []
+    for changes_at in (20, 30, 40):
+        rows = [[100 * n, 100, 0, 100] for n in range(100)]
+        for row in rows[:changes_at]:
+            row[column] = 1
+            row[3] = row[3] if column == 3 else 1
+
+        @contextlib.contextmanager
+        def captured(seconds, rows=rows):
+            yield Counted(running([(1, 0)] * 3), [(0, 9, 9, 9), *rows])
+
+        devices = SimpleNamespace(set=lambda candidate: ({}, 0.0), captured=captured)
+        (one,) = live_pilot.pilot(devices, (A,), 3.0, (), lambda line: None)
+        settled.append(one.settled_s)
+    assert settled == pytest.approx([settled[0], settled[0] + 1, settled[0] + 2])
+    assert settled[0] > 0
+
+
+def own_figure(monkeypatch, readings, *, share=None):
+    """A figure of the user's whose command or page gives one of these after the other."""
+    given = iter(readings)
+    made = OwnFigure.__new__(OwnFigure)
+    made._metric = parse_output_metric("tps:s=stdout~([0-9]+)")
+    made._share, made._is_rate, made._buckets = share, share is None, {}
+    made._read = lambda: ({"tps": next(given)}, [])
+    made._histogram = lambda: (next(given), [])
+    clocked(monkeypatch, live_own_figure)
+    monkeypatch.setattr(live_own_figure.prometheus, "quantile",
+                        lambda first, last, share: last - first)  # fmt: skip
+    return made
+
+
+def test_a_figure_of_each_period_begins_where_the_period_does(monkeypatch):
+    rate = own_figure(monkeypatch, [10.0, 30.0, 100.0, 140.0, 500.0, 507.0])
+    values = []
+    for seconds in (2.0, 4.0, 7.0):
+        rate.begin()
+        live_own_figure.time.sleep(seconds)
+        values.append(rate.end()[0]["tps"])
+    assert values == [10.0, 10.0, 1.0]
+    quantile = own_figure(monkeypatch, [5.0, 9.0, 20.0, 50.0, 51.0, 53.0], share=0.99)
+    values.clear()
+    for _ in range(3):
+        quantile.begin()
+        values.append(quantile.end()[0]["tps"])
+    assert values == [4.0, 30.0, 2.0]
+
+
+def test_every_candidate_is_explained_on_every_workload_with_files_of_its_own(monkeypatch):
+    works = tuple(Workload(label, "x", "iops") for label in ("u", "v", "w"))
+    asked = experiment(workloads=works)
+    cells = tuple(Cell(3, 0, work, arm, 7, seconds=float(at), ramp_seconds=0.5)
+                  for at, work in enumerate("uvw") for arm in ("none", "bfq"))  # fmt: skip
+    runs = [SimpleNamespace(workload=work, candidate=arm, status="ok",
+                            metrics={"iops": value * (1 + at)})
+            for value, (work, arm) in enumerate(((w, c) for w in "uvw" for c in ("none", "bfq")), 1)
+            for at in range(3)]  # fmt: skip
+    written, stored, made = [], [], []
+    folder = SimpleNamespace(
+        plan=SimpleNamespace(cells=cells), runs=lambda: runs,
+        recording_path=lambda number: Path(f"requests-{number}"),
+        write_capture=lambda number, result: stored.append(result) or f"capture-{number}",
+        write_explanations=lambda rows: written.append(len(rows)) or made.__setitem__(
+            slice(None), rows),
+    )  # fmt: skip
+    asked_for = []
+
+    def extra(session, cell, work, candidate, device, scored, recording):
+        asked_for.append((cell.workload, cell.candidate, cell.seconds, scored))
+        return SimpleNamespace(result=(work.label, candidate.label), engine=(), lead_s=0.0,
+                               zero_ns=len(asked_for), tasks={})  # fmt: skip
+
+    monkeypatch.setattr(explain, "_extra_run", extra)
+    monkeypatch.setattr(explain, "explanations", lambda *_: [SimpleNamespace(a=1),
+                                                             SimpleNamespace(a=2)])  # fmt: skip
+    monkeypatch.setattr(explain.knobs, "device_file", lambda name: Path("/dev") / name)
+    session = SimpleNamespace(target=SimpleNamespace(device="sda"))
+    problem = explain.explain(SimpleNamespace(experiment=asked), folder, session, ["u", "w"])
+    assert problem is None and written == [1, 2, 3, 4]
+    expected = [("u", "none"), ("u", "bfq"), ("w", "none"), ("w", "bfq")]
+    assert stored == expected
+    assert asked_for == [(*pair, {"u": 0.0, "w": 2.0}[pair[0]], scored) for pair, scored in zip(
+        expected, (2.0, 4.0, 10.0, 12.0), strict=True)]  # fmt: skip
+    assert [(row["workload"], row["candidate"], row["capture"], row["requests"], row["zero_ns"])
+            for row in made] == [
+        (*pair, f"capture-{n}", f"requests-{n}", n + 1) for n, pair in enumerate(expected)
+    ]  # fmt: skip
+    assert all(row["groups"] == [{"a": 1}, {"a": 2}] for row in made)

@@ -19,6 +19,7 @@ from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.run.executor import Executor
 from schedlab.run.launch import Ended, WorkGroup
+from schedlab.run.metrics_from_output import Reader
 from schedlab.spec import Candidate, Cell, GateFinding, Require, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
 
@@ -511,8 +512,6 @@ def test_every_workload_and_candidate_of_a_simulation_is_checked(monkeypatch):
 
 
 def test_both_metrics_of_one_line_are_read_and_both_that_lack_are_named():
-    from schedlab.run.metrics_from_output import Reader
-
     metrics = [parse_output_metric(text) for text in (RATE, COUNT)]
     values, missing = Reader(metrics).read(b"rate 5 count 7\n", b"", None)
     assert values == {"rate": 5.0, "count": 7.0} and not missing
@@ -555,3 +554,13 @@ def test_what_is_left_is_counted_for_each_workload():
     asked = SimpleNamespace(left=cells)
     Executor._count_left(asked)
     assert asked.left_of == {"v": 2, "w": 2, "u": 1}
+
+
+def test_each_metric_is_read_where_it_is_printed():
+    texts = {"stdout": b"n 1\n", "stderr": b"n 2\n", "one": b"n 3\n", "two": b"n 4\n"}
+    sources = ("stdout", "stderr", "file:one", "file:two", "file:three")
+    metrics = [parse_output_metric(f"{name}:1/s={source}~n ([0-9]+)")
+               for name, source in zip("abcde", sources, strict=True)]  # fmt: skip
+    values, missing = Reader(metrics).read(texts["stdout"], texts["stderr"], texts.get)
+    assert values == {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}
+    assert [each.detail.split(":")[0] for each in missing] == ["e"]
