@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import answers
 import numpy as np
@@ -16,6 +17,7 @@ from schedlab.analyse import (
     guarantees,
     objectives,
     pareto,
+    rows,
     rungs,
     scaling,
 )
@@ -174,11 +176,11 @@ def test_any_adjusted_pair_may_deny_a_claim(order):
 
 def test_a_control_may_be_any_row_and_differ_by_any_candidate():
     control = replace(answers.primary("c", "elapsed_s"), counted=False, control=True)
-    for rows in ((control, *answers.BEST.rows), (*answers.BEST.rows, control)):
+    for pair in ((control, *answers.BEST.rows), (*answers.BEST.rows, control)):
         for name in "ab":
             cells = {label: answers.behind(1.0, 1.2, 1.1 if label == name else 1.0, 1.3)
                      for label in "ab"}  # fmt: skip
-            made = replace(answers.BEST, rows=rows, cells={**answers.BEST.cells, "c": cells})
+            made = replace(answers.BEST, rows=pair, cells={**answers.BEST.cells, "c": cells})
             assert "c: the control differs, and yet best" in answer_check.check(made)
 
 
@@ -218,3 +220,22 @@ def test_each_guarantee_has_its_own_baseline_candidates_answer_and_cells():
     assert made.cells == {row: {label: (row, label) for label in made.cells[row]} for row in "vw"}
     assert [sorted(made.cells[row]) for row in "vw"] == [list(labels)] * 2
     assert made.candidates == labels
+
+
+def test_every_jump_of_the_level_is_a_flag():
+    arms = np.repeat([0.0, 1.0, 3.0], 4)[:, None] + np.zeros((12, 2))
+    table = SimpleNamespace(arms=arms, blocks=range(12), number_of=lambda block: block + 1,
+                            samples=SimpleNamespace(workload="w"))  # fmt: skip
+    found = [flag.values for flag in flags._changes(table, [4, 8])]
+    assert [values["block"] for values in found] == [5, 9]
+    assert [values["change"] for values in found] == pytest.approx([math.e - 1, math.e**2 - 1])
+
+
+def test_two_runs_of_a_cell_are_one_and_a_bound_of_any_is_one():
+    logs, columns, blocks = np.array([1.0, 3.0, 5.0, 7.0]), [0, 0, 1, 1], [0, 0, 0, 1]
+    for starved in ((True, False), (False, True)):
+        y, bounds, names, first = rows._arranged(
+            logs, np.array([*starved, False, False]), columns, blocks, [0, 1, 2, 3], 2
+        )
+        assert y[0].tolist() == [2.0, 5.0] and names == (0, 1) and first == [0, 3]
+        assert bounds.tolist() == [[True, False], [False, False]]

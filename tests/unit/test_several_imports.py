@@ -9,7 +9,7 @@ from test_several_rooms import DATA, FILES
 
 from schedlab.errors import SpecError
 from schedlab.store import fio_output, importers
-from schedlab.store.importers import csv, fio, iostat
+from schedlab.store.importers import csv, dmesg, fio, iostat
 from schedlab.store.importers.imported import Options, Reading, assemble
 
 
@@ -239,3 +239,11 @@ def test_the_place_of_a_job_is_its_file_or_its_directory(tmp_path):
     made = read_fio(tmp_path, *(report(job("a", options=[each]), at_s=1000 * (1 + at))
                                 for at, each in enumerate(places)))  # fmt: skip
     assert [work.label for work in made.experiment.workloads] == ["a of /x", "a of /y"]
+
+
+def test_an_import_of_bursts_names_all_its_files(tmp_path):
+    paths = [tmp_path / name for name in ("x", "y")]
+    for path in paths:
+        path.write_text((DATA / "imports" / "rr-1.log").read_text())
+    made = dmesg.read([("a", paths[0]), ("b", paths[1])], Options())
+    assert made.source["file"] == f"{paths[0]}, {paths[1]}"

@@ -364,3 +364,29 @@ def test_any_size_of_a_workload_may_be_the_one_that_it_is_drawn_over(key):
         return replace(record, experiment=replace(record.experiment, workloads=(work,)))
 
     assert handin._point(viewed(answers.BEST, change), work)[1:] == (key, 7)
+
+
+def test_every_loss_has_the_metric_and_the_unit_of_its_own_row():
+    view = viewed(answers.TRADE)
+    table = screen.losses_table(view)
+    found = {(*(cell.text for cell in row.cells[:2]), row.cells[4].text) for row in table.rows}
+    assert found == {(of.workload, view.texts.metric(of.metric), of.metric.unit)
+                     for of in view.answer.rows}  # fmt: skip
+    assert len(table.rows) == len(view.answer.rows) * len(answers.NAMES)
+
+
+def test_all_kernels_in_virtual_time_are_named():
+    def change(record):
+        return replace(record, host={"virtual": {"shift": 2, "kernels": ["6.1+x", "6.12+y"]}})
+
+    line = screen._virtual(viewed(answers.BEST, change))
+    assert "6.1 and 6.12" in line and "250" in line
+
+
+def test_everything_that_is_printed_is_a_table_of_the_study():
+    view = viewed(answers.TRADE)
+    named = [each["name"] for each in exchange.printed(view)["tables"]]
+    assert named[1:] == [table.name for table in handin.study_tables(view)] and len(named) > 2
+    assert exchange._as_csv([[1, "=a"], ["-b", 2], ["c", "@d"], [3]]) == "1,'=a\n'-b,2\nc,'@d\n3\n"
+    grid = [[("a",), ("bb", "b")], [("a",), ("b",)], [("aaaa", "a"), ("b", "bbb")]]
+    assert terminal._widths(grid) == terminal._widths(grid[::-1]) == [4, 3]

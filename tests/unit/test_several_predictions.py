@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from schedlab.app.predict import fit, in_kernel, predict
+from schedlab.app.predict import fit, in_kernel, predict, real_load
 from schedlab.app.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
@@ -218,3 +218,17 @@ def test_a_held_out_load_is_the_mean_of_all_its_batches(monkeypatch):
     assert [len(each[2]) for each in (one, two)] == [112, 224]
     assert [max(each[2]) for each in (one, two)] == [4e9, 4e9]
     assert twins == ["one", "two"]
+
+
+def test_each_process_has_its_own_seed_class_and_name():
+    specs = [{"name": "p"}, {"name": "p", "ioprio": "be:3"}, {"name": "p", "ioprio": "idle"}]
+    for order in (specs, specs[::-1]):
+        placed = [SimpleNamespace(spec=spec, offset=at, record=512, span=1024)
+                  for at, spec in enumerate(order)]  # fmt: skip
+        made = real_load.groups_of(placed, "/dev/x", 5)
+        assert [group["workload"]["seed"] for group in made] == [5, 6, 7]
+        assert [group["name"] for group in made] == ["p-0", "p-1", "p-2"]
+        wanted = {"be:3": {"class": "be", "level": 3}, "idle": {"class": "idle", "level": 0}}
+        assert [group.get("ioprio") for group in made] == [
+            wanted.get(spec.get("ioprio")) for spec in order
+        ]
