@@ -1,0 +1,146 @@
+"""Of several queues, knobs, commands or signals of a session each is guarded, set, checked and
+undone: plain files in the place of sysfs."""
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from schedlab.host import control, doctor, knobs, recover
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    """A session that holds nothing, with two queues of plain files in the place of sysfs."""
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    made = control.Control(state_directory=tmp_path / "state")
+    made._guardian = SimpleNamespace(ensure=lambda: False)
+    made.lines = []
+    made._journal = SimpleNamespace(append=lambda kind, **of: made.lines.append((kind, of)))
+    made.claims = []
+    made.claim = lambda *names: made.claims.extend(names)
+    made._allow = lambda name: None
+    made.queues = [tmp_path / name / "queue" for name in ("sda", "sdb")]
+    for at, place in enumerate(made.queues):
+        (place / "iosched").mkdir(parents=True)
+        (place / "scheduler").write_text("[none] bfq kyber\n")
+        for number, name in enumerate(("nr_requests", "nomerges", "iosched/x")):
+            (place / name).write_text(f"{10 * at + number}\n")
+    return made
+
+
+def test_each_queue_is_guarded_once_and_all_its_originals_are_known(session):
+    for place in (*session.queues, *session.queues):
+        session._guard(place)
+    assert session.claims == ["sda", "sdb"] and session._queues == {*session.queues}
+    assert [(kind, of["queue"]) for kind, of in session.lines] == [
+        ("queue", str(place)) for place in session.queues
+    ]
+    names = ("scheduler", "nr_requests", "nomerges", "iosched/x")
+    assert {*session._originals} == {
+        f"{place}/{name}" for place in session.queues for name in names
+    }
+    assert session._originals[f"{session.queues[1]}/nomerges"] == "11"
+
+
+def test_every_knob_that_another_program_changed_is_found(session, tmp_path):
+    for place in session.queues:
+        session._guard(place)
+        session._expect(place, knobs.snapshot(place))
+    elsewhere = [tmp_path / name for name in ("a", "b", "c")]
+    for path in elsewhere:
+        path.write_text("1\n")
+        session._expected[str(path)] = "1"
+    session._expect(session.queues[0], knobs.snapshot(session.queues[0]))
+    assert session.check() == () and len(session._expected) == 4 + 4 + 3
+    changed = [session.queues[0] / "nomerges", session.queues[0] / "iosched/x",
+               session.queues[1] / "nr_requests", elsewhere[0], elsewhere[2]]  # fmt: skip
+    for path in changed:
+        path.write_text("99\n")
+    found = session.check()
+    assert {each.detail.split(" is 99 ")[0] for each in found} == {*map(str, changed)}
+    session.keep()
+    assert session.check() == () and session.lines[-1] == ("keep", {})
+    assert (session._expected, session._originals, session._queues, session._set_in_queue) == (
+        {}, {}, set(), {}
+    )  # fmt: skip
+
+
+def test_all_settings_of_a_queue_are_set_and_undone_before_another_scheduler(session, monkeypatch):
+    written = []
+
+    def write(path, text):
+        written.append((path.name, text))
+        session._originals.setdefault(str(path), knobs.read_value(path))
+        path.write_text(f"{text}\n" if path.name != "scheduler" else f"[{text}] none kyber\n")
+        return text
+
+    monkeypatch.setattr(session, "_write", write, raising=False)
+    place = session.queues[0]
+    monkeypatch.setattr(knobs, "queue_of", lambda name: place)
+    monkeypatch.setattr(knobs, "canonical", lambda name, scheduler: scheduler)
+    monkeypatch.setattr(knobs, "device_name", lambda device: "sda")
+    monkeypatch.setattr(control.emulated, "dilated", lambda queue, factor: {"nr_requests": 4})
+    tunables = {"nomerges": 2, "x": 5}
+    paths = {"nomerges": place / "nomerges", "x": place / "iosched/x"}
+    monkeypatch.setattr(knobs, "tunable_path", lambda queue, key: paths[key])
+    made = session.set_scheduler("sda", "bfq", tunables, {"nomerges": "0", "nr_requests": "7"})
+    assert made.tunables == {"nomerges": "2", "x": "5"}
+    assert written == [("scheduler", "bfq"), ("nomerges", "0"), ("nr_requests", "7"),
+                       ("nr_requests", "4"), ("nomerges", "2"), ("x", "5")]  # fmt: skip
+    assert session._set_in_queue == {place: {str(place / "nomerges")}}
+    for name in ("nr_requests", "nomerges"):
+        session._set_in_queue[place].add(str(place / name))
+    written.clear()
+    session._make_fresh(place, "kyber")
+    assert written == [("nomerges", "1"), ("nr_requests", "0"), ("scheduler", "kyber")]
+
+
+def test_knobs_elsewhere_and_commands_are_all_known(session, tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "_write", lambda path, text: text, raising=False)
+    paths = [tmp_path / name for name in ("a", "b")]
+    for path in paths:
+        path.write_text("1\n")
+        assert session.write_knob(path, 3) == "3"
+    assert session.claims == paths and session._expected == {str(path): "3" for path in paths}
+    for place in session.queues:
+        session._guard(place)
+    monkeypatch.setattr(recover, "shell_line", lambda line: "")
+    monkeypatch.setattr(recover, "undo_command", lambda log, number, undo: "")
+    numbers = [session.run_command(f"run {n}", f"undo {n}") for n in range(3)]
+    assert numbers == [1, 2, 3] and session._commands == {n + 1: f"undo {n}" for n in range(3)}
+    places = {str(place / "nomerges") for place in session.queues}
+    assert places <= {*session._expected}
+    for place in session.queues:
+        (place / "nomerges").write_text("77\n")
+    session.undo_command(2)
+    assert {session._expected[path] for path in places} == {"77"}
+
+
+def test_every_signal_waits_until_all_is_restored():
+    came, kinds = [], (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {kind: signal.signal(kind, lambda which, frame: came.append(which)) for kind in kinds}
+    try:
+        for first in kinds:
+            own = [signal.getsignal(kind) for kind in kinds]
+            with control._undisturbed():
+                for kind in (first, *kinds):
+                    os.kill(os.getpid(), kind)
+                assert came == []
+            assert came == [first] and [signal.getsignal(kind) for kind in kinds] == own
+            came.clear()
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def test_both_steps_to_all_tags_of_a_device_are_told(monkeypatch):
+    known = {"rotational": None, "driver_tags": 64, "driver_tags_in_use": 31, "hardware_queues": 2}
+    monkeypatch.setattr(doctor.facts, "queue_facts", lambda name: known)
+    monkeypatch.setattr(knobs, "queue_of", lambda name: Path("/q") / name)
+    monkeypatch.setattr(knobs, "tag_steps", lambda queue: ("62", "128"))
+    (fact,) = [each for each in doctor._queue("sda") if each.topic == "tags of sda"]
+    assert fact.found == "64 in 2 hardware queues, narrowed to 31"
+    assert fact.command == "echo 62, then 128 > nr_requests under none"
