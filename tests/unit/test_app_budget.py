@@ -162,6 +162,17 @@ def test_a_pilot_run_is_its_window_and_the_rest():
     assert pilot["free", "bfq"].bins == ()
 
 
+def test_each_workload_has_the_window_that_was_planned_for_it():
+    windows = {"a": 0.75, "b": 1.0, "c": 1.25}
+    experiment = question(*map(file_test, windows), stopping=Stopping(blocks=2))
+    cells = tuple(replace(c, seconds=windows[c.workload]) for c in make_plan(experiment).cells)
+    runs = [run(cell, 2.0, 20.0) for cell in cells if cell.block == 0]
+    pilot = pilot_runs(replace(record_of(experiment, runs), plan=Plan(cells)))
+    assert [(p.workload, p.measured_s, p.overhead_s) for p in pilot] == [
+        (label, s, 2.0 - s) for label, s in windows.items() for _ in range(3)
+    ]
+
+
 def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs():
     experiment = question(
         Workload("w", BESIDE, "reader_latency_ns_mean"), stopping=Stopping(blocks=2)

@@ -11,7 +11,7 @@ import pytest
 from experiments import experiment, run_of
 from test_boots import NEW, OLD
 from test_diff import HOST, difference_of
-from test_merge import measured
+from test_merge import Steady, measured
 
 from schedlab.analyse.answer import answer
 from schedlab.app.compare import difference
@@ -383,3 +383,17 @@ def test_a_boot_fails_too_often_by_its_own_failures_since_it_was_given_up(tmp_pa
     done.clear()
     made._choose(1)
     assert done[0] == ("chosen", 1)
+
+
+def test_a_merged_folder_has_the_histograms_of_all(tmp_path):
+    class Known(Steady):
+        def __init__(self, low):
+            self.low = low
+
+        def measure(self, cell, workload, candidate):
+            outcome = super().measure(cell, workload, candidate)
+            return replace(outcome, histograms={"latency_ns": [[self.low, self.low + 1, 5]]})
+
+    paths = [measured(tmp_path / f"h{n}", f"s{n}", source=Known(10 * n), seed=n) for n in range(3)]
+    found = merge.merge(paths, tmp_path / "all").record()
+    assert found.histograms["w", "bfq"] == tuple((10 * n, 10 * n + 1, 15) for n in range(3))

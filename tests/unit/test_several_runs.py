@@ -194,14 +194,19 @@ def test_every_command_is_set_up_before_any_is_rehearsed_and_all_are_cleaned_up(
     monkeypatch.setattr(io_commands.durability, "places_of", lambda *_: None)
     monkeypatch.setattr(io_commands.durability, "watch", lambda *_, **__: (watched, ""))
     syncs = iter([0, 3, 0, 0])
-    cells._rehearse = lambda workload, kind: (
+
+    def rehearsed(workload, kind):
         room.calls.append(("rehearse", workload.label))
-        or SimpleNamespace(syncs=next(syncs), lines=lambda label: [f"{label} 1", f"{label} 2"])
-    )
+        told = [f"{workload.label} {n}" for n in (1, 2)]
+        return SimpleNamespace(
+            syncs=next(syncs), lines=lambda label: [f"{label}: {each}" for each in told]
+        )
+
+    cells._rehearse = rehearsed
     cells.open()
     assert room.calls == [(what, label) for what in ("set up", "rehearse")
                           for label in ("one", "two")]  # fmt: skip
-    assert room.lines[1:] == ["one 1", "one 2", "two 1", "two 2"]
+    assert room.lines[1:] == ["one: one 1", "one: one 2", "two: two 1", "two: two 2"]
     assert list(cells.rehearsals) == ["one", "two"] and cells._syncs is watched
     room.calls.clear()
     cells.close()
