@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.host import control, doctor, knobs, recover
+from schedlab.host import control, doctor, facts, knobs, recover
 
 
 @pytest.fixture
@@ -144,3 +144,10 @@ def test_both_steps_to_all_tags_of_a_device_are_told(monkeypatch):
     (fact,) = [each for each in doctor._queue("sda") if each.topic == "tags of sda"]
     assert fact.found == "64 in 2 hardware queues, narrowed to 31"
     assert fact.command == "echo 62, then 128 > nr_requests under none"
+
+
+def test_every_library_has_its_version_or_is_known_to_be_missing(monkeypatch):
+    monkeypatch.setattr(facts, "_LIBRARIES", ("numpy", "none-of-that-name", "click", "nor-this"))
+    found = facts.versions()
+    assert [bool(found[name]) for name in facts._LIBRARIES] == [True, False, True, False]
+    assert found["numpy"] != found["click"]

@@ -16,7 +16,7 @@ from schedlab.design.grid import expanded
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, _costs, _pooled_variance
 from schedlab.errors import SpecError
-from schedlab.kinds import typed
+from schedlab.kinds import traits, typed
 from schedlab.kinds.file_test import outcome_of
 from schedlab.kinds.traits import parameters_of, with_traits
 from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate, pool, tables
@@ -432,3 +432,11 @@ def test_blocks_are_numbered_from_the_least_of_all_runs(order):
     runs = [run_of(cell(block), {"iops": 1.0}) for block in (3, 5)]
     record = record_of(*(runs[at] for at in order))
     assert [record.number_of(block) for block in (3, 5)] == [1, 3]
+
+
+@pytest.mark.parametrize("name", traits.AT_ONCE)
+def test_any_parameter_may_put_several_requests_in_flight(name):
+    alone = dict.fromkeys(traits.AT_ONCE, 1) | {"direct": True}
+    work = Workload("w", "file-test", "iops", alone)
+    assert traits.nothing_to_order(work)
+    assert not traits.nothing_to_order(replace(work, parameters={**alone, name: 4}))
