@@ -125,8 +125,14 @@ def test_what_is_applied_to_several_devices_is_recorded_and_told_of_each(disks, 
     reloaded = []
     monkeypatch.setattr(apply.udev_service, "reload", lambda names, report: reloaded.extend(names))
     monkeypatch.setattr(apply, "_kept_by", lambda file, records: records)
+    for name in ("sda", "sdb"):
+        applied.store(replace(RECORD, device=name))
+    pairs = []
+    monkeypatch.setattr(apply, "_onto", lambda record, earlier: pairs.append(
+        (record.device, earlier.device)) or record)  # fmt: skip
     choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "x": 1, "y": 2}))
     records = apply._apply_disks(choice, Request(("/dev/sda", "sdb", "sda")), lines.append)
+    assert pairs == [("sda", "sda"), ("sdb", "sdb")]
     assert checked == reloaded == [record.device for record in records] == ["sda", "sdb"]
     assert disks.calls == [(name, "bfq", {"x": 1, "y": 2}) for name in ("sda", "sdb")]
     for record in records:

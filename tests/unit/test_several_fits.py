@@ -253,6 +253,10 @@ def test_a_fitted_file_shows_every_key_load_and_note():
                                  "rate_error": 0.05, "p99_error": 0.1})  # fmt: skip
     assert fitted.tables == {"a": {"x": {"p": 1, "q": 2}, "y": [1, 2, 3]},
                              "b": {"long_name": "5000ns"}}  # fmt: skip
+    deep = Fitted(1)
+    deep.put("a.b.c", 1, 0)
+    deep.put("a.b.d", 2, 0)
+    assert deep.tables == {"a": {"b": {"c": 1, "d": 2}}} and deep.value("a.b.d") == 2
     shown = [" ".join(line.split()) for line in lines(fitted)]
     assert shown == [
         "a.x p 1, q 2 ± 2.0%", "a.y 3 entries counted", "b.long_name 5 us unknown", "",

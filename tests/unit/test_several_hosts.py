@@ -397,3 +397,15 @@ def test_a_merged_folder_has_the_histograms_of_all(tmp_path):
     paths = [measured(tmp_path / f"h{n}", f"s{n}", source=Known(10 * n), seed=n) for n in range(3)]
     found = merge.merge(paths, tmp_path / "all").record()
     assert found.histograms["w", "bfq"] == tuple((10 * n, 10 * n + 1, 15) for n in range(3))
+
+
+def test_a_label_that_means_two_things_names_the_two_folders():
+    def record(**labels):
+        arms = tuple(Candidate(label, {"scheduler": name}) for label, name in labels.items())
+        return SimpleNamespace(experiment=SimpleNamespace(candidates=arms))
+
+    paths = [Path("one"), Path("two"), Path("three")]
+    records = [record(a="none"), record(a="none", b="bfq", c="x"), record(c="x", b="kyber")]
+    with pytest.raises(SpecError, match="b is scheduler=kyber in three, and scheduler=bfq in two"):
+        merge._require_one_meaning(paths, records)
+    merge._require_one_meaning(paths[:2], records[:2])
