@@ -394,6 +394,21 @@ def test_virtual_time_is_not_compared_with_a_machine():
             require_same_clock(*pair)
 
 
+def test_the_loader_of_a_guest_knows_the_libraries_that_are_there_alone(tmp_path):
+    """With those of this machine, an image was another one after each library installed here."""
+    places = {image._merged(library) for library in image.libraries_of(["/bin/ls"])}
+    for library in places:
+        image._copy(library, tmp_path / str(library).lstrip("/"))
+    (tmp_path / "etc").mkdir()
+    image._index(tmp_path, {str(library.parent) for library in places})
+    command = [shutil.which("ldconfig", path="/usr/sbin:/sbin"), "-p", "-r", tmp_path]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    known = {Path(line.rpartition("=> ")[2]) for line in text.splitlines() if "=>" in line}
+    assert known == places
+    assert not (tmp_path / "var/cache").exists()
+    assert Path("/etc/ld.so.cache") not in image.files()
+
+
 def test_the_image_has_the_run_time_packages_and_no_extras():
     names = image._distributions()
     assert {"numpy", "click", "msgspec"} <= set(names)

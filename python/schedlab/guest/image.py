@@ -45,7 +45,7 @@ _TOOLS = (
     *("udevadm", "fusermount3", "fusermount", "swapoff", "swapon", "prlimit"),
 )
 _FILES = (
-    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache", "/etc/mke2fs.conf"),
+    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/mke2fs.conf"),
     *("/etc/os-release", "/usr/lib/os-release", "/etc/alternatives/awk"),
 )
 _SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
@@ -214,6 +214,7 @@ def _lay_out(tree: Path) -> None:
     libraries = sorted(_libraries(tree))
     for library in libraries:
         _copy(Path(library).resolve(), tree / str(_merged(library)).lstrip("/"))
+    _index(tree, {str(_merged(library).parent) for library in libraries})
     (tree / "etc/hostname").write_text("schedlab\n", encoding="ascii")
     _compile(tree)
     for path in (tree, *tree.rglob("*")):
@@ -240,6 +241,14 @@ def _libraries(tree: Path) -> set[str]:
     own = tuple(f"{source}/" for source, _ in _sources() if source.is_dir())
     found = libraries_of(map(str, binaries))
     return {path for path in found if not path.startswith(own) and "/../" not in path}
+
+
+def _index(tree: Path, directories: set[str]) -> None:
+    """The loader's cache of the libraries that are there: that of this machine changes with every
+    library that is installed here, and the guest with it."""
+    command = ["ldconfig", "-X", "-r", str(tree), *sorted(directories)]
+    subprocess.run(command, check=False, capture_output=True, env=_FIXED)
+    shutil.rmtree(tree / "var/cache", ignore_errors=True)  # It holds times of this machine.
 
 
 def libraries_of(programs: Iterable[str]) -> set[str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, SchedlabError
+from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.guest.machine import MARK
 
 JOB, RESULT = Path("/job"), Path("/result")
@@ -120,13 +120,20 @@ def _measure() -> None:
     from schedlab.app.measure.files import read_experiment
     from schedlab.run.admitted import Permission
     from schedlab.run.executor import Progress
+    from schedlab.store.folder import Folder
 
     def watch(now: Progress) -> None:
         tell(progress={**asdict(now), "last": None, "text": now.text, "repeated": now.repeated})
 
     observer = measure.Observer(watch, lambda text: tell(report=text))
     experiment = read_experiment(JOB / "experiment.toml")
-    measure.run(experiment, RESULT, permission=Permission(), observer=observer)
+    try:
+        measure.run(experiment, RESULT, permission=Permission(), observer=observer)
+    except SpecError:
+        # Of the analysis, as after a workload whose runs were all discarded: the host says it
+        # again, and the other runs are not lost with the machine.
+        if not (RESULT.is_dir() and Folder.open(RESULT).runs()):
+            raise
 
 
 def _leave_result() -> None:
