@@ -440,3 +440,12 @@ def test_any_parameter_may_put_several_requests_in_flight(name):
     work = Workload("w", "file-test", "iops", alone)
     assert traits.nothing_to_order(work)
     assert not traits.nothing_to_order(replace(work, parameters={**alone, name: 4}))
+
+
+def test_every_kind_of_boot_has_its_own_kernel_and_words():
+    kinds = [BootKind(label, f"6.{at}", f"word{at}") for at, label in enumerate("abc")]
+    plan = plan_boots(experiment(kind="cpu", stopping=Stopping(blocks=2)), kinds, 2, "ro")
+    found = [(each.settings["kernel"], each.settings["cmdline"]) for each in plan.candidates]
+    pairs = [(kind.kernel, kind.cmdline) for kind in kinds]
+    assert found == [pair for pair in pairs for _ in plan.experiment.candidates]
+    assert len({each.label for each in plan.candidates}) == len(found)
