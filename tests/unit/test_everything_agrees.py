@@ -444,3 +444,18 @@ def test_a_workload_without_a_run_that_counts_is_named_and_measured_first(tmp_pa
     with click.Context(click.Command("compare")), pytest.raises(click.exceptions.Exit) as end:
         show._finish(result, {"as_json": True}, lambda *_: None)
     assert end.value.exit_code == 1
+
+
+def test_a_workload_that_its_aa_arm_alone_has_run_is_no_error(tmp_path):
+    works = tuple(Workload(name, "file-test", "iops", READ) for name in ("all", "none"))
+    asked = replace(
+        experiment(random.Random(1), workloads=works, requires=(), shares=""),
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in NAMES[:2]),
+        stopping=Stopping(blocks=4),
+    )
+    folder = Folder.create(tmp_path / "r", asked, make_plan(asked), HOST)
+    for cell in folder.plan.cells:
+        gone = cell.workload == "none" and "A/A" not in cell.candidate
+        folder.append(run_of(cell, {"iops": 100.0}, status="discarded" if gone else "ok"))
+    found = Result(Folder.open(folder.path)).answer.unfit
+    assert {(of.row, of.runs) for of in found} == {("none", 0)}

@@ -29,7 +29,10 @@ def limits(
     tables = [
         arrange(sample, answer.candidates, aa, blocked=blocked)
         for sample in samples
-        if any(map(math.isfinite, sample.values))
+        if any(
+            math.isfinite(value) and candidate in answer.candidates  # more than the A/A arm alone
+            for value, candidate in zip(sample.values, sample.candidates, strict=True)
+        )
     ]
     controls = [flag for row in answer.rows if row.role != "secondary" and row.name in answer.cells
                 for flag in control_flags(row, answer.cells[row.name])]  # fmt: skip
