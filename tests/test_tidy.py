@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "spec": {"errors"},
     "kinds": {"spec", "errors", "store", "_core"},
     "host": {"spec", "errors", "_core"},
-    "design": {"spec", "errors", "kinds"},
+    "design": {"spec", "errors", "kinds", "store"},
     "store": {"spec", "errors", "_core"},
     "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "sim", "_core"},
     "sim": {"spec", "errors", "_core", "design", "store", "report"},

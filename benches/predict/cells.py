@@ -10,33 +10,31 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
-from kernel_check import CHECKS, SIZE_BYTES, START_SPREAD_NS, USUAL, CheckedCell, simulation_of
-
 from schedlab.app.predict.in_kernel import KernelCell, measured_rates
-from schedlab.app.predict.predict import SimulatedLoad, dies_of, rows_of
+from schedlab.app.predict.predict import SimulatedLoad, rows_of
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
 from schedlab.sim.checked import (
+    CHECKED,
     HOST,
     MEASURED,
     CheckedLoad,
     checked_cells,
+    dies_of,
     features_of,
     losses,
+    measured,
     stored,
 )
 from schedlab.sim.device import device_text
 from schedlab.sim.pool import run_threads
 from schedlab.sim.simulation import Simulation
-from schedlab.sim.validated import processes_of
+from schedlab.store.process_files import processes_of, tables_of
 
 KERNEL, SECONDS, SEED = "6.12", 4.0, 1
 DEVICES = (
@@ -57,17 +55,48 @@ DEVICES = (
 )  # fmt: skip
 # Devices that are too fast for a guest are so many times slower, in both.
 DILATIONS = {"sata-ssd": 20}
-# Of the cells of kernel_check those past the page cache, on a device that a guest can serve.
-OWN = [replace(each, schedulers=USUAL) for each in CHECKS if each.number not in (9, 12)]
+SIZE_BYTES = 8 << 30
+# Requests that a scheduler may hold above a loop device, independent of the tags.
+NR_REQUESTS = 256
+# Within which the processes of the real load begin.
+START_SPREAD_NS = 200_000
 # Cells of one boot.
 AT_ONCE = 6
+
+
+@dataclass(frozen=True)
+class CheckedCell:
+    """Processes on a device. `depth` is the number of commands that the driver lets into it;
+    `policy` the order in which it serves them. It is `dilate` times slower, in the kernel and in
+    the model: the scheduler has one clock in both.
+    """
+
+    number: int
+    processes: str
+    policy: str = "fcfs"
+    depth: int = 4
+    device: str = "disk7200"
+    dilate: int = 1
+
+
+OWN = (
+    CheckedCell(1, "random32", depth=128),
+    CheckedCell(2, "random32"),
+    CheckedCell(3, "random32", "sptf", 32),
+    CheckedCell(4, "random32", "sptf"),
+    CheckedCell(5, "readers3"),
+    CheckedCell(6, "sequential-random"),
+    CheckedCell(7, "readers3-deep"),
+    CheckedCell(8, "reader-writers"),
+    CheckedCell(10, "levels"),
+    CheckedCell(11, "small-writes"),
+)
 
 
 def all_checks() -> list[CheckedCell]:
     """Every cell that is measured."""
     more = [
-        CheckedCell(100 + number, "as used", processes, policy, tags, device=device,
-                    dilate=DILATIONS.get(device, 1))
+        CheckedCell(100 + number, processes, policy, tags, device, DILATIONS.get(device, 1))
         for number, (device, tags, policy, loads) in enumerate(DEVICES)
         for processes in loads
     ]  # fmt: skip
@@ -85,9 +114,7 @@ def kernel_cell(check: CheckedCell) -> KernelCell:
         check.device, SIZE_BYTES, queue_depth=check.depth, policy=check.policy, data="none",
         dilate=check.dilate,
     )  # fmt: skip
-    return KernelCell(
-        device, processes_of(check.processes), check.schedulers, seconds_of(check), SEED
-    )
+    return KernelCell(device, tables_of(check.processes), CHECKED, seconds_of(check), SEED)
 
 
 def seconds_of(check: CheckedCell) -> float:
@@ -98,7 +125,15 @@ def seconds_of(check: CheckedCell) -> float:
 def simulations_of(check: CheckedCell) -> list[Simulation]:
     """The cell under each scheduler, with the queue that it has in a guest."""
     host = {"start_spread_ns": START_SPREAD_NS, "max_sectors_kb": 1024, **HOST}
-    return [simulation_of(check, name, seconds_of(check), SEED, host) for name in check.schedulers]
+    return [
+        Simulation(
+            device=check.device, scheduler=name, processes=check.processes, tags=check.depth,
+            nr_requests=None if name == "none" else NR_REQUESTS, window=check.depth,
+            policy=check.policy, size=str(SIZE_BYTES), dilate=check.dilate,
+            seconds=seconds_of(check), seed=SEED, settings=host,
+        )
+        for name in CHECKED
+    ]  # fmt: skip
 
 
 def losses_of(check: CheckedCell, figures: Mapping[str, Sequence[Any]]) -> dict[str, float]:
@@ -111,7 +146,7 @@ def losses_of(check: CheckedCell, figures: Mapping[str, Sequence[Any]]) -> dict[
 def stored_cell(check: CheckedCell, kernel: Mapping[str, float]) -> CheckedLoad:
     """A cell with what the kernel lost in it, and what the simulation loses."""
     runs = run_threads(simulations_of(check))
-    model = {name: run["processes"] for name, run in zip(check.schedulers, runs, strict=True)}
+    model = {name: run["processes"] for name, run in zip(CHECKED, runs, strict=True)}
     rotational = bool(Simulation(device=check.device, scheduler="none").facts()["rotational"])
     parallel = dies_of(tomllib.loads(device_text(check.device))) > 1
     features = features_of(processes_of(check.processes), check.depth, rotational, parallel)
@@ -128,11 +163,13 @@ def main() -> None:
     there = {cell.name: cell.kernel for cell in checked_cells()}
     kept = {} if options.all else {n: there[n] for n in map(name_of, checks) if n in there}
     todo = [] if options.model else [check for check in checks if name_of(check) not in kept]
-    about = {
-        "kernel": f"{kernels.find(KERNEL).release}, virtual time",
-        "date": datetime.now(UTC).date().isoformat(),
-        "seconds": SECONDS,
-    }
+    about = measured()
+    if todo:
+        about = {
+            "kernel": f"{kernels.find(KERNEL).release}, virtual time",
+            "date": datetime.now(UTC).date().isoformat(),
+            "seconds": SECONDS,
+        }
     while True:
         cells = [stored_cell(each, kept[name_of(each)]) for each in checks if name_of(each) in kept]
         MEASURED.write_text(stored(cells, about), encoding="utf-8")

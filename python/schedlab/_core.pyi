@@ -41,6 +41,9 @@ def simulate(
     policy: tuple[str, object, object] | None = None,
 ) -> tuple[str, bytes]: ...
 def sim_names(registry: str) -> list[tuple[str, str]]: ...
+def host_processes(
+    text: str, place: str | None = None, capacity_bytes: int | None = None, seed: int = 0
+) -> str: ...
 def run_io_job(
     job_json: str,
     should_end: Callable[[], bool] | None = None,

@@ -18,10 +18,11 @@ from schedlab.run.backends.sim import outcome_of
 from schedlab.sim.device import device_text
 from schedlab.sim.experiments import experiment_of, process_names
 from schedlab.sim.results import HOST_LOG_DTYPE
-from schedlab.sim.simulation import Simulation, process_text, split_schedulers
+from schedlab.sim.simulation import Simulation, split_schedulers
 from schedlab.sim.simulation_set import SimulationSet
 from schedlab.sim.tables import aligned, host_table
 from schedlab.spec import Candidate, Stopping
+from schedlab.store.process_files import process_text
 
 MS = 1_000_000
 FROM_MS = 200_000
@@ -162,7 +163,7 @@ def test_the_table_holds_means_over_the_seeds() -> None:
         run("bfq:slice_idle=0", (7, 8, 9, 10), (11, 12, 13, 14), (15, 16, 17, 18)),
         run("none", (1e5, 200.5, 12e4, 11e5), (0, 0, 0.5, 5), (100000, 200.5, 3, 4)),
     ]
-    assert host_table(runs, {}) == TABLE.splitlines()
+    assert host_table(runs) == TABLE.splitlines()
 
 
 def test_rows_are_aligned_first_to_the_left_others_to_the_right() -> None:

@@ -3,19 +3,17 @@
 import dataclasses
 import itertools
 import json
-import time
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from kernel_check import CHECKS, checks_of
 
 from schedlab import _core
-from schedlab.app.predict.real_load import buffered_of, groups_of, is_buffered, placed, run_buffered
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.experiments import process_names
-from schedlab.sim.simulation import Simulation, presets, split_schedulers
+from schedlab.sim.simulation import Simulation, split_schedulers
+from schedlab.store.process_files import presets
 
 ALL = [name for name, _, _ in _core.host_schedulers()]
 MODERN = ["none", "mq-deadline", "kyber", "bfq"]
@@ -199,40 +197,6 @@ def test_a_trace_becomes_a_process_for_each_of_its_volumes(tmp_path):
     run = Simulation(device="disk7200", scheduler="mq-deadline", trace=trace, **fitted).run()
     assert len(run["processes"]) == 2
     assert run["total"]["requests"] == run["trace"]["lines"] == 100
-
-
-def test_cells_of_the_check_are_those_of_the_real_load():
-    assert [check.number for check in checks_of("1-3,7")] == [1, 2, 3, 7]
-    with pytest.raises(SpecError, match="cell 13"):
-        checks_of("13")
-    groups = groups_of(placed("levels", 8 << 30), "/dev/null", 1)
-    assert [group["ioprio"]["level"] for group in groups] == [0, 4, 7]
-    assert len({group["offset"] for group in groups}) == 3
-    assert {check.processes for check in CHECKS} <= set(presets())
-
-
-def test_buffered_processes_load_a_device_as_their_preset_says(tmp_path):
-    assert is_buffered("copy-buffered")
-    assert not is_buffered("readers3")
-    reader, writer = buffered_of("copy-buffered", 8 << 20)
-    assert (reader.writes, writer.writes) == (False, True)
-    assert (writer.offset, writer.span, writer.fsync_every) == (4 << 20, 4 << 20, 256)
-    file = tmp_path / "device"
-    file.write_bytes(bytes(8 << 20))
-    seconds, begin = 0.2, time.monotonic()
-    rows = run_buffered(file, [reader, writer], seconds)
-    elapsed_s = time.monotonic() - begin
-    for row in rows:
-        # One at a time: the latencies fill the time, and the last may end after it.
-        records = row["throughput_bytes_per_s"] * seconds / (128 << 10)
-        assert 0.5 * seconds < records * row["latency_ns_mean"] / 1e9 < elapsed_s
-    content = file.read_bytes()
-    assert content[: 4 << 20] == bytes(4 << 20)
-    assert any(content[4 << 20 :])
-    with pytest.raises(FileNotFoundError):
-        run_buffered(tmp_path / "none", [reader], 0.1)
-    with pytest.raises(SpecError, match="buffered processes are sequential"):
-        buffered_of("readers3", 8 << 20)
 
 
 # The longest time, in s, in which a process that always has requests may get none, on a disk and on

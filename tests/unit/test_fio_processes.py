@@ -4,14 +4,11 @@ import shutil
 
 import pytest
 
-from schedlab.app.predict.in_kernel import KernelCell
 from schedlab.app.predict.predict import loads_of, predict
-from schedlab.app.predict.real_load import groups_of, placed_on
 from schedlab.errors import SpecError
-from schedlab.host.emulated import Emulation
 from schedlab.kinds.fio_processes import processes_of_job
 from schedlab.sim.simulation import Simulation
-from schedlab.sim.validated import processes_of
+from schedlab.store.process_files import processes_of
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 GIB = 1 << 30
@@ -70,12 +67,12 @@ def test_what_no_simulated_process_does_is_refused_by_name(tmp_path, options, wo
 
 def test_a_job_is_predicted_like_the_same_processes(tmp_path):
     path = job(tmp_path, f"{SHARED}[reader]\nrw=randread\nbs=4k\niodepth=32\n")
-    (load,) = loads_of(None, None, None, path)
+    (load,) = loads_of(None, None, path)
     found = predict("sd-card", load, "none,bfq")
     assert (found.code != "outside", list(found.rates)) == (True, ["reader"])
-    (load,) = loads_of(None, None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nnumjobs=2\n"))
+    (load,) = loads_of(None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nnumjobs=2\n"))
     assert "in one region" in predict("sd-card", load, "none,bfq").outside
-    (load,) = loads_of(None, None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nstartdelay=1\n"))
+    (load,) = loads_of(None, None, job(tmp_path, f"{SHARED}[r]\nrw=read\nstartdelay=1\n"))
     with pytest.raises(SpecError, match="processes with start"):
         predict("sd-card", load, "none,bfq", kernel="6.12")
 
@@ -83,14 +80,13 @@ def test_a_job_is_predicted_like_the_same_processes(tmp_path):
 def test_real_and_simulated_processes_go_through_the_region_of_their_file(tmp_path):
     path = tmp_path / "p.toml"
     path.write_text('[[process]]\ncount = 2\nrecord = "4k"\noffset = "64k"\nspan = "32k"\n')
-    specs = processes_of(path)
-    cell = KernelCell(Emulation("sd-card", None), specs, ("none",), 1.0, 1)
-    places = placed_on(cell.processes, GIB)
-    assert [(each.offset, each.span) for each in places] == [(65536, 16384), (81920, 16384)]
+    places = processes_of(path, GIB, 5)
+    assert [(each["offset"], each["span"]) for each in places] == [(65536, 16384), (81920, 16384)]
     start = path.read_text().replace("64k", "0GiB")
     path.write_text(start)
-    assert [each.offset for each in placed_on(processes_of(path), GIB)] == [0, 16384]
-    one, two = groups_of(places, "/dev/x", seed=5)
-    assert one["workload"]["seed"] != two["workload"]["seed"]
+    assert [each["offset"] for each in processes_of(path, GIB)] == [0, 16384]
+    one, two = (each["workload"] for each in places)
+    assert one["seed"] != two["seed"]
+    assert one["span"] == 16384
     log = Simulation(device="sd-card", scheduler="none", processes=str(path), seconds=0.2).run()
     assert log["total"]["requests"] > 0

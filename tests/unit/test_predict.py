@@ -24,7 +24,7 @@ from schedlab.sim import checked
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, nearest, with_errors
 from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
-from schedlab.sim.validated import processes_of
+from schedlab.store.process_files import processes_of
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
@@ -39,7 +39,7 @@ def _few_draws(monkeypatch):
 
 
 def of(workload):
-    (load,) = loads_of(None, None, workload)
+    (load,) = loads_of(workload, None)
     return load
 
 
@@ -75,7 +75,8 @@ def test_errors_of_near_cells_are_taken_together_and_far_ones_are_larger():
 )  # fmt: skip
 def test_classes_and_write_back_are_near_no_plain_load(changes, is_far):
     plain = [CheckedLoad("plain", ALIKE, {"none": 0.0}, {"none": 0.0})]
-    assert math.isinf(nearest(features_of(changes, 4, rotational=True), plain)[1]) == is_far
+    processes = processes_of({"process": changes})
+    assert math.isinf(nearest(features_of(processes, 4, rotational=True), plain)[1]) == is_far
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_checked_load_has_probabilities_and_the_word_predicted():
     ],
 )  # fmt: skip
 def test_what_a_guest_cannot_run_is_refused_before_the_boot(device, load, word):
-    named = loads_of(None, load, None) if load == str(TRACE) else loads_of(None, None, load)
+    named = loads_of(None, load) if load == str(TRACE) else loads_of(load, None)
     with pytest.raises(SpecError, match=word):
         predict(device, named[0], "none,bfq", kernel="99.9")
 
@@ -164,7 +165,7 @@ def test_of_two_devices_the_faster_one_is_named():
 
 
 def test_a_recording_is_a_load():
-    (load,) = loads_of(None, str(TRACE), None)
+    (load,) = loads_of(None, str(TRACE))
     found = predict("sd-card", load, "none,mq-deadline")
     assert found.load.endswith("tpcc-small.trace")
     assert list(found.rates) == ["all"]
@@ -215,14 +216,14 @@ def test_no_answer_is_no_fast_answer():
 def test_what_is_wrong_in_a_file_is_said(tmp_path, device, load, word):
     (tmp_path / "x.toml").write_text(device.replace("{disk}", devices()["disk7200"]))
     (tmp_path / "load.toml").write_text(load or "")
-    (one,) = loads_of(tmp_path / "load.toml", None, None) if load else [of("random32")]
+    (one,) = loads_of(str(tmp_path / "load.toml"), None) if load else [of("random32")]
     with pytest.raises(SpecError, match=word):
         predict(str(tmp_path / "x.toml"), one, FOUR)
 
 
 def test_an_empty_recording_and_one_scheduler_twice_are_refused(tmp_path):
     (tmp_path / "empty").touch()
-    (load,) = loads_of(None, str(tmp_path / "empty"), None)
+    (load,) = loads_of(None, str(tmp_path / "empty"))
     with pytest.raises(SpecError, match="it is empty"):
         predict("sd-card", load, "none,bfq")
     with pytest.raises(SpecError, match="different schedulers"):
@@ -230,7 +231,7 @@ def test_an_empty_recording_and_one_scheduler_twice_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "given", [(None, None, None), (Path("x.toml"), None, "random32"), (None, "t", "random32")]
+    "given", [(None, None, None), ("random32", None, Path("x.fio")), ("random32", "t", None)]
 )
 def test_one_load_is_asked_for(given):
     with pytest.raises(SpecError, match="needs one load"):

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from schedlab.app.predict import fit, in_kernel, predict, real_load
+from schedlab.app.predict import fit, in_kernel, predict
 from schedlab.app.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
+from schedlab.store.process_files import meet, processes_of
 
 LOSSES = (PredictedLoss("none", 0.5, 0.0, 0.0, 0.1), PredictedLoss("bfq", 0.25, 1, 0, 2))
 PREDICTED = Prediction(
@@ -30,7 +31,7 @@ def test_each_load_is_predicted_on_each_device_and_pairs_are_compared(monkeypatc
         return replace(PREDICTED, device=device, load=load.name, outside=outside)
 
     monkeypatch.setattr(predict, "predict", one)
-    loads = loads_of(None, None, "random32, levels")
+    loads = loads_of("random32, levels", None)
     assert [load.fields for load in loads] == [{"processes": "random32"}, {"processes": "levels"}]
     documents, text = predict.predictions(["x", "y"], loads, "none,bfq", print, "")
     pairs = [(device, load) for load in ("random32", "levels") for device in "xy"]
@@ -59,7 +60,7 @@ def test_any_two_sequential_processes_may_meet(offset, is_met):
     one = {"pattern": "sequential", "span": "1M"}
     several = [one | {"offset": "9M"}, one | {"offset": offset}, one | {"offset": "0M"},
                one | {"offset": "2M", "span": "2M"}]  # fmt: skip
-    assert predict._meet(several) == is_met
+    assert meet(processes_of({"process": several})) == is_met
 
 
 def test_the_command_with_the_least_regret_is_named_and_the_worst_test_is_noted():
@@ -175,13 +176,20 @@ def test_each_scheduler_is_set_with_its_tunables_on_a_fresh_device_and_each_proc
         emulated=lambda emulation: device, hold=lambda path: path,
         set_scheduler=lambda path, name, settings: log.append((name, settings)),
     )  # fmt: skip
-    places = [SimpleNamespace(record=1024), SimpleNamespace(record=2048)]
-    rows = [{"throughput_bytes_per_s": n * 4096.0, "latency_ns_mean": float(n)} for n in (1, 2)]
-    monkeypatch.setattr(in_kernel, "placed_on", lambda *of: places)
-    monkeypatch.setattr(in_kernel, "groups_of", lambda *of: [])
-    monkeypatch.setattr(in_kernel, "run_direct", lambda *of: rows)
-    cell = replace(CELL, schedulers=("none", "bfq:a=1,b=2"))
-    rates = [{"iops": 4.0, "latency_ns_mean": 1.0}, {"iops": 4.0, "latency_ns_mean": 2.0}]
+
+    def side(rate, count=0, mean=0.0):
+        return {"bytes": rate, "latency": {"count": count, "mean": mean}}
+
+    groups = {"one": {"reads": side(4096, 4, 1.0), "writes": side(0)},
+              "two": {"reads": side(2048, 1, 6.0), "writes": side(6144, 3, 2.0)}}  # fmt: skip
+    actors = SimpleNamespace(
+        side=lambda name, way: groups[name][way],
+        rate=lambda names, way: sum(groups[name][way]["bytes"] for name in names),
+    )
+    tables = [{"name": "one", "record": 1024}, {"name": "two", "record": 2048}]
+    monkeypatch.setattr(in_kernel, "run_actors", lambda target, jobs, seconds: actors)
+    cell = replace(CELL, schedulers=("none", "bfq:a=1,b=2"), processes=tables)
+    rates = [{"iops": 4.0, "latency_ns_mean": 1.0}, {"iops": 4.0, "latency_ns_mean": 3.0}]
     assert list(in_kernel._rates(control, cell)) == [("none", rates), ("bfq:a=1,b=2", rates)]
     assert log == [("none", {"nr_requests": "4"}), "reset",
                    ("bfq", {"a": "1", "b": "2", "nr_requests": "8"}), "reset"]  # fmt: skip
@@ -218,17 +226,3 @@ def test_a_held_out_load_is_the_mean_of_all_its_batches(monkeypatch):
     assert [len(each[2]) for each in (one, two)] == [112, 224]
     assert [max(each[2]) for each in (one, two)] == [4e9, 4e9]
     assert twins == ["one", "two"]
-
-
-def test_each_process_has_its_own_seed_class_and_name():
-    specs = [{"name": "p"}, {"name": "p", "ioprio": "be:3"}, {"name": "p", "ioprio": "idle"}]
-    for order in (specs, specs[::-1]):
-        placed = [SimpleNamespace(spec=spec, offset=at, record=512, span=1024)
-                  for at, spec in enumerate(order)]  # fmt: skip
-        made = real_load.groups_of(placed, "/dev/x", 5)
-        assert [group["workload"]["seed"] for group in made] == [5, 6, 7]
-        assert [group["name"] for group in made] == ["p-0", "p-1", "p-2"]
-        wanted = {"be:3": {"class": "be", "level": 3}, "idle": {"class": "idle", "level": 0}}
-        assert [group.get("ioprio") for group in made] == [
-            wanted.get(spec.get("ioprio")) for spec in order
-        ]

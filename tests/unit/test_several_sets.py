@@ -24,7 +24,6 @@ from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, sto
 from schedlab.sim.cpu_validate import Stay
 from schedlab.sim.judge import PARAMETERS, refuse_idle_parameters
 from schedlab.sim.simulation import NEEDS, refuse_idle
-from schedlab.sim.validated import idles, is_buffered
 from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
@@ -44,6 +43,7 @@ from schedlab.store.folder import Folder
 from schedlab.store.importers import imported, iozone
 from schedlab.store.importers.imported import Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals
+from schedlab.store.process_files import is_buffered, processes_of
 
 ORDERS = [(0, 1), (1, 0)]
 
@@ -292,7 +292,8 @@ def test_every_parameter_and_every_policy_is_looked_at():
 
 
 def test_features_and_losses_are_those_of_all_processes_rows_and_schedulers():
-    plain, late = {"depth": 1}, {"depth": 3, "read_share": 0.5, "pattern": "sequential"}
+    changes = [{"depth": 1}, {"depth": 3, "read_share": 0.5, "pattern": "sequential"}]
+    plain, late = processes_of({"process": changes})
     for pair in ([plain, late], [late, plain]):
         found = features_of(pair, 4, rotational=True)
         assert (found.writes, found.sequential) == pytest.approx((0.375, 0.75))
@@ -308,16 +309,6 @@ def test_features_and_losses_are_those_of_all_processes_rows_and_schedulers():
     text = json.loads(stored(cells, {"kernel": "6.1", "date": "d"}))
     assert [each["name"] for each in text["cells"]] == ["x", "y", "z"]
     assert text["measured"] == {"kernel": "6.1", "date": "d"} and isinstance(found, Features)
-
-
-def test_bfq_idles_by_all_its_settings_and_all_processes():
-    plain, high = {}, {"ioprio": "be:0"}
-    for pair in ([plain, high], [high, plain]):
-        assert idles("", pair, rotational=False)
-        for settings in ("slice_idle=0", "slice_idle_us=0", "x=1,slice_idle=0", "slice_idle=0,x=1"):
-            assert not idles(settings, pair, rotational=False)
-    assert not idles("", [plain] * 2, rotational=False) and idles("", [plain] * 2, rotational=True)
-    assert not idles("", [plain], rotational=True)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -381,9 +372,9 @@ def test_an_option_that_needs_one_of_several_is_taken_with_any_of_them():
 
 
 def test_direct_processes_are_not_buffered_where_none_is():
-    for pair in ([{}, {"direct": False}], [{"direct": False}, {}]):
-        assert is_buffered(pair)
-    assert not is_buffered([{}, {"direct": True}])
+    direct, cached = {"direct": True}, {"direct": False}
+    assert is_buffered([direct, cached]) and is_buffered([cached, direct])
+    assert not is_buffered([direct] * 2)
 
 
 def test_every_process_and_every_option_of_a_program_may_be_the_wrong_one(tmp_path):

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
 use crate::disk::{self, DiskLogged, DiskResult, DiskSpec, DiskWorkload};
 use crate::engine::{Logged, Report, Simulation, WarmUp, Window};
-use crate::host::{self, HostJob, HostResult, HostSettings, Processes, Settings, PRESETS};
+use crate::host::{self, HostJob, HostResult, HostSettings, Processes, Settings};
 use crate::model::{DeviceConfig, Dilated, Model, Spec};
 use crate::policy::{Policy, PolicySpec, POLICIES};
 use crate::workload::{Real, Replay, ReplayOptions, Source, Synthetic, SyntheticSpec};
@@ -68,18 +68,8 @@ struct ProcessFile {
 
 impl ProcessFile {
     fn read(&self) -> Result<Processes, SimError> {
-        match &self.place {
-            Some(place) => Processes::from_toml(place, &self.text),
-            None => preset(&self.text),
-        }
+        Processes::read(&self.text, self.place.as_deref())
     }
-}
-
-fn preset(name: &str) -> Result<Processes, SimError> {
-    let known = PRESETS.iter().map(|(name, _)| *name);
-    let entry = PRESETS.iter().find(|(known, _)| *known == name);
-    let (place, text) = entry.ok_or_else(|| SimError::unknown("processes", name, known))?;
-    Processes::from_toml(place, text)
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -267,7 +257,7 @@ impl Job {
 
     fn host(&self, scheduler: &str, stop: &Stop) -> Result<Outcome, SimError> {
         let model = Model::new(&self.device)?;
-        let mut device = Dilated::new(model.build()?, self.dilate);
+        let mut device = Dilated::new(model.build()?, self.dilate, model.facts().size_bytes);
         let mut job = HostJob {
             settings: HostSettings {
                 rotational: model.facts().rotational,
@@ -290,7 +280,7 @@ impl Job {
         } else {
             job.processes = match &self.processes {
                 Some(file) => file.read()?,
-                None => preset("random32")?,
+                None => Processes::read("random32", None)?,
             };
         }
         let mut result = host::run(&Settings::parse(scheduler)?, &job, &mut device, stop)?;

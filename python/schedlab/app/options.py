@@ -19,7 +19,7 @@ from schedlab.app.compare.cpu_comparison import USUAL_WORKLOADS, WORKLOADS
 from schedlab.app.compare.own_work import OwnWork, usual_user
 from schedlab.app.compare.requirements import with_requirements, with_shares
 from schedlab.app.setting_checks import check_switch
-from schedlab.design.io_families import FAMILIES
+from schedlab.design.io_families import FAMILIES, family_named
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
 from schedlab.host.settings import is_beyond
@@ -241,8 +241,8 @@ def check_work(options: Named, command: Sequence[str], typed: Typed) -> None:
     is_own = bool(command or typed["job_file"])
     families = [] if is_own else families_of(typed["workloads"], typed["tests"])
     load = Load(tests=("read",), seconds=9.0)
-    timed = [name for name, family in FAMILIES.items()
-             if any("seconds" in work.parameters for work in family(load, _GOAL))]  # fmt: skip
+    named = {name: family_named(name)(load, _GOAL) for name in (*FAMILIES, *families)}
+    timed = [n for n, works in named.items() if any("seconds" in w.parameters for w in works)]
     _check_work(options, families, timed)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from schedlab.kinds import KINDS, WorkloadKind
+from schedlab.errors import SpecError, nearest
+from schedlab.kinds import KINDS, WorkloadKind, typed
 from schedlab.kinds.base import Offer
+from schedlab.kinds.processes import RATE, Processes
 from schedlab.spec import Objective, Workload
 from schedlab.spec.quantities import size_text
+from schedlab.store.process_files import presets, tables_of
 
 FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99", "cpu_s")
 
@@ -47,7 +51,28 @@ Family = Callable[[Load, Objective], list[Workload]]
 
 def workloads(families: Sequence[str], load: Load, objective: Objective) -> tuple[Workload, ...]:
     """The workloads of the named families, in the order named."""
-    return tuple(work for family in families for work in FAMILIES[family](load, objective))
+    return tuple(work for name in families for work in family_named(name)(load, objective))
+
+
+def family_named(name: str) -> Family:
+    """One of `FAMILIES`, or that of a file of processes; SpecError for a word that is neither."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    shipped = presets()
+    if name not in shipped and not name.endswith(".toml"):
+        raise SpecError(f"workloads {name!r} are not known", nearest(name, (*FAMILIES, *shipped)))
+
+    def family(load: Load, objective: Objective) -> list[Workload]:
+        tables = tables_of(name)
+        first = str(tables[0].get("name", "process-1"))
+        deciding = RATE if objective == "throughput" else f"{first}.latency_ns_mean"
+        parameters = {"processes": [dict(each) for each in tables], **load.window()}
+        work = Workload(Path(name).stem, Processes.kind, deciding, parameters)
+        return [
+            replace(work, secondary=tuple(m for m in typed(work).own_metrics() if m != deciding))
+        ]
+
+    return family
 
 
 def offered(kind: type[WorkloadKind], offer: Offer) -> Family:

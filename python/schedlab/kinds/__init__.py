@@ -28,6 +28,7 @@ from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.newcomer import Newcomer
+from schedlab.kinds.processes import Processes
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
@@ -62,6 +63,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         MixedWork,
         Newcomer,
         Pipe,
+        Processes,
         RandomReads,
         ReaderBesideWriters,
         ReadersTogether,

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from schedlab.package import PACKAGE
-from schedlab.sim.validated import is_buffered, waiters_of
+from schedlab.sim.device import device_text
+from schedlab.sim.simulation import Simulation
+from schedlab.store.process_files import is_buffered, meet, only_simulated, processes_of, waiters_of
 
 MEASURED = PACKAGE / "sim" / "checked_cells.json"
 #: The host of the cells, in settings of crates/sim/src/host/settings.rs: one CPU, so that nobody is
 #: awake before all of a completion is known, with four workers of io_uring.
 HOST = {"woken_early": 0.0, "io_workers": 4}
+#: Schedulers that a current kernel has.
+CHECKED = ("none", "mq-deadline", "kyber", "bfq")
+#: Settings of a simulation that the cells take from the real device and load; they change no other.
+SAME_IN_BOTH = {
+    *HOST, "page_copy_ns", "start_spread_ns", "max_sectors_kb", "read_ahead_kb", "warm_up_seconds",
+}  # fmt: skip
 #: A load further from every cell is outside; the errors of a cell count by this width.
 OUTSIDE, WIDTH = 1.2, 0.5
 #: A loss has an error in proportion to itself, and to this much where there is none.
@@ -89,21 +99,171 @@ def features_of(
     processes: Sequence[Mapping[str, Any]], tags: int, rotational: bool, parallel: bool = False
 ) -> Features:
     """Those of processes, one for each of `count`."""
-    depths = np.array([float(each.get("depth", 1)) for each in processes])
+    depths = np.array([float(each["depth"]) for each in processes])
     share = depths / depths.sum()
-    writes = np.array([1 - float(each.get("read_share", 1)) for each in processes])
-    ways = np.array([each.get("pattern", "random") != "random" for each in processes], float)
-    marks = {(each.get("ioprio", "be:4"), each.get("weight", 0)) for each in processes}
+    writes = np.array([1 - float(each["read_share"]) for each in processes])
+    ways = np.array([each["pattern"] != "random" for each in processes], float)
+    marks = {(each["ioprio"], each["weight"]) for each in processes}
     return Features(
         rotational,
         math.log2(waiters_of(processes) / tags),
         float(share @ writes),
         float(share @ ways),
-        len(marks) > 1 or any(each.get("weight") for each in processes),
+        len(marks) > 1 or any(each["weight"] for each in processes),
         is_buffered(processes),
         len(processes),
         parallel=parallel,
     )
+
+
+def outside(
+    scheduler: str, processes: Sequence[Mapping[str, Any]], features: Features, distance: float
+) -> str:
+    """Why nothing is known of how far a simulation of processes (none: of a trace) is from the
+    kernel; "" where something is.
+    """
+    name, _, tunables = scheduler.partition(":")
+    if name not in CHECKED:
+        return f"{name} was never checked against a kernel"
+    if own := next((part for part in tunables.split(",") if part.startswith("x_")), ""):
+        return f"the kernel's {name} has no {own.partition('=')[0]}"
+    if features.classes:
+        return "priority classes and weights are known to be missed"
+    if features.buffered:
+        return "write-back through the page cache is known to be missed"
+    if key := next(filter(None, map(_unchecked, processes)), ""):
+        return f"processes with {key} were never checked"
+    if meet(processes):
+        return "sequential processes in one region were never checked"
+    if distance > OUTSIDE:
+        return "no checked load is near"
+    if features.is_race:
+        return "writes that wait for tags of flash with several dies are known to be missed"
+    return ""
+
+
+def _unchecked(process: Mapping[str, Any]) -> str:
+    """A key of a process that no checked cell has; "" where they have all."""
+    if process["arrivals"] != "closed":
+        return "arrivals"
+    if process["pattern"] == "reverse":
+        return "pattern"
+    if process["read_share"] not in (0, 1):
+        return "read_share"
+    return only_simulated(process)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The nearest checked cell of a simulated load, its distance, and why nothing is known of the
+    figures of some schedulers.
+    """
+
+    processes: Sequence[Mapping[str, Any]]
+    features: Features | None
+    nearest: str
+    distance: float | None
+    outside: Mapping[str, str]
+
+    def rates(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+        """By scheduler those of the rows, means over its runs."""
+        found: dict[str, dict[str, float]] = {}
+        for name in self.outside if self.processes else ():
+            same = [run["processes"] for run in runs if run["scheduler"] == name]
+            each = [rates_of(self.processes, figures) for figures in same]
+            found[name] = {row: fmean(one[row] for one in each) for row in each[0]}
+        return found
+
+    def document(self, rates: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+        """As a part of a JSON document."""
+        return {
+            "nearest": self.nearest, "distance": self.distance, "outside": dict(self.outside),
+            "behind": self.behind(rates),
+        }  # fmt: skip
+
+    def behind(self, rates: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[float, float]]:
+        """By scheduler, of those that are not outside: the loss that it may have in the kernel
+        beside the best of them, 90 % of what near cells let expect; `rates` are those of each row.
+        """
+        known = {name: of for name, of in rates.items() if not self.outside[name]}
+        if self.features is None or len(known) < 2:
+            return {}
+        drawn = with_errors(losses(known), self.features, checked_cells(), 1000, 1)
+        ends = {name: np.quantile(values, (0.05, 0.95)) for name, values in drawn.items()}
+        return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
+
+    def lines(self, rates: Mapping[str, Mapping[str, float]]) -> list[str]:
+        """Lines to stand below the figures of the load."""
+        lines = [f"  {why}" if why.startswith(name) else f"  {name}: {why}"
+                 for name, why in self.outside.items() if why]  # fmt: skip
+        if ends := self.behind(rates):
+            shares = (
+                f"{n} {loss_text(low)} to {loss_text(high)}" for n, (low, high) in ends.items()
+            )
+            lines.append(f"  in the kernel behind the best of these (90 %): {', '.join(shares)}")
+        if len(lines) < len(self.outside) and self.distance is not None:
+            lines.append(f"  nearest checked load: {self.nearest} (distance {self.distance:.1f})")
+        return lines
+
+
+def expected_of(simulations: Sequence[Simulation]) -> Expected:
+    """That of one load on one device under several schedulers."""
+    first = simulations[0]
+    names = [str(each.scheduler) for each in simulations]
+    if first.trace is not None:
+        return Expected((), None, "", None, dict.fromkeys(names, "traces were never checked"))
+    processes = processes_of(first.processes)
+    flash = {key: value for key, value in first.device_set.items() if key.startswith("flash.")}
+    tables = tomllib.loads(device_text(first.device))
+    own = {key.partition(".")[2]: value for key, value in flash.items()}
+    tables = {**tables, "flash": {**tables.get("flash", {}), **own}}
+    rotational = bool(first.facts()["rotational"])
+    features = features_of(processes, first.tags, rotational, dies_of(tables) > 1)
+    cell, distance = nearest(features, checked_cells())
+    reasons = {}
+    for name, each in zip(names, simulations, strict=True):
+        reasons[name] = outside(name, processes, features, distance) or _other_queue(
+            name, each, waiters_of(processes)
+        )
+    far = distance if math.isfinite(distance) else None
+    return Expected(processes, features, cell.name, far, reasons)
+
+
+def _other_queue(name: str, simulation: Simulation, waiters: int) -> str:
+    """Why its queue is another one than that of the cells; "" where it is not."""
+    if other := sorted({*simulation.settings} - SAME_IN_BOTH):
+        return f"{other[0]} was never changed in a check"
+    held = simulation.nr_requests or 2 * min(simulation.tags, 128)
+    if name != "none" and waiters > held:
+        return f"{waiters} requests, of which {name} holds at most {held}"
+    return ""
+
+
+def dies_of(tables: Mapping[str, Any]) -> int:
+    """The parts of a flash device that work at the same time; 0 of a disk."""
+    flash = tables.get("flash", {})
+    parts = ("channels", "packages_per_channel", "dies_per_package")
+    return math.prod(int(flash.get(part, 1)) for part in parts) if flash else 0
+
+
+def rates_of(
+    processes: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """The rate of each kind of process, of those alike their mean; of arrivals that do not wait for
+    answers the inverse of their mean response. `figures` has `iops` and `latency_ns_mean` of each.
+    """
+    rows: dict[str, list[float]] = {}
+    for spec, got in zip(processes, figures, strict=True):
+        # What was never served has no response at all.
+        mean_ns = got["latency_ns_mean"] or math.inf
+        value = got["iops"] if spec["arrivals"] == "closed" else 1e9 / max(mean_ns, 1.0)
+        rows.setdefault(spec["table"], []).append(max(float(value), 1e-3))
+    return {name: fmean(values) for name, values in rows.items()}
+
+
+def loss_text(loss: float) -> str:
+    """A loss of a rate: a share, from one half on a ratio."""
+    return f"{np.exp(loss):.1f}×" if loss >= np.log(2) else f"{1 - np.exp(-max(loss, 0.0)):.0%}"
 
 
 def losses(rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

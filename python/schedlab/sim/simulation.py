@@ -17,7 +17,7 @@ from schedlab.sim.device import device_text
 from schedlab.sim.policy_file import QUEUE_DTYPE, is_policy_file, load_policy
 from schedlab.sim.replay import compiled
 from schedlab.sim.results import SimResult
-from schedlab.spec.reading import read_text
+from schedlab.store.process_files import process_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -329,25 +329,6 @@ def _model_in(text: str) -> str:
         return "ssd"
 
 
-def process_text(processes: str | Path | Mapping[str, Any]) -> dict[str, str]:
-    """A preset by name, or the text and place of a file, of the `process` of its content, or of the
-    one process with these keys.
-    """
-    if isinstance(processes, Mapping):
-        import tomli_w
-
-        content = processes if "process" in processes else {"process": [dict(processes)]}
-        return {"text": tomli_w.dumps(content), "place": "processes"}
-    if str(processes) in presets():
-        return {"text": str(processes)}
-    path = Path(processes)
-    if path.suffix != ".toml":
-        known = ", ".join(presets())
-        raise SpecError(f"processes {str(processes)!r} is not one of {known}", "or a file.toml")
-    text = read_text(path, "name the path of a file of processes")
-    return {"text": text, "place": str(path)}
-
-
 def policies() -> dict[str, str]:
     """The policies of an SSD's command queue with a line about each."""
     return _names("policy")
@@ -356,11 +337,6 @@ def policies() -> dict[str, str]:
 def workloads() -> dict[str, str]:
     """The named workloads of an SSD with a line about each."""
     return _names("workload")
-
-
-def presets() -> dict[str, str]:
-    """Shipped files of processes by name."""
-    return _names("processes")
 
 
 def _names(registry: str) -> dict[str, str]:

@@ -166,7 +166,7 @@ class SimulationSet:
     def _host(
         self, cells: Sequence[SimulationCell], results: Sequence[SimResult]
     ) -> tuple[list[str], dict[str, Any]]:
-        from schedlab.sim.validated import validity_of
+        from schedlab.sim.checked import expected_of
 
         facts = self.first.facts()
         kind = "SSD" if facts["kind"] == "ssd" else facts["kind"]
@@ -176,20 +176,17 @@ class SimulationSet:
             f"{facts['policy']}; {self.first.tags} tags"
         ]
         runs: dict[str, list[dict[str, Any]]] = {}
-        validity: dict[str, dict[str, Any]] = {}
+        first: dict[str, dict[str, Simulation]] = {}
         for cell, result in zip(cells, results, strict=True):
             runs.setdefault(cell.source, []).append(result.report)
-            of_source = validity.setdefault(cell.source, {})
-            name = cell.candidate.label
-            if name not in of_source:
-                of_source[name] = validity_of(cell.simulation)
+            first.setdefault(cell.source, {}).setdefault(cell.candidate.label, cell.simulation)
+        checked: dict[str, dict[str, Any]] = {}
         for source, same in runs.items():
-            lines += ["", f"{source}:", *tables.host_table(same, validity[source])]
-        validated = {
-            source: {name: dataclasses.asdict(each) for name, each in of_source.items()}
-            for source, of_source in validity.items()
-        }
-        return lines, {"model": facts, "runs": runs, "validated": validated}
+            expected = expected_of(list(first[source].values()))
+            rates = expected.rates(same)
+            lines += ["", f"{source}:", *tables.host_table(same), *expected.lines(rates)]
+            checked[source] = expected.document(rates)
+        return lines, {"model": facts, "runs": runs, "checked": checked}
 
     def experiment(self) -> tuple[Experiment, list[str]]:
         """Policies or schedulers are candidates, seeds blocks, and warnings; SpecError for a trace,

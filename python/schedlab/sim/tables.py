@@ -14,7 +14,6 @@ from schedlab.spec import SCHEMA_VERSION, to_json
 if TYPE_CHECKING:
     from schedlab.sim.results import SimResult
     from schedlab.sim.simulation import Simulation
-    from schedlab.sim.validated import Validity
 
 SSD_COLUMNS = {
     "mean_read_ms": "mean read ms",
@@ -140,10 +139,8 @@ def _mean(
     return format(math.fsum(known) / len(known), form) if len(known) == len(values) else "-"
 
 
-def host_table(runs: Sequence[Mapping[str, Any]], validity: Mapping[str, Validity]) -> list[str]:
-    """Lines: what each process got under each scheduler, means over the seeds, and which figures
-    kernel-check has not validated.
-    """
+def host_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines: what each process got under each scheduler, means over the seeds."""
     lines = [f"{'scheduler':<28}{'process':<16}{'MB/s':>9}{'1/s':>10}{'mean ms':>10}{'p99 ms':>10}"]
     schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
     for scheduler in schedulers:
@@ -158,6 +155,4 @@ def host_table(runs: Sequence[Mapping[str, Any]], validity: Mapping[str, Validit
                 f"{fmean([one['iops'] for one in each]):>10.1f}"
                 f"{fmean([one['latency_ns_mean'] for one in each]) / 1e6:>10.2f}{p99:>10}"
             )
-        if (judged := validity.get(scheduler)) and not judged.holds:
-            lines.append(f"  ^ not validated: {judged.reason}")
     return lines

@@ -1,8 +1,9 @@
 //! Who issues what and when: the description of processes, and the next record of each.
 
-use schedlab_model::{Bytes, Nanos, Rng};
+use schedlab_model::{self as model, Bytes, Direction, Nanos, Rng, Schedule, Steps, Workload};
 use serde::{Deserialize, Serialize};
 
+use super::presets::PRESETS;
 use super::request::{Class, Op};
 use crate::error::{require, within};
 use crate::workload::Real;
@@ -165,6 +166,9 @@ impl ProcessSpec {
         within(key("depth"), self.depth, 1..=65536)?;
         let share = self.read_share.0;
         within(key("read_share"), share, 0.0..=1.0)?;
+        let percent = share * 100.0;
+        let fits = (percent - percent.round()).abs() < 1e-9;
+        require(fits, key("read_share"), share, "a whole percentage")?;
         let most = 10_000;
         let fits = self.weight == 0 || (1..=most).contains(&self.weight);
         require(
@@ -201,8 +205,19 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// Checked processes: the text of a file from `place`, or the name of a preset.
+    pub fn read(text: &str, place: Option<&str>) -> Result<Self, SimError> {
+        if let Some(place) = place {
+            return Self::from_toml(place, text);
+        }
+        let known = PRESETS.iter().map(|(name, _)| *name);
+        let entry = PRESETS.iter().find(|(name, _)| *name == text);
+        let (place, text) = entry.ok_or_else(|| SimError::unknown("processes", text, known))?;
+        Self::from_toml(place, text)
+    }
+
     /// Checked processes from TOML; `place` is where it comes from, for errors.
-    pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
+    fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
         let mut read: Processes =
             toml::from_str(text).map_err(|error| SimError::file(place, error))?;
         if read.processes.is_empty() {
@@ -217,8 +232,21 @@ impl Processes {
         Ok(read)
     }
 
+    /// Every process by itself on a device of so many bytes, in its region, with the requests that
+    /// the load engine sends for the same seed.
+    pub fn placed(
+        &self,
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> Result<Vec<(ProcessSpec, Workload)>, SimError> {
+        let each = self.each();
+        let all = each.iter().enumerate();
+        all.map(|(index, spec)| spec.placed((index, each.len()), capacity_bytes, seed))
+            .collect()
+    }
+
     /// Every process by itself.
-    pub(super) fn each(&self) -> Vec<ProcessSpec> {
+    pub fn each(&self) -> Vec<ProcessSpec> {
         let mut all = Vec::new();
         for process in &self.processes {
             for number in 1..=process.count {
@@ -242,17 +270,73 @@ impl Processes {
     }
 }
 
-/// The records of one process, in order.
+/// Stream of the simulation's seed from which the seeds of processes are drawn, and that of their
+/// chances to begin.
+const STREAM_PROCESSES: u64 = 16;
+const STREAM_STARTS: u64 = 17;
+
+/// Where the equal shares of a device begin: records of two sizes must not meet.
+const PART_ALIGNMENT: u64 = 4096;
+
+impl ProcessSpec {
+    /// The same as process `index` of `count` on a device of so many bytes, in its region, and its
+    /// requests as the load engine would send them.
+    fn placed(
+        &self,
+        (index, count): (usize, usize),
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> Result<(ProcessSpec, Workload), SimError> {
+        let record = self.record.0;
+        let part = capacity_bytes / count as u64 / PART_ALIGNMENT * PART_ALIGNMENT;
+        let share = (part / record).min(u64::from(u32::MAX)) * record;
+        let offset = self.offset.map_or(part * index as u64, |offset| offset.0);
+        let offset = offset / 512 * 512;
+        let span = if self.span.0 == 0 { share } else { self.span.0 };
+        let key = format!("process {:?}: span", self.name);
+        let fits = span >= record && offset.saturating_add(span) <= capacity_bytes;
+        let expected = format!("at least a record, ending within {capacity_bytes} bytes");
+        require(fits, &key, format!("{span} at {offset}"), expected)?;
+        let expected = format!("at most {} records", u32::MAX);
+        require(span / record <= u64::from(u32::MAX), key, span, expected)?;
+        let rate_per_s = self.rate_per_s.0;
+        let workload = Workload {
+            pattern: match self.pattern {
+                Pattern::Random => model::Pattern::Random { replacement: true },
+                Pattern::Sequential => model::Pattern::Sequential,
+                Pattern::Reverse => model::Pattern::Reverse,
+            },
+            direction: match (self.read_share.0 * 100.0).round() as u8 {
+                0 => Direction::Write,
+                100 => Direction::Read,
+                read_percent => Direction::Mixed { read_percent },
+            },
+            record: self.record,
+            span: Bytes(span),
+            arrivals: match self.arrivals {
+                Arrivals::Closed => model::Arrivals::Closed { depth: self.depth },
+                Arrivals::Poisson => model::Arrivals::Poisson { rate_per_s },
+                Arrivals::Constant => model::Arrivals::Constant { rate_per_s },
+            },
+            seed: Rng::new(seed, STREAM_PROCESSES + 2 * index as u64).next_u64(),
+        };
+        let placed = ProcessSpec {
+            offset: Some(Bytes(offset)),
+            span: Bytes(span),
+            ..self.clone()
+        };
+        Ok((placed, workload))
+    }
+}
+
+/// The records of one process, in order, and when they are due.
 pub(super) struct Records {
     region_sector: u64,
     records: u64,
     record_sectors: u64,
-    pattern: Pattern,
-    read_share: f64,
-    next: u64,
-    places: Rng,
-    mix: Rng,
-    arrivals: Rng,
+    steps: Steps,
+    schedule: Option<Schedule>,
+    starts: Rng,
 }
 
 impl Records {
@@ -263,48 +347,23 @@ impl Records {
         capacity_bytes: u64,
         seed: u64,
     ) -> Result<Self, SimError> {
-        let record = spec.record.0;
-        let share = capacity_bytes / count as u64 / record * record;
-        let offset = spec.offset.map_or(share * index as u64, |offset| offset.0);
-        let offset = offset / 512 * 512;
-        let span = if spec.span.0 == 0 { share } else { spec.span.0 };
-        let key = format!("process {:?}: span", spec.name);
-        let fits = span >= record && offset.saturating_add(span) <= capacity_bytes;
-        let expected = format!("at least a record, ending within {capacity_bytes} bytes");
-        require(fits, key, format!("{span} at {offset}"), expected)?;
-        let stream = 3 * index as u64;
+        let (placed, workload) = spec.placed((index, count), capacity_bytes, seed)?;
         Ok(Records {
-            region_sector: offset / 512,
-            records: span / record,
-            record_sectors: record / 512,
-            pattern: spec.pattern,
-            read_share: spec.read_share.0,
-            next: 0,
-            places: Rng::new(seed, 16 + stream),
-            mix: Rng::new(seed, 17 + stream),
-            arrivals: Rng::new(seed, 18 + stream),
+            region_sector: placed.offset.map_or(0, |offset| offset.0) / 512,
+            records: workload.records(),
+            record_sectors: workload.record.0 / 512,
+            steps: Steps::new(&workload, None),
+            schedule: Schedule::new(workload.arrivals, workload.seed),
+            starts: Rng::new(seed, STREAM_STARTS + 2 * index as u64),
         })
     }
 
     /// First sector, number of sectors, and what is done to them.
     pub(super) fn draw(&mut self) -> (u64, u64, Op) {
-        let record = match self.pattern {
-            Pattern::Random => self.places.below(self.records),
-            Pattern::Sequential => self.next % self.records,
-            Pattern::Reverse => self.records - 1 - self.next % self.records,
-        };
-        self.next += 1;
-        let is_read = match self.read_share {
-            share if share >= 1.0 => true,
-            share if share <= 0.0 => false,
-            share => self.mix.unit() < share,
-        };
-        let sector = self.region_sector + record * self.record_sectors;
-        (
-            sector,
-            self.record_sectors,
-            if is_read { Op::Read } else { Op::Write },
-        )
+        let step = self.steps.next().expect("steps without a limit never end");
+        let sector = self.region_sector + u64::from(step.record) * self.record_sectors;
+        let op = if step.is_write { Op::Write } else { Op::Read };
+        (sector, self.record_sectors, op)
     }
 
     /// The sector behind the region.
@@ -314,15 +373,20 @@ impl Records {
 
     /// Chance, so that the first requests do not fix the order of the processes for ever.
     pub(super) fn start_offset_ns(&mut self, spread_ns: u64) -> u64 {
-        self.arrivals.below(spread_ns.max(1))
+        self.starts.below(spread_ns.max(1))
     }
 
-    /// Time to the next arrival of an open loop.
-    pub(super) fn interval_ns(&mut self, spec: &ProcessSpec) -> u64 {
-        let mean_ns = 1e9 / spec.rate_per_s.0;
-        match spec.arrivals {
-            Arrivals::Poisson => self.arrivals.exponential(mean_ns) as u64,
-            _ => mean_ns as u64,
-        }
+    /// The first arrival of an open loop that begins now; nothing for a closed one.
+    pub(super) fn begin(&mut self, now_ns: u64) -> Option<u64> {
+        let schedule = self.schedule.as_mut()?;
+        schedule.begin(now_ns);
+        Some(schedule.due())
+    }
+
+    /// The arrival after the one that is due.
+    pub(super) fn next_arrival_ns(&mut self) -> Option<u64> {
+        let schedule = self.schedule.as_mut()?;
+        schedule.advance();
+        Some(schedule.due())
     }
 }

@@ -241,11 +241,13 @@ impl<'a, S: Scheduler> Running<'a, S> {
                     .records
                     .start_offset_ns(self.job.settings.start_spread_ns);
             }
-            let event = match process.spec.arrivals {
-                Arrivals::Closed => Event::Issue(index as u32, process.spec.depth),
-                _ => Event::Arrive(index as u32),
-            };
-            self.at(start_ns, event);
+            match process.records.begin(start_ns) {
+                Some(due_ns) => self.at(due_ns, Event::Arrive(index as u32)),
+                None => {
+                    let depth = process.spec.depth;
+                    self.at(start_ns, Event::Issue(index as u32, depth));
+                }
+            }
         }
     }
 
@@ -435,9 +437,9 @@ impl<'a, S: Scheduler> Running<'a, S> {
             Event::Arrive(index) => {
                 self.issue(index);
                 self.queue.unplug(index);
-                let process = &mut self.processes[index as usize];
-                let pause_ns = process.records.interval_ns(&process.spec);
-                self.at(self.queue.ctx.now_ns + pause_ns, Event::Arrive(index));
+                if let Some(due_ns) = self.processes[index as usize].records.next_arrival_ns() {
+                    self.at(due_ns, Event::Arrive(index));
+                }
             }
             Event::Trace => self.replay()?,
         }

@@ -1,25 +1,31 @@
-//! A device that takes a multiple of its time: the simulated counterpart of an emulated device with
-//! `dilate`, above which the kernel's scheduler keeps its own clock.
+//! The simulated counterpart of an emulated device: it has the size that was asked for, though a
+//! geometry has room for more, and with `dilate` it takes a multiple of its time, above which the
+//! kernel's scheduler keeps its own clock.
 
 use crate::{Completion, SimError, Stepped, Submission};
 
-/// `device`, `factor` times slower.
+/// The first bytes of `device`, `factor` times slower.
 pub struct Dilated {
     device: Box<dyn Stepped>,
     factor: u64,
+    size_bytes: u64,
 }
 
 impl Dilated {
     /// A factor of 0 counts as 1.
-    pub fn new(device: Box<dyn Stepped>, factor: u64) -> Self {
+    pub fn new(device: Box<dyn Stepped>, factor: u64, size_bytes: u64) -> Self {
         let factor = factor.max(1);
-        Dilated { device, factor }
+        Dilated {
+            device,
+            factor,
+            size_bytes,
+        }
     }
 }
 
 impl Stepped for Dilated {
     fn capacity_bytes(&self) -> u64 {
-        self.device.capacity_bytes()
+        self.size_bytes
     }
 
     fn submit(&mut self, submission: Submission) -> Result<(), SimError> {
@@ -54,7 +60,7 @@ mod tests {
     fn requests_of_one_millisecond_take_ten() {
         let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
         let device = Model::new(&config).unwrap().build().unwrap();
-        let mut slow = Dilated::new(device, 10);
+        let mut slow = Dilated::new(device, 10, 1 << 20);
         for tag in 0..2 {
             let submission = Submission {
                 at_ns: 5_000_000,

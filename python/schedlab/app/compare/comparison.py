@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 from schedlab.app import targets
 from schedlab.app.measure import budget
 from schedlab.design.candidates import label_candidates, parse_candidate, parse_candidates
-from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
+from schedlab.design.io_families import USUAL_FAMILIES, Load, family_named, workloads
 from schedlab.errors import SpecError, nearest
 from schedlab.host import devices, knobs
 from schedlab.host.queues import queues_below
@@ -159,8 +159,7 @@ def families_of(names: Sequence[str] | None, tests: Sequence[str] | None) -> lis
     """The families of workloads; `tests` asks for the file tests."""
     families = list(names or (["file-tests"] if tests else USUAL_FAMILIES))
     for name in families:
-        if name not in FAMILIES:
-            raise SpecError(f"workloads {name!r} are not known", nearest(name, FAMILIES))
+        family_named(name)
     return families
 
 

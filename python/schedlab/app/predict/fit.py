@@ -112,7 +112,7 @@ def fit_datasheet(text: str, out: Path | None) -> FittedFile:
 def closing(made: FittedFile) -> list[str]:
     """How long it took, and what to do with the file."""
     took = f" ({made.reads:,} reads in {made.seconds:.0f} s, no write)" if made.reads else ""
-    return [f"{made.path}{took}", f"Next   schedlab predict --device {made.path} --load FILE"]
+    return [f"{made.path}{took}", f"Next   schedlab predict --device {made.path} --workloads FILE"]
 
 
 def _tags(name: str, scheduler: str) -> int:

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.app.measure.virtual import check_speed, kernels_named
-from schedlab.app.predict.real_load import groups_of, placed_on, run_direct
 from schedlab.errors import SpecError
 from schedlab.guest.machine import BootSettings
 from schedlab.guest.place import Boot, Job
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation, model_text
+from schedlab.kinds.actors import Actors, run_actors
+from schedlab.kinds.processes import engine_groups
+from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.store.process_files import processes_of
 
 CELLS = "cells.json"
 
@@ -28,7 +31,7 @@ CELLS = "cells.json"
 class KernelCell:
     """Processes on an emulated device, under each of the schedulers for so many seconds.
 
-    `processes` is the content of a file of processes, one for each of `count`. The driver has so
+    `processes` are the tables of a file of processes. The driver has so
     many `tags`, and a scheduler may allocate `nr_requests` (None: what the device and the kernel
     have).
     """
@@ -108,14 +111,22 @@ def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[
             settings["nr_requests"] = str(allocated)
         control.set_scheduler(device.path, name, settings)
         device.reset()
-        placed = placed_on(cell.processes, device.size_bytes)
-        groups = groups_of(placed, str(path), cell.seed)
-        rows = run_direct(groups, (cell.seconds, 0.0))
-        rates = [
-            {
-                "iops": row["throughput_bytes_per_s"] / place.record,
-                "latency_ns_mean": row["latency_ns_mean"],
-            }
-            for row, place in zip(rows, placed, strict=True)
-        ]
+        rows = processes_of({"process": cell.processes}, device.size_bytes, cell.seed)
+        target = _bare(Path(path), device.size_bytes)
+        actors = run_actors(target, engine_groups(rows, target), cell.seconds)
+        rates = [_figures(actors, row["name"], row["record"]) for row in rows]
         yield scheduler, rates
+
+
+def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
+    """A device of which only requests are wanted."""
+    return ResolvedTarget(path, size_bytes, None, 4096, True, path, size_bytes)
+
+
+def _figures(actors: Actors, name: str, record_bytes: int) -> dict[str, float]:
+    sides = [actors.side(name, way) for way in ("reads", "writes")]
+    known = [side["latency"] for side in sides if side["latency"]["count"]]
+    count = sum(each["count"] for each in known)
+    total_ns = sum(each["count"] * each["mean"] for each in known)
+    rate = sum(actors.rate([name], way) for way in ("reads", "writes"))
+    return {"iops": rate / record_bytes, "latency_ns_mean": total_ns / max(count, 1)}

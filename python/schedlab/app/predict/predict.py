@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,27 +27,30 @@ from schedlab.host.emulated import Emulation
 from schedlab.kinds.fio_processes import processes_of_job
 from schedlab.sim.checked import (
     HOST,
-    OUTSIDE,
     CheckedLoad,
     Features,
     checked_cells,
+    dies_of,
     features_of,
+    loss_text,
     losses,
     measured,
     nearest,
+    outside,
+    rates_of,
     with_errors,
 )
 from schedlab.sim.device import device_text
 from schedlab.sim.device import devices as shipped
 from schedlab.sim.pool import run_threads
 from schedlab.sim.replay import replay_of
-from schedlab.sim.simulation import Simulation, presets, split_schedulers
-from schedlab.sim.validated import (
-    CHECKED,
-    bytes_of,
+from schedlab.sim.simulation import Simulation, split_schedulers
+from schedlab.store.process_files import (
     is_buffered,
     only_simulated,
+    presets,
     processes_of,
+    tables_of,
 )
 
 #: Devices that are drawn; errors of the instrument for each.
@@ -60,8 +61,6 @@ KERNEL_DRAWS, KERNEL_SECONDS = 3, 4.0
 NEAR, SURE = float(np.log(1.05)), 0.95
 #: Simulated time: so long, or so many requests.
 SECONDS, REQUESTS = 8.0, 20_000
-#: Keys of a process that the checked cells vary, too.
-VARIED = ("start", "offset", "span")
 MINUTES = {"compare": 5.0, "live": 10.0}
 
 
@@ -73,7 +72,7 @@ class SimulatedLoad:
 
     name: str
     fields: Mapping[str, Any]
-    option: str = "--load"
+    option: str = "--workloads"
     processes_on: Callable[[int], list[dict[str, Any]]] | None = None
 
     def on(self, device: str, draws: Draws) -> SimulatedLoad:
@@ -136,14 +135,14 @@ class Prediction:
 
 
 def loads_of(
-    load: Path | None, trace: str | None, workloads: str | None, job_file: Path | None = None
+    workloads: str | None, trace: str | None, job_file: Path | None = None
 ) -> list[SimulatedLoad]:
-    """The loads that the options name: a file of processes, a fio job, a trace, or shipped ones."""
-    given = [each for each in (load, trace, workloads, job_file) if each]
+    """The loads that the options name: files of processes or shipped ones, a fio job, a trace."""
+    given = [each for each in (trace, workloads, job_file) if each]
     if len(given) != 1:
         raise SpecError(
             "a prediction needs one load",
-            "--load FILE, --fio JOB, --trace FILE, or --workloads " + ",".join(list(presets())[:2]),
+            f"--workloads {','.join(list(presets())[:2])},FILE, --fio JOB, or --trace FILE",
         )
     if job_file:
         return [SimulatedLoad(str(job_file), {}, "--fio", processes_of_job(job_file))]
@@ -151,9 +150,8 @@ def loads_of(
         # The same addresses where they fit, and modulo the size of a smaller device.
         replay = replay_of(trace, fit="wrap")
         return [SimulatedLoad(str(replay.path), replay.fields(), "--trace")]
-    names = [str(load)] if load else [name.strip() for name in str(workloads).split(",")]
-    option = "--load" if load else "--workloads"
-    return [SimulatedLoad(name, {"processes": name}, option) for name in names]
+    names = [name.strip() for name in str(workloads).split(",")]
+    return [SimulatedLoad(name, {"processes": name}) for name in names]
 
 
 def predictions(
@@ -206,9 +204,7 @@ def predict(
     else:
         cells = checked_cells()
     cell, distance = nearest(features, cells)
-    outside = _outside(load, names, features, distance, is_measured=bool(kernel))
-    if not outside and not kernel and features.is_race:
-        outside = "writes that wait for tags of flash with several dies are known to be missed"
+    why_not = _outside(load, names, features, distance, is_measured=bool(kernel))
     seeds = range(DRAWS + 1)
     simulations = [
         simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
@@ -220,7 +216,7 @@ def predict(
         by_draw[place // len(names)][str(one.scheduler)] = rows_of(load, result)
     drawn = [losses(rates) for rates in by_draw[1:]]
     exact, erring = _spread(drawn, None), _spread(drawn, features, cells)
-    take, candidates = _judged(names, exact if outside else erring, sure=not outside)
+    take, candidates = _judged(names, exact if why_not else erring, sure=not why_not)
     rates = {row: [of[take][row] for of in by_draw[1:]] for row in by_draw[0][take]}
     measure, left = "", 0.0
     if not any(each.near is not None and each.near >= SURE for each in candidates):
@@ -232,7 +228,7 @@ def predict(
             on_model, origin, f"{take},{other}", _regret(erring), _regret(exact)
         )
     return Prediction(
-        device, load.name, candidates, take, outside, cell.name,
+        device, load.name, candidates, take, why_not, cell.name,
         distance if math.isfinite(distance) else None, rates, measure, left, tuple(_notes(draws)),
         kernel,
     )  # fmt: skip
@@ -260,7 +256,7 @@ def _measured_here(
     work = [
         KernelCell(
             Emulation(device, None, data="none", settings=draws.at(seed)),
-            load.processes, names, KERNEL_SECONDS, 1 + seed, some[0].tags,
+            tables_of(load.fields["processes"]), names, KERNEL_SECONDS, 1 + seed, some[0].tags,
             max(each.nr_requests or 0 for each in some),
         )
         for seed, some in enumerate(simulations)
@@ -300,20 +296,10 @@ def _shortened(simulations: Sequence[Simulation], tried_per_s: float) -> list[Si
 
 
 def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
-    """The rate of each kind of process, of those alike their mean; of arrivals that do not wait for
-    answers the inverse of their mean response.
-    """
+    """The rates of the kinds of processes; of a recording the inverse of the mean response."""
     if not load.processes:
         return {"all": 1e9 / max(result["total"]["latency_ns_mean"], 1.0)}
-    rows: dict[str, list[float]] = {}
-    for number, (spec, got) in enumerate(zip(load.processes, result["processes"], strict=True)):
-        name = str(spec.get("name") or f"process {number + 1}")
-        open_loop = spec.get("arrivals", "closed") != "closed"
-        # What was never served has no response at all.
-        mean_ns = got["latency_ns_mean"] or math.inf
-        value = 1e9 / max(mean_ns, 1.0) if open_loop else got["iops"]
-        rows.setdefault(name, []).append(max(float(value), 1e-3))
-    return {name: fmean(values) for name, values in rows.items()}
+    return rates_of(load.processes, result["processes"])
 
 
 def _features(
@@ -340,37 +326,13 @@ def _features(
     )
 
 
-def dies_of(tables: Mapping[str, Any]) -> int:
-    """The parts of a flash device that work at the same time; 0 of a disk."""
-    flash = tables.get("flash", {})
-    parts = ("channels", "packages_per_channel", "dies_per_package")
-    return math.prod(int(flash.get(part, 1)) for part in parts) if flash else 0
-
-
-def _simulated_key(load: SimulatedLoad) -> str:
-    """A key of the processes that no real ones have; empty where there is none."""
-    keys = [only_simulated({k: v for k, v in each.items() if k not in VARIED})
-            for each in load.processes]  # fmt: skip
-    return next(filter(None, keys), "")
-
-
-def _meet(processes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether sequential processes go through the same blocks."""
-    regions = sorted(
-        (bytes_of(each["offset"]), bytes_of(each.get("span", 0)))
-        for each in processes
-        if "offset" in each and each.get("pattern", "random") != "random"
-    )
-    return any(start + span > later for (start, span), (later, _) in itertools.pairwise(regions))
-
-
 def _not_in_kernel(load: SimulatedLoad) -> str:
     """A key of the processes that a guest does not serve; empty where it serves all."""
-    if key := _simulated_key(load):
-        return key
     if is_buffered(load.processes):
         return "direct = false"
-    return "start" if any(each.get("start") for each in load.processes) else ""
+    if key := next(filter(None, map(only_simulated, load.processes)), ""):
+        return key
+    return next((key for key in ("weight", "start") for each in load.processes if each[key]), "")
 
 
 def _outside(
@@ -380,17 +342,8 @@ def _outside(
     """Why no probability can be given; empty where one can."""
     if is_measured:
         return ""
-    if other := [name for name in names if name.partition(":")[0] not in CHECKED]:
-        return f"{other[0]} was never checked against a kernel"
-    if key := _simulated_key(load):
-        return f"processes with {key} were never checked"
-    if _meet(load.processes):
-        return "sequential processes in one region were never checked"
-    if features.classes:
-        return "priority classes and weights are known to be missed"
-    if features.buffered:
-        return "write-back through the page cache is known to be missed"
-    return "" if distance <= OUTSIDE else "no checked load is near"
+    reasons = (outside(name, load.processes, features, distance) for name in names)
+    return next(filter(None, reasons), "")
 
 
 def _spread(
@@ -443,7 +396,8 @@ def _on_model(device: str, load: SimulatedLoad, pair: str) -> Sequence[str]:
         named = booted[-1].partition("-")[0]
         return ("schedlab", "predict", "--device", device, load.option, load.name,
                 "--kernel", named)  # fmt: skip
-    return ("schedlab", "compare", "--model", device, "--schedulers", pair)
+    same = () if not served or load.option == "--fio" else ("--workloads", load.name)
+    return ("schedlab", "compare", "--model", device, *same, "--schedulers", pair)
 
 
 def _measure(
@@ -498,8 +452,8 @@ def lines(prediction: Prediction) -> list[str]:
     shown += [f"{'scheduler':<24}{'P(within 5 %)':>14}{'expected loss':>15}{'90 % interval':>18}"]
     for each in prediction.candidates:
         near = "–" if each.near is None else f"{each.near:.0%}"
-        interval = f"{_loss(each.low)} to {_loss(each.high)}"
-        shown.append(f"{each.name:<24}{near:>14}{_loss(each.loss):>15}{interval:>18}")
+        interval = f"{loss_text(each.low)} to {loss_text(each.high)}"
+        shown.append(f"{each.name:<24}{near:>14}{loss_text(each.loss):>15}{interval:>18}")
     far = prediction.distance
     distance = "another kind of work" if far is None else f"distance {far:.1f}"
     checked = f"nearest checked load: {prediction.nearest} ({distance}; kernel {about['kernel']}, "
@@ -516,7 +470,7 @@ def lines(prediction: Prediction) -> list[str]:
         left = (
             ""
             if prediction.outside
-            else f"   # leaves an expected loss of {_loss(prediction.left)}"
+            else f"   # leaves an expected loss of {loss_text(prediction.left)}"
         )
         shown.append(f"Next   {prediction.measure}{left}")
     return shown
@@ -532,8 +486,3 @@ def _answer(prediction: Prediction) -> str:
         "best": f"{take} is predicted to be the best or within 5 % of it (P {of.near:.0%})",
         "for-now": f"take {take} for now: predicted within 5 % of the best with P {of.near:.0%}",
     }[prediction.code]
-
-
-def _loss(loss: float) -> str:
-    """A loss of a rate: a share, from one half on a ratio."""
-    return f"{np.exp(loss):.1f}×" if loss >= np.log(2) else f"{1 - np.exp(-max(loss, 0.0)):.0%}"

@@ -13,7 +13,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
 
@@ -29,7 +29,6 @@ from schedlab.sim.judge import refuse_idle_parameters, verdict_of
 from schedlab.sim.over_time import latencies_of
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
-from schedlab.sim.validated import doubt_of
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
 from schedlab.spec.latency import merge
 
@@ -187,14 +186,24 @@ def _run_s(work: Work, seed: int) -> float:
 
 
 def doubts(experiment: Experiment) -> list[str]:
-    """A sentence for each of the kernel's schedulers whose figures are not validated."""
-    simulations = [
-        simulation_of(*_applied(workload, candidate), experiment.seed)
-        for workload, candidate in itertools.product(experiment.workloads, experiment.candidates)
-        if workload.kind == "host-queue"
-    ]
-    said = dict.fromkeys(doubt_of(each) for each in simulations)
-    return list(filter(None, said))
+    """How far the kernel's schedulers are from what was checked: a sentence for each load, and for
+    each scheduler of whose figures nothing is known.
+    """
+    from schedlab.sim.checked import expected_of
+
+    said = []
+    for workload in experiment.workloads:
+        if workload.kind != "host-queue":
+            continue
+        simulations = [
+            simulation_of(*_applied(workload, each), experiment.seed)
+            for each in experiment.candidates
+        ]
+        for one in simulations:
+            load = one.trace or one.processes
+            named = load.get("name", "processes") if isinstance(load, Mapping) else load
+            said += [f"{named}: {line.strip()}" for line in expected_of([one]).lines({})]
+    return list(dict.fromkeys(said))
 
 
 @contextmanager
