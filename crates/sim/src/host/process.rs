@@ -217,7 +217,7 @@ impl Processes {
     }
 
     /// Checked processes from TOML; `place` is where it comes from, for errors.
-    fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
+    pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
         let mut read: Processes =
             toml::from_str(text).map_err(|error| SimError::file(place, error))?;
         if read.processes.is_empty() {
