@@ -20,6 +20,7 @@ from schedlab.run.confinement import Wall
 from schedlab.run.executor import Executor
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader
+from schedlab.sim import checked
 from schedlab.spec import Candidate, Cell, GateFinding, Require, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
 
@@ -480,9 +481,15 @@ def test_a_policy_of_any_candidate_in_python_needs_processes(monkeypatch):
 def test_doubts_and_lengths_are_those_of_all_cells(monkeypatch):
     asked = experiment(kind="sim", workloads=(queued("v"), Workload("u", "ssd", "x"), queued("w")))
     monkeypatch.setattr(sim, "_applied", lambda *work: work)
-    monkeypatch.setattr(sim, "simulation_of", lambda work, arm, seed: (work.label, arm.label))
-    monkeypatch.setattr(sim, "doubt_of", lambda each: "" if each == ("v", "none") else each[0])
-    assert sim.doubts(asked) == ["v", "w"]
+    monkeypatch.setattr(
+        sim, "simulation_of",
+        lambda work, arm, seed: SimpleNamespace(trace=None, processes=work.label, of=arm.label),
+    )  # fmt: skip
+    monkeypatch.setattr(
+        checked, "expected_of",
+        lambda each: SimpleNamespace(lines=lambda rates: ["  near", f"  {each[0].of}"]),
+    )  # fmt: skip
+    assert sim.doubts(asked) == ["v: near", "v: none", "v: bfq", "w: near", "w: none", "w: bfq"]
     lengths = {("v", "none"): 1.0, ("v", "bfq"): 2.0, ("u", "none"): 4.0, ("u", "bfq"): 8.0,
                ("w", "none"): 16.0, ("w", "bfq"): 32.0}  # fmt: skip
     monkeypatch.setattr(sim, "_run_s", lambda work, seed: lengths[work[0].label, work[1].label])
