@@ -22,7 +22,7 @@ from schedlab.sim.checked import expected_of
         ("none", {"tags": 128, "settings": {"warm_up_seconds": 1.0}}, ""),
         ("none", {"processes": "copy-buffered"}, "write-back through the page cache is known"),
         ("none", {"processes": "levels"}, "priority classes and weights are known"),
-        ("none", {"processes": "copy"}, "processes with background were never checked"),
+        ("none", {"processes": "copy-direct"}, "processes with background were never checked"),
         ("none", {"processes": {"arrivals": "poisson"}}, "processes with arrivals were never"),
         ("none", {"processes": {"pattern": "reverse"}}, "processes with pattern were never"),
         ("none", {"processes": {"read_share": 0.5}}, "processes with read_share were never"),

@@ -78,7 +78,7 @@ def test_cfq_waits_for_nobody_on_flash(tmp_path):
 
 
 def test_bfq_gives_shares_by_weight():
-    run = simulate("bfq:low_latency=0", "weights")
+    run = simulate("bfq:low_latency=0", "readers3-weights")
     least = rate(run, "weight-40")
     assert rate(run, "weight-80") / least == pytest.approx(2, rel=0.06)
     assert rate(run, "weight-160") / least == pytest.approx(4, rel=0.1)
@@ -210,7 +210,7 @@ STARVED_MOST = {
     # As long as the weight of a new process is raised.
     "bfq": (10.5, 1.2),
 }  # fmt: skip
-BESIDE_WRITERS = ("reader-writers", "reader-writers-deep", "copy", "copy-buffered", "levels")
+BESIDE_WRITERS = ("reader-writers", "reader-writers-deep", "copy-direct", "copy-buffered", "levels")
 
 
 @pytest.mark.sampled(2)

@@ -263,7 +263,7 @@ def test_a_prediction_is_checked_in_a_terminal(tmp_path):
 
 @pytest.mark.parametrize("words", [
     ["cpu", "--policy", "rr", "--tasks", "A:0:8,B:1:4"],
-    ["run", "--device", "disk7200", "--scheduler", "none", "--processes", "copy",
+    ["run", "--device", "disk7200", "--scheduler", "none", "--processes", "copy-direct",
      "--seconds", "0.1", "--seeds", "1"],
 ])  # fmt: skip
 def test_the_page_of_a_gantt_chart_is_in_the_language_that_is_named(words, tmp_path):

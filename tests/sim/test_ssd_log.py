@@ -14,7 +14,7 @@ from schedlab.sim import Simulation
 WRITES = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", "--requests", "200"]
 
 DISK = ["--device", "disk7200", "--policy", "sstf", "--seeds", "1", "--requests", "50"]
-ABOVE = ["--device", "disk7200", "--scheduler", "none;bfq", "--processes", "copy,levels"]
+ABOVE = ["--device", "disk7200", "--scheduler", "none;bfq", "--processes", "copy-direct,levels"]
 
 
 def logged(path: Path, *arguments: str) -> dict:

@@ -83,8 +83,8 @@ def test_classes_and_write_back_are_near_no_plain_load(changes, is_far):
     ("workload", "schedulers", "word"),
     [
         ("levels", FOUR, "priority"), ("copy-buffered", FOUR, "write-back"),
-        ("weights", FOUR, "weight"), ("random32", "none,noop", "noop was never checked"),
-        ("copy", FOUR, "background"),
+        ("readers3-weights", FOUR, "weight"), ("random32", "none,noop", "noop was never checked"),
+        ("copy-direct", FOUR, "background"),
     ],
 )  # fmt: skip
 def test_what_was_never_checked_gets_no_probability(workload, schedulers, word):
@@ -130,7 +130,7 @@ def test_a_checked_load_has_probabilities_and_the_word_predicted():
 @pytest.mark.parametrize(
     ("device", "load", "word"),
     [
-        ("sd-card", "weights", "weight"), ("sd-card", "copy-buffered", "direct = false"),
+        ("sd-card", "readers3-weights", "weight"), ("sd-card", "copy-buffered", "direct = false"),
         ("sd-card", str(TRACE), "is a recording"), ("nvme", "random32", "shares the only CPU"),
         ("sd-card", "random32", "no kernel 99.9"),
     ],

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.design.io_families import Load, family_named
+from schedlab.design.io_families import FAMILIES, Load, family_named
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
 from schedlab.kinds.processes import Processes, engine_groups
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.store.process_files import meet, processes_of, tables_of, waiters_of
+from schedlab.store.process_files import meet, presets, processes_of, tables_of, waiters_of
 
 GIB = 1 << 30
 TARGET = ResolvedTarget(
@@ -107,6 +107,10 @@ def test_a_file_and_a_shipped_load_are_words_of_workloads(file):
     with pytest.raises(SpecError, match="'reader-writer' are not known") as caught:
         family_named("reader-writer")
     assert "reader-writers" in caught.value.hint
+
+
+def test_a_shipped_load_has_no_name_of_other_work():
+    assert not presets().keys() & FAMILIES.keys()
 
 
 def test_sequential_processes_of_one_region_meet():

@@ -24,13 +24,19 @@ pub const PRESETS: &[(&str, &str)] = &[
         "reader-writers-deep",
         include_str!("../../processes/reader-writers-deep.toml"),
     ),
-    ("copy", include_str!("../../processes/copy.toml")),
+    (
+        "copy-direct",
+        include_str!("../../processes/copy-direct.toml"),
+    ),
     (
         "copy-buffered",
         include_str!("../../processes/copy-buffered.toml"),
     ),
     ("levels", include_str!("../../processes/levels.toml")),
-    ("weights", include_str!("../../processes/weights.toml")),
+    (
+        "readers3-weights",
+        include_str!("../../processes/readers3-weights.toml"),
+    ),
     (
         "small-writes",
         include_str!("../../processes/small-writes.toml"),
