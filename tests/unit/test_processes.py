@@ -34,8 +34,7 @@ name = "heavy"
 read_share = 0.7
 weight = 200
 [[process]]
-name = "cached"
-direct = false
+name = "reader"
 """
 
 
@@ -49,7 +48,7 @@ def file(tmp_path):
 def test_each_process_has_all_keys_and_its_own_part_of_the_device(file):
     rows = processes_of(file, GIB, seed=3)
     assert [row["name"] for row in rows] == [
-        "reader", "process-2-1", "process-2-2", "heavy", "cached",
+        "reader", "process-2-1", "process-2-2", "heavy", "reader",
     ]  # fmt: skip
     assert [row["table"] for row in rows][1:3] == ["process-2"] * 2
     assert waiters_of(rows) == 1 + 8 + 8 + 1 + 1
@@ -63,7 +62,7 @@ def test_each_process_has_all_keys_and_its_own_part_of_the_device(file):
 
 
 def test_what_a_process_is_reaches_the_engine(file):
-    reader, first, second, heavy, cached = engine_groups(processes_of(file, GIB, 3), TARGET)
+    reader, first, second, heavy, other = engine_groups(processes_of(file, GIB, 3), TARGET)
     assert reader["workload"]["arrivals"] == {"kind": "poisson", "rate_per_s": 50.0}
     assert reader["ioprio"] == {"class": "idle", "level": 0}
     assert (first["start_after_ms"], second["start_after_ms"]) == (1500, 1500)
@@ -72,7 +71,7 @@ def test_what_a_process_is_reaches_the_engine(file):
     assert first["offset"] + first["workload"]["span"] <= second["offset"]
     assert heavy["cgroup"] == "/sys/fs/cgroup/h"
     assert heavy["workload"]["direction"] == {"kind": "mixed", "read_percent": 70}
-    assert (cached["engine"], cached["direct"]) == ("psync", False)
+    assert (reader["name"], other["name"], other["offset"]) == ("reader", "reader#2", 858980352)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +80,7 @@ def test_what_a_process_is_reaches_the_engine(file):
         ('think = "1ms"', "think of process-1 is only simulated"),
         ("read_share = 0\nbackground = true", "background of process-1 is only simulated"),
         ("direct = false\nfsync_every = 4", "fsync_every of process-1 is only simulated"),
+        ("direct = false", "direct of process-1 is only simulated"),
         ("depth = 0", "depth"), ("speed = 3", "speed"), ("read_share = 0.123", "whole percentage"),
         ('span = "40TiB"', "4294967295 records"),
     ],

@@ -12,7 +12,7 @@ from schedlab.kinds.engine import group
 from schedlab.kinds.file_test import Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Metric, latency
-from schedlab.store.process_files import only_simulated, processes_of
+from schedlab.store.process_files import only_simulated, processes_of, unique_names
 
 QUANTILES = ("p50", "p90", "p99")
 LATENCIES = ("latency_ns_mean", *(f"latency_ns_{q}" for q in QUANTILES))
@@ -22,20 +22,18 @@ RATE = "throughput_bytes_per_s"
 def engine_groups(
     rows: Sequence[Mapping[str, Any]], target: ResolvedTarget
 ) -> list[dict[str, Any]]:
-    """Processes in their regions as groups of an engine job."""
+    """Processes in their regions as groups of an engine job, in their order."""
     groups = []
-    for row in rows:
+    for row, name in zip(rows, unique_names(rows), strict=True):
         options: dict[str, Any] = {"engine": "io_uring", "direct": True, "clock": "completion"}
-        if not row["direct"]:
-            options = {"engine": "psync", "direct": False, "at_end": "drop", "cold": True}
-        name, _, level = row["ioprio"].partition(":")
+        which, _, level = row["ioprio"].partition(":")
         if row["ioprio"] != "be:4":
-            options["ioprio"] = {"class": name, "level": int(level or 0)}
+            options["ioprio"] = {"class": which, "level": int(level or 0)}
         if row["weight"]:
-            options["cgroup"] = target.groups.get(row["name"])
+            options["cgroup"] = target.groups.get(name)
         if row["start"]:
             options["start_after_ms"] = round(row["start"] / 1e6)
-        groups.append(group(row["name"], target, row["workload"], offset=row["offset"], **options))
+        groups.append(group(name, target, row["workload"], offset=row["offset"], **options))
     return groups
 
 
@@ -77,9 +75,9 @@ class Processes(WorkloadKind, frozen=True):
 
     def groups(self) -> tuple[IoGroup, ...]:
         """A control group for each process with a weight."""
-        return tuple(
-            IoGroup(row["name"], weight=row["weight"]) for row in self.rows() if row["weight"]
-        )
+        rows = self.rows()
+        named = zip(unique_names(rows), rows, strict=True)
+        return tuple(IoGroup(name, weight=row["weight"]) for name, row in named if row["weight"])
 
     def estimate_s(self) -> float:
         """Ramp and window."""
@@ -108,7 +106,8 @@ class Processes(WorkloadKind, frozen=True):
         bounds: dict[str, str] = {}
         everything = []
         for name in dict.fromkeys(row["table"] for row in rows):
-            members = [row["name"] for row in rows if row["table"] == name]
+            members = [job["name"] for row, job in zip(rows, jobs, strict=True)
+                       if row["table"] == name]  # fmt: skip
             record = next(row["record"] for row in rows if row["table"] == name)
             sides = [actors.side(each, way) for each in members for way in ("reads", "writes")]
             bins = latency.merge([side["latency"]["bins"] for side in sides])

@@ -18,7 +18,9 @@ from schedlab.errors import SpecError
 from schedlab.spec.reading import read_text
 
 #: Keys of a process that a real one has only with these values.
-ONLY_SIMULATED: Mapping[str, Any] = {"think": 0, "background": False, "fsync_every": 0}
+ONLY_SIMULATED: Mapping[str, Any] = {
+    "think": 0, "background": False, "fsync_every": 0, "direct": True,
+}  # fmt: skip
 KEYS = "docs/guides/kernel-schedulers.md lists the keys"
 
 Source = str | Path | Mapping[str, Any]
@@ -75,6 +77,15 @@ def tables_of(source: Source) -> tuple[dict[str, Any], ...]:
     text = process_text(source)["text"]
     content = msgspec.toml.decode(presets().get(text, text))
     return tuple(content["process"])
+
+
+def unique_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of processes; tables of one name (jobs of fio) have a number behind it."""
+    names: list[str] = []
+    for row in rows:
+        known = [name for name in names if name.partition("#")[0] == row["name"]]
+        names.append(f"{row['name']}#{len(known) + 1}" if known else row["name"])
+    return names
 
 
 def only_simulated(process: Mapping[str, Any]) -> str:

@@ -113,8 +113,9 @@ def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[
         device.reset()
         rows = processes_of({"process": cell.processes}, device.size_bytes, cell.seed)
         target = _bare(Path(path), device.size_bytes)
-        actors = run_actors(target, engine_groups(rows, target), cell.seconds)
-        rates = [_figures(actors, row["name"], row["record"]) for row in rows]
+        jobs = engine_groups(rows, target)
+        actors = run_actors(target, jobs, cell.seconds)
+        rates = [_figures(actors, job["name"], job["workload"]["record"]) for job in jobs]
         yield scheduler, rates
 
 
