@@ -66,7 +66,7 @@ def family_named(name: str) -> Family:
         tables = tables_of(name)
         first = str(tables[0].get("name", "process-1"))
         deciding = RATE if objective == "throughput" else f"{first}.latency_ns_mean"
-        parameters = {"processes": [dict(each) for each in tables], **load.window()}
+        parameters = {"processes": list(tables), **load.window()}
         work = Workload(Path(name).stem, Processes.kind, deciding, parameters)
         return [
             replace(work, secondary=tuple(m for m in typed(work).own_metrics() if m != deciding))

@@ -37,6 +37,13 @@ def engine_groups(
     return groups
 
 
+def mean_ns(sides: Sequence[Mapping[str, Any]]) -> float | None:
+    """The mean latency of all requests of several sides; None where none was served."""
+    served = [side["latency"] for side in sides if side["latency"]["count"]]
+    count = sum(each["count"] for each in served)
+    return sum(each["count"] * each["mean"] for each in served) / count if count else None
+
+
 class Processes(WorkloadKind, frozen=True):
     """Processes of your own: each table of `processes` has the keys of a file of processes
     (docs/guides/kernel-schedulers.md), and figures of its own name. A process that begins later
@@ -131,14 +138,13 @@ def _latencies(
     name: str, sides: Sequence[Mapping[str, Any]], bins: latency.Rows, waited_ns: float
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Mean and quantiles of a table; of one that got nothing done the age of what waits."""
-    count = sum(side["latency"]["count"] for side in sides)
-    if not count:
+    mean = mean_ns(sides)
+    if mean is None:
         names = [f"{name}.{word}" for word in LATENCIES]
         return dict.fromkeys(names, waited_ns), dict.fromkeys(names, "at-least")
-    total = sum(side["latency"]["count"] * (side["latency"]["mean"] or 0.0) for side in sides)
     known = latency.metrics(bins, f"{name}.")
     wanted = {f"{name}.{word}" for word in LATENCIES}
     return {
-        f"{name}.latency_ns_mean": total / count,
+        f"{name}.latency_ns_mean": mean,
         **{key: value for key, value in known.items() if key in wanted},
     }, {}

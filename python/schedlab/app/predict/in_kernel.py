@@ -20,7 +20,7 @@ from schedlab.guest.place import Boot, Job
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation, model_text
 from schedlab.kinds.actors import Actors, run_actors
-from schedlab.kinds.processes import engine_groups
+from schedlab.kinds.processes import engine_groups, mean_ns
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.store.process_files import processes_of
 
@@ -126,8 +126,5 @@ def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
 
 def _figures(actors: Actors, name: str, record_bytes: int) -> dict[str, float]:
     sides = [actors.side(name, way) for way in ("reads", "writes")]
-    known = [side["latency"] for side in sides if side["latency"]["count"]]
-    count = sum(each["count"] for each in known)
-    total_ns = sum(each["count"] * each["mean"] for each in known)
     rate = sum(actors.rate([name], way) for way in ("reads", "writes"))
-    return {"iops": rate / record_bytes, "latency_ns_mean": total_ns / max(count, 1)}
+    return {"iops": rate / record_bytes, "latency_ns_mean": mean_ns(sides) or 0.0}
