@@ -26,9 +26,9 @@ def test_a_signal_that_another_thread_receives_is_heard() -> None:
         while sys._current_frames()[main].f_code.co_name != "wait" or not sleeps(os.getpid()):
             pass
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-        return is_over.wait(20)  # a simulation that the end of the test's patience ends
+        return is_over.wait(90)  # a simulation that the end of the test's patience ends
 
-    timer = threading.Timer(10, is_over.set)
+    timer = threading.Timer(60, is_over.set)
     timer.start()
     original = pool.ThreadPoolExecutor.shutdown
 
