@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "analyse": {"spec", "errors", "_core"},
     "report": {"spec", "errors", "analyse", "store"},
     "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
-    "tune": {"spec", "errors", "analyse"},
+    "tune": {"spec", "errors", "analyse", "_core"},
     "app": {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
         "cpu", "sim", "tune", "guest", "fit", "_core",

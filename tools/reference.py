@@ -200,10 +200,12 @@ def _values(what: Mapping[str, Any]) -> str:
 
 def schedulers_text() -> str:
     """The kernel's I/O schedulers as simulated: tunables and shipped processes."""
+    import json
     import tomllib
 
     from schedlab import _core
 
+    tunables = json.loads(_core.host_tunables())
     lines = [
         "# Simulated I/O schedulers",
         "",
@@ -213,13 +215,13 @@ def schedulers_text() -> str:
     ]
     for name, about, kernels in _core.host_schedulers():
         lines += ["", f"## {name}", "", f"{about}; Linux {kernels}.", ""]
-        rows = [row for row in _core.host_tunables() if row[0] == name]
-        if not rows:
+        if name not in tunables:
             lines.append("No tunables.")
             continue
         lines += ["| tunable | default | least | what |", "|---|---|---|---|"]
-        for _, tunable, unit, default, least, _, what in rows:
-            lines.append(f"| `{tunable}` | {f'{default} {unit}'.strip()} | {least} | {what} |")
+        for of in tunables[name]:
+            default = f"{of['default']} {of['unit']}".strip()
+            lines.append(f"| `{of['name']}` | {default} | {of['min']} | {of['about']} |")
     lines += ["", "## Processes that ship", "", "| name | what |", "|---|---|"]
     for name, text in _core.sim_names("processes"):
         lines.append(f"| `{name}` | {tomllib.loads(text)['about']} |")

@@ -10,7 +10,7 @@ use schedlab_model::Workload;
 use schedlab_sim::disk::{self, DiskLogged};
 use schedlab_sim::engine::Logged;
 use schedlab_sim::host::{
-    HostLogged, ProcessSpec, Processes, Settings, Tunable, PRESETS, SCHEDULERS, TUNABLES,
+    HostLogged, ProcessSpec, Processes, Settings, PRESETS, SCHEDULERS, TUNABLES,
 };
 use schedlab_sim::policy::{self, Policy};
 use schedlab_sim::workload::{self, Arrays, Source};
@@ -264,31 +264,10 @@ pub fn host_scheduler_text(text: &str) -> PyResult<String> {
     Ok(Settings::parse(text).map_err(wrong)?.text())
 }
 
-type TunableRow = (
-    &'static str,
-    &'static str,
-    &'static str,
-    u64,
-    u64,
-    u64,
-    &'static str,
-);
-
-/// Scheduler, name, unit, default, least, most, and what it does.
+/// The tunables of each scheduler that has some, as JSON.
 #[pyfunction]
-pub fn host_tunables() -> Vec<TunableRow> {
-    let row = |t: &Tunable| {
-        (
-            t.scheduler,
-            t.name,
-            t.unit,
-            t.default,
-            t.min,
-            t.max,
-            t.about,
-        )
-    };
-    TUNABLES.iter().map(row).collect()
+pub fn host_tunables() -> PyResult<String> {
+    serde_json::to_string(&*TUNABLES).map_err(wrong)
 }
 
 /// Adds this file's functions to the module.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import stat
@@ -293,15 +294,15 @@ def writable(path: str | Path) -> bool:
 @functools.cache
 def iosched() -> Mapping[str, Mapping[str, str]]:
     """The tunables of the schedulers that kernels of today have, with their units: those of
-    crates/sim/src/host/tunables.rs that are the kernel's.
+    crates/sim/src/host/tunables.toml that are the kernel's.
     """
     from schedlab._core import host_tunables
 
-    found: dict[str, dict[str, str]] = {"none": {}, "mq-deadline": {}, "kyber": {}, "bfq": {}}
-    for scheduler, name, unit, *_ in host_tunables():
-        if scheduler in found and not name.startswith("x_"):
-            found[scheduler][name] = unit
-    return found
+    rows = json.loads(host_tunables())
+    return {
+        scheduler: {r["name"]: r["unit"] for r in rows.get(scheduler, ()) if r["name"][:2] != "x_"}
+        for scheduler in ("none", "mq-deadline", "kyber", "bfq")
+    }
 
 
 def tunables(queue: Path) -> dict[str, str]:

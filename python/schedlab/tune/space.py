@@ -1,17 +1,19 @@
-"""One table of tunables with range, scale and unit, and the space of a search.
+"""The tunables that a search draws from, with range, scale and unit, and the space of a search.
 
-A range is where a setting can make sense; the limits of the kernel and the device are probed
-before the search (app/tune/tune.py). Meanings: Documentation/block in the kernel's sources.
+A range is where a setting can make sense (of a scheduler: crates/sim/src/host/tunables.toml); the
+limits of the kernel and the device are probed before the search (app/tune/tune.py).
 """
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schedlab._core import host_tunables
 from schedlab.errors import SpecError
 
 QUEUE = "queue"
@@ -37,43 +39,28 @@ class Tunable:
     default: int | None = None
 
 
-def _log(name: str, low: int, high: int, unit: str = "", unsafe: str = "") -> Tunable:
-    return Tunable(name, low, high, True, unit, unsafe)
+def _row(name: str, low: int, high: int, unit: str = "", unsafe: str = "") -> Tunable:
+    return Tunable(name, low, high, 10 * low < high and low > 0, unit, unsafe)
 
 
 # scheduler (or the queue itself, under any scheduler) -> its tunables
 TABLE: Mapping[str, tuple[Tunable, ...]] = {
-    "none": (),
-    "mq-deadline": (
-        _log("read_expire", 10, 5000, "ms"),
-        _log("write_expire", 50, 20000, "ms"),
-        _log("writes_starved", 1, 16),
-        _log("fifo_batch", 1, 256),
-        _log("prio_aging_expire", 100, 60000, "ms"),
-        _log("async_depth", 1, 256),
-        Tunable("front_merges", 0, 1),
-    ),
-    "kyber": (
-        _log("read_lat_nsec", 50_000, 100_000_000, "ns"),
-        _log("write_lat_nsec", 100_000, 1_000_000_000, "ns"),
-    ),
-    "bfq": (
-        Tunable("slice_idle", 0, 20, unit="ms"),
-        Tunable("low_latency", 0, 1),
-        Tunable("strict_guarantees", 0, 1),
-        _log("timeout_sync", 10, 1000, "ms"),
-        _log("fifo_expire_sync", 10, 2000, "ms"),
-        _log("fifo_expire_async", 10, 5000, "ms"),
-        _log("back_seek_max", 64, 65536, "KiB"),
-        Tunable("back_seek_penalty", 1, 10),
-    ),
+    **{
+        scheduler: tuple(
+            _row(row["name"], low, high, row["unit"])
+            for row in rows
+            if row["search"]
+            for low, high in [row["search"]]
+        )
+        for scheduler, rows in json.loads(host_tunables()).items()
+    },
     QUEUE: (
-        _log("read_ahead_kb", 4, 16384, "KiB"),
-        _log("wbt_lat_usec", 500, 200_000, "µs"),
-        Tunable("rq_affinity", 0, 2),
-        Tunable("nomerges", 0, 2),
-        Tunable("rotational", 0, 1, unsafe="file systems and swap act by it, too"),
-        _log("nr_requests", 4, 1024),
+        _row("read_ahead_kb", 4, 16384, "KiB"),
+        _row("wbt_lat_usec", 500, 200_000, "µs"),
+        _row("rq_affinity", 0, 2),
+        _row("nomerges", 0, 2),
+        _row("rotational", 0, 1, unsafe="file systems and swap act by it, too"),
+        _row("nr_requests", 4, 1024),
     ),
 }
 

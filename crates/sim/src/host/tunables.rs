@@ -1,92 +1,42 @@
-//! The one table of the tunables of schedulers: names, units, defaults and ranges as in sysfs.
+//! The tunables of schedulers, and a scheduler as it is asked for with some of them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
 
 use crate::SimError;
 
 /// One file of `/sys/block/*/queue/iosched`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tunable {
-    /// The scheduler.
-    pub scheduler: &'static str,
     /// The file.
-    pub name: &'static str,
+    pub name: String,
     /// Unit of the number; empty for counts and switches.
-    pub unit: &'static str,
+    #[serde(default)]
+    pub unit: String,
     /// Its default.
     pub default: u64,
     /// The least that is accepted.
+    #[serde(default)]
     pub min: u64,
     /// The most that is accepted.
+    #[serde(default = "most")]
     pub max: u64,
+    /// Where it makes sense, lowest and highest.
+    pub search: Option<(u64, u64)>,
     /// Its effect.
-    pub about: &'static str,
+    pub about: String,
 }
 
-const MOST: u64 = i32::MAX as u64;
-
-const fn row(
-    scheduler: &'static str,
-    name: &'static str,
-    unit: &'static str,
-    (default, min, max): (u64, u64, u64),
-    about: &'static str,
-) -> Tunable {
-    Tunable {
-        scheduler,
-        name,
-        unit,
-        default,
-        min,
-        max,
-        about,
-    }
+const fn most() -> u64 {
+    i32::MAX as u64
 }
 
-/// Every tunable. Those that begin with `x_` are not the kernel's: they switch off a part of a
-/// scheduler, to see what it does.
-#[rustfmt::skip]
-pub const TUNABLES: &[Tunable] = &[
-    row("deadline", "read_expire", "ms", (500, 0, MOST), "a read is late after"),
-    row("deadline", "write_expire", "ms", (5000, 0, MOST), "a write is late after"),
-    row("deadline", "writes_starved", "", (2, 0, MOST), "batches of reads before writes"),
-    row("deadline", "fifo_batch", "", (16, 0, MOST), "requests of a batch"),
-    row("deadline", "front_merges", "", (1, 0, 1), "look for front merges"),
-    row("mq-deadline", "read_expire", "ms", (500, 0, MOST), "a read is late after"),
-    row("mq-deadline", "write_expire", "ms", (5000, 0, MOST), "a write is late after"),
-    row("mq-deadline", "writes_starved", "", (2, 0, MOST), "batches of reads before writes"),
-    row("mq-deadline", "fifo_batch", "", (16, 0, MOST), "requests of a batch"),
-    row("mq-deadline", "front_merges", "", (1, 0, 1), "look for front merges"),
-    row("mq-deadline", "prio_aging_expire", "ms", (10_000, 0, MOST), "a lower class waits at most"),
-    row("mq-deadline", "async_depth", "", (0, 0, MOST), "tags of all but reads; 0: all"),
-    row("kyber", "read_lat_nsec", "ns", (2_000_000, 1, u64::MAX >> 1), "wanted latency of reads"),
-    row("kyber", "write_lat_nsec", "ns", (10_000_000, 1, u64::MAX >> 1), "the same of writes"),
-    row("cfq", "quantum", "", (8, 1, MOST), "requests of a queue in the device"),
-    row("cfq", "fifo_expire_sync", "ms", (125, 1, MOST), "a sync request is late after"),
-    row("cfq", "fifo_expire_async", "ms", (250, 1, MOST), "an async request is late after"),
-    row("cfq", "back_seek_max", "KiB", (16_384, 0, MOST), "how far back counts as near"),
-    row("cfq", "back_seek_penalty", "", (2, 1, MOST), "how much farther back is than forward"),
-    row("cfq", "slice_sync", "ms", (100, 1, MOST), "time slice of a sync queue"),
-    row("cfq", "slice_async", "ms", (40, 1, MOST), "time slice of an async queue"),
-    row("cfq", "slice_async_rq", "", (2, 1, MOST), "requests of an async slice at level 7"),
-    row("cfq", "slice_idle", "ms", (8, 0, MOST), "wait for a queue's next request"),
-    row("cfq", "group_idle", "ms", (8, 0, MOST), "wait for a group's next request"),
-    row("cfq", "target_latency", "ms", (300, 1, MOST), "time in which every queue has a slice"),
-    row("cfq", "low_latency", "", (1, 0, 1), "shorten slices when many queues are busy"),
-    row("bfq", "fifo_expire_sync", "ms", (125, 1, MOST), "a sync request is late after"),
-    row("bfq", "fifo_expire_async", "ms", (250, 1, MOST), "an async request is late after"),
-    row("bfq", "back_seek_max", "KiB", (16_384, 0, MOST), "how far back counts as near"),
-    row("bfq", "back_seek_penalty", "", (2, 1, MOST), "how much farther back is than forward"),
-    row("bfq", "slice_idle", "ms", (8, 0, MOST), "wait for a queue's next request"),
-    row("bfq", "slice_idle_us", "us", (8000, 0, MOST), "the same, finer"),
-    row("bfq", "max_budget", "sectors", (0, 0, MOST), "most of a slot; 0: by the device"),
-    row("bfq", "timeout_sync", "ms", (125, 1, MOST), "most time of a slot"),
-    row("bfq", "strict_guarantees", "", (0, 0, 1), "one request in the device"),
-    row("bfq", "low_latency", "", (1, 0, 1), "raise the weight of interactive and soft real-time"),
-    row("bfq", "x_stable_merge", "", (1, 0, 1), "join queues created together"),
-    row("bfq", "x_queue_merge", "", (1, 0, 1), "join queues that read close to each other"),
-    row("bfq", "x_injection", "", (1, 0, 1), "serve others while waiting for a queue"),
-];
+/// Every tunable of the schedulers that have some, by the scheduler's name.
+pub static TUNABLES: LazyLock<BTreeMap<String, Vec<Tunable>>> =
+    LazyLock::new(|| toml::from_str(include_str!("tunables.toml")).unwrap_or_default());
 
 /// A requested scheduler: its name and the tunables that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,15 +71,15 @@ impl Settings {
         Ok(settings)
     }
 
+    fn tunables(&self) -> &'static [Tunable] {
+        TUNABLES.get(&self.scheduler).map_or(&[], Vec::as_slice)
+    }
+
     /// Changes one tunable.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), SimError> {
-        let own = || {
-            TUNABLES
-                .iter()
-                .filter(|row| row.scheduler == self.scheduler)
-        };
-        let Some(row) = own().find(|row| row.name == name) else {
-            let known: Vec<&str> = own().map(|row| row.name).collect();
+        let own = self.tunables();
+        let Some(row) = own.iter().find(|row| row.name == name) else {
+            let known: Vec<&str> = own.iter().map(|row| row.name.as_str()).collect();
             return Err(SimError::Unknown {
                 key: "tunable",
                 name: name.into(),
@@ -168,8 +118,7 @@ impl Settings {
         if let Some(value) = self.values.get(name) {
             return *value;
         }
-        let mut rows = TUNABLES.iter();
-        let row = rows.find(|row| row.scheduler == self.scheduler && row.name == name);
+        let row = self.tunables().iter().find(|row| row.name == name);
         debug_assert!(row.is_some(), "{name} is in no row of {}", self.scheduler);
         row.map_or(0, |row| row.default)
     }

@@ -93,11 +93,11 @@ fn random_trace(seed: u64, count: u64) -> Vec<TraceRecord> {
 
 fn random_settings(scheduler: &str, rng: &mut Rng) -> Settings {
     let mut settings = Settings::parse(scheduler).unwrap();
-    for row in TUNABLES.iter().filter(|row| row.scheduler == scheduler) {
+    for row in TUNABLES.get(scheduler).into_iter().flatten() {
         let most = row.max.min(4 * row.default.max(2));
         if rng.below(2) == 1 && row.name != "slice_idle_us" {
             let value = row.min + rng.below(most - row.min + 1);
-            settings.set(row.name, value).unwrap();
+            settings.set(&row.name, value).unwrap();
         }
     }
     settings
@@ -480,15 +480,23 @@ fn independent_arrivals_scatter_and_constant_ones_do_not() {
 
 #[test]
 fn tunables_are_those_of_the_table_and_no_others() {
-    for row in TUNABLES {
-        let mut settings = Settings::parse(row.scheduler).unwrap();
-        assert_eq!(settings.get(row.name), row.default);
-        settings.set(row.name, row.max).unwrap();
-        assert_eq!(settings.get(row.name), row.max);
-        if row.max < u64::MAX {
-            assert!(settings.set(row.name, row.max + 1).is_err());
-        }
+    for (scheduler, row) in TUNABLES
+        .iter()
+        .flat_map(|(name, of)| of.iter().map(move |row| (name, row)))
+    {
+        let mut settings = Settings::parse(scheduler).unwrap();
+        assert_eq!(settings.get(&row.name), row.default);
+        settings.set(&row.name, row.max).unwrap();
+        assert_eq!(settings.get(&row.name), row.max);
+        assert!(settings.set(&row.name, row.max + 1).is_err());
+        let (least, most) = row.search.unwrap_or((row.min, row.max));
+        assert!(
+            row.min <= least && least < most && most <= row.max,
+            "{}",
+            row.name
+        );
     }
+    assert_eq!(TUNABLES.values().map(Vec::len).sum::<usize>(), 39);
     for wrong in [
         "noop:quantum=1",
         "bfq:slice_sync=1",
