@@ -319,6 +319,10 @@ def test_the_page_of_a_search(searched, monkeypatch):
         f"11 blocks, {len(tuning.search.entries) - 1} settings in 8 s; then 20 blocks of the "
         "best ones and the default."
     )
+    fresh = tune_view.verdict_of(tuning).record.experiment.candidates[1:]
+    assert len(fresh) > 1 and shown.lines == [
+        f"{each.label} is {setting_text(each.settings)}." for each in fresh
+    ]  # fmt: skip
     assert f"{best} is as-is:workload.workers=64." in shown.lines
     assert shown.headline.startswith(f"Take {best}: ") and "than with as-is" in shown.headline
     assert shown.commands == []  # it is the workload's: nothing that `apply` could set

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from test_answer_any import experiment, shown
 
+from schedlab import result
 from schedlab.analyse import (
     answer_check,
     contradictions,
@@ -24,6 +25,7 @@ from schedlab.analyse import (
 from schedlab.analyse.answer import answer
 from schedlab.analyse.doubts import _modes
 from schedlab.analyse.limits import limits
+from schedlab.kinds import KINDS
 from schedlab.spec import Candidate, Flag, PublishedMean, Samples, Workload
 from schedlab.spec.answer import Loss
 from schedlab.spec.metrics import METRICS
@@ -239,3 +241,13 @@ def test_two_runs_of_a_cell_are_one_and_a_bound_of_any_is_one():
         )
         assert y[0].tolist() == [2.0, 5.0] and names == (0, 1) and first == [0, 3]
         assert bounds.tolist() == [[True, False], [False, False]]
+
+
+def test_each_figure_of_another_actor_has_its_workload_and_metric():
+    works = tuple(Workload(kind, kind, "x") for kind in ("newcomer", "startup", "file-test"))
+    record = SimpleNamespace(experiment=SimpleNamespace(workloads=works))
+    own = {work.label: dict(KINDS[work.kind].actors) for work in works}
+    assert len(own["newcomer"]) and len(own["startup"]) > 1
+    assert result._actors(record) == {
+        (label, metric): actor for label, of in own.items() for metric, actor in of.items()
+    }

@@ -163,8 +163,10 @@ def test_what_belongs_to_disks_and_to_the_machine_is_both_applied(monkeypatch):
     monkeypatch.setattr(
         apply.settings, "scope_of", lambda name: "group" if name in "ab" else "queue"
     )
-    with pytest.raises(SpecError, match="apply cannot set a, b: it ends"):
-        apply.apply(choice, Request(("sda",)), print)
+    as_is = ToApply(Candidate("x", {**choice.candidate.settings, "scheduler": "as-is"}))
+    for each in (choice, as_is):
+        with pytest.raises(SpecError, match="apply cannot set a, b: it ends"):
+            apply.apply(each, Request(("sda",)), print)
 
 
 def test_all_settings_of_the_machine_that_are_typed_are_chosen():

@@ -365,3 +365,20 @@ def test_what_a_command_changed_is_known_of_every_queue(monkeypatch):
     )  # fmt: skip
     assert Control.run_command(host, "run", "undo") == 1
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_planned_file_is_judged_for_what_it_is(order, tmp_path):
+    write(tmp_path, "etc/tuned/active_profile", "old\n")
+    texts = {"active_profile": "mine", "mine/tuned.conf": "[disk]\nelevator=bfq\n"}
+    planned = {tmp_path / "etc/tuned" / name: texts[name] for name in [*texts][::order]}
+    found = setters.setters_of(disk(tmp_path), tmp_path, planned)
+    assert [setter.value for setter in found] == ["bfq"]
+
+
+def test_a_line_that_goes_on_at_the_end_of_a_file_is_not_part_of_the_next(tmp_path):
+    first, second = (tmp_path / name for name in ("a.service", "b.conf"))
+    first.write_text("[Service]\nExecStart=one \\\nand more\nExecStart=cut \\\n")
+    second.write_text("ExecStartPost=two\n")
+    lines = [text for _, _, text in setters._commands_of([first, second])]
+    assert lines == ["ExecStart=one and more", "ExecStartPost=two"]

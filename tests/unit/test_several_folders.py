@@ -77,7 +77,7 @@ def test_a_later_row_may_be_the_damaged_one(two, row):
     assert len(record.notices) == 2 and record.histograms == {}
 
 
-@pytest.mark.parametrize("rows", [[[1, 2], [1, "x"]], [[1, 2], 3]])
+@pytest.mark.parametrize("rows", [[[1, 2], [1, "x"]], [[1, 2], ["x", 1]], [[1, 2], 3]])
 def test_a_later_row_of_rates_or_latencies_may_be_the_damaged_one(two, rows):
     first, second = two.plan.cells[:2]
     for cell in (first, second):

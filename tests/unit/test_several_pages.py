@@ -16,6 +16,7 @@ from schedlab.report import (
     durable,
     exchange,
     handin,
+    index_page,
     markup,
     page_figures,
     page_first,
@@ -33,6 +34,7 @@ from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, RateSeries, Workload
 from schedlab.spec.answer import Unfit
+from schedlab.spec.metrics import METRICS
 
 TEXTS = Texts("en")
 ORDERS = [(0, 1), (1, 0)]
@@ -390,3 +392,62 @@ def test_everything_that_is_printed_is_a_table_of_the_study():
     assert exchange._as_csv([[1, "=a"], ["-b", 2], ["c", "@d"], [3]]) == "1,'=a\n'-b,2\nc,'@d\n3\n"
     grid = [[("a",), ("bb", "b")], [("a",), ("b",)], [("aaaa", "a"), ("b", "bbb")]]
     assert terminal._widths(grid) == terminal._widths(grid[::-1]) == [4, 3]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_result_is_as_old_as_its_first_run_in_any_order(order):
+    record = reports.record_of(answers.TRADE)
+    record = replace(record, runs=record.runs[::order])
+    entry = index_page.IndexedResult("one", "one/report.html", record, answers.TRADE)
+    assert "2026-03-14 09:26" in index_page.render([entry], "results")
+
+
+def test_the_times_of_each_workload_are_those_that_its_programs_have():
+    def change(record):
+        known = {answers.NEWCOMER: "elapsed_s", answers.READER: "elapsed_synced_s"}
+        runs = [replace(run, metrics={known[run.workload]: 3.0, "user_s": 2.0, "system_s": 1.0})
+                for run in record.runs if run.workload in known]  # fmt: skip
+        return replace(record, runs=tuple(runs))
+
+    drawn = process_tables._times(viewed(answers.TRADE, change))
+    heads = [[column.title for column in table.columns[1:4]] for table in drawn]
+    newcomer, reader = heads[::2]
+    assert newcomer[0] != reader[0] and newcomer[1:] == reader[1:]
+
+
+KIB = 1024
+
+
+def test_totals_are_of_every_test_and_of_every_size():
+    """Four curves' points of 1, 2, 4 and 8: no two sums of some of them are equal."""
+    view, known = viewed(answers.TRADE), iter((1.0, 2.0, 4.0, 8.0))
+    part = [
+        handin.Series(f"{test} {at}", test, test, test, "record_bytes", at, METRICS["iops"],
+                      {name: {0: value, 1: value} for name in view.names}, {})
+        for test in ("read", "write") for at in (4 * KIB, 8 * KIB) for value in [next(known)]
+    ]  # fmt: skip
+    by_test, by_size = handin._totals(view, part)
+    assert [row.cells[1].number for row in by_test.rows] == [1.5, 6.0]
+    assert [row.cells[1].number for row in by_size.rows] == [2.5, 5.0]
+
+
+def test_the_chosen_point_of_each_curve_is_on_that_curve():
+    def change(record):
+        works = tuple(
+            Workload(f"{test} {size}", "file-test", "iops", {"test": test, "record_bytes": size},
+                     chosen={"record_bytes": 16 * KIB} if size != 16 * KIB else {})
+            for test in ("read", "write") for size in (4 * KIB, 64 * KIB, 16 * KIB)
+        )  # fmt: skip
+        return replace(record, experiment=replace(record.experiment, workloads=works))
+
+    view = viewed(answers.TRADE, change)
+    curves = [
+        handin.Series(work.label, work.label, test, test, "record_bytes", size, METRICS["iops"],
+                      {}, {})
+        for work in view.experiment.workloads
+        for test, size in [(work.parameters["test"], work.parameters["record_bytes"])]
+        if size != 16 * KIB
+    ]  # fmt: skip
+    assert [(each.key, each.at) for each in handin._through_chosen(view, curves)] == [
+        (test, size * KIB) for test in ("read", "write") for size in (4, 16, 64)
+    ]

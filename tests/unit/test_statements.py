@@ -71,6 +71,14 @@ def test_a_place_comes_out_where_the_next_one_is_clearly_behind():
 
     assert (at("b", "a", "b"), at("a", "a", "b")) == (True, False)
     assert at("b", "a", "b", "c") is None and at("c", "c") is True
+    # Blocks differ by far more than the two of each: a block is compared with itself.
+    levels = {0: 10.0, 1: 50.0, 2: 90.0}
+    values = {("m", "a", "x"): levels, ("m", "b", "x"): {at: 2 + v for at, v in levels.items()},
+              ("m", "a", "y"): levels, ("m", "b", "y"): levels}  # fmt: skip
+    assert at("b", "a", "b") is True
+    values["m", "b", "x"] = {block: 1.1 * value for block, value in levels.items()}
+    shares = Statement("it", "m", ("a", "b"), ("x",), over="y", take="largest", at="b")
+    assert compared([shares], values)[0].comes_out is True
 
 
 def test_statements_of_the_lab_are_about_what_it_simulates():

@@ -16,7 +16,7 @@ from recordings import WRITE, Recorded, recording
 from schedlab.app.trace.timeline import write_timeline
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.report import timeline
+from schedlab.report import bars, timeline
 from schedlab.report.bars import Scene, bars_of, stretches
 from schedlab.report.moments import moments
 from schedlab.report.texts import LANGUAGES, Texts
@@ -324,3 +324,14 @@ def test_the_library_is_that_of_the_lock():
         for name, package in lock["packages"].items() if name
     }  # fmt: skip
     assert library.startswith("/*!") and "Permission to use, copy, modify" in library
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_processes_of_one_name_are_numbered_and_one_alone_is_not(order):
+    names = {1: "solo", 2: "twin", 3: "twin", 4: "kworker/a", 5: "kworker/b"}
+    numbers = [*names][::order]
+    rows = np.array([(n, n, at) for at, n in enumerate(numbers)],
+                    [("thread", "u4"), ("process", "u4"), ("arrival_ns", "u8")])  # fmt: skip
+    found = dict(zip(numbers, bars._task_names(rows, names, {}), strict=True))
+    twins = ("twin 1", "twin 2")[::order]
+    assert [found[n] for n in names] == ["solo", *twins, "kworker", "kworker"]
