@@ -16,7 +16,15 @@ from schedlab.errors import HostError
 from schedlab.host import knobs
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Experiment, Target, Workload
-from schedlab.tune.space import SchedulerSpace, Space, Tunable
+from schedlab.tune.space import (
+    QUEUE,
+    TABLE,
+    Range,
+    SchedulerSpace,
+    Space,
+    Tunable,
+    table_space,
+)
 
 READS = Workload("reads", "file-test", "iops", {"test": "random-read"})
 
@@ -242,3 +250,16 @@ def test_a_conversion_in_words():
     assert trace_files.converted_lines(document, "csv") == [
         head, "warning: 1 trims omitted", "warning: 1,500 malformed lines skipped"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheduler", [name for name in TABLE if name])
+def test_a_range_of_any_tunable_of_a_scheduler_is_heeded_also_of_two(scheduler):
+    own = {t.name: t for t in (*TABLE[scheduler], *TABLE[QUEUE])}
+    ranges = [Range(name, 1, 2) for name in own]
+    found = {
+        t.name: (t.low, t.high) for t in table_space([scheduler], ranges).tunables_of(scheduler)
+    }
+    assert found == dict.fromkeys(own, (1, 2))
+    others = [Range(t.name, 3, 4) for name in TABLE for t in TABLE[name] if t.name not in own]
+    both = table_space([scheduler], [*ranges, *others]).tunables_of(scheduler)
+    assert {t.name for t in both} == set(own)

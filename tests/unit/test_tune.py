@@ -33,9 +33,6 @@ from schedlab.tune.goal import (
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
 from schedlab.tune.search import STARTUP, Contender, Match, Observation, Search
 from schedlab.tune.space import (
-    QUEUE,
-    TABLE,
-    Range,
     SchedulerSpace,
     Space,
     Tunable,
@@ -589,16 +586,3 @@ def test_without_effect_the_fresh_measurement_says_so():
         of = answer([samples], baseline="default", aa=("default", "default (A/A)"))
         fooled += of.base_loss is not None
     assert fooled <= 1
-
-
-@pytest.mark.parametrize("scheduler", [name for name in TABLE if name])
-def test_a_range_of_any_tunable_of_a_scheduler_is_heeded_also_of_two(scheduler):
-    own = {t.name: t for t in (*TABLE[scheduler], *TABLE[QUEUE])}
-    ranges = [Range(name, 1, 2) for name in own]
-    found = {
-        t.name: (t.low, t.high) for t in table_space([scheduler], ranges).tunables_of(scheduler)
-    }
-    assert found == dict.fromkeys(own, (1, 2))
-    others = [Range(t.name, 3, 4) for name in TABLE for t in TABLE[name] if t.name not in own]
-    both = table_space([scheduler], [*ranges, *others]).tunables_of(scheduler)
-    assert {t.name for t in both} == set(own)
