@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -93,8 +94,10 @@ def read_lines_of_numbers(files, options):
 
 
 def test_an_importer_is_an_entry_and_is_read_by_its_name(tmp_path, monkeypatch):
-    load = lambda: read_lines_of_numbers  # noqa: E731
-    entry = Importer("numbers", load, "Numbers.")
+    module = types.ModuleType("schedlab.store.importers.numbers")
+    module.read = read_lines_of_numbers
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = Importer("numbers", "numbers:read", "Numbers.")
     monkeypatch.setitem(IMPORTERS, "numbers", entry)
     (tmp_path / "1.txt").write_text("1.5\n2\n")
     (tmp_path / "2.txt").write_text("3\n4.25\n")

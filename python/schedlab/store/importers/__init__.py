@@ -6,6 +6,7 @@ are held to it. The files are imported when something is read.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,115 +19,40 @@ if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported
 
 
-Reader = Callable[..., Any]
-
-
 @dataclass(frozen=True)
 class Importer:
-    """A format: its reader, and its line in the help of `schedlab import`."""
+    """A format: its reader, `FILE:FUNCTION` of this room, and its line in the help."""
 
     name: str
-    load: Callable[[], Reader]
+    reader: str
     line: str
 
     def read(self, files: Any, *more: Any, **options: Any) -> Imported:
         """The import of (candidate, file) pairs, or of a table; SpecError, which names the reader
         that the files need where it is another one.
         """
+        read: Callable[..., Imported] = pkgutil.resolve_name(f"{__name__}.{self.reader}")
         try:
-            imported: Imported = self.load()(files, *more, **options)
+            return read(files, *more, **options)
         except SpecError as error:
             # A table may be of anything.
             paths = [] if isinstance(files, Path) else [path for _, path in files]
             raise explained(error, paths, self.name) from error
-        return imported
-
-
-def _csv() -> Reader:
-    from schedlab.store.importers.csv import read
-
-    return read
-
-
-def _dmesg() -> Reader:
-    from schedlab.store.importers.dmesg import read
-
-    return read
-
-
-def _fio() -> Reader:
-    from schedlab.store.importers.fio import read
-
-    return read
-
-
-def _hackbench() -> Reader:
-    from schedlab.store.importers.benchmarks import hackbench
-
-    return hackbench
-
-
-def _hdparm() -> Reader:
-    from schedlab.store.importers.hdparm import read
-
-    return read
-
-
-def _iostat() -> Reader:
-    from schedlab.store.importers.iostat import read
-
-    return read
-
-
-def _iozone() -> Reader:
-    from schedlab.store.importers.iozone import read
-
-    return read
-
-
-def _pgbench() -> Reader:
-    from schedlab.store.importers.benchmarks import pgbench
-
-    return pgbench
-
-
-def _sched() -> Reader:
-    from schedlab.store.importers.sched import read
-
-    return read
-
-
-def _schbench() -> Reader:
-    from schedlab.store.importers.benchmarks import schbench
-
-    return schbench
-
-
-def _sysbench() -> Reader:
-    from schedlab.store.importers.benchmarks import sysbench
-
-    return sysbench
-
-
-def _time() -> Reader:
-    from schedlab.store.importers.time import read
-
-    return read
 
 
 _IMPORTERS = (
-    Importer("csv", _csv, "A table (CSV, .xlsx), by a mapping of its columns."),
-    Importer("dmesg", _dmesg, "Kernel logs with a line per CPU burst."),
-    Importer("fio", _fio, "fio's JSON and json+ output."),
-    Importer("hackbench", _hackbench, "Text of hackbench, and of perf bench."),
-    Importer("hdparm", _hdparm, "Text of hdparm -tT."),
-    Importer("iostat", _iostat, "JSON of iostat -o JSON, a workload per device."),
-    Importer("iozone", _iozone, "IOzone: text, -R and BIFF2 (-b)."),
-    Importer("pgbench", _pgbench, "Text of pgbench, and its log (-l)."),
-    Importer("sched", _sched, "CPU bursts from sched_switch events."),
-    Importer("schbench", _schbench, "Text of schbench."),
-    Importer("sysbench", _sysbench, "Text of sysbench: cpu, fileio, oltp, memory."),
-    Importer("time", _time, "time(1) and the time of bash, zsh and POSIX."),
+    Importer("csv", "csv:read", "A table (CSV, .xlsx), by a mapping of its columns."),
+    Importer("dmesg", "dmesg:read", "Kernel logs with a line per CPU burst."),
+    Importer("fio", "fio:read", "fio's JSON and json+ output."),
+    Importer("hackbench", "benchmarks:hackbench", "Text of hackbench, and of perf bench."),
+    Importer("hdparm", "hdparm:read", "Text of hdparm -tT."),
+    Importer("iostat", "iostat:read", "JSON of iostat -o JSON, a workload per device."),
+    Importer("iozone", "iozone:read", "IOzone: text, -R and BIFF2 (-b)."),
+    Importer("pgbench", "benchmarks:pgbench", "Text of pgbench, and its log (-l)."),
+    Importer("sched", "sched:read", "CPU bursts from sched_switch events."),
+    Importer("schbench", "benchmarks:schbench", "Text of schbench."),
+    Importer("sysbench", "benchmarks:sysbench", "Text of sysbench: cpu, fileio, oltp, memory."),
+    Importer("time", "time:read", "time(1) and the time of bash, zsh and POSIX."),
 )
 IMPORTERS: Mapping[str, Importer] = {each.name: each for each in _IMPORTERS}
 
