@@ -60,9 +60,26 @@ def test_a_scale_changes_a_lab():
         assert full["workloads"][0]["parameters"]["seconds"] == 5
         assert full["target"]["size_bytes"] == "1G"
     assert lab(**data).data["workloads"][0]["parameters"]["seconds"] == 5
+    scales["small-virtual"] = {"grid": {"w": {"depth": [4]}}}
+    virtual = lab(**data).scaled("small", is_emulated=True, is_virtual=True)["workloads"][0]
+    assert virtual["grid"] == {"workers": [7], "depth": [4]}
+    assert virtual["parameters"]["seconds"] == 2
     wrong = {**data, "scale": {"full": {"grid": {"v": {}}}}}
     said, _ = refused(lab(**wrong).scaled, "full")
     assert said == "lab mine: scale.full changes 'v', which is not a workload"
+
+
+def test_a_lab_is_smaller_in_virtual_time_and_says_so():
+    """All of it took 43 minutes, and ended without an answer."""
+    study, said = labs.lab_named("iozone-schedulers"), []
+    changes = LabChanges(place=Place(model="disk7200"), schedulers="none,bfq", kernel="6.12")
+    small = lab_experiment(study, "small", changes, said.append)
+    assert len(small.workloads) == 6 and small.stopping.blocks == 3
+    assert [text.partition(",")[0] for text in said] == ["sized for virtual time"]
+    labels = {work.label for work in small.workloads}
+    assert small.statements and all({*of.workloads} <= labels for of in small.statements)
+    full = lab_experiment(study, "full", changes, said.append)
+    assert len(full.workloads) == 63 and len(full.statements) > 60 and len(said) == 1
 
 
 def test_tables_are_merged_and_all_else_is_replaced():

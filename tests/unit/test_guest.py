@@ -1,6 +1,7 @@
 """Kernels for virtual time, the archive that boots, and what is refused before a boot."""
 
 import dataclasses
+import io
 import json
 import lzma
 import os
@@ -16,7 +17,7 @@ from schedlab.app.compare.difference import require_same_clock
 from schedlab.app.measure import labs, virtual, virtual_boots
 from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
-from schedlab.guest import cache, image, initramfs, kernels, machine, place
+from schedlab.guest import cache, image, initramfs, kernels, machine, monitor, place
 from schedlab.guest.machine import MARK, BootSettings
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
@@ -127,11 +128,17 @@ def test_the_machine_has_no_network_no_disk_and_its_own_clock(tmp_path):
     root = tmp_path / "root.img"
     root.write_bytes(bytes(1 << 21))
     settings = BootSettings(2, 1 << 30, 5, "quiet x")
-    words = machine.command(kernel, tmp_path / "initrd", root, settings)
+    words = machine.command(root, tmp_path / "ram", settings, is_shared=False)
     text = " ".join(words)
-    assert "-icount shift=2,sleep=off -seed 5" in text
+    assert "-icount shift=2,sleep=off" in text and "mem-path=result,share=on" in text
+    assert f"size={1 << 30},mem-path={tmp_path / 'ram'},share=off" in text
+    # The seed comes with the job: the state after the boot is one for all.
+    assert words == machine.command(
+        root, tmp_path / "ram", BootSettings(2, 1 << 30), is_shared=False
+    )
     assert "-nic none" in text and "-drive" not in text and "-netdev" not in text
     assert "-smp 1" in text and "rdrand=off" in text and "clock=vm" in text
+    words = machine.boot_words(kernel, tmp_path / "initrd", settings)
     assert words[-1].endswith("quiet x") and "norandmaps" in words[-1]
     assert BootSettings(2).instructions_per_s == 250_000_000
 
@@ -156,7 +163,7 @@ def test_a_machine_that_ends_without_a_result_says_why(
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
     (tmp_path / "console").write_text(console)
     with pytest.raises(HostError, match=message) as error:
-        machine.run(["sh", "-c", script], tmp_path, kernel, lambda message: None)
+        machine.run(["sh", "-c", script], tmp_path, kernel, None, lambda message: None)
     assert "Linux 6.99.1-test" in str(error.value) and error.value.hint
 
 
@@ -165,7 +172,7 @@ def test_messages_of_a_guest_are_lines_with_a_mark(tmp_path):
     lines = [f'{MARK}{{"report": 1}}', "noise", f"{MARK}half a li", f'{MARK}{{"ended": true}}']
     script = "".join(f"echo '{line}' >>console;" for line in lines)
     heard = []
-    machine.run(["sh", "-c", script], tmp_path, kernel, heard.append)
+    machine.run(["sh", "-c", script], tmp_path, kernel, None, heard.append)
     assert heard == [{"report": 1}, {"ended": True}]
 
 
@@ -222,12 +229,48 @@ def test_files_that_an_experiment_names_are_brought_along(tmp_path):
     assert virtual._files_of(experiment(parameters={"argv": ["sh", "-c", "true"]})) == []
 
 
+def test_a_job_is_equal_to_the_byte_and_has_its_seed():
+    job = place.Job("measure", {"experiment.toml": b"x = 1", "files/a/b": b"y"})
+    packed = place._packed(job, BootSettings(seed=9))
+    assert packed == place._packed(job, BootSettings(seed=9))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        read = {name: archive.extractfile(name).read() for name in archive.getnames()}
+    order = json.loads(read.pop("job.json"))
+    assert (read, order) == (dict(job.files), {"do": "measure", "seed": 9})
+
+
+def test_the_cache_keeps_what_was_used_last(tmp_path):
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for age, path in enumerate(paths):
+        path.mkdir()
+        os.utime(path, (age, age))
+    for other in ("x.img", ".making"):  # of another kind, and what another process makes
+        (tmp_path / other).touch()
+        os.utime(tmp_path / other, (0, 0))
+    cache.keep_newest(paths[0])
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".making", "a", "c", "x.img"]
+
+
+def test_a_monitor_speaks_of_errors_and_of_a_machine_that_is_gone():
+    with monitor.Monitor() as asked:
+        asked.theirs.sendall(b'{"event": "STOP"}\n{"return": {"status": "running"}}\n')
+        assert asked.ask("query-status", a_b=1) == {"status": "running"}
+        sent = json.loads(asked.theirs.recv(200))
+        assert sent == {"execute": "query-status", "arguments": {"a-b": 1}}
+        asked.theirs.sendall(b'{"error": {"desc": "no such"}}\n')
+        with pytest.raises(HostError, match="qemu: stop: no such"):
+            asked.ask("stop")
+        asked.is_started()
+        with pytest.raises(monitor.MachineGone):
+            asked.ask("stop")
+
+
 def test_a_full_disk_is_refused_before_it_kills_the_machine(tmp_path, monkeypatch):
     """Memory that is mapped from a file without space is SIGBUS, and copytree has a list of it."""
     monkeypatch.setattr(machine, "RESULT_BYTES", 1 << 62)
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
-    boot = place.Boot(kernel, BootSettings(), b"", tmp_path / "root", {})
-    with pytest.raises(HostError, match="MiB are free, and a machine with its result") as error:
+    boot = place.Boot(kernel, BootSettings(), b"", tmp_path / "root", b"", {})
+    with pytest.raises(HostError, match="and a machine with its result needs") as error:
         boot.run(print)
     assert "TMPDIR=DIR" in error.value.hint
     monkeypatch.setattr(image, "_SPACE", 1 << 40)

@@ -18,7 +18,7 @@ import reports
 
 from schedlab import report
 from schedlab.report import exchange, sentences, steps, terminal, words
-from schedlab.report.screen import first_table, screen
+from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.report.workload_names import name_of
@@ -92,6 +92,21 @@ def test_candidates_that_are_equal_in_every_block_are_identical():
     other = replace(same, runs=(replace(runs[0], metrics=changed), *runs[1:]))
     assert work not in "".join(sentence(other))
     assert sentence(replace(same, host={})) == []
+
+
+def test_a_row_of_identical_candidates_leads_by_nothing():
+    """Two boots of one kernel read "leads; at most 13 % longer", as blocks differ in phase."""
+    of = answers.TRADE
+    record = reports.record_of(of)
+    runs = [replace(run, candidate=name) for run in record.runs for name in of.candidates
+            if run.candidate == of.candidates[0]]  # fmt: skip
+    host = {"virtual": {"kernel": "6.12.1", "shift": 1}}
+    for alike, notes in ((runs, {"identical in every block"}), (runs[:-1], None)):
+        view = View(replace(record, runs=tuple(alike), host=host), of, Texts("en"))
+        rows = [row for row in of.rows if row.workload == runs[-1].workload and row.metric]
+        found = {candidate_cell(view, row, name).note
+                 for row in rows for name in of.candidates}  # fmt: skip
+        assert found == notes or (notes is None and "identical in every block" not in found)
 
 
 def test_csv_is_the_cells_in_plain_numbers():

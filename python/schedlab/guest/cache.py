@@ -12,6 +12,8 @@ from pathlib import Path
 from schedlab.errors import HostError
 from schedlab.spec.reading import opened
 
+_KEPT = 2
+
 
 def cache(name: str) -> Path:
     """A directory below $XDG_CACHE_HOME/schedlab (usually ~/.cache/schedlab), made when missing."""
@@ -61,3 +63,13 @@ def making(place: Path) -> Iterator[None]:
         for left in place.glob(".*"):
             shutil.rmtree(left, ignore_errors=True)
         yield
+
+
+def keep_newest(path: Path) -> None:
+    """Remove all but what was used last, this, and one more of its directory."""
+    os.utime(path)
+    kind = path.parent.glob(f"[!.]*{path.suffix}")
+    kept = (each for each in kind if each.suffix == path.suffix)
+    for old in sorted(kept, key=lambda each: each.stat().st_mtime)[:-_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+        old.unlink(missing_ok=True)

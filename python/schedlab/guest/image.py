@@ -20,7 +20,7 @@ from pathlib import Path
 
 import schedlab
 from schedlab.errors import HostError
-from schedlab.guest.cache import cache, making, require_space
+from schedlab.guest.cache import cache, keep_newest, making, require_space
 from schedlab.package import PACKAGE
 
 # Of the guest.
@@ -44,14 +44,17 @@ _TOOLS = (
     *("sysctl", "readlink", "mktemp", "setsid", "ps", "nproc", "cmp", "sha256sum", "md5sum", "ip"),
     *("udevadm", "fusermount3", "fusermount", "swapoff", "swapon", "prlimit"),
 )
-_FILES = (
-    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/mke2fs.conf"),
-    *("/etc/os-release", "/usr/lib/os-release", "/etc/alternatives/awk"),
-)
+_FILES = (*("/etc/mke2fs.conf", "/etc/os-release", "/usr/lib/os-release", "/etc/alternatives/awk"),)
+# Of no machine: that of its users has names and accounts in them.
+_WRITTEN = {
+    "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "group": "root:x:0:\nnogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "hostname": "schedlab\n",
+}
 _SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _BYTES_MAX = 1 << 30
-_KEPT = 2
 _SPACE = 4  # the tree, with libraries and bytecode, and the image of it
 _FREE_SHARE = 1.03
 _FIXED = {"PATH": _SEARCHED, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1"}
@@ -65,14 +68,11 @@ def image() -> Path:
     """
     digest = digest_of(_sources())
     path = cache("images") / f"{digest[:32]}.img"
-    if path.exists():
-        return path
-    with making(path.parent):
-        if not path.exists():  # another process has made it meanwhile
-            _make(path)
-        images = sorted(path.parent.glob("*.img"), key=lambda each: each.stat().st_mtime)
-        for old in images[:-_KEPT]:
-            old.unlink(missing_ok=True)
+    if not path.exists():
+        with making(path.parent):
+            if not path.exists():  # another process has made it meanwhile
+                _make(path)
+    keep_newest(path)
     return path
 
 
@@ -215,7 +215,8 @@ def _lay_out(tree: Path) -> None:
     for library in libraries:
         _copy(Path(library).resolve(), tree / str(_merged(library)).lstrip("/"))
     _index(tree, {str(_merged(library).parent) for library in libraries})
-    (tree / "etc/hostname").write_text("schedlab\n", encoding="ascii")
+    for name, text in _WRITTEN.items():
+        (tree / "etc" / name).write_text(text, encoding="ascii")
     _compile(tree)
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (1, 1), follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""The first root of a guest, as the archive that a kernel unpacks: busybox, modules, and the job.
+"""The first root of a guest, as the archive that a kernel unpacks: busybox and modules.
 
 Its bytes depend on nothing but its content: another time of change in it would be another boot.
 Source: Documentation/driver-api/early-userspace/buffer-format.rst.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path
 
 from schedlab.errors import HostError
 from schedlab.guest.kernels import Kernel
 from schedlab.package import PACKAGE
 
 INIT = PACKAGE / "guest" / "init"
-_DIRECTORIES = ("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules", "job")
+_DIRECTORIES = ("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules")
 # In this order, each with its parameters; those that a kernel lacks, or has built in, are omitted.
 _MODULES = {
     **dict.fromkeys(("nfit", "nd_pmem", "crc32c_generic", "ext4", "overlay"), ""),
@@ -26,8 +26,8 @@ _MODULES = {
 _FILE, _PROGRAM, _DIRECTORY = 0o644, 0o755, 0o755
 
 
-def initramfs(kernel: Kernel, job: Mapping[str, bytes]) -> bytes:
-    """The archive; `job` are files below /job. HostError without a static busybox."""
+def initramfs(kernel: Kernel) -> bytes:
+    """The archive; HostError without a static busybox."""
     if not (busybox := shutil.which("busybox")):
         raise HostError("busybox is not installed", "apt install busybox-static")
     modules = kernel.with_dependencies(_MODULES)
@@ -37,20 +37,13 @@ def initramfs(kernel: Kernel, job: Mapping[str, bytes]) -> bytes:
     files = {
         **{f"modules/{name}.ko": content for name, content in modules.items()},
         "modules/order": order.encode(),
-        **{f"job/{name}": content for name, content in job.items()},
     }
     entries: list[tuple[str, int, bytes]] = [
-        (name, stat.S_IFDIR | _DIRECTORY, b"") for name in (*_DIRECTORIES, *_above(files))
+        (name, stat.S_IFDIR | _DIRECTORY, b"") for name in _DIRECTORIES
     ]
     entries += [(name, stat.S_IFREG | _PROGRAM, content) for name, content in programs.items()]
     entries += [(name, stat.S_IFREG | _FILE, content) for name, content in files.items()]
     return archive(entries)
-
-
-def _above(names: Iterable[str]) -> list[str]:
-    """Directories that are not in `_DIRECTORIES`, from the top down."""
-    above = {str(parent) for name in names for parent in PurePosixPath(name).parents}
-    return sorted(above - {".", *_DIRECTORIES})
 
 
 def archive(entries: Iterable[tuple[str, int, bytes]]) -> bytes:

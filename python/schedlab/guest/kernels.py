@@ -48,7 +48,13 @@ OFFERS = {
 }
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 # Without these there is neither a root nor an emulated device.
-_NEEDED = ("CONFIG_EXT4_FS", "CONFIG_OVERLAY_FS", "CONFIG_BLK_DEV_PMEM", "CONFIG_ACPI_NFIT")
+_NEEDED = (
+    "CONFIG_EXT4_FS",
+    "CONFIG_OVERLAY_FS",
+    "CONFIG_BLK_DEV_PMEM",
+    "CONFIG_ACPI_NFIT",
+    "CONFIG_DEVPORT",
+)
 
 
 @dataclass(frozen=True)

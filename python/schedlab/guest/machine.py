@@ -18,6 +18,7 @@ from typing import Any
 
 from schedlab.errors import HostError
 from schedlab.guest.kernels import Kernel
+from schedlab.guest.monitor import MachineGone, Monitor
 from schedlab.host import processes
 
 QEMU = "qemu-system-x86_64"
@@ -30,6 +31,7 @@ _LOOK_S = 0.1
 # processor time until its first process starts, which takes some 5 s.
 _SILENCE_S, _START_CPU_S = 1800.0, 100.0
 _IS_WHOLE = "is its file whole, and built for a virtual machine? schedlab kernel list"
+_LOADED = ("-incoming", "defer")  # Its state comes through the monitor.
 _ARGUMENTS = (
     *("console=ttyS0", "quiet", "panic=-1", "nokaslr", "norandmaps", "idle=poll"),
     *("random.trust_cpu=off", "random.trust_bootloader=off"),
@@ -67,56 +69,86 @@ def version() -> str:
     return text.partition("version ")[2].splitlines()[0].strip()
 
 
-def command(
-    kernel: Kernel, initrd: Path, root: Path, settings: BootSettings, console: str = "file:console"
-) -> list[str]:
-    """The command that boots a kernel: no network, no disk, the root and the result as memory.
+def command(root: Path, memory: Path, settings: BootSettings, *, is_shared: bool) -> list[str]:
+    """The machine: no network, no disk; the root, and the file `result` of the working directory,
+    as memory. `memory` is the file of its own, which is changed where it `is_shared`.
 
-    The region of the result is the file `result` beside the `initrd`.
+    It is the same for the boot whose state is kept and for each session that begins there.
     """
-    result = initrd.parent / "result"
-    arguments = " ".join((*_ARGUMENTS, settings.words)).strip()
+    own = "on" if is_shared else "off"
     images = {
-        "root": f"size={root.stat().st_size},mem-path={root},readonly=on,share=off",
-        "result": f"size={RESULT_BYTES},mem-path={result},share=on",
+        "ram": f"size={settings.memory_bytes},mem-path={memory},share={own}",
+        "root": f"size={root.stat().st_size},mem-path={root},readonly=on,share=on",
+        "result": f"size={RESULT_BYTES},mem-path=result,share=on",
     }
     devices = {"root": "unarmed=on", "result": "unarmed=off"}
-    memory = []
+    words = []
     for name, where in images.items():
-        memory += ["-object", f"memory-backend-file,id={name},{where}"]
-        memory += ["-device", f"nvdimm,id=of-{name},memdev={name},{devices[name]}"]
+        words += ["-object", f"memory-backend-file,id={name},{where}"]
+        if name in devices:
+            words += ["-device", f"nvdimm,id=of-{name},memdev={name},{devices[name]}"]
     return [
         *("prlimit", f"--fsize={max(RESULT_BYTES, CONSOLE_BYTES_MAX)}", "--core=0"),
-        *("setpriv", "--pdeathsig", "KILL", QEMU, "-M", "pc,nvdimm=on,usb=off"),
+        *("setpriv", "--pdeathsig", "KILL", QEMU),
+        *("-M", "pc,nvdimm=on,usb=off,memory-backend=ram"),
         *("-accel", "tcg,thread=single", "-smp", "1"),
-        *("-icount", f"shift={settings.shift},sleep=off", "-seed", str(settings.seed)),
+        *("-icount", f"shift={settings.shift},sleep=off", "-seed", "1"),
         # Where strings are fast, the kernel copies memory by one instruction a byte.
         *("-cpu", "max,rdrand=off,rdseed=off,la57=off,erms=off,fsrm=off"),
         *("-m", f"{settings.memory_bytes >> 20}M,slots=4,maxmem=16G"),
-        *("-display", "none", "-nodefaults", "-no-reboot", "-nic", "none", "-monitor", "none"),
+        *("-display", "none", "-nodefaults", "-no-reboot", "-nic", "none"),
         *("-rtc", "base=2026-01-01,clock=vm"),
+        # By a word to its port the guest stops itself, always at the same instruction.
+        *("-device", "pvpanic", "-action", "panic=pause"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
-        *("-serial", console, *memory),
-        *("-kernel", str(kernel.image), "-initrd", str(initrd), "-append", arguments),
+        *words,
     ]
 
 
+def boot_words(kernel: Kernel, initrd: Path, settings: BootSettings) -> list[str]:
+    """For a machine that boots."""
+    arguments = " ".join((*_ARGUMENTS, settings.words)).strip()
+    return ["-kernel", str(kernel.image), "-initrd", str(initrd), "-append", arguments]
+
+
 def run(
-    words: list[str], place: Path, kernel: Kernel, heed: Callable[[Mapping[str, Any]], None]
+    words: list[str],
+    place: Path,
+    kernel: Kernel,
+    state: Path | None,
+    heed: Callable[[Mapping[str, Any]], None],
 ) -> None:
-    """Run a machine to its end; `heed` gets each message of the guest as it comes.
+    """Run a machine from a state to its end; `heed` gets each message of the guest as it comes.
+    Without a state it boots, and its state is saved as `devices` when it is ready.
 
     HostError with the cause where the guest did not end by itself. Nothing is left running.
     """
     is_ended = False
-    with _started(words, place) as process:
+    words = [*words, *(_LOADED if state else ())]
+    with Monitor() as monitor, _started([*words, *monitor.words], place, monitor) as process:
         patience = _Patience(process.pid, kernel.release)
-        for message in _messages(place / "console", process, patience):
-            is_ended = is_ended or "ended" in message
-            heed(message)
+        with suppress(MachineGone):
+            if state:
+                monitor.load(state)
+            for message in _messages(place / "console", process, patience):
+                if "ready" in message and not state:
+                    monitor.save(place / "devices")
+                    return
+                is_ended = is_ended or "ended" in message
+                heed(message)
         code = process.wait()
     if not is_ended:
         raise HostError(*_cause(code, place, kernel))
+
+
+def open_console(words: list[str], place: Path, state: Path) -> None:
+    """Run a machine with its console on this terminal."""
+    with (
+        Monitor() as monitor,
+        _started([*words, *_LOADED, *monitor.words], place, monitor, None) as process,
+    ):
+        monitor.load(state)
+        process.wait()
 
 
 class _Patience:
@@ -164,13 +196,20 @@ def _message(line: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _started(words: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    words: list[str], place: Path, monitor: Monitor, console: str | None = "console"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """With the file of its console, or with this terminal as its console."""
+    serial = f"file:{console}" if console else "mon:stdio"
     with (place / "qemu.log").open("wb") as log:
+        output = log if console else None
         process = subprocess.Popen(
-            words, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            [*words, "-serial", serial], cwd=place, pass_fds=[monitor.theirs.fileno()],
+            stdin=subprocess.DEVNULL if console else None, stdout=output, stderr=output,
             # Ctrl-C is for us; the machine is then killed below.
-            start_new_session=True,
+            start_new_session=bool(console),
         )  # fmt: skip
+    monitor.is_started()
     try:
         yield process
     finally:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,14 @@ from typing import Any
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.guest import machine
-from schedlab.guest.cache import cache, held, remove_abandoned, require_space
+from schedlab.guest.cache import (
+    cache,
+    held,
+    keep_newest,
+    making,
+    remove_abandoned,
+    require_space,
+)
 from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
@@ -27,6 +34,7 @@ from schedlab.store.files import DATA_FILTER, write_atomic
 RESULT = "result"
 _NAME = "virtual"
 _PREFIX = "schedlab-virtual-"
+_OF_SESSION = ("digest", "job_sha256", "seed")
 Heed = Callable[[Mapping[str, Any]], None]
 
 
@@ -40,12 +48,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Boot:
-    """A machine that is ready to start: everything that decides what happens in it."""
+    """A machine that is ready to start: everything that decides what happens in it.
+
+    It begins with the state after its boot, which is made once and kept: `facts` without the seed
+    and the job decide that, and it with these the rest.
+    """
 
     kernel: Kernel
     settings: BootSettings
     initrd: bytes
     root: Path
+    job: bytes
     facts: Mapping[str, Any]
 
     @classmethod
@@ -59,18 +72,17 @@ class Boot:
                 "build it with them, or take another: schedlab kernel list",
             )
         root = image()
-        order = json.dumps({"do": job.do}).encode()
-        initrd = initramfs(kernel, {**job.files, "job.json": order})
+        initrd, packed = initramfs(kernel), _packed(job, settings)
         facts = {
             "kernel": kernel.release,
             "kernel_sha256": _sha256(kernel.image),
             "root_sha256": _sha256(root),
-            "first_root_sha256": hashlib.sha256(initrd).hexdigest(),
+            "first_root_sha256": _hex(initrd),
+            "job_sha256": _hex(packed),
             "qemu": qemu,
             **settings.as_json(),
         }
-        text = json.dumps(facts, sort_keys=True).encode()
-        return cls(kernel, settings, initrd, root, {"digest": _hex(text), **facts})
+        return cls(kernel, settings, initrd, root, packed, {"digest": _digest(facts), **facts})
 
     def run(self, heed: Heed, out: Path | None = None) -> None:
         """Start it and wait for its end; what it left in /result becomes the folder `out`.
@@ -85,32 +97,62 @@ class Boot:
             else:
                 heed(message)
 
-        with self._laid_out() as place:
-            try:
-                machine.run(self._command(place), place, self.kernel, heed_errors)
-            except KeyboardInterrupt as error:
-                raise Interrupted(
-                    "interrupted; the machine is gone, and nothing of it was kept",
-                    "run the command again: it starts from the beginning",
-                ) from error
-            if errors:
-                raise errors[0]
-            if out is not None:
-                _unpack(place / "result", out, self.facts)
+        try:
+            state = self._state()
+            with self._laid_out(self.job) as place:
+                words = machine.command(self.root, state / "ram", self.settings, is_shared=False)
+                machine.run(words, place, self.kernel, state / "devices", heed_errors)
+                if errors:
+                    raise errors[0]
+                if out is not None:
+                    _unpack(place / "result", out, self.facts)
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                "interrupted; the machine is gone, and nothing of it was kept",
+                "run the command again: it starts from the beginning",
+            ) from error
 
     def open_shell(self) -> None:
         """Start it with its console on this terminal, until it ends."""
-        with self._laid_out() as place:
-            command = self._command(place, console="mon:stdio")
-            with suppress(KeyboardInterrupt):
-                subprocess.run(command, cwd=place, check=False)
+        state = self._state()
+        with self._laid_out(self.job) as place, suppress(KeyboardInterrupt):
+            words = machine.command(self.root, state / "ram", self.settings, is_shared=False)
+            machine.open_console(words, place, state / "devices")
 
-    def _command(self, place: Path, **more: str) -> list[str]:
-        return machine.command(self.kernel, place / "initrd", self.root, self.settings, **more)
+    def _state(self) -> Path:
+        """The directory of the state after the boot: its memory and its devices, made now where
+        they are not in the cache, which keeps two."""
+        facts = {key: self.facts[key] for key in self.facts if key not in _OF_SESSION}
+        path = cache("states") / _digest(facts)[:32]
+        if not path.exists():
+            with making(path.parent):
+                if not path.exists():  # another process has made it meanwhile
+                    self._make_state(path)
+        keep_newest(path)
+        return path
+
+    def _make_state(self, path: Path) -> None:
+        needed = self.settings.memory_bytes // 3
+        require_space(path.parent, needed, "the state of a machine", "XDG_CACHE_HOME")
+        with (
+            tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as directory,
+            self._laid_out(b"") as place,
+        ):
+            new = Path(directory) / "state"
+            new.mkdir()
+            (place / "initrd").write_bytes(self.initrd)
+            with (new / "ram").open("wb") as file:
+                file.truncate(self.settings.memory_bytes)
+            words = machine.command(self.root, new / "ram", self.settings, is_shared=True)
+            words += machine.boot_words(self.kernel, place / "initrd", self.settings)
+            machine.run(words, place, self.kernel, None, _raise_error)
+            shutil.move(place / "devices", new / "devices")
+            new.rename(path)
 
     @contextmanager
-    def _laid_out(self) -> Iterator[Path]:
-        """A directory with the files of the machine, for its life."""
+    def _laid_out(self, job: bytes) -> Iterator[Path]:
+        """A directory with the files of the machine, for its life: the job is in the region in
+        which its result comes back."""
         needed = self.settings.memory_bytes // 2
         if memory()["MemAvailable_bytes"] < needed:
             raise HostError(
@@ -126,10 +168,27 @@ class Boot:
                 directory = tempfile.TemporaryDirectory(prefix=_PREFIX)
                 place = Path(stack.enter_context(directory))
                 stack.enter_context(held(place))
-            (place / "initrd").write_bytes(self.initrd)
             with (place / "result").open("wb") as file:
+                file.write(job)
                 file.truncate(machine.RESULT_BYTES)
             yield place
+
+
+def _packed(job: Job, settings: BootSettings) -> bytes:
+    """The archive of a job, whose bytes depend on nothing else."""
+    order = {"do": job.do, "seed": settings.seed}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in {**job.files, "job.json": json.dumps(order).encode()}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _raise_error(message: Mapping[str, Any]) -> None:
+    if "error" in message:
+        raise _error(message["error"])
 
 
 def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
@@ -159,6 +218,10 @@ def _error(fields: Mapping[str, Any]) -> SchedlabError:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return _hex(json.dumps(facts, sort_keys=True).encode())
 
 
 def _hex(content: bytes) -> str:

@@ -33,7 +33,7 @@ def headline(view: View) -> list[str]:
     loser = [answer.loser] if answer.loser else []
     lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
     lines += [_behind(view, of) for of in loser]
-    lines += _identical(view) if view.virtual else []
+    lines += _identical(view)
     lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
     lines += _beyond(view)
     lines += fleet_lines(view)
@@ -272,17 +272,8 @@ def _identical(view: View) -> list[str]:
     """The candidates with equal values in every block, and on which workloads."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in view.chosen:
-        values: dict[str, list[tuple[int, float]]] = {name: [] for name in view.names}
-        for run in view.runs:
-            if run.workload == row.workload and run.candidate in values and row.metric:
-                value = run.metrics.get(row.metric.name, math.nan)
-                values[run.candidate].append((run.block, value))
-        groups: dict[str, list[str]] = {}
-        for name, of in values.items():
-            groups.setdefault(repr(sorted(of)), []).append(name)
-        for text, names in groups.items():
-            if len(names) > 1 and "nan" not in text and text != "[]":
-                alike.setdefault(tuple(names), []).append(view.title_of(row))
+        for names in view.identical(row):
+            alike.setdefault(names, []).append(view.title_of(row))
     texts = view.texts
     return [texts("answer.identical", names=texts.listed(names), rows=texts.listed(rows))
             for names, rows in alike.items()]  # fmt: skip

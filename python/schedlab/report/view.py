@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -148,6 +149,22 @@ class View:
         """The machine in virtual time; empty for a real one."""
         of = self.record.host.get("virtual")
         return of if isinstance(of, Mapping) else {}
+
+    def identical(self, row: Row) -> list[tuple[str, ...]]:
+        """The candidates with equal values in every block of a row in virtual time, where no noise
+        hides a difference; each group has several."""
+        if not (self.virtual and row.metric):
+            return []
+        values: dict[str, list[tuple[int, float]]] = {name: [] for name in self.names}
+        for run in self.runs:
+            if run.workload == row.workload and run.candidate in values:
+                value = run.metrics.get(row.metric.name, math.nan)
+                values[run.candidate].append((run.block, value))
+        groups: dict[str, list[str]] = {}
+        for name, of in values.items():
+            groups.setdefault(repr(sorted(of)), []).append(name)
+        return [tuple(names) for text, names in groups.items()
+                if len(names) > 1 and "nan" not in text and text != "[]"]  # fmt: skip
 
     @property
     def emulated_device(self) -> dict[str, object]:

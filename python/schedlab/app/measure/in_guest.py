@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
+import hashlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +25,14 @@ from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.guest.machine import MARK
+from schedlab.store.files import DATA_FILTER
 
 JOB, RESULT = Path("/job"), Path("/result")
 _POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF, include/uapi/linux/reboot.h
+_STOP_PORT = 0x505  # docs/specs/pvpanic of qemu
+_BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
+_RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207  # include/uapi/linux/random.h
+_PHASE_S = 0.1  # Several ticks of the slowest clock.
 _MOUNTS = (
     ("devpts", "/dev/pts"),
     ("tmpfs", "/dev/shm"),
@@ -41,6 +50,8 @@ def main() -> None:
         with _errors_told():
             _keep_busy()
             _mount()
+            _load_modules()
+            _await_job()
             _bring_files()
             _do(json.loads((JOB / "job.json").read_text(encoding="utf-8"))["do"])
             _leave_result()
@@ -57,6 +68,34 @@ def _keep_busy() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         while True:
             pass
+
+
+def _load_modules() -> None:
+    """Before the state of the machine is saved, those that nearly each job needs."""
+    import numpy  # noqa: F401
+
+    from schedlab import result  # noqa: F401
+    from schedlab.app.measure import files, measure  # noqa: F401
+
+
+def _await_job() -> None:
+    """Stop the machine, whose state is saved now; a session begins after that, with the job in the
+    region, and its seed: of random numbers, and of the time that has passed."""
+    tell(ready=True)
+    with Path("/dev/port").open("r+b", buffering=0) as ports:
+        ports.seek(_STOP_PORT)
+        ports.write(b"\1")
+    tell(up=True)
+    with _region().open("rb", buffering=0) as region:
+        fcntl.ioctl(region, _BLKFLSBUF)  # what the kernel read of it before
+        with tarfile.open(fileobj=region, mode="r|") as archive:
+            archive.extractall(JOB, **DATA_FILTER)
+    seed = json.loads((JOB / "job.json").read_text(encoding="utf-8"))["seed"]
+    digest = hashlib.sha256(str(seed).encode()).digest()
+    with Path("/dev/urandom").open("wb", buffering=0) as pool:
+        fcntl.ioctl(pool, _RNDADDENTROPY, struct.pack("ii32s", 256, 32, digest))
+        fcntl.ioctl(pool, _RNDRESEEDCRNG)
+    time.sleep(int.from_bytes(digest[:4], "little") / 2**32 * _PHASE_S)
 
 
 def tell(**message: Any) -> None:

@@ -1,7 +1,7 @@
 """Labs: ready-made experiments, one per published study, in `schedlab/labs/*.toml`.
 
 A lab is an experiment file with the study that it repeats (`study`), and `[scale.small]` and
-`[scale.full]`, which change it (and `[scale.small-emulated]`):
+`[scale.full]`, which change it (and `[scale.small-emulated]`, `[scale.small-virtual]`):
 
     [scale.small]
     target = { size_bytes = "256M" }         # tables are merged, everything else is replaced
@@ -35,6 +35,7 @@ from schedlab.app.measure import virtual
 from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
+from schedlab.design.grid import expanded
 from schedlab.errors import SpecError, nearest
 from schedlab.package import PACKAGE
 from schedlab.spec import Experiment, Statement, Target, from_json, to_json
@@ -43,6 +44,7 @@ from schedlab.spec.quantities import parse_quantity
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
+_ALL = "--scale full"
 _LAB_KEYS = ("study", "scale", "sweep", "published")
 # What is heeded by every lab, and what by one of CPU quanta, too.
 _OPTIONS = {"name", "--scale", "--out", "--json"}
@@ -71,13 +73,16 @@ class Lab:
         """`io`, `cpu`, or `sim`."""
         return str(self.data.get("kind", "io"))
 
-    def scaled(self, scale: Scale, is_emulated: bool = False) -> dict[str, Any]:
+    def scaled(
+        self, scale: Scale, is_emulated: bool = False, is_virtual: bool = False
+    ) -> dict[str, Any]:
         """The content with the changes of a scale; `small` has more of them on an emulated device,
-        which serves less in the same time."""
+        which serves less in the same time, and in virtual time, which costs more of it."""
         scales = self.data.get("scale", {})
         changes = dict(scales.get(scale, {}))
-        if is_emulated and scale == "small":
-            changes = merged(changes, scales.get("small-emulated", {}))
+        for name, is_wanted in (("emulated", is_emulated), ("virtual", is_virtual)):
+            if is_wanted:
+                changes = merged(changes, scales.get(f"{scale}-{name}", {}))
         tables = {key: changes.pop(key, {}) for key in ("parameters", "grid")}
         data = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
         works = data.get("workloads", [])
@@ -165,7 +170,10 @@ def lab_experiment(
     SpecError for what does not fit.
     """  # fmt: skip
     changes = changes or LabChanges()
-    data = lab.scaled(scale, bool(changes.place and changes.place.model))
+    is_emulated = bool(changes.place and changes.place.model)
+    data = lab.scaled(scale, is_emulated, bool(changes.kernel))
+    if changes.kernel and data != lab.scaled(scale, is_emulated):
+        report(f"sized for virtual time, where a second costs about two; all of it: {_ALL}")
     if "sweep" in data:
         sweep = sweep_of(data["sweep"], changes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
@@ -179,7 +187,10 @@ def lab_experiment(
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
     if "published" in data:
-        content["statements"] = [*content.get("statements", ()), *published(data["published"])]
+        labels = _labels(content["workloads"])
+        content["statements"] = [
+            *content.get("statements", ()), *published(data["published"], labels),
+        ]  # fmt: skip
     if changes.schedulers or not content.get("candidates"):
         content["candidates"] = to_json(candidates_of(changes.schedulers, None, target).candidates)
         content.pop("notes", None)
@@ -193,6 +204,12 @@ def lab_experiment(
     own = f", {changes.blocks} blocks" if changes.blocks else ""
     content["title"] = f"{lab.title} ({scale}{own})"
     return experiment_of(content, f"lab {lab.name}")
+
+
+def _labels(workloads: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The labels of workloads, each grid as what it means."""
+    every = (expanded(each, "parameters", "workloads") for each in workloads)
+    return {work["label"] for tables in every for work in tables}
 
 
 def _target(lab: Lab, data: Mapping[str, Any], changes: LabChanges) -> Target:
