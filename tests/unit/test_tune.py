@@ -33,6 +33,7 @@ from schedlab.tune.goal import (
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
 from schedlab.tune.search import STARTUP, Contender, Match, Observation, Search
 from schedlab.tune.space import (
+    TABLE,
     SchedulerSpace,
     Space,
     Tunable,
