@@ -61,6 +61,42 @@ def test_a_device_without_steps_is_said_to_be_unknown_and_one_in_order_has_one_t
     assert serial.errors["flash.dies_per_package"] == UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("parts", "transfer", "unsure"),
+    [((16, 2, 2), 60e3, {"channels", "dies_per_package"}), ((4, 4, 2), 88e3, {"planes_per_die"}),
+     ((4, 4, 1), 900e3, set())],
+)  # fmt: skip
+def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(parts, transfer, unsure):
+    """Where moving a page takes too little time, sixteen channels of two dies were 32 channels."""
+    pairs = 2e6 + steps_of(*parts, transfer, 1.9e6)
+    lengths = {n: 2e6 + transfer * (math.ceil(n / parts[0]) - 1) for n in flash.LENGTHS}
+    fitted = flash.fit_flash(
+        flash_probes(single=2e6, pairs=pairs, lengths=lengths, iops={1: 500, 32: 8e3})
+    )
+    keys = {f"flash.{key}" for key in ("channels", "dies_per_package", "planes_per_die")}
+    assert {key for key in keys if fitted.errors[key] == UNKNOWN} >= {f"flash.{k}" for k in unsure}
+    assert bool(unsure) == any("other parts" in note for note in fitted.notes)
+    assert fitted.value("flash.channels") * fitted.value("flash.dies_per_package") == math.prod(
+        parts[:2]
+    )
+    draws = Draws(fitted.text({}), devices().values(), "x.toml")
+    assert not keys & {key for seed in range(1, 9) for key in draws.at(seed)}
+
+
+def test_planes_that_read_together_make_long_reads_of_a_card_as_fast_as_they_are(tmp_path):
+    """Pages of 500 µs and 1.4 ms: one plane reads while the page of the other one is moved."""
+    lengths = {n: 1.9e6 + 1.4e6 * (n - 1) for n in flash.LENGTHS}
+    probes = flash_probes(
+        size_bytes=4 << 30, single=1.9e6, lengths=lengths, iops={1: 520.0, 4: 525.0}, tags=4,
+        page_bytes=16384,
+    )  # fmt: skip
+    path = tmp_path / "card.toml"
+    path.write_text(flash.fit_flash(probes).text({}))
+    long = {"name": "l", "record": 128 << 10}
+    run = Simulation(device=str(path), scheduler="none", processes=long, seconds=4.0).run()
+    assert run["total"]["latency_ns_mean"] == pytest.approx(lengths[8], rel=0.06)
+
+
 def test_the_sum_of_what_one_die_does_by_turns_stays_in_every_draw(tmp_path):
     """Reads of 442 µs and transfers of 778 µs look like 53 µs and 1230 µs."""
     lengths = {n: n * 1220e3 for n in flash.LENGTHS}
@@ -102,6 +138,15 @@ def test_tracks_and_heads_are_found_by_the_angles_of_sectors(sectors, heads):
     assert (found.sectors, found.heads) == (pytest.approx(sectors, rel=0.01), heads)
     assert found.cylinder_skew_ms == pytest.approx(skews[1], abs=0.15)
     assert found.is_known
+
+
+def test_skews_are_told_from_the_sectors_that_make_up_for_them():
+    """Seven sectors more and a skew of a quarter less fitted nearly as well."""
+    period = 60e3 / 4200
+    found = disk.find_tracks(disk_angles(period, 1100, 4, 0.36, 0.66), period, 1100 / 1.03)
+    assert found.sectors == pytest.approx(1100, abs=2)
+    assert found.track_skew_ms == pytest.approx(0.36, rel=0.1)
+    assert found.cylinder_skew_ms == pytest.approx(0.66, rel=0.1)
 
 
 def test_heads_are_unknown_where_a_busy_host_hides_the_skews():
@@ -159,6 +204,36 @@ def test_the_way_to_the_next_cylinder_is_shorter_than_the_skew_that_hides_it():
     fitted = disk.fit_disk(disk_probes(lambda way: 3 + 12 * np.sqrt(way)))
     single, skew = (number_of(fitted.value(key)) for key in ("seek_single", "cylinder_skew"))
     assert 0.7 * skew < single < 0.9 * skew
+
+
+def test_a_disk_whose_tracks_are_not_seen_streams_as_fast_as_measured_in_every_draw(tmp_path):
+    """Sectors were counted without skews, beside skews of chance: streams took twice as long."""
+    probes = disk_probes(lambda way: 2 + 12 * np.sqrt(way))
+    noise = np.random.default_rng(8).uniform(0, 1e3, len(probes.angles))
+    probes = dataclasses.replace(
+        probes, angles=np.column_stack((probes.angles[:, 0], noise)), read_ahead_bytes=1 << 20,
+        hits={4096: 0.1, 128 << 10: 0.4},
+    )  # fmt: skip
+    fitted = disk.fit_disk(probes)
+    assert (fitted.errors["heads"], fitted.errors["track_skew"]) == (UNKNOWN, UNKNOWN)
+    path = tmp_path / "disk.toml"
+    path.write_text(fitted.text({}))
+    draws = Draws(path.read_text(), devices().values(), "x.toml")
+    stream = {"name": "s", "pattern": "sequential", "record": 1 << 20, "depth": 4}
+    for seed in range(6):
+        one = Simulation(device=str(path), scheduler="none", device_set=draws.at(seed),
+                         processes=stream, seconds=4.0)  # fmt: skip
+        rate = one.run()["total"]["iops"] * (1 << 20)
+        assert rate == pytest.approx(1000 * disk.SECTOR * 120, rel=0.06)
+
+
+def test_late_completions_hardly_change_the_pace_of_a_stream_and_jumps_of_rates_are_an_error():
+    late = np.where(np.arange(16) % 5 == 2, 6.0, 0.0)
+    assert disk.pace_ns(10.0 * np.arange(16) + late) == pytest.approx(10, rel=0.02)
+    zones = [(share, 2.0 - (share > 0.5)) for share in np.linspace(0, 1, 20)]
+    assert disk.unevenness(zones) == 0
+    zones[5] = (zones[5][0], 1.0)
+    assert disk.unevenness(zones) == pytest.approx(math.log(2) / 18)
 
 
 @pytest.mark.parametrize("times_ns", [(1.4, 2.6, 9.5), (7, 9, 8), (5e5, 9e6, 9.2e6), (3, 3, 3)])

@@ -84,7 +84,7 @@ def test_classes_and_write_back_are_near_no_plain_load(changes, is_far):
     [
         ("levels", FOUR, "priority"), ("copy-buffered", FOUR, "write-back"),
         ("readers3-weights", FOUR, "weight"), ("random32", "none,noop", "noop was never checked"),
-        ("copy-direct", FOUR, "background"),
+        ("copy-direct", FOUR, "background"), ("sequential-then-random", FOUR, "start"),
     ],
 )  # fmt: skip
 def test_what_was_never_checked_gets_no_probability(workload, schedulers, word):

@@ -63,6 +63,11 @@ def test_any_two_sequential_processes_may_meet(offset, is_met):
     assert meet(processes_of({"process": several})) == is_met
 
 
+def test_a_process_without_an_end_meets_all_that_begin_behind_it():
+    one = {"pattern": "sequential"}
+    assert meet(processes_of({"process": [one | {"offset": "1M"}, one | {"offset": "9M"}]}))
+
+
 def test_the_command_with_the_least_regret_is_named_and_the_worst_test_is_noted():
     live = predict._measure(("compare",), "/dev/sdx", "a,b", 1.0, 0.999)
     assert live == ("schedlab live /dev/sdx --schedulers a,b", 0.0)
@@ -119,6 +124,16 @@ def booting(monkeypatch, offered, messages=()):
         in_kernel.Boot, "of", lambda booted, job, settings: jobs.append(job) or boot
     )
     return jobs
+
+
+def test_a_guest_gets_the_recordings_of_all_cells(monkeypatch, tmp_path):
+    traces = [tmp_path / "one.trace", tmp_path / "two.trace"]
+    for number, trace in enumerate(traces):
+        trace.write_text(f"{number}")
+    cells = [CELL, *(replace(CELL, recording=f"{trace}:blkparse") for trace in traces)]
+    jobs = booting(monkeypatch, ("none", "bfq"))
+    in_kernel.measured_rates("6.12", cells, print)
+    assert [jobs[0].files[f"files{trace}"] for trace in traces] == [b"0", b"1"]
 
 
 def test_a_guest_measures_each_cell_under_each_scheduler(monkeypatch):
@@ -178,13 +193,13 @@ def test_each_scheduler_is_set_with_its_tunables_on_a_fresh_device_and_each_proc
     )  # fmt: skip
 
     def side(rate, count=0, mean=0.0):
-        return {"bytes": rate, "latency": {"count": count, "mean": mean}}
+        return {"operations": rate, "latency": {"count": count, "mean": mean}}
 
-    groups = {"one": {"reads": side(4096, 4, 1.0), "writes": side(0)},
-              "two": {"reads": side(2048, 1, 6.0), "writes": side(6144, 3, 2.0)}}  # fmt: skip
+    groups = {"one": {"reads": side(4, 4, 1.0), "writes": side(0)},
+              "two": {"reads": side(1, 1, 6.0), "writes": side(3, 3, 2.0)}}  # fmt: skip
     actors = SimpleNamespace(
         side=lambda name, way: groups[name][way],
-        rate=lambda names, way: sum(groups[name][way]["bytes"] for name in names),
+        rate=lambda names, way, unit: sum(groups[name][way][unit] for name in names),
     )
     tables = [{"name": "one", "record": 1024}, {"name": "two", "record": 2048}]
     monkeypatch.setattr(in_kernel, "run_actors", lambda target, jobs, seconds: actors)

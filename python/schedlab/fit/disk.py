@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECTOR = 512
 MS = 1e6
 #: Places of the device at which its rate is measured, and MiB that are read at each.
-RATE_PLACES, RATE_MIB = 20, 12
+RATE_PLACES, RATE_MIB, RATE_DEPTH = 20, 16, 4
 #: Distances of the seek curve, the shortest of some cylinders, and pairs at each.
 DISTANCES, SHORTEST_BYTES, PAIRS = 13, 12 << 20, 90
 PAUSE_S = 0.06
@@ -48,7 +48,8 @@ class DiskProbes:
     """Everything that was read: times in ms, rates in bytes/s at shares of the device, angles.
 
     `rounds`: completions of the same sectors in turns, a row for each round.
-    `hits`: times of cached reads by size in bytes. `seeks`: rows (from, to, time) in bytes and ms.
+    `hits`: times in ms of cached reads by size in bytes, with their error. `seeks`: rows (from, to,
+    time) in bytes and ms.
     `angles`: rows (sector, completion) at the start of the disk. `iops`: by depth.
     """
 
@@ -62,6 +63,7 @@ class DiskProbes:
     seeks: NDArray[Any]
     iops: Mapping[int, float]
     tags: int
+    hit_error: float = 0.0
 
 
 def probe_disk(reads: Reads, tags: int) -> DiskProbes:
@@ -69,12 +71,14 @@ def probe_disk(reads: Reads, tags: int) -> DiskProbes:
     reads.progress("rotation")
     rounds = _rounds(reads)
     reads.progress("cache")
-    hits = _hits(reads)
+    hits, hit_error = _hits(reads)
     is_hit = _limit(hits)
     read_ahead = _read_ahead_bytes(reads, is_hit)
     segments = _segments(reads, is_hit)
     reads.progress("rate by place")
-    rates = [(place, _rate(reads, place)) for place in np.linspace(0, 1, RATE_PLACES)]
+    # Not more at a time than it keeps: of a longer read it loses the beginning of the next one.
+    record = 1 << int(np.log2(min(max(read_ahead, 64 << 10), 1 << 20)))
+    rates = [(place, _rate(reads, place, record)) for place in np.linspace(0, 1, RATE_PLACES)]
     reads.progress("tracks")
     angles = _angles(reads, rates[0][1] * 60e-3 / 7.2)
     reads.progress("seek curve")
@@ -83,8 +87,9 @@ def probe_disk(reads: Reads, tags: int) -> DiskProbes:
     reads.progress("order of its queue")
     iops = {depth: reads.rate_per_s(depth, 3.0) for depth in sorted({1, min(32, tags)})}
     return DiskProbes(
-        reads.size_bytes, rounds, hits, read_ahead, segments, rates, angles, seeks, iops, tags
-    )
+        reads.size_bytes, rounds, hits, read_ahead, segments, rates, angles, seeks, iops, tags,
+        hit_error,
+    )  # fmt: skip
 
 
 def _rounds(reads: Reads) -> NDArray[Any]:
@@ -104,8 +109,8 @@ def _rounds(reads: Reads) -> NDArray[Any]:
     return np.asarray(rows - rows.min())
 
 
-def _hits(reads: Reads) -> dict[int, float]:
-    """Times in ms of reads of what is cached, by size."""
+def _hits(reads: Reads) -> tuple[dict[int, float], float]:
+    """Times in ms of reads of what is cached, by size, and their error."""
     found: dict[int, list[float]] = {}
     for _ in range(24):
         for size in (4096, 128 << 10):
@@ -115,7 +120,9 @@ def _hits(reads: Reads) -> dict[int, float]:
             # The second of two from the same place: it is cached whatever is read ahead.
             reads.timed([at + 4096], size)
             found.setdefault(size, []).append(reads.latencies_ns([at + 4096], size)[0] / MS)
-    return {size: float(np.quantile(times, 0.25)) for size, times in found.items()}
+    low = {size: float(np.quantile(times, 0.15)) for size, times in found.items()}
+    spread = [float(np.quantile(times, 0.4)) - low[size] for size, times in found.items()]
+    return low, max(spread) / 2
 
 
 def _limit(hits: Mapping[int, float]) -> Callable[[float], bool]:
@@ -165,18 +172,25 @@ def _segments(reads: Reads, is_hit: Callable[[float], bool]) -> int:
     return low
 
 
-def _rate(reads: Reads, share: float) -> float:
-    """Bytes/s of a sequential read at a place."""
+def _rate(reads: Reads, share: float, record: int) -> float:
+    """Bytes/s of sequential reads at a place."""
     start = int(share * (reads.size_bytes - ((RATE_MIB + 2) << 20))) // 4096 * 4096
     rates = []
     for _ in range(2):
-        rows = reads.timed([start + (i << 20) for i in range(RATE_MIB)], 1 << 20)
-        times = np.diff(rows[1:, 1])
-        # One that came late is not the medium's.
-        times = times[times < 1.2 * np.median(times)]
-        rates.append((1 << 20) * 1e9 / float(times.mean()))
+        # Several at a time: a host that asks late lets a disk that waits miss its turn.
+        places = range(start, start + (RATE_MIB << 20), record)
+        rates.append(record * 1e9 / pace_ns(reads.timed(places, record, RATE_DEPTH)[:, 1]))
         reads.timed(reads.places(2))
     return max(rates)
+
+
+def pace_ns(done_ns: NDArray[Any]) -> float:
+    """The time between two completions of a stream: of those that are far from each other, and so
+    hardly changed by one that came late, the median (Theil and Sen).
+    """
+    ends = np.sort(done_ns)[1:].astype(float)
+    first, second = np.triu_indices(len(ends), len(ends) // 2)
+    return float(np.median((ends[second] - ends[first]) / (second - first)))
 
 
 def _angles(reads: Reads, track_guess_bytes: float) -> NDArray[Any]:
@@ -213,19 +227,27 @@ def fit_disk(probes: DiskProbes) -> Fitted:
     overhead = max(hit - 4096e3 / bus, 0.001)
     fitted = Fitted(probes.size_bytes)
     tracks = find_tracks(probes.angles, period, probes.rates[0][1] * period / 1e3 / SECTOR)
-    if not tracks.is_known:
-        fitted.notes.append("tracks could not be told apart: the number of heads is not known")
+    is_known = None if tracks.is_known else UNKNOWN
+    if tracks.coherence < COHERENT:
+        tracks = replace(tracks, heads=1, track_skew_ms=0.0, cylinder_skew_ms=0.0)
     zones = find_zones(probes, period, tracks)
     seek, error = seek_times(probes, zones, tracks.heads, period, hit)
-    is_known = None if tracks.is_known else UNKNOWN
-    if tracks.coherence >= COHERENT:
-        # A stream that lost a turn at each cylinder would have shown it: the skew hides the seek.
-        seek = (min(seek[0], HIDDEN * tracks.cylinder_skew_ms), *seek[1:])
+    if not tracks.cylinder_skew_ms:
+        # Skews that hide the ways, with sectors that make the measured rates of them.
+        skew = seek[0] / HIDDEN
+        tracks = replace(tracks, track_skew_ms=skew, cylinder_skew_ms=skew)
+        zones = find_zones(probes, period, tracks)
+    # A stream that lost a turn at each cylinder would have shown it: the skew hides the seek.
+    seek = (min(seek[0], HIDDEN * tracks.cylinder_skew_ms), *seek[1:])
+    if not tracks.is_known:
+        fitted.notes.append("tracks could not be told apart: the number of heads is not known")
+    elif tracks.even:
+        fitted.notes.append("one skew for tracks and cylinders: any number of heads is the same")
     in_order = probes.iops[max(probes.iops)] < IN_ORDER * probes.iops[1]
     fitted.tables |= {"model": "disk", "sector": "512"}
     fitted.put("rpm", round(60e3 / period), 0.0005 if coherence > 0.5 else 0.02)
-    fitted.put("heads", tracks.heads, is_known or 0.0)
-    fitted.put("zones", zones, 0.01)
+    fitted.put("heads", tracks.heads, 0.0 if tracks.only and tracks.is_known else UNKNOWN)
+    fitted.put("zones", zones, max(0.01, unevenness(probes.rates)))
     curve = of_one_curve(time_ms * MS for time_ms in seek)
     for name, time_ns in zip(("single", "average", "full"), curve, strict=True):
         # The shortest way is extrapolated.
@@ -236,8 +258,10 @@ def fit_disk(probes: DiskProbes) -> Fitted:
     fitted.put("track_skew", time_text(tracks.track_skew_ms * MS), is_known or 0.05)
     fitted.put("cylinder_skew", time_text(tracks.cylinder_skew_ms * MS), is_known or 0.05)
     fitted.put("write_settle", "500us", UNKNOWN)
-    fitted.put("overhead", time_text(overhead * MS), max(0.05, 0.03 / overhead))
-    fitted.put("interface_bytes_per_s", round(bus), 0.1)
+    late = max(0.03, probes.hit_error)
+    fitted.put("overhead", time_text(overhead * MS), max(0.05, late / overhead))
+    moved = probes.hits[max(probes.hits)] - hit
+    fitted.put("interface_bytes_per_s", round(bus), max(0.05, late / max(moved, 0.01)))
     fitted.put("queue_depth", 1 if in_order else probes.tags, 0.0)
     ahead = probes.read_ahead_bytes
     fitted.put("cache.segments", probes.segments, 1 / probes.segments / 2)
@@ -274,7 +298,7 @@ def rotation(rounds: NDArray[Any]) -> tuple[float, float]:
 @dataclass(frozen=True)
 class Tracks:
     """Sectors of a track at the start, tracks of a cylinder, and the turns lost between them;
-    `only`: no other number of heads fits nearly as well.
+    `only`: no other number of heads fits nearly as well, `even`: every other one does.
     """
 
     sectors: int
@@ -283,6 +307,7 @@ class Tracks:
     cylinder_skew_ms: float
     coherence: float
     only: bool = True
+    even: bool = False
 
     @property
     def unevenness_ms(self) -> float:
@@ -291,8 +316,8 @@ class Tracks:
 
     @property
     def is_known(self) -> bool:
-        """Whether the angles tell the number of heads."""
-        return self.only and self.coherence >= COHERENT
+        """Whether the angles tell the skews."""
+        return (self.only or self.even) and self.coherence >= COHERENT
 
 
 def find_tracks(angles: NDArray[Any], period_ms: float, guess: float) -> Tracks:
@@ -335,6 +360,10 @@ def find_tracks(angles: NDArray[Any], period_ms: float, guess: float) -> Tracks:
         more = (each.cylinder_skew_ms - each.track_skew_ms) / period_ms + near
         for sectors in range(each.sectors - 3, each.sectors + 4):
             found.append(best(sectors, each.heads, skew, more if each.heads > 1 else none))
+    # Of each number of heads the best one, as near as all completions together can tell.
+    found.sort(key=lambda each: each.coherence)
+    by_heads = {each.heads: each for each in found}
+    found = [refined(each, places, turns, period_ms) for each in by_heads.values()]
     least = min(1 - each.coherence for each in found)
     rivals = [each for each in found if 1 - each.coherence <= RIVAL * least]
     # Of equal skews every number of heads is the same: one. Else few, where these fit as well.
@@ -342,15 +371,45 @@ def find_tracks(angles: NDArray[Any], period_ms: float, guess: float) -> Tracks:
     close = [each for each in rivals if 1 - each.coherence <= 1.05 * least]
     few = min(close, key=lambda each: (each.heads, -each.coherence))
     if is_even:
-        return replace(few, heads=1)
+        return replace(few, heads=1, only=False, even=True)
     return replace(few, only=len({each.heads for each in rivals}) == 1)
+
+
+def refined(tracks: Tracks, places: NDArray[Any], turns: NDArray[Any], period_ms: float) -> Tracks:
+    """Tracks and skews moved to the least squares of what is left of the angles: sectors and skew
+    make up for each other between tracks, but within a track only sectors count.
+    """
+    best = tracks
+    for is_sectors_free in (True, True, False):
+        now, heads = best, best.heads
+        track = places // now.sectors
+        cylinder = track // heads
+        skew, more = now.track_skew_ms, now.cylinder_skew_ms - now.track_skew_ms
+        left = turns - places / now.sectors - (skew * track + more * cylinder) / period_ms
+        left = np.angle(np.exp(2j * np.pi * (left - left[0]))) / 2 / np.pi
+        left -= np.median(left)
+        kept = np.abs(left) <= np.quantile(np.abs(left), 0.8)
+        columns = [np.ones(len(left)), track]
+        columns += [cylinder] if heads > 1 else []
+        columns += [places / now.sectors] if is_sectors_free else []
+        found = np.linalg.lstsq(np.column_stack(columns)[kept], left[kept], rcond=None)[0]
+        sectors = round(now.sectors / (1 + found[-1])) if is_sectors_free else now.sectors
+        skew += found[1] * period_ms
+        more += (found[2] if heads > 1 else 0.0) * period_ms
+        track = places // sectors
+        aligned = turns - places / sectors - (skew * track + more * (track // heads)) / period_ms
+        at = np.exp(2j * np.pi * aligned)
+        off = np.abs(np.angle(at * np.conj(at.mean())))
+        coherence = float(np.abs(at[off <= np.quantile(off, 0.8)].mean()))
+        new = Tracks(sectors, heads, float(skew), float(skew + more), coherence)
+        best = new if is_sectors_free or coherence > tracks.coherence else tracks
+    return best if best.coherence >= tracks.coherence else tracks
 
 
 def find_zones(probes: DiskProbes, period_ms: float, tracks: Tracks) -> list[dict[str, int]]:
     """Zones from the rates: places of nearly one rate are one zone."""
-    heads, turn = tracks.heads, period_ms
-    if tracks.coherence >= COHERENT:
-        turn += ((heads - 1) * tracks.track_skew_ms + tracks.cylinder_skew_ms) / heads
+    heads = tracks.heads
+    turn = period_ms + ((heads - 1) * tracks.track_skew_ms + tracks.cylinder_skew_ms) / heads
     runs: list[list[float]] = []
     starts: list[float] = []
     places = [share for share, _ in probes.rates]
@@ -368,6 +427,15 @@ def find_zones(probes: DiskProbes, period_ms: float, tracks: Tracks) -> list[dic
             {"cylinders": math.ceil(size / (sectors * heads)), "sectors_per_track": sectors}
         )
     return zones
+
+
+def unevenness(rates: Sequence[tuple[float, float]]) -> float:
+    """By how much rates jump up and down from place to place, which no disk's do: the mean share
+    by which one is off those beside it, without steps of zones.
+    """
+    logs = np.log([rate for _, rate in rates])
+    off = logs[1:-1] - np.clip(logs[1:-1], *np.sort([logs[:-2], logs[2:]], axis=0))
+    return float(np.mean(np.abs(off))) if len(off) else 0.0
 
 
 def seek_times(

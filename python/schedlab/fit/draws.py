@@ -12,12 +12,15 @@ import numpy as np
 from schedlab.fit.fitted import UNKNOWN, number_of, of_one_curve, time_text, value_at
 from schedlab.spec.convert import convert
 
-#: Sizes of blocks and pages fix what the device holds: they are not drawn.
-FIXED = ("flash.pages_per_block", "flash.page", "zones")
+#: Sizes of blocks, pages and cylinders fix what the device holds, and skews what a stream of these
+#: gets, which was measured: they are not drawn.
+FIXED = ("flash.pages_per_block", "flash.page", "zones", "heads", "track_skew", "cylinder_skew")
 WRITE_CACHE = "write_cache"
 #: Times that reads do not show are drawn as multiples of that of a read.
 PAGE_READ, WITH_READS = "flash.page_read", ("flash.page_write", "flash.block_erase")
 PAGE_TRANSFER = "flash.page_transfer"
+#: Their times were seen, so their product was: which of them there are more of is no matter.
+PARTS = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
 #: Keys of the table `fit` that decide something.
 FIT = {
     "device?": str,
@@ -55,7 +58,8 @@ class Draws:
         draws, changes = np.random.default_rng(seed), {}
         for key, error in self.errors.items():
             value = value_at(self.tables, key)
-            if key in FIXED or error == 0 or value is None:
+            is_seen = key in PARTS and self.errors.get(PAGE_READ) != UNKNOWN
+            if key in FIXED or is_seen or error == 0 or value is None:
                 continue
             if error == UNKNOWN:
                 new = self._within(key, draws)
@@ -107,12 +111,16 @@ def _as(value: Any, new: float) -> Any:
 
 
 def _possible(changes: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The three seek times ascend and are those of one curve (as the simulator checks them), and
-    what is read ahead fits into a segment.
+    """The three seek times ascend and are those of one curve (as the simulator checks them), what
+    is read ahead fits into a segment, and a skew that hid a way hides it in every draw.
     """
     ahead, segment = changes.get("cache.read_ahead", 0), changes.get("cache.segment", 0)
     if ahead > segment > 0:
         changes["cache.segment"] = ahead
+    for way, skew in (("seek_single", "cylinder_skew"), ("head_switch", "track_skew")):
+        own_ns, skew_ns = (number_of(value_at(tables, key)) for key in (way, skew))
+        if way in changes and own_ns <= skew_ns < number_of(changes[way]):
+            changes[way] = time_text(skew_ns)
     names = ("seek_single", "seek_average", "seek_full")
     values = [changes.get(name, value_at(tables, name)) for name in names]
     times_ns = [number_of(value) for value in values]

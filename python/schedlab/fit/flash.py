@@ -39,8 +39,11 @@ NEVER_READ = {
 }  # fmt: skip
 #: Steps below this share of the highest one are none.
 LEAST_STEP = 0.05
+#: Other parts are possible where they miss by no more than so many times as much.
+RIVAL = 1.1
 #: A time is another one below this share.
 SAME = 0.93
+Parts = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,8 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     noise = max(0.01, probes.single_spread)
     fitted = Fitted(probes.size_bytes)
     if in_order:
-        channels, dies, planes = _channels_of_lengths(probes.lengths, slope), 1, 1
-        # A die that reads and moves by turns shows the sum.
-        transfer = min(slope * channels, single / 2)
-        read = single - transfer
+        channels, dies = _channels_of_lengths(probes.lengths, slope), 1
+        planes, read, transfer = _of_one_at_a_time(single, slope * channels, channels)
         fitted.notes.append("it serves one read at a time: dies and planes cannot be seen")
     else:
         steps = probes.pairs - single
@@ -146,6 +147,10 @@ def fit_flash(probes: FlashProbes) -> Fitted:
             transfer = min(slope * channels, 0.8 * read)
             read -= transfer
     is_seen = in_order or steps.max() > 0.1 * single
+    doubts = set() if in_order else unsure(steps, (channels, dies, planes))
+    if not in_order and dies == 1 and transfer < 1.5 * LEAST_STEP * (read + transfer):
+        # Without a step for a channel, dies of one channel look like channels.
+        doubts |= {"flash.channels", "flash.dies_per_package"}
     if not is_seen:
         fitted.notes.append(
             "no two reads wait for each other: never written or trimmed blocks answer without the "
@@ -155,31 +160,57 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     rest = max(0.0, single - read - transfer - (page * 1e9 / link if link else 0))
     unknown = UNKNOWN if not is_seen else None
     hidden = unknown or (UNKNOWN if in_order else 0.0)
-    fitted.put("flash.channels", channels, unknown or 0.0)
+    if doubts and is_seen:
+        fitted.notes.append(
+            "the steps of two reads fit other parts as well: "
+            + ", ".join(sorted(key.partition(".")[2] for key in doubts))
+        )
+    for key, count in (("channels", channels), ("dies_per_package", dies),
+                       ("planes_per_die", planes)):  # fmt: skip
+        doubt = UNKNOWN if f"flash.{key}" in doubts else 0.0
+        fitted.put(f"flash.{key}", count, (unknown if key == "channels" else hidden) or doubt)
     fitted.put("flash.packages_per_channel", 1, 0.0)
-    fitted.put("flash.dies_per_package", dies, hidden)
-    fitted.put("flash.planes_per_die", planes, hidden)
     row_bytes = channels * dies * planes * PAGES_PER_BLOCK * page
     blocks = math.ceil(1.07 * probes.size_bytes / row_bytes) + 8
     fitted.put("flash.blocks_per_plane", blocks, 0.0)
     fitted.put("flash.pages_per_block", PAGES_PER_BLOCK, UNKNOWN)
     fitted.put("flash.page", page, 0.0 if probes.is_page_seen else UNKNOWN)
-    split = unknown or (UNKNOWN if in_order else None)
-    fitted.put("flash.page_read", time_text(read), split or max(noise, 0.02))
+    split = unknown or (UNKNOWN if in_order and planes == 1 else None)
+    fitted.put("flash.page_read", time_text(read), split or max(noise * single / read, 0.02))
     fitted.put("flash.page_transfer", time_text(transfer), split or _share(noise, single, transfer))
-    fitted.put("link.bytes_per_s", link or 3.2e9, 0.15 if link else UNKNOWN)
+    is_link_seen = link is not None and "flash.channels" not in doubts
+    fitted.put("link.bytes_per_s", link or 3.2e9, 0.15 if is_link_seen else UNKNOWN)
     fitted.put("link.latency", time_text(rest), _share(noise, single, rest))
     fitted.put("queue.depth", 1 if in_order else probes.tags, 0.0)
     fitted.put("ftl.in_flight", 1 if in_order else probes.tags, 0.0)
+    _put_unread(fitted, blocks)
+    fitted.tables |= {"name": "fitted", "service": "parallel"}
+    fitted.tables["buffer"]["keeps"] = "write-only"
+    return fitted
+
+
+def _put_unread(fitted: Fitted, blocks: int) -> None:
+    """Usual values of what no read shows; `blocks` are those of a plane."""
     for key, value in NEVER_READ.items():
         fitted.put(key, value, UNKNOWN)
     kept = math.ceil(1e4 * KEPT_BLOCKS / (blocks - KEPT_BLOCKS)) / 1e4
     if kept > fitted.value("ftl.over_provisioning"):
         # A plane has so few blocks that no usual share is possible: none is drawn.
         fitted.put("ftl.over_provisioning", kept, 0.0)
-    fitted.tables |= {"name": "fitted", "service": "parallel"}
-    fitted.tables["buffer"]["keeps"] = "write-only"
-    return fitted
+
+
+def _of_one_at_a_time(single: float, moved: float, channels: int) -> tuple[int, float, float]:
+    """Planes, reading and transfer of a page of a device that serves one read at a time; `moved` is
+    what each further page of a long read takes on its channel.
+
+    One plane reads and moves by turns, and only the sum is seen. Of several one reads while another
+    page is moved: a further page takes its transfer alone.
+    """
+    if channels == 1 and moved < SAME * single:
+        transfer = max(moved, single / 2)
+        return 2, single - transfer, transfer
+    transfer = min(moved, single / 2)
+    return 1, single - transfer, transfer
 
 
 def _share(noise: float, single: float, time: float) -> float:
@@ -214,17 +245,34 @@ def split_steps(steps: NDArray[Any]) -> tuple[int, int, int]:
 
     `steps[k − 1]`: by how much two reads k pages apart are slower than one.
     """
+    found = _misfits(steps)
+    least = min(misfit for misfit, _, _ in found)
+    noise = max(0.03 * least, 5e-4 * float(np.ptp(steps)))
+    return min((size, parts) for misfit, size, parts in found if misfit <= least + noise)[1]
+
+
+def unsure(steps: NDArray[Any], parts: Parts) -> set[str]:
+    """The keys of the parts in which others, of twice as many dies at most, fit nearly as well."""
+    names = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
+    if parts[1] * parts[2] == 1:
+        return set()
+    found = _misfits(steps)
+    most = RIVAL * min(misfit for misfit, _, each in found if each == parts)
+    near = [each for misfit, size, each in found
+            if misfit <= most and size <= 2 * math.prod(parts)]  # fmt: skip
+    return {name for n, name in enumerate(names) if any(each[n] != parts[n] for each in near)}
+
+
+def _misfits(steps: NDArray[Any]) -> list[tuple[float, int, Parts]]:
     most = len(steps) // 2
-    found: list[tuple[float, int, tuple[int, int, int]]] = []
+    found: list[tuple[float, int, Parts]] = []
     for channels in range(1, min(64, most) + 1):
         for dies in range(1, most // channels + 1):
             for planes in (1, 2, 4):
                 if channels * dies * planes <= most:
                     parts = (channels, dies, planes)
                     found.append((_misfit(steps, *parts), channels * dies * planes, parts))
-    least = min(misfit for misfit, _, _ in found)
-    noise = max(0.03 * least, 5e-4 * float(np.ptp(steps)))
-    return min((size, parts) for misfit, size, parts in found if misfit <= least + noise)[1]
+    return found
 
 
 def _groups(count: int, channels: int, dies: int, planes: int) -> list[NDArray[Any]]:

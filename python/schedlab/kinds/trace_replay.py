@@ -150,14 +150,8 @@ class TraceReplay(WorkloadKind, frozen=True):
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Latencies and rates of all streams together, and of the main programs."""
-        plan, seen = _read(self, target.size_bytes, target.logical_block_bytes)
+        actors, seen = self.replayed(target, seed)
         streams = seen["streams"]
-        groups = [self._group(target, seed, *each) for each in enumerate(streams)]
-        result = run_groups(
-            groups, self.seconds, self.ramp_seconds, process=True, device=target.device or None,
-            replay=plan,
-        )  # fmt: skip
-        actors = Actors(result, 0, target.tags, self.seconds)
         names: dict[str, list[str]] = {"": [stream["name"] for stream in streams]}
         for stream in streams:
             names.setdefault(stream["command"], []).append(stream["name"])
@@ -198,6 +192,16 @@ class TraceReplay(WorkloadKind, frozen=True):
             {"latency_ns": rows}, bounds, series,
             {name: rows for name, rows in latencies.items() if rows},
         )  # fmt: skip
+
+    def replayed(self, target: ResolvedTarget, seed: int) -> tuple[Actors, dict[str, Any]]:
+        """The engine's result, and the description of the streams that it replayed."""
+        plan, seen = _read(self, target.size_bytes, target.logical_block_bytes)
+        groups = [self._group(target, seed, *each) for each in enumerate(seen["streams"])]
+        result = run_groups(
+            groups, self.seconds, self.ramp_seconds, process=True, device=target.device or None,
+            replay=plan,
+        )  # fmt: skip
+        return Actors(result, 0, target.tags, self.seconds), seen
 
     def _group(
         self, target: ResolvedTarget, seed: int, number: int, seen: Mapping[str, Any]

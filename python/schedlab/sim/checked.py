@@ -148,6 +148,8 @@ def _unchecked(process: Mapping[str, Any]) -> str:
         return "arrivals"
     if process["pattern"] == "reverse":
         return "pattern"
+    if process["start"]:
+        return "start"
     if process["read_share"] not in (0, 1):
         return "read_share"
     return only_simulated(process)

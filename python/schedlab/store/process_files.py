@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def is_buffered(processes: Sequence[Mapping[str, Any]]) -> bool:
 def meet(processes: Sequence[Mapping[str, Any]]) -> bool:
     """Whether sequential processes go through the same blocks."""
     regions = sorted(
-        (process["offset"], process["span"])
+        (process["offset"], process["span"] or math.inf)
         for process in processes
         if process["offset"] is not None and process["pattern"] != "random"
     )

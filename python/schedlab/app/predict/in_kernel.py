@@ -22,6 +22,7 @@ from schedlab.host.emulated import Emulation, model_text
 from schedlab.kinds.actors import Actors, run_actors
 from schedlab.kinds.processes import engine_groups, mean_ns
 from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.kinds.trace_replay import TraceReplay, file_of
 from schedlab.store.process_files import processes_of
 
 CELLS = "cells.json"
@@ -31,7 +32,8 @@ CELLS = "cells.json"
 class KernelCell:
     """Processes on an emulated device, under each of the schedulers for so many seconds.
 
-    `processes` are the tables of a file of processes. The driver has so
+    `processes` are the tables of a file of processes; a `recording` (FILE or FILE:FORMAT) takes
+    their place, at its own times. The driver has so
     many `tags`, and a scheduler may allocate `nr_requests` (None: what the device and the kernel
     have).
     """
@@ -43,12 +45,14 @@ class KernelCell:
     seed: int
     tags: int | None = None
     nr_requests: int | None = None
+    recording: str = ""
 
 
 def measured_rates(
     kernel: str, cells: Sequence[KernelCell], progress: Callable[[str], None]
 ) -> list[dict[str, list[dict[str, float]]]]:
-    """Of each cell by scheduler: `iops` and `latency_ns_mean` of each process.
+    """Of each cell by scheduler: `iops` and `latency_ns_mean` of each process, of a recording those
+    of all its requests.
 
     SpecError for a kernel that lacks a scheduler and for a device that is too fast for a guest,
     HostError where none can be booted.
@@ -58,6 +62,9 @@ def measured_rates(
         check_speed(cell.emulation, "omit --kernel: the simulated schedulers serve it")
         name, text = model_text(cell.emulation.model)
         files[f"devices/{name}.toml"] = text.encode()
+        if cell.recording:
+            recorded = file_of(cell.recording).resolve()
+            files[f"files{recorded}"] = recorded.read_bytes()
     files[CELLS] = json.dumps([_as_json(cell) for cell in cells]).encode()
     named = kernels_named(kernel)
     if len(named) > 1:
@@ -111,12 +118,17 @@ def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[
             settings["nr_requests"] = str(allocated)
         control.set_scheduler(device.path, name, settings)
         device.reset()
-        rows = processes_of({"process": cell.processes}, device.size_bytes, cell.seed)
         target = _bare(Path(path), device.size_bytes)
+        if cell.recording:
+            replay = TraceReplay(trace=cell.recording, timing="open", fit="wrap",
+                                 seconds=cell.seconds, ramp_seconds=0.0)  # fmt: skip
+            actors, seen = replay.replayed(target, cell.seed)
+            yield scheduler, [_figures(actors, [each["name"] for each in seen["streams"]])]
+            continue
+        rows = processes_of({"process": cell.processes}, device.size_bytes, cell.seed)
         jobs = engine_groups(rows, target)
         actors = run_actors(target, jobs, cell.seconds)
-        rates = [_figures(actors, job["name"], job["workload"]["record"]) for job in jobs]
-        yield scheduler, rates
+        yield scheduler, [_figures(actors, [job["name"]]) for job in jobs]
 
 
 def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
@@ -124,7 +136,8 @@ def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
     return ResolvedTarget(path, size_bytes, None, 4096, True, path, size_bytes)
 
 
-def _figures(actors: Actors, name: str, record_bytes: int) -> dict[str, float]:
-    sides = [actors.side(name, way) for way in ("reads", "writes")]
-    rate = sum(actors.rate([name], way) for way in ("reads", "writes"))
-    return {"iops": rate / record_bytes, "latency_ns_mean": mean_ns(sides) or 0.0}
+def _figures(actors: Actors, names: Sequence[str]) -> dict[str, float]:
+    ways = ("reads", "writes")
+    sides = [actors.side(name, way) for name in names for way in ways]
+    rate = sum(actors.rate(names, way, "operations") for way in ways)
+    return {"iops": rate, "latency_ns_mean": mean_ns(sides) or 0.0}

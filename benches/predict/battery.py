@@ -1,0 +1,252 @@
+"""Predictions against hidden devices: `python benches/predict/battery.py FOLDER --seeds 0-7`.
+
+Three stages, each resumable and independent of the others but for `predict`, which needs the fits:
+
+* `fit`: the device of each seed is emulated on this host and fitted by reads (needs root). A line
+  of `fit.jsonl` has each key beside the true one, and loads on the true model and on the fitted;
+* `truth`: six loads under the kernel's own schedulers on the device, in virtual time;
+* `predict`: what `schedlab predict` says of these loads, from the fitted file alone.
+
+`--report` prints the figures of all lines; `--document` also writes them into
+docs/concepts/prediction.md. `--hogs 2` fits beside two programs that use all the time they get.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from battery_report import document, figures
+from hidden import Hidden, hidden, loads
+from true_keys import keys_of, twins
+
+from schedlab.app.predict.fit import fit_device
+from schedlab.app.predict.in_kernel import KernelCell, measured_rates
+from schedlab.app.predict.predict import SimulatedLoad, predict, rows_of
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulated
+from schedlab.sim.checked import CHECKED, HOST, losses
+
+KERNEL, SEED, NR_REQUESTS = "6.12", 1, 256
+#: Seconds of processes: so long that of each kind the scheduler that serves it best serves so many
+#: requests, at least and at most. A cell that is too short for half of them decides nothing.
+SERVED, SECONDS_LEAST, SECONDS_MOST = 40, 1.5, 8.0
+#: The way from and to a program on a host that is idle.
+LEAD_US = 40.0
+STAGES = ("fit", "truth", "predict")
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "prediction.md"
+
+
+def say(*words: Any) -> None:
+    """A line for whoever watches."""
+    print(f"{datetime.now(UTC):%H:%M:%S}", *words, file=sys.stderr, flush=True)
+
+
+class Lines:
+    """A file of JSON lines; what is in it is not done again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.rows: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+
+    def add(self, **row: Any) -> None:
+        """Append a row."""
+        self.rows.append(row)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def has(self, **keys: Any) -> bool:
+        """Whether a row with these values is there."""
+        return any(all(row.get(name) == value for name, value in keys.items()) for row in self.rows)
+
+
+@contextmanager
+def hogs(count: int) -> Iterator[None]:
+    """So many programs that use all the time they get."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    running = [subprocess.Popen(spin) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def first_of_all(emulated: Emulated) -> None:
+    """Serve the device before other programs: a real one does not wait for a CPU."""
+    if emulated.server:
+        for thread in Path(f"/proc/{emulated.server.process_id}/task").iterdir():
+            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(10))
+
+
+def busy_s() -> float:
+    """Seconds for which the CPUs of this host have worked."""
+    first = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
+    user, nice, system, _, _, irq, soft, steal = map(int, first[:8])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def fit(seed: int, folder: Path, lines: Lines, beside: int) -> None:
+    """Fit the device of a seed on this host, and compare it with the true one."""
+    if lines.has(seed=seed, hogs=beside):
+        return
+    device = hidden(seed, folder)
+    out = folder / (f"fit{seed}.toml" if not beside else f"fit{seed}-hogs{beside}.toml")
+    row: dict[str, Any] = {"seed": seed, "kind": device.kind, "hogs": beside,
+                           "dilate": device.dilate}  # fmt: skip
+    # A busy host would measure its own way as too long, and replies would come too early.
+    emulation = dataclasses.replace(device.emulation(), lead_us=LEAD_US)
+    with Control() as control, hogs(beside):
+        emulated = control.emulated(emulation)
+        first_of_all(emulated)
+        stat = Path("/sys/block") / Path(emulated.path).name / "stat"
+        before, began, used = stat.read_text().split(), time.monotonic(), busy_s()
+        try:
+            fit_device(Path(emulated.path), out, lambda text: None)
+        except Exception as error:
+            row["error"] = "".join(traceback.format_exception_only(error)).strip()
+        seconds = time.monotonic() - began
+        row |= {
+            "seconds": round(seconds, 1),
+            "busy_cpus": round((busy_s() - used) / seconds, 2),
+            "load": round(os.getloadavg()[0], 1),
+            "writes": int(stat.read_text().split()[4]) - int(before[4]),
+        }
+    if "error" not in row:
+        row |= {"keys": keys_of(device, out), "twins": twins(device, out)}
+    lines.add(**row)
+    say("fit", seed, device.kind, row.get("error", ""), f"load {row['load']}")
+
+
+def cells_of(device: Hidden, folder: Path) -> Iterator[tuple[str, SimulatedLoad, KernelCell]]:
+    """The loads of a device as work for a guest, each with its processes on it."""
+    size_bytes = int(device.simulation("none").facts()["size_bytes"])
+    for drawn in loads(device, folder):
+        tables = drawn.processes(size_bytes)
+        load = drawn.load
+        if not drawn.recording:
+            load = SimulatedLoad(drawn.name, {"processes": {"process": tables}})
+        cell = KernelCell(
+            device.emulation(), tables, CHECKED, drawn.seconds or seconds_of(device, load), SEED,
+            max(device.depth, 4), NR_REQUESTS, drawn.recording,
+        )  # fmt: skip
+        yield drawn.name, load, cell
+
+
+def simulated(device: Hidden, load: SimulatedLoad, seconds: float) -> dict[str, dict[str, float]]:
+    """Rates of the rows of a load under the simulated schedulers, on the true device."""
+    rates = {}
+    for name in CHECKED:
+        length = {} if "trace" in load.fields else {"seconds": seconds}
+        one = device.simulation(
+            name, nr_requests=None if name == "none" else NR_REQUESTS,
+            settings={**HOST, "max_sectors_kb": 1024, "start_spread_ns": 200_000},
+            **load.fields, **length,
+        )  # fmt: skip
+        rates[name] = rows_of(load, one.run())
+    return rates
+
+
+def seconds_of(device: Hidden, load: SimulatedLoad) -> float:
+    """How long processes run in the guest."""
+    rates = simulated(device, load, SECONDS_MOST)
+    rows = next(iter(rates.values()))
+    least = min(max(of[row] for of in rates.values()) for row in rows)
+    return round(min(max(SERVED / least, SECONDS_LEAST), SECONDS_MOST), 1)
+
+
+def truth(seed: int, folder: Path, lines: Lines) -> None:
+    """The losses of the kernel's schedulers on the device of a seed, in one boot."""
+    device = hidden(seed, folder)
+    todo = [each for each in cells_of(device, folder) if not lines.has(seed=seed, load=each[0])]
+    if not todo:
+        return
+    began = time.monotonic()
+    found = measured_rates(KERNEL, [cell for _, _, cell in todo], partial(say, seed))
+    for (name, load, cell), by_scheduler in zip(todo, found, strict=True):
+        figures = {
+            scheduler: {"processes": rows, "total": rows[0]}
+            for scheduler, rows in by_scheduler.items()
+        }
+        rates = {scheduler: rows_of(load, each) for scheduler, each in figures.items()}
+        rows = next(iter(rates.values()))
+        served = min(max(of[row] for of in rates.values()) for row in rows) * cell.seconds
+        lines.add(
+            seed=seed, kind=device.kind, load=name, losses=losses(rates), rates=rates,
+            seconds=cell.seconds, decided=bool(cell.recording or served >= SERVED / 2),
+        )  # fmt: skip
+    say("truth", seed, device.kind, f"{time.monotonic() - began:.0f} s")
+
+
+def predicted(seed: int, folder: Path, lines: Lines) -> None:
+    """What is predicted of the loads of a seed from the fitted file."""
+    device, fitted = hidden(seed, folder), folder / f"fit{seed}.toml"
+    if not fitted.exists():
+        return
+    for drawn in loads(device, folder):
+        if lines.has(seed=seed, load=drawn.name):
+            continue
+        found = predict(str(fitted), drawn.load, ",".join(CHECKED))
+        lines.add(
+            seed=seed, kind=device.kind, load=drawn.name, code=found.code, take=found.take,
+            outside=found.outside, nearest=found.nearest, distance=found.distance,
+            candidates={
+                each.name: [each.near, each.loss, each.low, each.high] for each in found.candidates
+            },
+        )  # fmt: skip
+    say("predict", seed, device.kind)
+
+
+def seeds_of(text: str) -> list[int]:
+    """`3`, `0-7`, or several with commas."""
+    parts = (part.partition("-") for part in text.split(","))
+    return [n for first, _, last in parts for n in range(int(first), int(last or first) + 1)]
+
+
+def main() -> None:
+    """Do what is missing of the stages, or print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=seeds_of, default=seeds_of("0-7"))
+    parser.add_argument("--stages", default=",".join(STAGES))
+    parser.add_argument("--hogs", type=int, default=0)
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--document", action="store_true")
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {name: Lines(folder / f"{name}.jsonl") for name in STAGES}
+    if options.report or options.document:
+        chosen = {name: [row for row in each.rows if row["seed"] in options.seeds]
+                  for name, each in files.items()}  # fmt: skip
+        found = figures(chosen["fit"], chosen["truth"], chosen["predict"])
+        print(json.dumps(found, indent=1))
+        if options.document:
+            PAGE.write_text(document(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+        return
+    work: dict[str, Callable[[int], None]] = {
+        "fit": lambda seed: fit(seed, folder, files["fit"], options.hogs),
+        "truth": lambda seed: truth(seed, folder, files["truth"]),
+        "predict": lambda seed: predicted(seed, folder, files["predict"]),
+    }
+    for seed in options.seeds:
+        for stage in options.stages.split(","):
+            work[stage](seed)
+
+
+if __name__ == "__main__":
+    main()
