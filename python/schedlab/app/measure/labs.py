@@ -44,8 +44,8 @@ from schedlab.spec.quantities import parse_quantity
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
-_ALL = "--scale full"
 _LAB_KEYS = ("study", "scale", "sweep", "published")
+_SIZED = "sized for virtual time, where a second costs about two; all of it: --scale full"
 # What is heeded by every lab, and what by one of CPU quanta, too.
 _OPTIONS = {"name", "--scale", "--out", "--json"}
 _SWEEP_OPTIONS = {"--blocks", "--seed", "--dry-run"}
@@ -173,7 +173,7 @@ def lab_experiment(
     is_emulated = bool(changes.place and changes.place.model)
     data = lab.scaled(scale, is_emulated, bool(changes.kernel))
     if changes.kernel and data != lab.scaled(scale, is_emulated):
-        report(f"sized for virtual time, where a second costs about two; all of it: {_ALL}")
+        report(_SIZED)
     if "sweep" in data:
         sweep = sweep_of(data["sweep"], changes)
         requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
