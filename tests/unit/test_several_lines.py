@@ -1,0 +1,143 @@
+"""Of several devices, sessions, workloads, processes or CPUs each has its line, and its own."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import answers
+import pytest
+import reports
+from calls import run
+from experiments import experiment
+from test_app_apply import RECORD
+
+from schedlab import result
+from schedlab.app.live import live
+from schedlab.guest import image
+from schedlab.host import doctor, journal
+from schedlab.host.queues import Node, QueueSet
+from schedlab.kinds import Outcome
+from schedlab.report import sentences
+from schedlab.run.backends import cpu_policies
+from schedlab.sim import cpu_validate
+from schedlab.sim.cpu_bursts import Scheduling
+from schedlab.spec import Candidate, Target, Workload
+from schedlab.store.importers import dmesg
+
+ORDERS = [1, -1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_session_is_that_of_its_own_process(order, tmp_path, monkeypatch):
+    owners = {tmp_path / "alive": "1 x", tmp_path / "dead": "2 y"}
+    monkeypatch.setattr(journal, "sessions", lambda _: [*owners][::order])
+    monkeypatch.setattr(journal, "read", lambda path: SimpleNamespace(owner=owners[path]))
+    monkeypatch.setattr(journal, "is_alive", lambda process: process == "1")
+    alive, dead = [*doctor.session()][::order]
+    assert alive.found == f"{tmp_path / 'alive'} of process 1 x"
+    assert (dead.found, dead.command) == (
+        f"{tmp_path / 'dead'} of a session that died", "schedlab recover"
+    )  # fmt: skip
+
+
+def test_what_a_live_comparison_does_is_told_of_every_queue_and_file_system(tmp_path, monkeypatch):
+    below = QueueSet(str(tmp_path), Node("x"), ("sda", "sdb"), ("/srv (ext4)", "/home (xfs)"), {})
+    monkeypatch.setattr(live, "queues_below", lambda path: below)
+    monkeypatch.setattr(live, "blocks_of", lambda question: 5)
+    monkeypatch.setattr(live, "check_settings", lambda of, target, queues, _: [*queues])
+    both = (Candidate("none", {}), Candidate("bfq", {}))
+    question = SimpleNamespace(path=tmp_path, candidates=both, for_s=60.0, switch=())
+    first, *others = live.what_it_does(question)
+    assert first.startswith("sda, sdb: switched 15 times between none, bfq, in ")
+    assert others == ["it also affects /srv (ext4)", "it also affects /home (xfs)", "sda", "sdb"]
+
+
+def test_every_process_of_a_log_has_its_own_name_bursts_and_time(tmp_path):
+    lines = [dmesg.LoggedBurst(None, pid, ns * 10**6) for pid, ns in ((7, 1), (8, 20), (7, 300))]
+    read = dmesg.reading_of("c", tmp_path, lines, {7: "one", 8: "two"})
+    keys = ("worker", "pid", "name", "bursts", "cpu_burst_s")
+    workers = read.properties["workers"]
+    assert [tuple(of[key] for key in keys) for of in workers] == [
+        (0, 7, "one", 2, 0.301), (1, 8, "two", 1, 0.02)
+    ]  # fmt: skip
+
+
+def test_a_policy_is_judged_by_the_tasks_of_all_groups_that_it_covers(monkeypatch):
+    session = object.__new__(cpu_policies.PolicySession)
+    rows = {"a": [(1, 0, 0, 0)], "b": [(2, 0, 0, 0), (3, 0, 0, 0)], "other": [(4, 0, 0, 0)]}
+    groups = [{"name": name, "attributes": of} for name, of in rows.items()]
+    session._run_mix = lambda *_: {"groups": groups, "window_ns": 1e9}
+    roles = [SimpleNamespace(name=name, is_load=name != "other") for name in rows]
+    kind = SimpleNamespace(outcome=lambda mixed: Outcome({}), task_groups=lambda cpus: roles,
+                           ramp_seconds=0, seconds=1)  # fmt: skip
+    judged = []
+    monkeypatch.setattr(cpu_policies, "_cpus", lambda kind: (0,))
+    monkeypatch.setattr(cpu_policies, "_share_under", lambda policy, tasks: judged.extend(tasks))
+    monkeypatch.setattr(cpu_policies, "_policy_gate", lambda policy, share: ())
+    session._mix(kind, SimpleNamespace(covers=lambda is_load: is_load), 1)
+    assert judged == [*rows["a"], *rows["b"]]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_longest_switch_is_any_of_them(order):
+    view = reports.view_of(answers.TRADE)
+    held = [0.01, 0.02, 0.9][::order]
+    runs = [replace(run, properties={"switch_s": s})
+            for run, s in zip(view.record.runs, held, strict=False)]  # fmt: skip
+    shown = replace(view.record, runs=tuple(runs))
+    (line,) = sentences.switches(type(view)(shown, view.answer, view.texts, view.folder))
+    assert line == "A switch held requests for 20\xa0ms (median), at most 900\xa0ms."
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_task_that_ran_most_on_any_cpu_counts_as_on_one(order):
+    def stay(cpu, begin, end):
+        of = Scheduling(**dict.fromkeys(Scheduling._fields, 0) | {"cpu": cpu})
+        return cpu_validate.Stay(0, begin, end, False, None, of)
+
+    spread = "CPUs 0, 1"
+    assert spread not in cpu_validate._reason([stay(0, 0, 1), stay(1, 1, 1000)][::order], {})
+    assert spread in cpu_validate._reason([stay(1, 0, 500), stay(0, 500, 1000)][::order], {})
+
+
+def test_every_time_of_every_file_of_an_image_is_fixed(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").touch()
+    done = []
+    monkeypatch.setattr(image.subprocess, "run", lambda *_, **more: done.append(more["input"]))
+    image._set_times(tmp_path / "new", tmp_path)
+    assert done[0].decode().splitlines() == [
+        f'set_inode_field "{name}" {field} @1'
+        for name in ("/", "/a", "/a/b") for field in ("ctime", "atime")
+    ]  # fmt: skip
+
+
+def test_each_device_that_is_applied_to_has_its_setting_and_its_undo(monkeypatch):
+    records = [replace(RECORD, device=name, setting=to, files=files)
+               for name, to, files in (("sdx", "bfq", {"/a": None}),
+                                       ("sdy", "none", {}))]  # fmt: skip
+    monkeypatch.setattr("schedlab.app.apply.apply.apply", lambda *_: records)
+    monkeypatch.setattr("schedlab.app.apply.apply.choice_of", lambda *_: None)
+    assert run("apply", "bfq", "/dev/sdx", "/dev/sdy").stdout.splitlines() == [
+        "sdx: bfq, also after a reboot", "undo: schedlab undo sdx",
+        "sdy: none, until the next reboot", "undo: schedlab undo sdy",
+    ]  # fmt: skip
+    shown = json.loads(run("apply", "bfq", "/dev/sdx", "/dev/sdy", "--json").stdout)
+    assert [of["device"] for of in shown["applied"]] == ["sdx", "sdy"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_metrics_that_only_some_runs_have_are_those_of_each_workload(order):
+    own = {"v": ("cpu_s", "system_s"), "w": ("user_s",), "x": ()}
+    works = [Workload(name, "file-test", "iops", secondary=of) for name, of in own.items()][::order]
+    asked = experiment(workloads=tuple(works), target=Target("none"))
+    runs = [
+        SimpleNamespace(workload=name, metrics={"iops": 1.0} | dict.fromkeys(of[:block], 2.0))
+        for name, of in own.items() for block in range(3)
+    ]  # fmt: skip
+    record = SimpleNamespace(experiment=asked, analysed_runs=runs)
+    flags = result._lacking_rows(record, SimpleNamespace(rows=()))
+    found = [(flag.workload, flag.values["metric"], flag.values["runs"]) for flag in flags]
+    assert sorted(found) == [
+        ("v", "cpu_s", 2), ("v", "system_s", 1), ("w", "user_s", 2)
+    ]  # fmt: skip
