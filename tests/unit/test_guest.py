@@ -167,6 +167,14 @@ def test_a_machine_that_ends_without_a_result_says_why(
     assert "Linux 6.99.1-test" in str(error.value) and error.value.hint
 
 
+def test_a_machine_that_is_killed_while_it_loads_says_so(tmp_path):
+    """Its console was not there yet."""
+    kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
+    (tmp_path / "devices").touch()
+    with pytest.raises(HostError, match="qemu was killed"):
+        machine.run(["sh", "-c", "kill -9 $$"], tmp_path, kernel, tmp_path / "devices", print)
+
+
 def test_messages_of_a_guest_are_lines_with_a_mark(tmp_path):
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
     lines = [f'{MARK}{{"report": 1}}', "noise", f"{MARK}half a li", f'{MARK}{{"ended": true}}']

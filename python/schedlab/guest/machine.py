@@ -125,6 +125,7 @@ def run(
     """
     is_ended = False
     words = [*words, *(_LOADED if state else ())]
+    (place / "console").touch()
     with Monitor() as monitor, _started([*words, *monitor.words], place, monitor) as process:
         patience = _Patience(process.pid, kernel.release)
         with suppress(MachineGone):
@@ -179,7 +180,6 @@ def _messages(
     console: Path, process: subprocess.Popen[bytes], patience: _Patience
 ) -> Iterator[Mapping[str, Any]]:
     """Those of the guest, until the machine ended and all is read."""
-    console.touch()
     with console.open(encoding="utf-8", errors="replace") as file:
         for line in _lines(file.readline, process, patience):
             if line.startswith(MARK) and (message := _message(line)):
