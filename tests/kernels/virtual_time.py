@@ -3,6 +3,7 @@
 Needs qemu, busybox, and a kernel: one of this machine, or `schedlab kernel get 6.12`.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -90,6 +91,18 @@ def test_a_second_boot_is_equal_to_the_bit(folder, tmp_path):
     assert (done.returncode, done.stdout.strip()) == (0, "identical, 2 of 2 runs"), done.stderr
     assert (again / "runs.jsonl").read_bytes() == (folder / "runs.jsonl").read_bytes()
     assert (again / "host.json").read_bytes() == (folder / "host.json").read_bytes()
+
+
+def test_a_state_that_is_made_again_has_the_same_memory(folder, kernel, tmp_path):
+    """So a session is the same on another machine, whose cache has a state of its own."""
+    boot = virtual.booted(experiment(), kernel, "preempt=full")
+    assert boot.facts == Result.load(folder).record.host["virtual"]
+    boot._make_state(tmp_path / "again")
+    digests = []
+    for directory in (boot._state(), tmp_path / "again"):
+        with (directory / "ram").open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    assert digests[0] == digests[1]
 
 
 def test_the_answer_says_what_it_holds_for(folder, kernel):

@@ -12,7 +12,7 @@ from pathlib import Path
 from schedlab.errors import HostError
 from schedlab.spec.reading import opened
 
-_KEPT = 2
+_KEPT = 3  # So many kernels are often compared, and each has a state of its own.
 
 
 def cache(name: str) -> Path:
@@ -66,7 +66,7 @@ def making(place: Path) -> Iterator[None]:
 
 
 def keep_newest(path: Path) -> None:
-    """Remove all but what was used last, this, and one more of its directory."""
+    """Remove all but this and what else of its directory was used last."""
     os.utime(path)
     kind = path.parent.glob(f"[!.]*{path.suffix}")
     kept = (each for each in kind if each.suffix == path.suffix)

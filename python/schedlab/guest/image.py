@@ -62,7 +62,7 @@ _UUID = "5c4ed1ab-0000-4000-8000-000000000000"
 
 
 def image() -> Path:
-    """The image of this installation, made now when it is not in the cache, which keeps two.
+    """The image of this installation, made now when it is not in the cache, which keeps three.
 
     HostError where a tool is missing or the disk is full.
     """

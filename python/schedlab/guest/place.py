@@ -121,7 +121,7 @@ class Boot:
 
     def _state(self) -> Path:
         """The directory of the state after the boot: its memory and its devices, made now where
-        they are not in the cache, which keeps two."""
+        they are not in the cache, which keeps three."""
         facts = {key: self.facts[key] for key in self.facts if key not in _OF_SESSION}
         path = cache("states") / _digest(facts)[:32]
         if not path.exists():
