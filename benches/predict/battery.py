@@ -28,15 +28,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from battery_report import document, figures
+from battery_report import figures, table, write
 from hidden import Hidden, hidden, loads
+from planted import planted
 from true_keys import keys_of, twins
 
 from schedlab.app.predict.fit import fit_device
 from schedlab.app.predict.in_kernel import KernelCell, measured_rates
 from schedlab.app.predict.predict import SimulatedLoad, predict, rows_of
+from schedlab.errors import HostError
 from schedlab.host.control import Control
-from schedlab.host.emulated import Emulated
+from schedlab.host.emulated import Emulated, Emulation
 from schedlab.sim.checked import CHECKED, HOST, losses
 
 KERNEL, SEED, NR_REQUESTS = "6.12", 1, 256
@@ -45,8 +47,8 @@ KERNEL, SEED, NR_REQUESTS = "6.12", 1, 256
 SERVED, SECONDS_LEAST, SECONDS_MOST = 40, 1.5, 8.0
 #: The way from and to a program on a host that is idle.
 LEAD_US = 40.0
+TRIES = 9
 STAGES = ("fit", "truth", "predict")
-PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "prediction.md"
 
 
 def say(*words: Any) -> None:
@@ -86,6 +88,16 @@ def hogs(count: int) -> Iterator[None]:
             each.wait()
 
 
+def made(control: Control, emulation: Emulation) -> Emulated:
+    """The emulated device; a host that is too busy for it in one moment may not be in the next."""
+    for _ in range(TRIES):
+        try:
+            return control.emulated(emulation)
+        except HostError as error:
+            say(error)
+    return control.emulated(emulation)
+
+
 def first_of_all(emulated: Emulated) -> None:
     """Serve the device before other programs: a real one does not wait for a CPU."""
     if emulated.server:
@@ -111,7 +123,7 @@ def fit(seed: int, folder: Path, lines: Lines, beside: int) -> None:
     # A busy host would measure its own way as too long, and replies would come too early.
     emulation = dataclasses.replace(device.emulation(), lead_us=LEAD_US)
     with Control() as control, hogs(beside):
-        emulated = control.emulated(emulation)
+        emulated = made(control, emulation)
         first_of_all(emulated)
         stat = Path("/sys/block") / Path(emulated.path).name / "stat"
         before, began, used = stat.read_text().split(), time.monotonic(), busy_s()
@@ -234,9 +246,10 @@ def main() -> None:
         chosen = {name: [row for row in each.rows if row["seed"] in options.seeds]
                   for name, each in files.items()}  # fmt: skip
         found = figures(chosen["fit"], chosen["truth"], chosen["predict"])
+        found["planted"] = planted()
         print(json.dumps(found, indent=1))
         if options.document:
-            PAGE.write_text(document(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+            write("battery", table(found))
         return
     work: dict[str, Callable[[int], None]] = {
         "fit": lambda seed: fit(seed, folder, files["fit"], options.hogs),

@@ -1,5 +1,5 @@
 """How good the probabilities of `schedlab predict` are where the kernel is known:
-`python benches/predict/calibration.py`.
+`python benches/predict/calibration.py`; with `--document` also into docs/concepts/prediction.md.
 
 Each checked cell in turn is left out: its losses in the simulation and the errors of the other
 cells give the prediction, its losses in the kernel are the truth. No device is drawn: this is the
@@ -9,10 +9,12 @@ error of the instrument alone.
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
+from battery_report import calibration_rows, write
 
-from schedlab.app.predict.predict import NEAR, SURE
+from schedlab.app.predict.predict import MOST, NEAR, SURE
 from schedlab.sim.checked import OUTSIDE, checked_cells, measured, nearest, with_errors
 
 DRAWS = 4000
@@ -39,33 +41,36 @@ def main() -> None:
             truths.append(cell.kernel[name] - least <= NEAR + NOISE)
             low, high = np.quantile(spread[name], (0.05, 0.95))
             inside.append(low - NOISE <= cell.kernel[name] - least <= high + NOISE)
-        take = min(spread, key=lambda name: round(float(np.mean(spread[name])), 3))
+        take = min(
+            spread, key=lambda name: round(float(np.mean(np.minimum(spread[name], MOST))), 3)
+        )
         regrets.append(cell.kernel[take] - least)
         if near[take] >= SURE:
             suffices.append(regrets[-1] <= NEAR + NOISE)
     right, said = np.array(truths, float), np.array(chances)
     reliability = [
-        (f"{low:.1f}", int(part.sum()), round(float(right[part].mean()), 2))
+        (f"{low * 100:.0f}", int(part.sum()), round(float(right[part].mean()), 2))
         for low in np.arange(0, 1, 0.2)
         if (part := (said >= low) & (said < low + 0.2 + 1e-9 * (low > 0.7))).any()
     ]
-    print(
-        json.dumps(
-            {
-                **measured(),
-                "cells": len(cells),
-                "outside": outside,
-                "brier": round(float(np.mean((said - right) ** 2)), 3),
-                "take_within_5_percent": round(float(np.mean(np.array(regrets) <= NEAR)), 2),
-                "regret_mean": round(float(np.mean(regrets)), 3),
-                "suffices": len(suffices),
-                "suffices_wrong": suffices.count(False),
-                "inside_90": round(float(np.mean(inside)), 2),
-                "reliability": reliability,
-            },
-            indent=1,
+    figures = {
+        **measured(),
+        "outside": outside,
+        "brier": round(float(np.mean((said - right) ** 2)), 3),
+        "take_within_5_percent": round(float(np.mean(np.array(regrets) <= NEAR)), 2),
+        "regret_mean": round(float(np.mean(regrets)), 3),
+        "suffices": len(suffices),
+        "suffices_wrong": suffices.count(False),
+        "inside_90": round(float(np.mean(inside)), 2),
+        "reliability": reliability,
+    }
+    print(json.dumps(figures, indent=1))
+    if "--document" in sys.argv:
+        head = (
+            f"| {figures['cells']} cells, {figures['drawn']} of them on drawn devices (Linux "
+            f"{figures['kernel']}, {figures['date']}), {outside} outside | |"
         )
-    )
+        write("calibration", "\n".join([head, "|---|---|", *calibration_rows(figures)]))
 
 
 if __name__ == "__main__":

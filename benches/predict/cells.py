@@ -2,21 +2,31 @@
 the same cells: `python benches/predict/cells.py`, about half an hour; with `--model` only the
 simulations, in seconds. Writes the errors that `schedlab predict` expects of its instrument
 (python/schedlab/sim/checked_cells.json).
+
+`--drawn FOLDER --seeds 0-7` also takes drawn devices and loads, fio jobs and recordings among them,
+whose truth battery.py has measured there. These seeds then say nothing about a prediction any more;
+without the option the cells of earlier ones stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from battery import cells_of, seeds_of, simulated
+from hidden import hidden
+
 from schedlab.app.predict.in_kernel import KernelCell, measured_rates
-from schedlab.app.predict.predict import SimulatedLoad, rows_of
+from schedlab.app.predict.predict import SimulatedLoad, load_features, rows_of
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
 from schedlab.sim.checked import (
@@ -60,6 +70,7 @@ SIZE_BYTES = 8 << 30
 NR_REQUESTS = 256
 # Within which the processes of the real load begin.
 START_SPREAD_NS = 200_000
+DRAWN = "of drawn device"
 # Cells of one boot.
 AT_ONCE = 6
 
@@ -153,12 +164,49 @@ def stored_cell(check: CheckedCell, kernel: Mapping[str, float]) -> CheckedLoad:
     return CheckedLoad(name_of(check), features, kernel, losses_of(check, model))
 
 
+def drawn_cells(folder: Path, seeds: Sequence[int]) -> list[CheckedLoad]:
+    """Those of drawn devices whose truth was measured, beside the simulation of the true device."""
+    lines = (folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()
+    true = {(row["seed"], row["load"]): row for row in map(json.loads, lines) if row["decided"]}
+    found = []
+    for seed in seeds:
+        device = hidden(seed, folder)
+        tables = tomllib.loads(device.path.read_text(encoding="utf-8"))
+        is_parallel, is_disk = dies_of(tables) > 1, device.kind == "disk"
+        for name, load, _ in cells_of(device, folder):
+            if (seed, name) not in true:
+                continue
+            row, tags = true[seed, name], max(device.depth, 4)
+            model = losses(simulated(device, load, row["seconds"]))
+            plain = device.simulation("none", **load.fields, **cell_seconds(load, row["seconds"]))
+            features = dataclasses.replace(
+                load_features(load, plain.run(), tags, is_disk), parallel=is_parallel
+            )
+            there = {each: round(loss, 4) for each, loss in row["losses"].items()}
+            here = {each: round(loss, 4) for each, loss in model.items()}
+            found.append(
+                CheckedLoad(f"{name} {DRAWN} {seed}, {device.kind}", features, there, here)
+            )
+    return found
+
+
+def cell_seconds(load: SimulatedLoad, seconds: float) -> dict[str, float]:
+    """Of processes how long they run; a recording has its own end."""
+    return {} if "trace" in load.fields else {"seconds": seconds}
+
+
 def main() -> None:
     """Measure those that are not there yet, and store each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true", help="again those that are there")
     parser.add_argument("--model", action="store_true", help="only the simulations of these")
+    parser.add_argument("--drawn", type=Path, help="the folder of a battery")
+    parser.add_argument("--seeds", type=seeds_of, default=seeds_of("0-7"))
     options = parser.parse_args()
+    if options.drawn:
+        drawn = drawn_cells(options.drawn.resolve(), options.seeds)
+    else:
+        drawn = [each for each in checked_cells() if f" {DRAWN} " in each.name]
     checks = all_checks()
     there = {cell.name: cell.kernel for cell in checked_cells()}
     kept = {} if options.all else {n: there[n] for n in map(name_of, checks) if n in there}
@@ -172,7 +220,8 @@ def main() -> None:
         }
     while True:
         cells = [stored_cell(each, kept[name_of(each)]) for each in checks if name_of(each) in kept]
-        MEASURED.write_text(stored(cells, about), encoding="utf-8")
+        about = {**about, "cells": len(cells) + len(drawn), "drawn": len(drawn)}
+        MEASURED.write_text(stored([*cells, *drawn], about), encoding="utf-8")
         some, todo = todo[:AT_ONCE], todo[AT_ONCE:]
         if not some:
             return

@@ -97,6 +97,13 @@ def test_planes_that_read_together_make_long_reads_of_a_card_as_fast_as_they_are
     assert run["total"]["latency_ns_mean"] == pytest.approx(lengths[8], rel=0.06)
 
 
+def test_a_page_ends_where_reads_stop_to_wait_not_where_one_was_less_late():
+    """A host that was busy at the first pair made a page of 8 KiB one of 4 KiB."""
+    assert flash.first_apart([2.5, 2.2, 1.3, 1.3, 1.31, 1.3]) == 8192
+    assert flash.first_apart([2.5, 1.3, 1.3, 1.3, 1.31, 1.3]) == 4096
+    assert flash.first_apart([2.5, 2.4, 2.6, 2.5, 2.5, 2.5]) is None
+
+
 def test_the_sum_of_what_one_die_does_by_turns_stays_in_every_draw(tmp_path):
     """Reads of 442 µs and transfers of 778 µs look like 53 µs and 1230 µs."""
     lengths = {n: n * 1220e3 for n in flash.LENGTHS}

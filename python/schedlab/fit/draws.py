@@ -19,6 +19,7 @@ WRITE_CACHE = "write_cache"
 #: Times that reads do not show are drawn as multiples of that of a read.
 PAGE_READ, WITH_READS = "flash.page_read", ("flash.page_write", "flash.block_erase")
 PAGE_TRANSFER = "flash.page_transfer"
+BUFFER, DEPTH = "buffer.size", "queue.depth"
 #: Their times were seen, so their product was: which of them there are more of is no matter.
 PARTS = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
 #: Keys of the table `fit` that decide something.
@@ -88,7 +89,12 @@ class Draws:
         return {PAGE_READ: time_text(share * total), PAGE_TRANSFER: time_text((1 - share) * total)}
 
     def _within(self, key: str, draws: np.random.Generator) -> float:
-        known = [number_of(value_at(other, key)) for other in self.others]
+        others = self.others
+        if key == BUFFER:
+            # What serves one command at a time, as cards do, has none.
+            is_one = value_at(self.tables, DEPTH) == 1
+            others = [each for each in others if (value_at(each, DEPTH) == 1) == is_one]
+        known = [number_of(value_at(other, key)) for other in others]
         if key in WITH_READS:
             # Slow flash is slow in all it does.
             reads = [number_of(value_at(other, PAGE_READ)) for other in self.others]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from schedlab.fit.reads import Reads
 
 #: Pages between two reads that begin together, at most, and pairs at each distance.
-DISTANCES_MAX, PAIRS = 300, 15
-PAIR_SECONDS = 60.0
+DISTANCES_MAX, PAIRS = 300, 45
+PAIR_SECONDS = 45.0
 #: The share of times below which there is no noise: it can only add.
 LOW = 0.15
 #: Pages of one read.
@@ -85,7 +85,8 @@ def probe_flash(reads: Reads, tags: int) -> FlashProbes:
     )
     reads.progress("size of a read")
     lengths = {n: _length(reads, n, page_bytes) for n in LENGTHS}
-    spread = float(np.quantile(times, 0.5)) / single - 1
+    # Of the quantile, not of the times: most of these may be late.
+    spread = float(np.quantile(times, LOW + 0.1)) / single - 1
     return FlashProbes(
         reads.size_bytes, single, spread, pairs, lengths, iops, tags, page_bytes, is_page_seen
     )
@@ -99,10 +100,9 @@ def _page_bytes(reads: Reads) -> tuple[int, bool]:
     slower than others.
     """
     block = reads.block_bytes
-    near = [_pair(reads, size, block, 25, align=2 * PAGES[-1]) for size in (2 * block, *PAGES)]
-    apart = [size for size, time in zip(PAGES, near[1:], strict=True) if time < SAME * near[0]]
-    if apart:
-        return apart[0], True
+    near = [_pair(reads, size, block, 35, align=2 * PAGES[-1]) for size in (2 * block, *PAGES)]
+    if found := first_apart(near):
+        return found, True
     steps = (reads.size_bytes - (1 << 20)) // (2 * PAGES[-1])
     places = (2 * reads.draws.integers(0, steps, 25) + 1).astype(np.int64)
 
@@ -111,6 +111,18 @@ def _page_bytes(reads: Reads) -> tuple[int, bool]:
 
     across = [size for size in PAGES if low(-block, size) > low(0, size) / SAME]
     return (across or PAGES)[0], bool(across)
+
+
+def first_apart(times: Sequence[float]) -> int | None:
+    """The first size at whose distance two reads are fast, None where they never are; `times` are
+    those of one page, then of the distances of `PAGES`.
+
+    Fast is nearer to the least than to one page: on a busy host each time is a little off.
+    """
+    if min(times) > SAME * times[0]:
+        return None
+    limit = (times[0] + min(times)) / 2
+    return next(size for size, time in zip(PAGES, times[1:], strict=True) if time < limit)
 
 
 def _pair(reads: Reads, distance: int, length: int, count: int, align: int) -> float:
@@ -193,6 +205,8 @@ def _put_unread(fitted: Fitted, blocks: int) -> None:
     """Usual values of what no read shows; `blocks` are those of a plane."""
     for key, value in NEVER_READ.items():
         fitted.put(key, value, UNKNOWN)
+    if fitted.value("queue.depth") == 1:
+        fitted.put("buffer.size", "0", UNKNOWN)
     kept = math.ceil(1e4 * KEPT_BLOCKS / (blocks - KEPT_BLOCKS)) / 1e4
     if kept > fitted.value("ftl.over_provisioning"):
         # A plane has so few blocks that no usual share is possible: none is drawn.

@@ -37,6 +37,8 @@ SAME_IN_BOTH = {
 OUTSIDE, WIDTH = 1.2, 0.5
 #: A loss has an error in proportion to itself, and to this much where there is none.
 FLOOR = 0.05
+#: An error beyond this one is not carried to a larger loss in proportion.
+LARGE = 0.7
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,11 @@ def with_errors(
     for name, loss in model.items():
         plain = name.partition(":")[0]
         own = np.array([each.get(name, each.get(plain, 0.0)) for each in errors])
-        error = own[taken] * (1 + far) + (0.05 + 0.5 * far) * rng.standard_normal(draws)
-        found[name] = np.maximum(loss + (FLOOR + loss) * error, 0.0)
+        there = np.array([cell.model.get(name, cell.model.get(plain, 0.0)) for cell in cells])
+        # A small error grows with the loss; a large one is what it was, at most.
+        most = np.maximum(np.abs(own) * (FLOOR + there), LARGE)
+        moved = np.clip((FLOOR + loss) * own, -most, most)
+        chance = (FLOOR + loss) * (0.05 + 0.5 * far) * rng.standard_normal(draws)
+        found[name] = np.maximum(loss + moved[taken] * (1 + far) + chance, 0.0)
     least = np.min(list(found.values()), axis=0)
     return {name: values - least for name, values in found.items()}

@@ -59,6 +59,8 @@ DRAWS, ERRORS = 24, 200
 KERNEL_DRAWS, KERNEL_SECONDS = 3, 4.0
 #: Near the best is within this loss; from this probability on a simulation suffices.
 NEAR, SURE = float(np.log(1.05)), 0.95
+#: A loss of a choice counts up to this one, a rate of half.
+MOST = float(np.log(2))
 #: Simulated time: so long, or so many requests.
 SECONDS, REQUESTS = 8.0, 20_000
 MINUTES = {"compare": 5.0, "live": 10.0}
@@ -197,7 +199,7 @@ def predict(
     plain = simulation_of(device, draws, load, names[0])
     tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
     features = dataclasses.replace(
-        _features(load, tried, plain.tags, rotational), parallel=dies_of(draws.tables) > 1
+        load_features(load, tried, plain.tags, rotational), parallel=dies_of(draws.tables) > 1
     )
     if kernel:
         cells = _measured_here(kernel, device, draws, load, names, features, progress)
@@ -302,9 +304,10 @@ def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
     return rates_of(load.processes, result["processes"])
 
 
-def _features(
+def load_features(
     load: SimulatedLoad, tried: Mapping[str, Any], tags: int, rotational: bool
 ) -> Features:
+    """Those of a load; of a recording from `tried`, a simulation of it."""
     if load.processes:
         return features_of(load.processes, tags, rotational)
     from schedlab import _core
@@ -364,7 +367,9 @@ def _spread(
 def _judged(
     names: Sequence[str], spread: Mapping[str, np.ndarray[Any, Any]], sure: bool
 ) -> tuple[str, tuple[PredictedLoss, ...]]:
-    """The candidate with the least expected loss, the first of equals, and all of them."""
+    """The candidate with the least expected loss, of losses up to `MOST`, the first of equals, and
+    all of them.
+    """
     least = np.min(list(spread.values()), axis=0)
     behind = {name: spread[name] - least for name in names}
     candidates = tuple(
@@ -376,7 +381,9 @@ def _judged(
         )
         for name in names
     )
-    take = min(names, key=lambda name: (round(float(np.mean(behind[name])), 3), names.index(name)))
+    # Beyond that much it does not matter how much: a few draws would decide.
+    mild = {name: round(float(np.mean(np.minimum(behind[name], MOST))), 3) for name in names}
+    take = min(names, key=lambda name: (mild[name], names.index(name)))
     return take, candidates
 
 
