@@ -70,6 +70,9 @@ def _true(device: Hidden) -> dict[str, Any]:
             number = number / device.dilate if key.endswith("per_s") else number
         true[key] = number
     if device.kind == "disk":
+        if true["heads"] == 1:
+            # Nothing changes from one head to another.
+            del true["track_skew"], true["head_switch"]
         true["queue_depth"] = 1 if device.policy == "fcfs" else device.depth
     else:
         true["queue.depth"] = device.depth

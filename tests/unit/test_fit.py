@@ -234,6 +234,35 @@ def test_a_disk_whose_tracks_are_not_seen_streams_as_fast_as_measured_in_every_d
         assert rate == pytest.approx(1000 * disk.SECTOR * 120, rel=0.06)
 
 
+def test_a_place_that_a_busy_host_read_slowly_is_no_zone():
+    rates = [(share, 6e7 if share < 0.5 else 4e7) for share in np.linspace(0, 1, 20)]
+    probes = dataclasses.replace(disk_probes(lambda way: 2 + 12 * way), rates=rates)
+    tracks = disk.Tracks(1000, 1, 1.0, 1.0, 1.0)
+    clean = disk.find_zones(probes, 60e3 / 7200, tracks)
+    rates[4], rates[15] = (rates[4][0], 2e7), (rates[15][0], 3e7)
+    assert disk.find_zones(probes, 60e3 / 7200, tracks) == clean
+    assert len(clean) == 2
+
+
+def test_a_read_of_more_than_the_cache_keeps_is_no_hit(monkeypatch):
+    class Device:
+        is_small = True
+
+        def places(self, count):
+            return [0] * count
+
+        def timed(self, places, size=4096):
+            return None
+
+        def latencies_ns(self, places, size):
+            return [(0.1 + size / 2e5 + (9 if size > 1e5 and self.is_small else 0)) * 1e6]
+
+    monkeypatch.setattr(disk, "PAUSE_S", 0.0)
+    assert [*disk._hits(Device())[0]] == [4096, 32 << 10]
+    Device.is_small = False
+    assert [*disk._hits(Device())[0]] == [4096, 32 << 10, 128 << 10]
+
+
 def test_late_completions_hardly_change_the_pace_of_a_stream_and_jumps_of_rates_are_an_error():
     late = np.where(np.arange(16) % 5 == 2, 6.0, 0.0)
     assert disk.pace_ns(10.0 * np.arange(16) + late) == pytest.approx(10, rel=0.02)

@@ -29,12 +29,16 @@ RATE_PLACES, RATE_MIB, RATE_DEPTH = 20, 16, 4
 #: Distances of the seek curve, the shortest of some cylinders, and pairs at each.
 DISTANCES, SHORTEST_BYTES, PAIRS = 13, 12 << 20, 90
 PAUSE_S = 0.06
+#: Sizes of reads of what is cached.
+HIT_SIZES = (4096, 32 << 10, 128 << 10)
 #: A late hit looks like a miss, a miss is seldom as fast as a hit: so few votes are enough.
 VOTES, ENOUGH = 9, 3
 #: Completions are at one angle from this coherence on; rates are one below this difference.
 COHERENT, SAME_RATE = 0.95, 0.03
 #: Another number of heads is possible where it misses by no more than so many times as much.
 RIVAL = 1.2
+#: From this error on a time is not known.
+VAGUE = 0.5
 #: Skews that differ by less than this share of a turn are equal.
 EVEN = 0.01
 IN_ORDER = 1.25
@@ -113,7 +117,7 @@ def _hits(reads: Reads) -> tuple[dict[int, float], float]:
     """Times in ms of reads of what is cached, by size, and their error."""
     found: dict[int, list[float]] = {}
     for _ in range(24):
-        for size in (4096, 128 << 10):
+        for size in HIT_SIZES:
             (at,) = reads.places(1)
             reads.timed([at])
             time.sleep(PAUSE_S)
@@ -121,8 +125,12 @@ def _hits(reads: Reads) -> tuple[dict[int, float], float]:
             reads.timed([at + 4096], size)
             found.setdefault(size, []).append(reads.latencies_ns([at + 4096], size)[0] / MS)
     low = {size: float(np.quantile(times, 0.15)) for size, times in found.items()}
-    spread = [float(np.quantile(times, 0.4)) - low[size] for size, times in found.items()]
-    return low, max(spread) / 2
+    spread = {size: float(np.quantile(times, 0.4)) - low[size] for size, times in found.items()}
+    small, middle, large = HIT_SIZES
+    most = (low[middle] - low[small]) * (large - small) / (middle - small)
+    if low[large] - low[small] > 1.5 * most + 0.5:
+        del low[large]  # More than a segment of the cache: it was read again.
+    return low, max(spread[size] for size in low) / 2
 
 
 def _limit(hits: Mapping[int, float]) -> Callable[[float], bool]:
@@ -259,7 +267,8 @@ def fit_disk(probes: DiskProbes) -> Fitted:
     fitted.put("cylinder_skew", time_text(tracks.cylinder_skew_ms * MS), is_known or 0.05)
     fitted.put("write_settle", "500us", UNKNOWN)
     late = max(0.03, probes.hit_error)
-    fitted.put("overhead", time_text(overhead * MS), max(0.05, late / overhead))
+    off = max(0.05, late / overhead)
+    fitted.put("overhead", time_text(overhead * MS), off if off < VAGUE else UNKNOWN)
     moved = probes.hits[max(probes.hits)] - hit
     fitted.put("interface_bytes_per_s", round(bus), max(0.05, late / max(moved, 0.01)))
     fitted.put("queue_depth", 1 if in_order else probes.tags, 0.0)
@@ -413,7 +422,9 @@ def find_zones(probes: DiskProbes, period_ms: float, tracks: Tracks) -> list[dic
     runs: list[list[float]] = []
     starts: list[float] = []
     places = [share for share, _ in probes.rates]
-    for index, (share, rate) in enumerate(probes.rates):
+    # A place is as fast as any behind it, and a late host only makes it slower.
+    envelope = np.maximum.accumulate([rate for _, rate in probes.rates][::-1])[::-1]
+    for index, (share, rate) in enumerate(zip(places, envelope, strict=True)):
         if runs and abs(rate / np.median(runs[-1]) - 1) < SAME_RATE:
             runs[-1].append(rate)
         else:
