@@ -71,6 +71,19 @@ def test_two_candidates_by_hand():
     assert result.applies and not result.keeps
 
 
+@pytest.mark.parametrize("again", [(0.01, 0.05, 0.04), (0.04, 0.03, 0.05)])
+def test_a_twin_of_the_baseline_does_not_displace_it(again):
+    """Two names of one thing, equal in every block: the A/A arm alone set them apart, and now and
+    then the other one was taken."""
+    a, better = logs(0.5, 0.6, 0.4), logs(0.0, 0.1, -0.1)
+    arm = [x * y for x, y in zip(a, logs(*again), strict=True)]
+    assert of(table({"a": a, "b": a, "a (A/A)": arm}), aa=AA).take == "a"
+    assert of(table({"a": a, "b": a, "c": better, "a (A/A)": a}), aa=AA).take == "c"
+    other = [*a[:2], a[2] * 0.5]
+    worse = [value * 2 for value in a]
+    assert of(table({"a": a, "b": other, "a (A/A)": worse}), aa=AA).take == "b"
+
+
 def test_three_arms_share_their_variance_and_the_baseline_has_two_runs():
     rng = np.random.default_rng(1)
     y = rng.normal(0, 0.1, (6, 4)) + np.array([0.2, 0.0, 0.05, 0.2])

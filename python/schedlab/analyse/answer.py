@@ -262,9 +262,21 @@ class RowArrays:
             base=self.question.base,
             delta=self.question.margin,
             look=look or self.look,
-            allowed=self.allowed,
+            allowed=self.allowed & ~self._twins,
             passed=passed,
         )
+
+    @cached_property
+    def _twins(self) -> Booleans:
+        """The candidates that equal the baseline in every run: its A/A arm alone sets them apart,
+        and nothing speaks for a change."""
+        base = self.question.base
+        alike = np.ones(len(self.question.labels), bool)
+        alike[base] = False
+        for y in (self.pairs[i].row.y for i in self.counted):
+            same = (y == y[:, [base]]) | (np.isnan(y) & np.isnan(y[:, [base]]))
+            alike &= same.all(axis=0)[: len(alike)] & np.isfinite(y[:, base]).any()
+        return alike
 
     @property
     def _parts(self) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from schedlab.errors import HostError
 
-_LOOK_S, _PATIENCE_S = 0.02, 60.0
+_LOOK_S, _PATIENCE_S = 0.02, 300.0
 _STOPPED = "guest-panicked"  # as the guest stops itself
 _FAST = 1 << 40  # bytes/s: the default is that of a network
 
