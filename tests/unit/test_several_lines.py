@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import answers
@@ -12,12 +13,15 @@ from experiments import experiment
 from test_app_apply import RECORD
 
 from schedlab import result
+from schedlab.app.apply import machine
 from schedlab.app.live import live
+from schedlab.app.measure import labs
 from schedlab.guest import image
 from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds import Outcome
-from schedlab.report import sentences
+from schedlab.kinds.fio_job import FioJob
+from schedlab.report import handin, moments, sentences
 from schedlab.run.backends import cpu_policies
 from schedlab.sim import cpu_validate
 from schedlab.sim.cpu_bursts import Scheduling
@@ -141,3 +145,116 @@ def test_metrics_that_only_some_runs_have_are_those_of_each_workload(order):
     assert sorted(found) == [
         ("v", "cpu_s", 2), ("v", "system_s", 1), ("w", "user_s", 2)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [answers.NEWCOMER, answers.READER, answers.SEQ])
+def test_the_pair_of_a_chart_is_that_of_its_own_workload(row):
+    view = reports.view_of(answers.TRADE)
+    cells = answers.TRADE.cells[row]
+    best, worst = (end(cells, key=lambda name: cells[name].loss) for end in (min, max))
+    wanted = worst if best == view.baseline else best
+    assert moments._pair(view, row) == (view.baseline, wanted)
+    assert len({moments._pair(view, each) for each in answers.TRADE.cells}) > 1
+
+
+def test_times_by_block_size_are_in_per_cent_of_the_smallest_of_each_candidate():
+    """Of two candidates and two sizes: 1 and 2 s become 3 and 8 s."""
+    view = reports.view_of(answers.TRADE)
+    sizes = (4096, 8192)
+    works = tuple(Workload(f"copy {size}", "copy", "elapsed_s",
+                           {"block_bytes": size, "record_bytes": size, "test": "copy"})
+                  for size in sizes[::-1])  # fmt: skip
+    times = {(4096, "none"): 1.0, (4096, "bfq"): 2.0, (8192, "none"): 3.0, (8192, "bfq"): 8.0}
+    runs = [
+        replace(view.record.runs[0], block=block, workload=f"copy {size}", candidate=name,
+                metrics={"elapsed_s": time_s}, properties={"calls": size // 64})
+        for (size, name), time_s in times.items() for block in range(2)
+    ]  # fmt: skip
+    asked = replace(view.record.experiment, workloads=works,
+                    candidates=tuple(Candidate(name, {}) for name in ("none", "bfq")))  # fmt: skip
+    shown = replace(view.record, experiment=asked, runs=tuple(runs))
+    answer = replace(view.answer, candidates=("none", "bfq"), base="none")
+    (table,) = handin._by_block_size(type(view)(shown, answer, view.texts, view.folder))
+    assert [[cell.number for cell in row.cells] for row in table.rows] == [
+        [4096.0, 64, 1.0, 100.0, 2.0, 100.0], [8192.0, 128, 3.0, 300.0, 8.0, 400.0]
+    ]  # fmt: skip
+
+
+def test_every_host_that_a_fleet_leaves_alone_is_named(tmp_path, monkeypatch):
+    played = []
+    left = {"a": "bfq is worse", "b": "it has no bfq"}
+    monkeypatch.setattr("schedlab.app.fleet.fleet.settings", lambda path: ({"c": "bfq"}, left))
+    monkeypatch.setattr("schedlab.cli.fleet._play", lambda *words: played.append(words[3]))
+    lines = run("fleet", "apply", tmp_path, "-i", "x", "--persist", "--dry-run").stderr
+    assert [line for line in lines.splitlines() if "left as" in line] == [
+        f"{host}: left as it is: {why}" for host, why in left.items()
+    ]
+    assert played == [{"schedlab_apply_options": ["--persist", "--dry-run"],
+                       "schedlab_settings": {"c": "bfq"}}]  # fmt: skip
+
+
+def test_each_device_that_is_set_has_its_change_notes_and_undo(monkeypatch):
+    changes = {name: {"before": f"old {name}", "after": f"new {name}", "undo": f"undo {name}",
+                      "notes": [f"{name} 1", f"{name} 2"]} for name in ("sdx", "sdy")}  # fmt: skip
+    monkeypatch.setattr("schedlab.app.apply.set_scheduler.set_scheduler", lambda *_: changes)
+    done = run("io", "set", "bfq", "/dev/sdx", "/dev/sdy")
+    assert done.stdout.splitlines() == [f"{n}:\told {n} -> new {n}" for n in changes]
+    assert done.stderr.splitlines() == [
+        line for n in changes
+        for line in (f"note: {n}: {n} 1", f"note: {n}: {n} 2", f"undo: undo {n}")
+    ]  # fmt: skip
+
+
+def test_a_statement_about_quanta_names_all_of_its_own():
+    asked = experiment(
+        candidates=tuple(Candidate(f"rr {ms}", {"slice_ms": ms}) for ms in (1, 4, 10)),
+        workloads=(Workload("w", "cpu-calculations", "cpu_s"),),
+    )
+    rows = [{"says": "it", "metric": "cpu_s", "candidates": ["4 ms", "10 ms"], "over": "1 ms"},
+            {"says": "no", "metric": "cpu_s", "candidates": ["1 ms", "99 ms"]},
+            {"says": "too", "metric": "cpu_s", "candidates": ["10 ms"], "over": "4 ms"},
+            ]  # fmt: skip
+    found = labs._of_quanta(asked, rows)
+    assert [(each.says, each.candidates, each.over) for each in found] == [
+        ("it", ("rr 4", "rr 10"), "rr 1"), ("too", ("rr 10",), "rr 4")
+    ]  # fmt: skip
+
+
+def test_every_job_of_a_file_of_fio_has_its_line(tmp_path):
+    text = "[one]\nrw=read\nsize=1m\n[two]\nrw=write\nsize=2m\n[three]\nrw=trim\nsize=3m\n"
+    (tmp_path / "x.fio").write_text(text)
+    kind = FioJob(job_file=str(tmp_path / "x.fio"), setup="sync", cleanup="true")
+    lines = kind.programs()
+    assert len(lines) == 5 and [line.split()[-1] for line in lines[3:]] == ["(setup)", "(cleanup)"]
+    for line, name, way in zip(lines, ("one", "two", "three"), ("read", "write", "trim"),
+                               strict=False):  # fmt: skip
+        assert f"name={name}" in line and f"rw={way}" in line
+
+
+def test_both_files_of_each_setting_of_the_machine_are_recorded(monkeypatch):
+    """The kernel sets a second file with some: both have to be given back."""
+    a, b, c, d = (Path(f"/{name}") for name in "abcd")
+    now = dict.fromkeys((a, b, c, d), "old")
+
+    class Known(SimpleNamespace):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+    def write(path, text):
+        now.update({path: text, {a: b, c: d}[path]: "0"})
+
+    monkeypatch.setattr(machine, "knobs_of", lambda values: {a: "1", c: "2"})
+    monkeypatch.setattr(machine.knobs, "companion", {a: b, c: d}.get)
+    monkeypatch.setattr(machine.settings, "read", now.get)
+    monkeypatch.setattr(machine, "Control", lambda **_: Known(write_knob=write))
+    monkeypatch.setattr(machine.applied, "find", lambda device: None)
+    monkeypatch.setattr(machine.applied, "stored", lambda records, control: Known())
+    monkeypatch.setattr(machine.applied, "record_now", lambda *_, **more: Known(files={}, **more))
+    monkeypatch.setattr(machine, "_onto", lambda record, _: record)
+    monkeypatch.setattr(machine, "SYSCTL", Path("/"))
+    record = machine.apply({}, ("", ""), False, Path("/"), print)
+    assert record.originals == dict.fromkeys(("/a", "/b", "/c", "/d"), "old")
+    assert record.values == {"/a": "1", "/b": "0", "/c": "2", "/d": "0"}
