@@ -55,9 +55,9 @@ def ours(folder: Path, record_kib: int, size_mib: int) -> Rates:
         order, direction, _ = file_test.TESTS[test]
         load = work(order, direction, record_kib << 10, 1, span=size_mib << 20)
         group = {"name": test, "path": str(file), "engine": "psync", "direct": True}
-        (result,) = run_groups([group | {"workload": load}], None)["groups"]
-        moved = result["reads"]["bytes"] + result["writes"]["bytes"]
-        rates[test] = moved / 2**20 / result["elapsed_ns"] * 1e9
+        (result,) = run_groups([group | {"workload": load}], None).groups
+        moved = result.reads.bytes + result.writes.bytes
+        rates[test] = moved / 2**20 / result.elapsed_ns * 1e9
     return rates
 
 

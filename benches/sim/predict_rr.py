@@ -22,7 +22,7 @@ import sys
 
 from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.bursts import Capture
-from schedlab.cpu.crew import finished, held_crew, pids_of
+from schedlab.cpu.crew import ended, held_crew, pids_of
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings
 from schedlab.host.control import Control
@@ -42,7 +42,7 @@ def measure(control: Control, settings: Settings) -> dict:
         while not crew.wait(0.1):
             for process, mark in crew.take_preemptions():
                 marks.setdefault(process, []).append(mark)
-        rows, bursts = finished(crew), capture.finish()
+        rows, bursts = ended(crew).groups[0].tasks, capture.finish()
     if not bursts.has_bursts or bursts.lost:
         raise SystemExit("every burst is needed: run as root, with the BPF or perf source")
     # Calculations and CPU time of all, then of the plain ones, from first to last preemption.
@@ -53,8 +53,8 @@ def measure(control: Control, settings: Settings) -> dict:
     order = [task for _, _, task, *_ in whole]
     switches = sum(a != b for a, b in itertools.pairwise(order))
     return {
-        "count": sum(row["count"] for row in rows),
-        "cpu_ns": sum(row["cpu_ns"] for row in rows),
+        "count": sum(row.count for row in rows),
+        "cpu_ns": sum(row.cpu_ns for row in rows),
         "whole_bursts_ns": sum(duration for _, duration, *_ in whole),
         "switches": switches,
         "interruptions": len(order) - 1 - switches,

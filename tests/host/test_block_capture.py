@@ -164,10 +164,10 @@ def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device):
     shares = []
     for _ in range(5):
         with capturing(slow_device) as capture:
-            (engine,) = run_groups([group(slow_device)], 0.5, process=True)["groups"]
+            (engine,) = run_groups([group(slow_device)], 0.5, process=True).groups
         assert capture.result
         (explanation,) = explanations(capture.result, capture.engine)
-        latency_s = engine["reads"]["latency"]["mean"] / 1e9
+        latency_s = engine.reads.latency.mean / 1e9
         assert explanation.device_s > 3.9e-3  # a reply may be sent early by the way to the program
         # with what is outside the block layer, the parts are the whole latency
         assert explanation.total_s == pytest.approx(latency_s, rel=0.01)

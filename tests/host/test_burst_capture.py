@@ -14,12 +14,13 @@ import pytest
 from schedlab import _core
 from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
-from schedlab.cpu.crew import finished, held_crew, last_cpu, pids_of
+from schedlab.cpu.crew import ended, held_crew, last_cpu, pids_of, ran
 from schedlab.cpu.settings import Settings
 from schedlab.kinds.calculation import Calculation
 from schedlab.run.backends import cpu_calculations
 from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
+from schedlab.spec.load_result import TaskResult
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
@@ -36,10 +37,7 @@ def capture_two_workers(seconds, method, **options):
     settings = Settings(2, int(seconds * 1e9), cpus=(last_cpu(),))
     with held_crew(settings, None) as (crew, _):
         capture = Capture(pids_of(crew), method, **options)
-        crew.start()
-        while not crew.wait(0.5):
-            pass
-        rows = finished(crew)
+        rows = ran(crew).groups[0].tasks
         return capture.finish(), rows
 
 
@@ -50,10 +48,10 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
     bursts, rows = capture_two_workers(0.6, method)
     assert (bursts.method, bursts.lost, len(bursts.tasks)) == (method, 0, 2)
     for row in rows:
-        task = bursts.of(row["pid"])
+        task = bursts.of(row.pid)
         # The last switch of a process may come after its account was read; and perf lets go of a
         # process at its exit, where a busy machine may interrupt it a few times more.
-        switches = row["voluntary_switches"] + row["involuntary_switches"]
+        switches = row.voluntary_switches + row.involuntary_switches
         assert -1 <= switches - task["bursts"] <= (5 if method == "perf" else 1)
         assert task["bursts"] > 1
         # Some kernels do not trace every switch; perf does not know the length of such a burst.
@@ -61,10 +59,10 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
         assert sum(count for _, _, count in task["histogram"]) == task["bursts"] - unknown
         # A hypervisor may steal time on a shared machine: it is in the burst, not in the account.
         if not unknown and (method == "bpf" or task["bursts"] == switches):
-            assert task["total_ns"] == pytest.approx(row["cpu_ns"], rel=0.15)
-    own = [record for record in bursts.records if record[2] == rows[0]["pid"]]
+            assert task["total_ns"] == pytest.approx(row.cpu_ns, rel=0.15)
+    own = [record for record in bursts.records if record[2] == rows[0].pid]
     assert [end for end, *_ in own] == sorted(end for end, *_ in own)
-    assert sum(length for _, length, *_ in own) == bursts.of(rows[0]["pid"])["total_ns"]
+    assert sum(length for _, length, *_ in own) == bursts.of(rows[0].pid)["total_ns"]
 
 
 def switches_of(pid):
@@ -83,8 +81,8 @@ def test_a_tiny_ring_counts_what_it_lost(method):
         while sum(map(switches_of, pids_of(crew))) < 200:
             assert time.monotonic() < deadline, "the workers were not switched"
             crew.wait(0.05)
-        rows = finished(crew)
-        switches = sum(row["voluntary_switches"] + row["involuntary_switches"] for row in rows)
+        rows = ended(crew).groups[0].tasks
+        switches = sum(row.voluntary_switches + row.involuntary_switches for row in rows)
         text, records = capture.finish()
     data = json.loads(text)
     assert data["lost"] > 0
@@ -97,7 +95,7 @@ def test_a_tiny_ring_counts_what_it_lost(method):
 def test_the_floor_gives_totals_only_and_no_false_checks():
     bursts, rows = capture_two_workers(0.1, "schedstat")
     assert not bursts.has_bursts
-    assert check(bursts, sum(row["cpu_ns"] for row in rows), 10) == ()
+    assert check(bursts, sum(row.cpu_ns for row in rows), 10) == ()
 
 
 @pytest.mark.machine
@@ -157,8 +155,7 @@ def test_a_run_notes_accounts_that_disagree():
     bursts = Bursts("bpf", (), tasks, records, 0, 0)
 
     def notes(bursts, cpu_ms, switches):
-        half = {"voluntary_switches": 0, "involuntary_switches": switches // 2}
-        row = {"cpu_ns": cpu_ms * 500_000, **half}
+        row = TaskResult(cpu_ns=cpu_ms * 500_000, involuntary_switches=switches // 2)
         return [finding.detail for finding in cpu_calculations._trouble(bursts, [row, row])]
 
     assert notes(bursts, 2000, 40) == notes(bursts, 2000, 42) == []  # one more for each worker

@@ -189,11 +189,11 @@ def test_cold_buffered_reads_come_from_the_device(new_loop, cgroup):
     load = {"name": "r", "path": device, "engine": "psync", "workload": read, "cold": True,
             "at_end": "stop", "cgroup": str(cgroup)}  # fmt: skip
     before = sectors_read(device)
-    (group,) = run_groups([load], 2.0, process=True)["groups"]
+    (group,) = run_groups([load], 2.0, process=True).groups
     moved = (sectors_read(device) - before) * 512
-    claimed = group["reads"]["bytes"]
+    claimed = group.reads.bytes
     assert claimed <= moved <= claimed + 16 * MIB  # what was read ahead when the time was over
-    ours = claimed / group["elapsed_ns"] * 1e9
+    ours = claimed / group.elapsed_ns * 1e9
     assert ours == pytest.approx(LIMIT_BYTES_PER_S, rel=0.1)
     assert hdparm_bytes_per_s(device, cgroup) == pytest.approx(ours, rel=0.1)
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.spec.load_result import JobResult
 
 MIB = 1 << 20
 # Twenty tags: a load of 40 requests.
@@ -41,6 +44,11 @@ def group(name: str, **fields: Any) -> dict[str, Any]:
         "device_bytes_read": 0, "device_bytes_written": 0, "load_generator_bottleneck": False,
         "workers": [], **fields,
     }  # fmt: skip
+
+
+def result(*groups: dict[str, Any], **fields: Any) -> JobResult:
+    """The engine's result of a job with these groups."""
+    return msgspec.convert({"groups": groups, **fields}, JobResult)
 
 
 class Engine:

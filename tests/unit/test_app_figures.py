@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 from answers import DELTA, behind
+from msgspec import structs
 
 from schedlab import _core
 from schedlab.app import documents
@@ -33,6 +34,7 @@ from schedlab.result import Result
 from schedlab.run import durability
 from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
+from schedlab.spec.load_result import TaskResult
 
 
 def test_an_interval_is_students():
@@ -118,7 +120,7 @@ class Pair:
         last_ns = 5_000_000 + (role["rounds"] - 1) * 2 * (250_000 + touched_ns)
         rows = [{"completed": role["rounds"] < 10**6, "began_ns": 5_000_000, "elapsed_ns": end}
                 for end in (last_ns, last_ns + 100_000)]  # fmt: skip
-        return json.dumps({"groups": [{"tasks": rows}]})
+        return json.dumps({"window_ns": 0, "groups": [{"name": "pair", "tasks": rows}]})
 
 
 def test_costs_are_measured_with_priority_where_it_is_allowed(monkeypatch):
@@ -329,9 +331,9 @@ def test_bursts_as_plain_types_and_as_csv(tmp_path):
 
 def test_what_each_worker_counted():
     printed = []
-    row = {"cpu_ns": 2_600_000_000, "calculation_cpu_ns": 2_500_000_000, "count": 50,
-           "voluntary_switches": 3, "involuntary_switches": 17}  # fmt: skip
-    count._account([row, {**row, "calculation_cpu_ns": 0}], printed.append)
+    row = TaskResult(cpu_ns=2_600_000_000, calculation_cpu_ns=2_500_000_000, count=50,
+                     voluntary_switches=3, involuntary_switches=17)  # fmt: skip
+    count._account([row, structs.replace(row, calculation_cpu_ns=0)], printed.append)
     switches = "3 voluntary and 17 involuntary switches"
     assert printed == [
         f"process {n}: 2600.0 ms CPU, {rate} calculations per CPU second, {switches}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import pytest
 from golden import Golden
 
@@ -17,11 +18,12 @@ from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_fork_storm import ForkStorm
 from schedlab.kinds.cpu_groups import Groups
 from schedlab.kinds.cpu_messaging import Messaging, Pipe
-from schedlab.kinds.cpu_mix import CpuMixKind, Mixed, quantiles
+from schedlab.kinds.cpu_mix import CpuMixKind, quantiles
 from schedlab.kinds.cpu_mixed import MixedWork
 from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
 from schedlab.spec import Workload, latency
+from schedlab.spec.load_result import CrewResult
 
 MIXES: tuple[type[CpuMixKind], ...] = (Wakeup, MixedWork, Messaging, Pipe, ForkStorm, Groups)
 WINDOW_S = 2.5
@@ -84,7 +86,7 @@ def test_a_kind_without_tasks_says_its_name() -> None:
     with pytest.raises(NotImplementedError, match="nothing"):
         Nothing().work(2)
     with pytest.raises(NotImplementedError, match="nothing"):
-        Nothing().outcome(Mixed(1.0, {}))
+        Nothing().outcome(CrewResult(10**9, []))
 
 
 def test_what_each_kind_needs() -> None:
@@ -173,7 +175,9 @@ RESULTS = [
 def test_figures_of_results_and_which_of_them_are_bounds(golden: Golden) -> None:
     lines = []
     for work, groups in RESULTS:
-        outcome = asdict(work.outcome(Mixed(WINDOW_S, groups)))
+        rows = [{"name": name, **of} for name, of in groups.items()]
+        found = msgspec.convert({"window_ns": int(WINDOW_S * 1e9), "groups": rows}, CrewResult)
+        outcome = asdict(work.outcome(found))
         assert set(outcome["metrics"]) <= set(work.metrics)
         shown = (f"  {part}: {json.dumps(of)}" for part, of in outcome.items() if of)
         lines += ["", repr(work), *shown]

@@ -23,6 +23,7 @@ from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
+from schedlab.spec.load_result import TaskResult
 from schedlab.spec.quantities import parse_cpus, parse_slices, parse_time_ns
 
 AFFINITY = os.sched_getaffinity(0)
@@ -169,9 +170,9 @@ def test_quanta_as_typed() -> None:
 # ---- lines
 
 EPOCHS = [(0, (150_999_999, 40, 1)), (1, (101_000_000, 7, 1)), (0, (260_500_000, 95, 3))]
-TOTALS: list[Mapping[str, Any]] = [
-    {"elapsed_ns": 412_999_999, "count": 1234},
-    {"elapsed_ns": 98_000_000, "count": 1_234_567},
+TOTALS = [
+    TaskResult(elapsed_ns=412_999_999, count=1234),
+    TaskResult(elapsed_ns=98_000_000, count=1_234_567),
 ]
 QUANTUM = Quantum(1.0, 4.0)
 

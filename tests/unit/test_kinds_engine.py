@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from load_engine import BINS, MIB, group, side
+from load_engine import BINS, MIB, group, result, side
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
@@ -55,7 +55,7 @@ def two_groups():
         "reader", engine="psync", reads=side(8, 4097, errors=1, short=10), writes=side(errors=2),
         device_bytes_read=1000, device_bytes_written=1, unanswered=3, oldest_pending_ns=70,
         prepared={"primed_bytes": 500},
-        series={"window_ms": [502.5, 2500.0], "reads": [[0.4, 1, 2, 3], [100.6, 4, 5, 6]],
+        series={"window_ms": [502.5, 2500.0], "reads": [[0, 1, 2, 3], [101, 4, 5, 6]],
                 "writes": []},
     )  # fmt: skip
     write = group(
@@ -64,7 +64,7 @@ def two_groups():
         prepared={"primed_bytes": 7}, load_generator_bottleneck=True,
         series={"window_ms": [501.0, 2600.0], "reads": [], "writes": []},
     )  # fmt: skip
-    return Actors({"groups": [read, write], "inflight": {"mean": 3.5, "max": 9}}, depth=6, tags=4)
+    return Actors(result(read, write, inflight={"mean": 3.5, "max": 9}), depth=6, tags=4)
 
 
 def test_the_facts_of_several_processes():
@@ -76,7 +76,7 @@ def test_the_facts_of_several_processes():
     }  # fmt: skip
     assert actors.measured_from_s == 0.501
     assert actors.rate(["reader", "writer"], "reads") == 2048.5
-    assert actors.rate(["reader", "writer"], "writes", "operations") == 6.0
+    assert actors.rate(["reader", "writer"], "writes", operations=True) == 6.0
     assert actors.series() == {"reader": [[0, 1, 2, 3], [101, 4, 5, 6]]}
     result = outcome(actors, {"iops": 1.0}, {"iops": "at-most"}, BINS, more=5)
     assert result.properties == {**actors.properties(), "measured_from_s": 0.501, "more": 5}
@@ -86,12 +86,12 @@ def test_the_facts_of_several_processes():
 
 @pytest.mark.parametrize("seen", [None, {"error": "no such device", "mean": 1.0, "max": 1}])
 def test_facts_that_are_unknown_are_left_out(seen):
-    plain = Actors({"groups": [group("a")], "inflight": seen}, depth=3)
+    plain = Actors(result(group("a"), inflight=seen), depth=3)
     assert plain.properties() == {
         "engine": "io_uring", "errors": 0, "short": 0, "claimed_bytes": [0, 0], "load_depth": 3,
         "driver_tags": 0,
     }  # fmt: skip
-    assert set(Actors({"groups": [group("a")]}).properties()) == {
+    assert set(Actors(result(group("a"))).properties()) == {
         "engine", "errors", "short", "claimed_bytes",
     }  # fmt: skip
 
@@ -106,15 +106,15 @@ def test_both_directions_of_a_series_are_added_up():
 
 def test_what_was_not_served_waited_for_its_age_or_for_the_window():
     for pending_ns, waited in ((3_000_000_000, 3e9), (1_000_000_000, 2e9), (0, 2e9)):
-        one = Actors({"groups": [group("a", oldest_pending_ns=pending_ns)]}, seconds=9.0)
+        one = Actors(result(group("a", oldest_pending_ns=pending_ns)), seconds=9.0)
         metrics, bounds = served(one, "a", "reads", "x_")
         assert metrics == dict.fromkeys(bounds, waited)
         assert set(bounds.values()) == {"at-least"}
     names = ("mean", "p50", "p90", "p99", "p99_9", "p99_99")
     assert set(metrics) == {f"x_latency_ns_{name}" for name in names}
     assert one.waiting_ns("a") == 2e9
-    assert Actors({"groups": [group("a", elapsed_ns=0)]}, seconds=9.0).window_s("a") == 9.0
-    assert Actors({"groups": [group("a", elapsed_ns=0)]}).window_s("a") == 0.0
+    assert Actors(result(group("a", elapsed_ns=0)), seconds=9.0).window_s("a") == 9.0
+    assert Actors(result(group("a", elapsed_ns=0))).window_s("a") == 0.0
 
 
 def test_fairness_of_nothing_and_of_unequal_shares():
@@ -136,7 +136,7 @@ def test_a_job_as_the_engine_gets_it(engine):
     assert engine.jobs[-1] == {"seconds": None, "ramp_seconds": 0.0, "process": False,
                                "device": None, "groups": []}  # fmt: skip
     engine.answers(elapsed_ns=7)
-    assert run_groups([], 0.5)["elapsed_ns"] == 7
+    assert run_groups([], 0.5).elapsed_ns == 7
     assert [engine.jobs[-1][key] for key in ("seconds", "ramp_seconds")] == [0.5, 0.0]
 
 
@@ -173,7 +173,7 @@ class Watcher:
         self.told.append(workers)
 
     def see(self, groups):
-        self.told.append([each["name"] for each in groups])
+        self.told.append([each.name for each in groups])
 
 
 def test_a_watcher_is_told_of_the_jobs_of_its_time(monkeypatch):

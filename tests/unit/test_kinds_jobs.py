@@ -43,7 +43,7 @@ FILES = {"directory": Path(), "device": None}
 
 def served(*times_us, name="newcomer", **fields):
     """A group of which requests had these response times."""
-    responses = [[n, 1000 * us] for n, us in enumerate(times_us)]
+    responses = [[n, round(1000 * us)] for n, us in enumerate(times_us)]
     return group(name, responses=responses, **fields)
 
 

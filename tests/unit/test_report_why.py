@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import answers
+import msgspec
 import pytest
 import reports
 
@@ -11,6 +12,7 @@ from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.report.why import explained, lines
 from schedlab.spec import Explanation, explanations
+from schedlab.spec.load_result import GroupResult
 
 READER = answers.READER
 
@@ -123,6 +125,10 @@ def test_a_capture_becomes_explanations():
     assert reader.lost == 3
 
 
+def from_engine(capture, group, **more):
+    return explanations(capture, [msgspec.convert(group, GroupResult)], **more)
+
+
 def test_the_engine_says_what_was_outside_the_block_layer():
     """10 reads of 150 µs in the ramp and the window, of which the block layer had 101 µs each."""
     capture = {
@@ -134,12 +140,12 @@ def test_the_engine_says_what_was_outside_the_block_layer():
     }  # fmt: skip
     rows = [[0, 4, 16384, 600_000], [100, 6, 24576, 900_000]]
     engine = {"name": "readers", "series": {"reads": rows, "writes": []}}
-    (reader,) = explanations(capture, [engine])
+    (reader,) = from_engine(capture, engine)
     assert reader.outside_s == pytest.approx(49e-6)
     assert reader.total_s == pytest.approx(150e-6)
     assert reader.requests_per_operation == 1
     halved = engine | {"series": {"reads": [[0, 5, 40960, 500_000]], "writes": []}}
-    (split,) = explanations(capture, [halved])
+    (split,) = from_engine(capture, halved)
     assert (split.outside_s, split.requests_per_operation) == (0, 2)
     assert explanations(capture)[0].outside_s == 0
 
@@ -157,9 +163,9 @@ def test_only_the_measured_window_is_explained():
                   "driver": {"mean": 50, "series": [[0, 98], [200, 2]]}},
         "lost": {},
     }  # fmt: skip
-    reads = [[0, 20, 81920, 180e6], [200, 10, 40960, 1_500_000]]
+    reads = [[0, 20, 81920, 180_000_000], [200, 10, 40960, 1_500_000]]
     engine = {"name": "readers", "series": {"window_ms": [200.0, 300.0], "reads": reads}}
-    (reader,) = explanations(capture, [engine])
+    (reader,) = from_engine(capture, engine)
     assert reader.requests == 10
     assert reader.tag_s == pytest.approx(20e-6)
     assert reader.device_s == pytest.approx(80e-6)
@@ -169,7 +175,7 @@ def test_only_the_measured_window_is_explained():
     late = {**capture, "series": [{"class": 1, "rows": [
         [t_ms + 100, *row] for t_ms, *row in capture["series"][0]["rows"]
     ]}]}  # fmt: skip
-    assert explanations(late, [engine], lead_s=0.1)[0].tag_s == reader.tag_s
+    assert from_engine(late, engine, lead_s=0.1)[0].tag_s == reader.tag_s
 
 
 def one_class(**changes):
@@ -187,7 +193,7 @@ def test_every_part_of_the_waiting_is_the_mean_of_its_own_column():
     ends = [[99, *row[1:]], row, [200, *row[1:]]]  # the window holds its start, not its end
     series = {"window_ms": [100.0, 200.0], "reads": [[0, 1, 0, 1]], "writes": [[100, 10, 0, 1500]]}
     capture = one_class(series=[other, {"class": 1, "rows": ends}])
-    (reader,) = explanations(capture, [{"name": "readers", "series": series}])
+    (reader,) = from_engine(capture, {"name": "readers", "series": series})
     parts = (reader.tag_s, reader.plug_s, reader.scheduler_s, reader.device_s, reader.outside_s)
     assert parts == pytest.approx((10e-9, 20e-9, 30e-9, 40e-9, 50e-9))
     assert reader.total_s == pytest.approx(150e-9)
@@ -205,7 +211,7 @@ def test_every_part_of_the_waiting_is_the_mean_of_its_own_column():
 )
 def test_only_what_was_served_before_the_window_is_a_ramp(bins, requests):
     engine = {"name": "readers", "series": {"window_ms": [100.0, 200.0], "reads": bins}}
-    assert explanations(one_class(), [engine])[0].requests == requests
+    assert from_engine(one_class(), engine)[0].requests == requests
 
 
 @pytest.mark.parametrize(
@@ -214,11 +220,11 @@ def test_only_what_was_served_before_the_window_is_a_ramp(bins, requests):
 def test_operations_are_single_requests_up_to_two_percent_and_one(operations, outside_s):
     bins = [[0, operations, 0, operations * 1001]]
     engine = {"name": "readers", "series": {"reads": bins}}
-    (reader,) = explanations(one_class(), [engine])
+    (reader,) = from_engine(one_class(), engine)
     assert reader.outside_s == pytest.approx(outside_s)
     assert reader.requests_per_operation == pytest.approx(100 / operations)
     quick = {"name": "readers", "series": {"reads": [[0, 100, 0, 50]]}}
-    assert explanations(one_class(), [quick])[0].outside_s == 0.0
+    assert from_engine(one_class(), quick)[0].outside_s == 0.0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 from experiments import experiment
@@ -24,6 +25,7 @@ from schedlab.run.backends.cpu_explain import RunQueueWatch, waiting_of
 from schedlab.run.backends.cpu_policies import PolicySession
 from schedlab.run.backends.cpu_policy import CpuPolicy, parse_policies, parse_policy
 from schedlab.spec import Candidate, Cell, GateFinding, Planning, Workload
+from schedlab.spec.load_result import CrewResult, TaskResult, TasksResult
 
 MIB = 1 << 20
 
@@ -445,7 +447,7 @@ def test_a_run_under_a_policy_has_all_findings(session, monkeypatch):
 
 
 def test_calculations_are_those_of_all_workers():
-    rows = [{"count": n, "calculation_cpu_ns": n * 10**9} for n in (1, 2, 5)]
+    rows = [TaskResult(count=n, calculation_cpu_ns=n * 10**9) for n in (1, 2, 5)]
     values = _metrics(rows)
     assert (values["calculations"], values["cpu_s"]) == (8.0, 8.0)
     assert values["fairness_jain"] == pytest.approx(64 / (3 * 30))
@@ -469,14 +471,18 @@ def test_both_signals_are_noted_and_both_given_back():
 
 
 def test_either_of_two_tasks_may_not_have_ended(monkeypatch):
-    done = {"completed": True, "began_ns": 100, "elapsed_ns": 4100}
+    done = TaskResult(began_ns=100, elapsed_ns=4100)
+
+    def ends(*rows):
+        crew = CrewResult(0, [TasksResult("pair", tasks=rows)])
+        monkeypatch.setattr(switch_cost, "ran", lambda held: crew)
 
     class Held:
         def __init__(self, job, policy):
             pass
 
         def __enter__(self):
-            return SimpleNamespace(start=lambda: None, wait=lambda s: True)
+            return None
 
         def __exit__(self, *_):
             return False
@@ -484,11 +490,10 @@ def test_either_of_two_tasks_may_not_have_ended(monkeypatch):
     monkeypatch.setattr(switch_cost, "held", Held)
     policy = SimpleNamespace(policy="fifo", priority=3)
     for at in range(2):
-        rows = [dict(done, completed=n != at) for n in range(2)]
-        monkeypatch.setattr(switch_cost, "finished", lambda crew, rows=rows: rows)
+        ends(*(msgspec.structs.replace(done, completed=n != at) for n in range(2)))
         with pytest.raises(HostError, match="CPU 1: two tasks"):
             switch_cost._period_ns("x", {"rounds": 10}, policy, 1)
-    monkeypatch.setattr(switch_cost, "finished", lambda crew: [done, done])
+    ends(done, done)
     assert switch_cost._period_ns("x", {"rounds": 10}, policy, 1) == 4000 / 20
 
 

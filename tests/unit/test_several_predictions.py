@@ -14,6 +14,7 @@ from schedlab.app.predict import fit, in_kernel, predict
 from schedlab.app.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
+from schedlab.spec.load_result import Latencies, SideResult
 from schedlab.store.process_files import meet, processes_of
 
 LOSSES = (PredictedLoss("none", 0.5, 0.0, 0.0, 0.1), PredictedLoss("bfq", 0.25, 1, 0, 2))
@@ -193,13 +194,13 @@ def test_each_scheduler_is_set_with_its_tunables_on_a_fresh_device_and_each_proc
     )  # fmt: skip
 
     def side(rate, count=0, mean=0.0):
-        return {"operations": rate, "latency": {"count": count, "mean": mean}}
+        return SideResult(operations=rate, latency=Latencies(count, mean))
 
     groups = {"one": {"reads": side(4, 4, 1.0), "writes": side(0)},
               "two": {"reads": side(1, 1, 6.0), "writes": side(3, 3, 2.0)}}  # fmt: skip
     actors = SimpleNamespace(
         side=lambda name, way: groups[name][way],
-        rate=lambda names, way, unit: sum(groups[name][way][unit] for name in names),
+        rate=lambda names, way, operations: sum(groups[n][way].operations for n in names),
     )
     tables = [{"name": "one", "record": 1024}, {"name": "two", "record": 2048}]
     monkeypatch.setattr(in_kernel, "run_actors", lambda target, jobs, seconds: actors)

@@ -412,7 +412,9 @@ def test_a_job_is_the_sum_of_both_directions_in_its_latencies():
         return {"operations": count, "bytes": count, "errors": 1, "short": 2, "latency": stats}
 
     for reads, writes in ((3, 5), (5, 3)):
-        group = load_engine.group("w", reads=side(reads), writes=side(writes))
+        (group,) = load_engine.result(
+            load_engine.group("w", reads=side(reads), writes=side(writes))
+        ).groups
         made = outcome_of(group, (0, 0), True, False)
         assert made.histograms["latency_ns"] == [[1, 2, 8]]
         assert (made.properties["errors"], made.properties["short"]) == (2, 4)

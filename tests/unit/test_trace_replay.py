@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import answers
+import load_engine
 import pytest
 import reports
 from click.testing import CliRunner
@@ -73,7 +74,7 @@ def test_a_stream_that_is_not_due_has_no_row(tmp_path):
     def row(kind, unanswered):
         group = {"name": "late 2", "reads": idle, "elapsed_ns": 0, "unanswered": unanswered,
                  "oldest_pending_ns": 4_010_000_000 * unanswered}  # fmt: skip
-        actors = Actors({"groups": [group]}, 0, 1, kind.seconds)
+        actors = Actors(load_engine.result(group), 0, 1, kind.seconds)
         return kind._figures(actors, ["late 2"], "late", "reads")
 
     waits = ({"late_read_latency_ns_mean": 4.01e9}, {"late_read_latency_ns_mean": "at-least"})

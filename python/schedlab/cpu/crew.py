@@ -9,15 +9,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schedlab.cpu.cpuset import join_file
 from schedlab.cpu.policy import RR_KNOB, CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SIMULATED_CPU, HostError, as_root
+from schedlab.spec.load_result import CrewResult
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.host.control import Control
+
+POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -103,10 +108,17 @@ def pids_of(crew: CpuCrew) -> list[int]:
     return [pid for _, pid in crew.pids()]
 
 
-def finished(crew: CpuCrew) -> list[Mapping[str, Any]]:
-    """End the crew; the account of every worker, as `schedlab_load::cpu::TaskResult`."""
-    rows: list[Mapping[str, Any]] = json.loads(crew.finish())["groups"][0]["tasks"]
-    return rows
+def ended(crew: CpuCrew) -> CrewResult:
+    """End the crew; the account of every group."""
+    return msgspec.json.decode(crew.finish(), type=CrewResult)
+
+
+def ran(crew: CpuCrew) -> CrewResult:
+    """The same of a crew that is let go now and ends by itself."""
+    crew.start()
+    while not crew.wait(POLL_S):
+        pass
+    return ended(crew)
 
 
 def last_cpu() -> int:

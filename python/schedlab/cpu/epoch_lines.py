@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schedlab.cpu.settings import EPOCH_MS
+from schedlab.spec.load_result import TaskResult
 
 if TYPE_CHECKING:
     from schedlab.cpu.crew import Quantum
@@ -33,11 +36,11 @@ class Printer:
         """One completed epoch."""
         self.write(f"PROCESS #{process} count = {in_epoch} time = {time_ms}")
 
-    def finished(self, rows: list[Mapping[str, Any]], quantum: Quantum) -> None:
+    def finished(self, rows: Sequence[TaskResult], quantum: Quantum) -> None:
         """All workers have ended."""
         for number, row in enumerate(rows):
-            time_ms = row["elapsed_ns"] // 1_000_000
-            self.write(f"PROCESS #{number} totalCount = {row['count']} time = {time_ms}")
+            time_ms = row.elapsed_ns // 1_000_000
+            self.write(f"PROCESS #{number} totalCount = {row.count} time = {time_ms}")
 
 
 class SamplePrinter(Printer):
@@ -53,11 +56,11 @@ class SamplePrinter(Printer):
         for _ in range(epochs):
             self.write(f"PROCESS #{process:02d} count = {count} {EPOCH_MS}")
 
-    def finished(self, rows: list[Mapping[str, Any]], quantum: Quantum) -> None:
+    def finished(self, rows: Sequence[TaskResult], quantum: Quantum) -> None:
         """The final lines."""
         for number, row in enumerate(rows):
-            time_ms = row["elapsed_ns"] // 1_000_000
-            self.write(f"DONE!! PROCESS #{number:02d} : {row['count']:06d} {time_ms}")
+            time_ms = row.elapsed_ns // 1_000_000
+            self.write(f"DONE!! PROCESS #{number:02d} : {row.count:06d} {time_ms}")
 
 
 class JsonLines(Printer):
@@ -71,10 +74,10 @@ class JsonLines(Printer):
         """`{"event": "epoch", …}`."""
         self._line("epoch", process=process, count=in_epoch, time_ms=time_ms, total_count=count)
 
-    def finished(self, rows: list[Mapping[str, Any]], quantum: Quantum) -> None:
+    def finished(self, rows: Sequence[TaskResult], quantum: Quantum) -> None:
         """`{"event": "total", …}` per worker, then `{"event": "quantum", …}`."""
         for number, row in enumerate(rows):
-            self._line("total", process=number, **row)
+            self._line("total", process=number, **msgspec.structs.asdict(row))
         self._line(
             "quantum",
             policy=self.policy,

@@ -16,6 +16,7 @@ from schedlab.errors import SpecError
 from schedlab.kinds.engine import claimed_bytes, group, run_groups
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import latency
+from schedlab.spec.load_result import GroupResult, JobResult, SideResult
 
 # Regions begin at whole MiB, so that they are aligned for every record size in use.
 ALIGNMENT_BYTES = 1 << 20
@@ -66,76 +67,75 @@ def actor(
 class Actors:
     """The engine's result of a job of several processes."""
 
-    result: Mapping[str, Any]
+    result: JobResult
     depth: int = 0
     tags: int = 0
     seconds: float = 0.0  # the requested window
 
     @cached_property
-    def groups(self) -> dict[str, dict[str, Any]]:
+    def groups(self) -> dict[str, GroupResult]:
         """The groups of the engine's result by name."""
-        return {each["name"]: each for each in self.result["groups"]}
+        return {each.name: each for each in self.result.groups}
 
     @property
     def measured_from_s(self) -> float:
         """Where the measured window begins, since all groups were let go."""
-        return min(float(g["series"]["window_ms"][0]) for g in self.groups.values()) / 1e3
+        return min(g.series.window_ms[0] for g in self.groups.values() if g.series.window_ms) / 1e3
 
     def window_s(self, name: str) -> float:
         """How long a group was measured; the whole window where nothing was completed in it."""
-        return float(self.groups[name]["elapsed_ns"]) / 1e9 or self.seconds
+        return self.groups[name].elapsed_ns / 1e9 or self.seconds
 
-    def side(self, name: str, direction: str) -> dict[str, Any]:
+    def side(self, name: str, direction: str) -> SideResult:
         """`reads` or `writes` of a group."""
-        stats: dict[str, Any] = self.groups[name][direction]
-        return stats
+        return self.groups[name].reads if direction == "reads" else self.groups[name].writes
 
-    def rate(self, names: Sequence[str], direction: str, unit: str = "bytes") -> float:
+    def rate(self, names: Sequence[str], direction: str, operations: bool = False) -> float:
         """Bytes (or operations) per second of several groups in their windows."""
-        return sum(float(self.side(name, direction)[unit] / self.window_s(name)) for name in names)
+        rate = 0.0
+        for name in names:
+            side = self.side(name, direction)
+            rate += (side.operations if operations else side.bytes) / self.window_s(name)
+        return rate
 
     def waiting_ns(self, name: str) -> float:
         """How long the oldest request had waited in vain at the end: at least the true latency."""
-        return float(self.groups[name]["oldest_pending_ns"]) or self.window_s(name) * 1e9
+        return float(self.groups[name].oldest_pending_ns) or self.window_s(name) * 1e9
 
     def claimed(self) -> tuple[int, int]:
         """(read, written) bytes that the device must have counted, priming included."""
         read, written = claimed_bytes(self.groups)
-        return read + sum(g["prepared"]["primed_bytes"] for g in self.groups.values()), written
+        return read + sum(g.prepared.primed_bytes for g in self.groups.values()), written
 
     def properties(self) -> dict[str, Any]:
         """Stated facts of the run: errors, the load in tags, and the depth that was reached."""
-        sides = [g[side] for g in self.groups.values() for side in ("reads", "writes")]
+        sides = [side for g in self.groups.values() for side in g.sides]
         facts: dict[str, Any] = {
-            "engine": next(iter(self.groups.values()))["engine"],
-            "errors": sum(side["errors"] for side in sides),
-            "short": sum(side["short"] for side in sides),
+            "engine": next(iter(self.groups.values())).engine,
+            "errors": sum(side.errors for side in sides),
+            "short": sum(side.short for side in sides),
             "claimed_bytes": list(self.claimed()),
         }
-        seen = self.result.get("inflight")
-        if seen and not seen.get("error"):
-            facts["in_driver_mean"], facts["in_driver_max"] = seen["mean"], seen["max"]
+        seen = self.result.inflight
+        if seen and not seen.error:
+            facts["in_driver_mean"], facts["in_driver_max"] = seen.mean, seen.max
         if self.depth:
             facts["load_depth"], facts["driver_tags"] = self.depth, self.tags
-        if any(g["load_generator_bottleneck"] for g in self.groups.values()):
+        if any(g.load_generator_bottleneck for g in self.groups.values()):
             facts["load_generator_bottleneck"] = True
-        waiting = {n: self.waiting_ns(n) for n, g in self.groups.items() if g["unanswered"]}
+        waiting = {n: self.waiting_ns(n) for n, g in self.groups.items() if g.unanswered}
         if waiting:
             facts["oldest_pending_ns"] = waiting
         return facts
 
     def series(self) -> dict[str, list[list[int]]]:
         """Rows (t_ms, completions, bytes, latency sum in ns) of each group, in bins of 100 ms."""
-        return {
-            name: [[round(t_ms), *rest] for t_ms, *rest in rows]
-            for name, g in self.groups.items()
-            if (rows := added(g["series"]["reads"], g["series"]["writes"]))
-        }
+        rows = {name: added(g.series.reads, g.series.writes) for name, g in self.groups.items()}
+        return {name: own for name, own in rows.items() if own}
 
     def latencies(self) -> dict[str, list[list[int]]]:
         """Rows (t_ms, low_ns, high_ns, count) of what completed in each 100 ms, of each group."""
-        rows = {name: g["series"].get("latencies") for name, g in self.groups.items()}
-        return {name: own for name, own in rows.items() if own}
+        return {n: g.series.latencies for n, g in self.groups.items() if g.series.latencies}
 
 
 def added(reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -171,10 +171,10 @@ def served(
     A group of which nothing was served has the window, or the age of its oldest request, as the
     lower bound of its mean and of every quantile.
     """
-    stats = actors.side(name, direction)["latency"]
-    if stats["count"]:
-        metrics = latency.metrics(stats["bins"], prefix)
-        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **metrics}, {}
+    stats = actors.side(name, direction).latency
+    if stats.count:
+        metrics = latency.metrics(stats.bins, prefix)
+        return {f"{prefix}latency_ns_mean": stats.mean, **metrics}, {}
     names = [f"{prefix}latency_ns_{q}" for q in ("mean", *latency.QUANTILES)]
     waited = max(actors.waiting_ns(name), actors.window_s(name) * 1e9)
     return dict.fromkeys(names, waited), dict.fromkeys(names, "at-least")

@@ -48,7 +48,7 @@ class CachedReads(WorkloadKind, frozen=True):
         actors = run_actors(target, [load], self.seconds)
         outcome = outcome_of_equals(actors, "readers", self.record_bytes)
         gates: tuple[GateFinding, ...] = ()
-        seen = (actors.result.get("inflight") or {}).get("reads_mean", 0.0)
+        seen = actors.result.inflight.reads_mean if actors.result.inflight else 0.0
         if target.counts_alone and seen > 0.1:
             text = f"the page cache did not answer: {seen:.1f} reads were at the device on average"
             gates = (GateFinding("not-cached", text),)

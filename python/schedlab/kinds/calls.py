@@ -93,8 +93,8 @@ class Calls(WorkloadKind, frozen=True):
         blocks = work(SEQUENTIAL, direction, self.block_bytes, seed, span=span)
         job = group("calls", target, blocks, **MODES[self.mode])
         result = run_job([job], None)["calls"]
-        elapsed_s = result["elapsed_ns"] / 1e9
-        cpu_s = (result["cpu_user_ns"] + result["cpu_system_ns"]) / 1e9
+        elapsed_s = result.elapsed_ns / 1e9
+        cpu_s = result.cpu_ns / 1e9
         return Outcome(
             metrics={
                 "elapsed_s": elapsed_s,
@@ -104,9 +104,9 @@ class Calls(WorkloadKind, frozen=True):
             },
             properties={
                 "calls": calls,
-                "engine": result["engine"],
-                "errors": result["reads"]["errors"] + result["writes"]["errors"],
+                "engine": result.engine,
+                "errors": sum(side.errors for side in result.sides),
                 "cpu_share": cpu_s / elapsed_s,
             },
-            latencies={"calls": result.get("series", {}).get("latencies", [])},
+            latencies={"calls": result.series.latencies},
         )

@@ -63,6 +63,6 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
         actors = run_actors(target, groups, self.lead_seconds + self.limit_seconds)
         metrics, bounds = first_requests(actors, self.requests)
         metrics["copy_bytes_per_s"] = actors.rate(["copy"], "writes")
-        rows = actors.side("newcomer", "reads")["latency"]["bins"]
+        rows = actors.groups["newcomer"].reads.latency.bins
         # The page cache is between the copy and the device.
         return outcome(actors, metrics, bounds, rows, requests=self.requests, claimed_bytes=None)

@@ -11,13 +11,13 @@ from schedlab.kinds.cpu_mix import (
     Count,
     CpuMixKind,
     Micros,
-    Mixed,
     RampSeconds,
     Seconds,
     TaskGroup,
     finite,
 )
 from schedlab.kinds.resolved import Outcome
+from schedlab.spec.load_result import CrewResult
 
 
 class ForkStorm(CpuMixKind, frozen=True):
@@ -55,6 +55,6 @@ class ForkStorm(CpuMixKind, frozen=True):
         }
         return [TaskGroup("work", role, self.slots)]
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """The time until the last child ended."""
         return finite(mixed, self.seconds, {"children_per_s": float(self.slots * self.children)})

@@ -10,7 +10,6 @@ from schedlab.errors import SpecError
 from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Micros,
-    Mixed,
     Period,
     PeriodicKind,
     Seconds,
@@ -21,6 +20,7 @@ from schedlab.kinds.cpu_mix import (
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
 from schedlab.spec import latency
+from schedlab.spec.load_result import CrewResult
 
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
 
@@ -57,18 +57,18 @@ class Groups(PeriodicKind, frozen=True):
             groups.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
         return groups
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """Shares of the CPU time that was used, and the sleepers' response time."""
         used = [
-            float(sum(mixed.groups[f"{what} {n}"]["cpu_ns"] for what in ("hogs", "sleepers")))
+            float(sum(mixed.of(f"{what} {n}").cpu_ns for what in ("hogs", "sleepers")))
             for n in range(len(self.weights))
         ]
         shares = [each / sum(used) for each in used]
         requested = [weight / sum(self.weights) for weight in self.weights]
         relative = [share / wanted for share, wanted in zip(shares, requested, strict=True)]
-        sleepers = [mixed.groups[f"sleepers {n}"] for n in range(len(self.weights))]
-        rows = latency.merge(each["response"] for each in sleepers)
-        unfinished = sum(each["unfinished"] for each in sleepers)
+        sleepers = [mixed.of(f"sleepers {n}") for n in range(len(self.weights))]
+        rows = latency.merge(each.response for each in sleepers)
+        unfinished = sum(each.unfinished for each in sleepers)
         response, bounds = quantiles(rows, "response", unfinished)
         error = max(abs(r - 1) for r in relative)
         return Outcome(

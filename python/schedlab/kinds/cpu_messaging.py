@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.kinds.base import Offer
-from schedlab.kinds.cpu_mix import Count, CpuMixKind, Mixed, RampSeconds, Seconds, TaskGroup, finite
+from schedlab.kinds.cpu_mix import Count, CpuMixKind, RampSeconds, Seconds, TaskGroup, finite
 from schedlab.kinds.resolved import Outcome
+from schedlab.spec.load_result import CrewResult
 
 
 class Messaging(CpuMixKind, frozen=True):
@@ -43,7 +44,7 @@ class Messaging(CpuMixKind, frozen=True):
         }
         return [TaskGroup("work", role, self.pairs)]
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """The time until the last message was read."""
         return finite(mixed, self.seconds, {})
 
@@ -70,6 +71,6 @@ class Pipe(CpuMixKind, frozen=True):
         """The pair."""
         return [TaskGroup("work", {"kind": "pipe", "rounds": self.rounds}, 1)]
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """The time of all round trips."""
         return finite(mixed, self.seconds, {"rounds_per_s": float(self.rounds)})

@@ -6,7 +6,7 @@ Run by `run/backends/cpu_policies.py`: candidates set policy, nice value, slice,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -14,6 +14,7 @@ from msgspec import Meta
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome
 from schedlab.spec import GateFinding, Kind, latency
+from schedlab.spec.load_result import CrewResult
 
 HOG_WORK_NS = 100_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
@@ -38,15 +39,6 @@ class TaskGroup:
     is_load: bool = False
     weight: int = 0
     cgroup: str = ""
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """The result of a mix: `groups` by name, as `GroupResult` of crates/load/src/cpu/job.rs."""
-
-    window_s: float
-    groups: Mapping[str, Mapping[str, Any]]
-    histograms: Mapping[str, latency.Rows] = field(default_factory=dict)
 
 
 class CpuMixKind(WorkloadKind, frozen=True):
@@ -83,7 +75,7 @@ class CpuMixKind(WorkloadKind, frozen=True):
         """The groups of tasks that are measured."""
         raise NotImplementedError(self.kind)
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """Metrics of a mix that has ended."""
         raise NotImplementedError(self.kind)
 
@@ -104,28 +96,26 @@ class PeriodicKind(CpuMixKind, frozen=True):
 
 
 def answered(
-    mixed: Mixed,
+    mixed: CrewResult,
     metrics: Mapping[str, float],
     bounds: Mapping[str, str],
     **histograms: latency.Rows,
 ) -> Outcome:
     """The outcome of tasks that answered requests: these metrics, their CPU time, the load's work,
     and the bins of their response times."""
-    work = mixed.groups["work"]
+    work = mixed.of("work")
     return Outcome(
-        with_load(mixed, {**metrics, "cpu_s": work["cpu_ns"] / 1e9}),
-        {"unfinished": work["unfinished"]},
-        histograms={"latency_ns": work["response"], **histograms},
+        with_load(mixed, {**metrics, "cpu_s": work.cpu_ns / 1e9}),
+        {"unfinished": work.unfinished},
+        histograms={"latency_ns": work.response, **histograms},
         bounds=bounds,
     )
 
 
-def with_load(mixed: Mixed, metrics: Mapping[str, float]) -> dict[str, float]:
+def with_load(mixed: CrewResult, metrics: Mapping[str, float]) -> dict[str, float]:
     """The metrics, and the work of the load meanwhile: pieces of 100 µs per second."""
-    load = mixed.groups.get("load")
-    if load is None or not load["units"]:
-        return dict(metrics)
-    return {**metrics, "load_work_per_s": load["units"] / mixed.window_s}
+    units = mixed.of("load").units
+    return {**metrics, **({"load_work_per_s": units / mixed.window_s} if units else {})}
 
 
 def quantiles(
@@ -157,9 +147,9 @@ def quantiles(
     return metrics, bounds
 
 
-def finite(mixed: Mixed, limit_s: float, per_s: Mapping[str, float]) -> Outcome:
+def finite(mixed: CrewResult, limit_s: float, per_s: Mapping[str, float]) -> Outcome:
     """Elapsed time of work that ends by itself, or the limit as a lower bound."""
-    elapsed_ns = mixed.groups["work"]["elapsed_ns"]
+    elapsed_ns = mixed.of("work").elapsed_ns
     if elapsed_ns is None:
         text = f"it was still running after {limit_s:g} s and counts with that time"
         return Outcome(
@@ -170,7 +160,7 @@ def finite(mixed: Mixed, limit_s: float, per_s: Mapping[str, float]) -> Outcome:
         )
     elapsed_s = max(elapsed_ns / 1e9, 1e-9)
     rates = {name: count / elapsed_s for name, count in per_s.items()}
-    cpu_s = mixed.groups["work"]["cpu_ns"] / 1e9
+    cpu_s = mixed.of("work").cpu_ns / 1e9
     return Outcome(with_load(mixed, {"elapsed_s": elapsed_s, "cpu_s": cpu_s, **rates}))
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import (
     Count,
-    Mixed,
     PeriodicKind,
     Seconds,
     TaskGroup,
@@ -17,6 +16,7 @@ from schedlab.kinds.cpu_mix import (
     shifted,
 )
 from schedlab.kinds.resolved import Outcome
+from schedlab.spec.load_result import CrewResult
 
 
 class MixedWork(PeriodicKind, frozen=True):
@@ -44,9 +44,9 @@ class MixedWork(PeriodicKind, frozen=True):
         """The interactive tasks."""
         return [TaskGroup("work", self.periodic(), self.tasks)]
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """Lateness and response time."""
-        rows, unfinished = (mixed.groups["work"][name] for name in ("response", "unfinished"))
+        rows, unfinished = mixed.of("work").response, mixed.of("work").unfinished
         late_rows = shifted(rows, int(self.work_us * 1e3))
         late, late_bounds = quantiles(late_rows, "lateness", unfinished)
         response, bounds = quantiles(rows, "response", unfinished)

@@ -15,13 +15,13 @@ from schedlab.kinds.cpu_mix import (
     Count,
     CpuMixKind,
     Micros,
-    Mixed,
     TaskGroup,
     answered,
     quantile_names,
     quantiles,
 )
 from schedlab.kinds.resolved import Outcome
+from schedlab.spec.load_result import CrewResult
 
 
 class Wakeup(CpuMixKind, frozen=True):
@@ -59,12 +59,12 @@ class Wakeup(CpuMixKind, frozen=True):
         }
         return [TaskGroup("work", role, self.messengers)]
 
-    def outcome(self, mixed: Mixed) -> Outcome:
+    def outcome(self, mixed: CrewResult) -> Outcome:
         """Response times and wake-up latencies; requests that were not finished are bounds."""
-        work = mixed.groups["work"]
-        response, bounds = quantiles(work["response"], "response", work["unfinished"])
-        wakeup, wakeup_bounds = quantiles(work["wakeup"], "wakeup")
+        work = mixed.of("work")
+        response, bounds = quantiles(work.response, "response", work.unfinished)
+        wakeup, wakeup_bounds = quantiles(work.wakeup, "wakeup")
         metrics = {**response, **wakeup}
-        if work["units"]:
-            metrics["requests_per_s"] = work["units"] / mixed.window_s
-        return answered(mixed, metrics, {**bounds, **wakeup_bounds}, wakeup_ns=work["wakeup"])
+        if work.units:
+            metrics["requests_per_s"] = work.units / mixed.window_s
+        return answered(mixed, metrics, {**bounds, **wakeup_bounds}, wakeup_ns=work.wakeup)

@@ -71,17 +71,16 @@ class Database(WorkloadKind, frozen=True):
         actors = run_actors(target, [clients], self.seconds, self.ramp_seconds)
         if target.directory is not None:
             (target.directory / LOG_NAME).unlink(missing_ok=True)
-        transactions = actors.groups["clients"]["transactions"]
+        done = actors.groups["clients"]
         metrics, bounds = served(actors, "clients", "writes", "commit_")
-        metrics["transactions_per_s"] = float(transactions["per_s"])
-        if not transactions["count"]:
+        if done.transactions and done.transactions.count:
+            metrics["transactions_per_s"] = done.transactions.per_s
+        else:
             metrics["transactions_per_s"] = 1 / actors.window_s("clients")
             bounds["transactions_per_s"] = "at-most"
-        reads = actors.side("clients", "reads")["latency"]
-        if reads["count"]:
-            metrics["latency_ns_mean"] = float(reads["mean"])
-        rows = actors.side("clients", "writes")["latency"]["bins"]
+        if done.reads.latency.count:
+            metrics["latency_ns_mean"] = done.reads.latency.mean
         facts = {"log": "a file" if target.directory else "a region of the device"}
         # Flushes and journal writes of a file system are not the clients' bytes.
         claimed = {"claimed_bytes": None} if target.directory else {}
-        return outcome(actors, metrics, bounds, rows, **facts, **claimed)
+        return outcome(actors, metrics, bounds, done.writes.latency.bins, **facts, **claimed)

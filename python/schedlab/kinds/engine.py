@@ -1,4 +1,4 @@
-"""Jobs of the load engine (crates/load), as dictionaries in and out."""
+"""Jobs of the load engine (crates/load): groups as dictionaries in, `JobResult` out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.spec.load_result import GroupResult, JobResult
 
 if TYPE_CHECKING:
     from schedlab._core import ReplayPlan
@@ -26,8 +29,8 @@ class JobWatcher(Protocol):
     def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
         """Its processes are ready, [{"name": …, "ids": […]}, …]; their load starts now."""
 
-    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """It has ended; its groups as in crates/load/src/io/result.rs."""
+    def see(self, groups: Sequence[GroupResult]) -> None:
+        """It has ended."""
 
 
 _watcher: ContextVar[JobWatcher | None] = ContextVar("job_watcher", default=None)
@@ -65,10 +68,10 @@ def run_job(
     seconds: float | None,
     ramp_seconds: float = 0.0,
     should_end: Callable[[], bool] | None = None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, GroupResult]:
     """Run one job of the load engine; its groups by name. Arguments and errors of `run_groups`."""
     result = run_groups(groups, seconds, ramp_seconds, should_end)
-    return {group["name"]: group for group in result["groups"]}
+    return {group.name: group for group in result.groups}
 
 
 def run_groups(
@@ -80,8 +83,8 @@ def run_groups(
     process: bool = False,
     device: str | None = None,
     replay: ReplayPlan | None = None,
-) -> dict[str, Any]:
-    """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
+) -> JobResult:
+    """Run one job of the load engine; its whole result.
 
     `should_end` is asked every 20 ms and ends the measured window by giving True. With `process`
     every worker is a process; of `device` the requests in flight are sampled; `replay` has the
@@ -103,26 +106,26 @@ def run_groups(
     ready = None if watcher is None else lambda text: watcher.begin(json.loads(text))
     result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready, replay))
     if watcher is not None:
-        watcher.see(result["groups"])
+        watcher.see(result.groups)
     return result
 
 
-def _answer(call: Callable[[], str]) -> dict[str, Any]:
+def _answer(call: Callable[[], str]) -> JobResult:
     """The engine's answer, or HostError with its reason."""
     try:
-        result: dict[str, Any] = json.loads(call())
+        result = msgspec.json.decode(call(), type=JobResult)
     except (SchedlabError, OSError, RuntimeError, ValueError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         hint = hint or getattr(error, "hint", "") or DOCTOR
         raise (SpecError if isinstance(error, SpecError) else HostError)(message, hint) from error
-    if result["interrupted"]:
+    if result.interrupted:
         raise Interrupted("interrupted")
     return result
 
 
-def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+def claimed_bytes(groups: Mapping[str, GroupResult]) -> tuple[int, int]:
     """(read, written) bytes that all groups moved, by their own count."""
     return (
-        sum(int(group["device_bytes_read"]) for group in groups.values()),
-        sum(int(group["device_bytes_written"]) for group in groups.values()),
+        sum(group.device_bytes_read for group in groups.values()),
+        sum(group.device_bytes_written for group in groups.values()),
     )

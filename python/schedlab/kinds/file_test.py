@@ -18,6 +18,7 @@ from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import claimed_bytes, group, run_job, work
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import latency
+from schedlab.spec.load_result import GroupResult
 
 SEQUENTIAL: dict[str, Any] = {"kind": "sequential"}
 RANDOM: dict[str, Any] = {"kind": "random", "replacement": False}
@@ -131,17 +132,17 @@ class FileTest(WorkloadKind, frozen=True):
         job = self._job(target, label, seed, span, discard=True, at_end="stop")
         groups = run_job([job], self._limit())
         read, written = claimed_bytes(groups)
-        prepared = groups[label]["prepared"]
-        if prepared["discarded"]:
+        prepared = groups[label].prepared
+        if prepared.discarded:
             # Ranges that are not written again would be answered without media from now on.
             fill = {**self._job(target, "fill", seed, span), **FILL}
             if span % FILL_RECORD_BYTES == 0:
                 fill["workload"] = {**fill["workload"], "record": FILL_RECORD_BYTES}
             written += claimed_bytes(run_job([fill], None))[1]
         outcome = outcome_of(groups[label], (read, written), self.direct)
-        if prepared["discarded"]:
+        if prepared.discarded:
             return outcome
-        facts = {"test_done": "rewrite", "test_done_because": prepared["refused"]}
+        facts = {"test_done": "rewrite", "test_done_because": prepared.refused}
         return replace(outcome, properties={**outcome.properties, **facts})
 
     def _limit(self) -> float | None:
@@ -159,39 +160,39 @@ class FileTest(WorkloadKind, frozen=True):
 
 
 def outcome_of(
-    group: dict[str, Any], claimed: tuple[int, int], direct: bool, cold: bool = False
+    group: GroupResult, claimed: tuple[int, int], direct: bool, cold: bool = False
 ) -> Outcome:
     """The metrics of one finished group of the engine; a rate is a bound if nothing completed.
 
     `claimed` is what the device must have moved if the I/O was direct, and what it must at least
     have read if it was buffered and `cold`.
     """
-    primed = group["prepared"]["primed_bytes"]
+    primed = group.prepared.primed_bytes
     both_ways = [claimed[0], claimed[1]]
     if primed:
-        both_ways[0 if group["reads"]["operations"] else 1] += primed
-    both = (group["reads"], group["writes"])
-    elapsed_s = group["elapsed_ns"] / 1e9
-    rows = latency.merge(side["latency"]["bins"] for side in both)
-    cpu_s = (group["cpu_user_ns"] + group["cpu_system_ns"]) / 1e9
-    operations = sum(side["operations"] for side in both)
+        both_ways[0 if group.reads.operations else 1] += primed
+    both = group.sides
+    elapsed_s = group.elapsed_ns / 1e9
+    rows = latency.merge(side.latency.bins for side in both)
+    cpu_s = group.cpu_ns / 1e9
+    operations = sum(side.operations for side in both)
     rates, bounds = {}, {}
     if operations:
-        rates["throughput_bytes_per_s"] = sum(side["bytes"] for side in both) / elapsed_s
+        rates["throughput_bytes_per_s"] = sum(side.bytes for side in both) / elapsed_s
         rates["iops"] = operations / elapsed_s
-    elif elapsed_s and not any(side["errors"] for side in both):
+    elif elapsed_s and not any(side.errors for side in both):
         rates["iops"], bounds["iops"] = 1 / elapsed_s, "at-most"
     return Outcome(
         metrics={**rates, "cpu_s": cpu_s, "elapsed_s": elapsed_s, **latency.metrics(rows)},
         properties={
-            "engine": group["engine"],
-            "errors": sum(side["errors"] for side in both),
-            "short": sum(side["short"] for side in both),
+            "engine": group.engine,
+            "errors": sum(side.errors for side in both),
+            "short": sum(side.short for side in both),
             "cpu_share": cpu_s / elapsed_s if elapsed_s else None,
             "claimed_bytes": both_ways if direct else None,
             **({"claimed_cold_bytes": claimed[0]} if cold else {}),
         },
         histograms={"latency_ns": rows},
         bounds=bounds,
-        latencies={group["name"]: group.get("series", {}).get("latencies", [])},
+        latencies={group.name: group.series.latencies},
     )

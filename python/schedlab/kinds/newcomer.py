@@ -92,7 +92,7 @@ class Newcomer(BesideWriters, frozen=True):
         metrics, bounds = first_requests(actors, self.requests)
         if self.writers:
             metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")
-        rows = actors.side("newcomer", "reads")["latency"]["bins"]
+        rows = actors.groups["newcomer"].reads.latency.bins
         return outcome(actors, metrics, bounds, rows, requests=self.requests)
 
 
@@ -102,7 +102,7 @@ def first_requests(actors: Actors, wanted: int) -> tuple[dict[str, float], dict[
     Where the limit ended before the requests, the values are of those that were served and of the
     one that was waiting, which counts with its age; they are lower bounds then.
     """
-    times = [float(response_ns) for _, response_ns in actors.groups["newcomer"]["responses"]]
+    times = [float(response_ns) for _, response_ns in actors.groups["newcomer"].responses]
     del times[wanted:]
     complete = len(times) == wanted
     if not complete:

@@ -12,6 +12,7 @@ from schedlab.kinds.engine import group
 from schedlab.kinds.file_test import Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Metric, latency
+from schedlab.spec.load_result import SideResult
 from schedlab.store.process_files import only_simulated, processes_of, unique_names
 
 QUANTILES = ("p50", "p90", "p99")
@@ -37,11 +38,11 @@ def engine_groups(
     return groups
 
 
-def mean_ns(sides: Sequence[Mapping[str, Any]]) -> float | None:
+def mean_ns(sides: Sequence[SideResult]) -> float | None:
     """The mean latency of all requests of several sides; None where none was served."""
-    served = [side["latency"] for side in sides if side["latency"]["count"]]
-    count = sum(each["count"] for each in served)
-    return sum(each["count"] * each["mean"] for each in served) / count if count else None
+    count = sum(side.latency.count for side in sides)
+    total_ns = sum(side.latency.count * side.latency.mean for side in sides)
+    return total_ns / count if count else None
 
 
 class Processes(WorkloadKind, frozen=True):
@@ -117,10 +118,10 @@ class Processes(WorkloadKind, frozen=True):
                        if row["table"] == name]  # fmt: skip
             record = next(row["record"] for row in rows if row["table"] == name)
             sides = [actors.side(each, way) for each in members for way in ("reads", "writes")]
-            bins = latency.merge([side["latency"]["bins"] for side in sides])
+            bins = latency.merge([side.latency.bins for side in sides])
             everything.append(bins)
             rate = sum(actors.rate(members, way) for way in ("reads", "writes"))
-            operations = sum(side["operations"] for side in sides)
+            operations = sum(side.operations for side in sides)
             of_rate, is_bound = rate_bound(
                 f"{name}.{RATE}", operations, rate, record, actors.window_s(members[0])
             )
@@ -135,7 +136,7 @@ class Processes(WorkloadKind, frozen=True):
 
 
 def _latencies(
-    name: str, sides: Sequence[Mapping[str, Any]], bins: latency.Rows, waited_ns: float
+    name: str, sides: Sequence[SideResult], bins: latency.Rows, waited_ns: float
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Mean and quantiles of a table; of one that got nothing done the age of what waits."""
     mean = mean_ns(sides)

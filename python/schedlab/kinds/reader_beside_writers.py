@@ -77,7 +77,7 @@ class ReaderBesideWriters(BesideWriters, frozen=True):
         groups = [reader, *writers]
         actors = run_actors(target, groups, self.seconds, self.ramp_seconds, in_flight)
         metrics, bounds = served(actors, "reader", "reads", "reader_")
-        operations = actors.side("reader", "reads")["operations"]
+        operations = actors.groups["reader"].reads.operations
         rate, rate_bounds = rate_bound(
             "read_bytes_per_s", operations, actors.rate(["reader"], "reads"), self.record_bytes,
             actors.window_s("reader"),
@@ -85,8 +85,8 @@ class ReaderBesideWriters(BesideWriters, frozen=True):
         metrics |= rate
         if self.writers:
             metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")
-        rows = actors.side("reader", "reads")["latency"]["bins"]
+        rows = actors.groups["reader"].reads.latency.bins
         return outcome(
             actors, metrics, {**bounds, **rate_bounds}, rows, arrivals="open loop, Poisson",
-            rate_per_s=self.rate_per_s, unissued=actors.groups["reader"]["unissued"],
+            rate_per_s=self.rate_per_s, unissued=actors.groups["reader"].unissued,
         )  # fmt: skip

@@ -78,28 +78,27 @@ class ReadersTogether(OnlyReads, frozen=True):
 def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
     """The outcome of one group of equal readers."""
     group = actors.groups[name]
-    reads, seconds = group["reads"], actors.window_s(name)
-    share = [worker["bytes"] for worker in group["workers"]]
+    reads, seconds = group.reads, actors.window_s(name)
+    share = [worker.bytes for worker in group.workers]
     metrics = {
         "throughput_bytes_per_s": actors.rate([name], "reads"),
-        "iops": actors.rate([name], "reads", "operations"),
+        "iops": actors.rate([name], "reads", operations=True),
         "fairness_jain": jain(share),
     }
     bounds = {}
-    if not reads["operations"]:
+    if not reads.operations:
         least = {"throughput_bytes_per_s": record_bytes / seconds, "iops": 1 / seconds}
         metrics, bounds = least, dict.fromkeys(least, "at-most")
     else:
-        cpu_ns = group["cpu_user_ns"] + group["cpu_system_ns"]
-        metrics["cpu_per_request_ns"] = cpu_ns / reads["operations"]
-    if reads["latency"]["count"]:
-        metrics["latency_ns_mean"] = float(reads["latency"]["mean"])
-        metrics |= latency.metrics(reads["latency"]["bins"])
+        metrics["cpu_per_request_ns"] = group.cpu_ns / reads.operations
+    if reads.latency.count:
+        metrics["latency_ns_mean"] = reads.latency.mean
+        metrics |= latency.metrics(reads.latency.bins)
     else:
         metrics["latency_ns_mean"] = actors.waiting_ns(name)
         bounds = {**bounds, "latency_ns_mean": "at-least"}
     return outcome(
-        actors, metrics, bounds, reads["latency"]["bins"], processes=len(share),
+        actors, metrics, bounds, reads.latency.bins, processes=len(share),
         slowest_bytes_per_s=min(share) / seconds,
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ from schedlab.kinds.engine import group, run_job, work
 from schedlab.kinds.file_test import READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import GateFinding
+from schedlab.spec.load_result import GroupResult
 
 # Shared libraries of desktop programs: sizes about log-normal, median 128 KiB.
 SIZE_LOG_MEAN = 11.8
@@ -140,11 +141,12 @@ class Startup(WorkloadKind, frozen=True):
             text = started.message or f"the program exited {started.status}"
             gates = (GateFinding("command-failed", text),)
         metrics = {"startup_s": started.elapsed_s, "cpu_s": started.cpu_s}
-        for name, word, side in (("readers", "read", "reads"), ("writers", "write", "writes")):
-            if name in loads and loads[name]["elapsed_ns"]:
-                rate = loads[name][side]["bytes"] / loads[name]["elapsed_ns"] * 1e9
-                metrics[f"{word}_bytes_per_s"] = rate
-        errors = sum(loads[g][s]["errors"] for g in loads for s in ("reads", "writes"))
+        for name, load in loads.items():
+            if load.elapsed_ns:
+                is_read = name == "readers"
+                word, side = ("read", load.reads) if is_read else ("write", load.writes)
+                metrics[f"{word}_bytes_per_s"] = side.bytes / load.elapsed_ns * 1e9
+        errors = sum(side.errors for load in loads.values() for side in load.sides)
         bounds = {"startup_s": "at-least"} if late else {}
         facts = {"command": command[0], "errors": errors}
         return Outcome(metrics, facts, gates, bounds=bounds)
@@ -184,7 +186,7 @@ def shared_libraries(program: str) -> list[Path]:
 
 def beside(
     groups: Sequence[Mapping[str, Any]], program: Program, ramp_s: float
-) -> tuple[TimedRun, dict[str, dict[str, Any]]]:
+) -> tuple[TimedRun, dict[str, GroupResult]]:
     """The program's start after the ramp of the load, and the work of the load's groups.
 
     The load runs in this thread, which hears Ctrl-C, and ends when the program does.

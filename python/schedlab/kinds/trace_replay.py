@@ -165,10 +165,8 @@ class TraceReplay(WorkloadKind, frozen=True):
                 metrics["requests_per_s"] += figures.pop("requests_per_s", 0.0)
                 metrics |= figures
                 bounds |= known
-        lags = latency.merge(g["start_lag"]["bins"] for g in actors.groups.values())
-        rows = latency.merge(
-            g[side]["latency"]["bins"] for g in actors.groups.values() for side in SIDES.values()
-        )
+        lags = latency.merge(g.start_lag.bins for g in actors.groups.values() if g.start_lag)
+        rows = latency.merge(side.latency.bins for g in actors.groups.values() for side in g.sides)
         series = {
             name: reduce(added, [own for each in mine if (own := actors.series().get(each))])
             for name, mine in names.items()
@@ -184,7 +182,7 @@ class TraceReplay(WorkloadKind, frozen=True):
                  "late_ns_p99": latency.quantile(lags, 0.99)}  # fmt: skip
         properties = {
             **actors.properties(), "measured_from_s": actors.measured_from_s, **facts,
-            "unissued": sum(g["unissued"] for g in actors.groups.values()),
+            "unissued": sum(g.unissued for g in actors.groups.values()),
         }  # fmt: skip
         properties.pop("oldest_pending_ns", None)
         return Outcome(
@@ -231,12 +229,12 @@ class TraceReplay(WorkloadKind, frozen=True):
         """Metrics of a direction of several streams, and which of them are bounds."""
         operation = "read" if side == "reads" else "write"
         stats = [actors.side(name, side) for name in names]
-        counts = [one["latency"]["count"] for one in stats]
+        counts = [one.latency.count for one in stats]
         if not sum(counts) and not self._waits(actors, names, side):
             return {}, {}  # nothing of it was due
         waited = max(max(actors.waiting_ns(n), actors.window_s(n) * 1e9) for n in names)
         if sum(counts):
-            mean = sum(n * one["latency"]["mean"] for n, one in zip(counts, stats, strict=True))
+            mean = sum(n * one.latency.mean for n, one in zip(counts, stats, strict=True))
             mean /= sum(counts)
         else:
             mean = waited
@@ -244,14 +242,14 @@ class TraceReplay(WorkloadKind, frozen=True):
             name = group_metric(command, operation)
             return {name: mean}, {} if sum(counts) else {name: "at-least"}
         prefix = f"{operation}_"
-        rows = latency.merge(one["latency"]["bins"] for one in stats)
+        rows = latency.merge(one.latency.bins for one in stats)
         metrics = {f"{prefix}latency_ns_mean": mean, **latency.metrics(rows, prefix)}
         bounds = {} if sum(counts) else dict.fromkeys(metrics, "at-least")
-        done = sum(one["operations"] for one in stats)
+        done = sum(one.operations for one in stats)
         rate, limits = rate_bound(
             f"{prefix}bytes_per_s", done, actors.rate(names, side), 512, self.seconds
         )
-        requests = actors.rate(names, side, "operations")
+        requests = actors.rate(names, side, operations=True)
         return {**metrics, **rate, "requests_per_s": requests}, {**bounds, **limits}
 
     def _waits(self, actors: Actors, names: Sequence[str], side: str) -> bool:
@@ -265,7 +263,7 @@ class TraceReplay(WorkloadKind, frozen=True):
             name for name in names
             if (at_ns := first_ns[name]) is not None and (self.timing == "closed" or at_ns < run_ns)
         ]  # fmt: skip
-        return any(actors.groups[name]["unanswered"] for name in due)
+        return any(actors.groups[name].unanswered for name in due)
 
     def _late(self, seen: Mapping[str, Any], late_ns: float | None) -> Iterator[GateFinding]:
         """A program that starts its requests late is not the recorded one."""

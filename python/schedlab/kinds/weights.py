@@ -97,5 +97,5 @@ class Weights(OnlyReads, frozen=True):
         metrics["share_fulfilment"] = min(ratio, 1 / ratio)
         if sum(rates):
             metrics["throughput_bytes_per_s"] = sum(rates)
-        rows = actors.side("favoured", "reads")["latency"]["bins"]
+        rows = actors.groups["favoured"].reads.latency.bins
         return outcome(actors, metrics, bounds, rows, share_asked=requested, share_reached=reached)

@@ -33,6 +33,7 @@ from schedlab.spec import (
     is_alike,
 )
 from schedlab.spec.answer import Answer
+from schedlab.spec.load_result import GroupResult
 from schedlab.store.folder import Folder
 
 CLASSES_MAX = 15
@@ -53,7 +54,7 @@ class JobCapture:
     their load, bfq would take them for others: the pause counts.
 
     `problem` is the reason where there is none; `result` is as in crates/trace/src/blocks.rs, and
-    `engine` are the groups of the job, as in crates/load/src/io/result.rs, which started `lead_s`
+    `engine` are the groups of the job, which started `lead_s`
     after the time from which the capture counts.
 
     Every request is in the file `recording`, where one is named and the kernel allows it; the job
@@ -68,7 +69,7 @@ class JobCapture:
         self._recorder: Any = None
         self.problem = ""
         self.result: dict[str, Any] | None = None
-        self.engine: Sequence[Mapping[str, Any]] = ()
+        self.engine: Sequence[GroupResult] = ()
         self.lead_s = self._started_s = 0.0
         self._running: Any = None
 
@@ -107,7 +108,7 @@ class JobCapture:
         self.zero_ns = time.monotonic_ns()
         self.tasks = {str(group["name"]): list(group["ids"]) for group in workers}
 
-    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
+    def see(self, groups: Sequence[GroupResult]) -> None:
         """Stop when the first job has ended, and keep its own figures."""
         if self._running is not None and self.result is None:
             self.engine = groups

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlab.spec.load_result import GroupResult, OverTime
 from schedlab.spec.results import Explanation
 
 NS = 1e-9
@@ -24,22 +25,23 @@ UNLIKE = 2.0
 
 
 def explanations(
-    capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = (), lead_s: float = 0.0
+    capture: Mapping[str, Any], engine: Sequence[GroupResult] = (), lead_s: float = 0.0
 ) -> tuple[Explanation, ...]:
     """One explanation per class that had requests, without `other` (all other processes).
 
-    `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs. Of a
-    group that is there only the measured window counts, not the load before it; and by its
-    latency the time before and after the block layer is known. The job started `lead_s` after the
+    `engine` are the groups of the job that was captured. Of a group that is there only the measured
+    window counts, not the load before it; and by its latency the time before and after the block
+    layer is known. The job started `lead_s` after the
     time from which the capture counts.
     """
     explained = []
-    seen = {str(group["name"]): group for group in engine}
+    seen = {group.name: group.series for group in engine}
     for number, of in enumerate(capture["classes"]):
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
             name = str(of["name"])
-            explained.append(_of_class(capture, number, name, rows, seen.get(name, {}), lead_s))
+            over_time = seen.get(name, OverTime())
+            explained.append(_of_class(capture, number, name, rows, over_time, lead_s))
     return tuple(explained)
 
 
@@ -53,14 +55,14 @@ def _of_class(
     number: int,
     name: str,
     rows: Sequence[Mapping[str, Any]],
-    engine: Mapping[str, Any],
+    engine: OverTime,
     lead_s: float,
 ) -> Explanation:
     depth = capture["depth"]
     driver = depth["driver"]["series"]
     raised, until_s, moved = _raised(capture, number)
     lost = capture["lost"]
-    window = _window_ms(engine)
+    window = engine.window_ms
     captured = (window[0] + lead_s * 1e3, window[1] + lead_s * 1e3) if window else None
     ramp = window if window and _served_before(engine, window[0]) else None
     count, sums_ns = _altogether(rows)
@@ -96,22 +98,10 @@ def _gap_share(accounting: Mapping[str, Any]) -> float:
     return float(accounting["gap_sectors"] / max(device[1], 1)) if device else 0.0
 
 
-def _window_ms(engine: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The measured window, since the start of the job; None where it is not known."""
-    window = engine.get("series", {}).get("window_ms")
-    return (float(window[0]), float(window[1])) if window else None
-
-
-def _bins(engine: Mapping[str, Any]) -> list[Sequence[float]]:
-    """Requests of the group that completed over time, reads and writes."""
-    series = engine.get("series", {})
-    return [*series.get("reads", ()), *series.get("writes", ())]
-
-
-def _served_before(engine: Mapping[str, Any], t_ms: float) -> bool:
-    """Whether it completed anything before a time: a ramp. A newcomer has none."""
-    bin_ms = engine["series"].get("bin_ms", 100)
-    return any(row[0] + bin_ms <= t_ms and row[1] for row in _bins(engine))
+def _served_before(engine: OverTime, t_ms: float) -> bool:
+    """Whether anything was completed before a time: a ramp. A newcomer has none."""
+    rows = (*engine.reads, *engine.writes)
+    return any(row[0] + engine.bin_ms <= t_ms and row[1] for row in rows)
 
 
 def _altogether(rows: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, float]]:
@@ -139,7 +129,7 @@ def _depth(depth: Mapping[str, Any], window: tuple[float, float] | None) -> floa
 def _outside(
     requests: int,
     inside_s: float,
-    engine: Mapping[str, Any],
+    engine: OverTime,
     window: tuple[float, float] | None,
 ) -> tuple[float, float]:
     """(mean seconds of an operation outside the block layer, requests per operation).
@@ -149,7 +139,8 @@ def _outside(
     the limits of a cgroup where the capture does not see those. Both 0 where the
     operations are not known; the first 0 where they are not single requests.
     """
-    bins = [r for r in _bins(engine) if window is None or window[0] <= r[0] < window[1]]
+    rows = (*engine.reads, *engine.writes)
+    bins = [r for r in rows if window is None or window[0] <= r[0] < window[1]]
     operations = sum(row[1] for row in bins)
     if not operations:
         return 0.0, 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.policy import CpuPolicy
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.cpu.crew import Quantum
     from schedlab.cpu.epoch_lines import Printer
+    from schedlab.spec.load_result import TaskResult
 
 Report = Callable[[str], None]
 POLL_S = 0.02
@@ -79,7 +80,7 @@ def calibrate(kernel: str, report: Report) -> None:
 
 def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> bool:
     """Start, print as epochs end, print every final line; whether Ctrl-C ended it."""
-    from schedlab.cpu.crew import finished
+    from schedlab.cpu.crew import ended
 
     report(quantum.sentence())
     with _noticed_interrupts() as interrupts:
@@ -87,7 +88,7 @@ def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> 
         crew.start()
         while not crew.wait(POLL_S) and not interrupts:
             printer.epochs(crew.take_epochs())
-        rows = finished(crew)
+        rows = ended(crew).groups[0].tasks
         printer.epochs(crew.take_epochs())
         printer.finished(rows, quantum)
     if lost := crew.lost_events():
@@ -109,13 +110,13 @@ def _noticed_interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _account(rows: list[Mapping[str, Any]], report: Report) -> None:
+def _account(rows: Sequence[TaskResult], report: Report) -> None:
     """CPU time, rate and switches of each worker, for the reader."""
     for number, row in enumerate(rows):
-        cpu_ns = row["calculation_cpu_ns"]
-        rate = row["count"] / (cpu_ns / 1e9) if cpu_ns else 0.0
+        cpu_ns = row.calculation_cpu_ns
+        rate = row.count / (cpu_ns / 1e9) if cpu_ns else 0.0
         report(
-            f"process {number}: {row['cpu_ns'] / 1e6:.1f} ms CPU, {rate:.2f} calculations per "
-            f"CPU second, {row['voluntary_switches']} voluntary and "
-            f"{row['involuntary_switches']} involuntary switches"
+            f"process {number}: {row.cpu_ns / 1e6:.1f} ms CPU, {rate:.2f} calculations per "
+            f"CPU second, {row.voluntary_switches} voluntary and "
+            f"{row.involuntary_switches} involuntary switches"
         )

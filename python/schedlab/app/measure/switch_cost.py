@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedlab.analyse.quantiles import half_width
-from schedlab.cpu.crew import finished, held
+from schedlab.cpu.crew import held, ran
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
 from schedlab.spec import Candidate
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KERNEL_BYTES = 120_000
 # Touches between two yields where there are few switches.
 FEW = 8
-POLL_S, LIMIT_NS = 0.05, 60_000_000_000
+LIMIT_NS = 60_000_000_000
 WORKING_SETS = (0, 4096, 16384, 32768, 65536, KERNEL_BYTES, 262_144, 524_288, 1_048_576)
 
 
@@ -64,16 +64,12 @@ def _period_ns(kind: str, work: Mapping[str, int], policy: CpuPolicy, cpu: int) 
     role = {"kind": kind, **work, "rounds": work["rounds"] + 1}
     group = {"name": "pair", "role": role, "tasks": 2, "scheduling": scheduling}
     with held({"groups": [group], "window_ns": LIMIT_NS, "cpus": [cpu]}, policy) as crew:
-        crew.start()
-        while not crew.wait(POLL_S):
-            pass
-        rows = finished(crew)
-    if not all(row["completed"] for row in rows):
+        rows = ran(crew).groups[0].tasks
+    if not all(row.completed for row in rows):
         raise HostError(
             f"CPU {cpu}: two tasks that take turns did not end", "is another job pinned there?"
         )
-    elapsed_ns: int = rows[0]["elapsed_ns"] - rows[0]["began_ns"]
-    return elapsed_ns / (2 * work["rounds"])
+    return (rows[0].elapsed_ns - rows[0].began_ns) / (2 * work["rounds"])
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

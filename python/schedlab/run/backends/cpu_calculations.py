@@ -7,12 +7,12 @@ flipped from cell to cell (`cpu_flip`): small effects need it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from schedlab.cpu.bursts import Bursts, Capture, check
-from schedlab.cpu.crew import Quantum, finished, held, pids_of
+from schedlab.cpu.crew import Quantum, held, pids_of, ran
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError, nearest
@@ -23,10 +23,10 @@ from schedlab.kinds.resolved import Outcome
 from schedlab.run.backends.cpu_policy import policy_of, time_ms
 from schedlab.spec import Candidate, GateFinding
 from schedlab.spec.latency import merge
+from schedlab.spec.load_result import TaskResult
 
 # What a candidate sets; `effective_ms` is what the kernel makes of `slice_ms`.
 SETTINGS = ("policy", "slice_ms", "effective_ms")
-POLL_S = 0.05
 # The first seconds of a run whose bursts are kept one by one, for the Gantt chart.
 TIMELINE_NS = 3_000_000_000
 # Beyond this a run carries a (not fatal) finding.
@@ -75,10 +75,7 @@ def measured(work: Calculation, candidate: Candidate, report: Callable[[str], No
         quantum, pids = Quantum.of(crew, settings.policy), pids_of(crew)
         capture = Capture(pids)
         began_ns = time.monotonic_ns()
-        crew.start()
-        while not crew.wait(POLL_S):
-            pass
-        rows = finished(crew)
+        rows = ran(crew).groups[0].tasks
         bursts = capture.finish()
     for reason in bursts.passed_over:
         report(reason)
@@ -93,9 +90,9 @@ def measured(work: Calculation, candidate: Candidate, report: Callable[[str], No
     )
 
 
-def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    counts = [row["count"] for row in rows]
-    cpu_s = sum(row["calculation_cpu_ns"] for row in rows) / 1e9
+def _metrics(rows: Sequence[TaskResult]) -> dict[str, float]:
+    counts = [row.count for row in rows]
+    cpu_s = sum(row.calculation_cpu_ns for row in rows) / 1e9
     metrics = {"calculations": float(sum(counts)), "cpu_s": cpu_s}
     if cpu_s:
         metrics["calculations_per_cpu_s"] = sum(counts) / cpu_s
@@ -105,7 +102,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _facts(
-    settings: Settings, quantum: Quantum, bursts: Bursts, rows: Sequence[Mapping[str, Any]]
+    settings: Settings, quantum: Quantum, bursts: Bursts, rows: Sequence[TaskResult]
 ) -> dict[str, Any]:
     cpu_ns, switches = _account(rows)
     facts: dict[str, Any] = {
@@ -120,13 +117,13 @@ def _facts(
         "workers": [
             {
                 "worker": number,
-                "calculations": row["count"],
-                "cpu_burst_s": bursts.of(row["pid"])["total_ns"] / 1e9
+                "calculations": row.count,
+                "cpu_burst_s": bursts.of(row.pid)["total_ns"] / 1e9
                 if bursts.has_bursts
-                else row["cpu_ns"] / 1e9,
-                "bursts": bursts.of(row["pid"])["bursts"],
-                "voluntary_switches": row["voluntary_switches"],
-                "involuntary_switches": row["involuntary_switches"],
+                else row.cpu_ns / 1e9,
+                "bursts": bursts.of(row.pid)["bursts"],
+                "voluntary_switches": row.voluntary_switches,
+                "involuntary_switches": row.involuntary_switches,
             }
             for number, row in enumerate(rows)
         ],
@@ -137,13 +134,13 @@ def _facts(
     return facts
 
 
-def _account(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def _account(rows: Sequence[TaskResult]) -> tuple[int, int]:
     """CPU time and switches of all workers."""
-    switches = sum(row["voluntary_switches"] + row["involuntary_switches"] for row in rows)
-    return sum(row["cpu_ns"] for row in rows), switches
+    switches = sum(row.voluntary_switches + row.involuntary_switches for row in rows)
+    return sum(row.cpu_ns for row in rows), switches
 
 
-def _trouble(bursts: Bursts, rows: Sequence[Mapping[str, Any]]) -> Iterator[GateFinding]:
+def _trouble(bursts: Bursts, rows: Sequence[TaskResult]) -> Iterator[GateFinding]:
     """Notes on this run for a careful reader; none of them makes the count wrong."""
     cpu_ns, switches = _account(rows)
     for one in check(bursts, cpu_ns, switches):

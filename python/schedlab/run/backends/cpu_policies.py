@@ -6,7 +6,6 @@ back from every task. All knobs and cgroups are journalled.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.crew import held
+from schedlab.cpu.crew import ended, held, ran
 from schedlab.cpu.policy import POLICIES, REAL_TIME, CpuPolicy
 from schedlab.design.plan import arms
 from schedlab.errors import SpecError
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.cpu_command import CpuCommand
-from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, Mixed, TaskGroup
+from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, TaskGroup
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
 from schedlab.run.admitted import Admitted
@@ -34,12 +33,12 @@ from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.spec.load_result import CrewResult
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
 
 BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
-POLL_S = 0.05
 PROBE_S = 0.02
 POLICY_SHARE_MIN = 0.99
 POLICY_LOOK_S = 1.0
@@ -146,10 +145,9 @@ class PolicySession:
 
     def _mix(self, kind: CpuMixKind, policy: CpuPolicy, seed: int) -> Outcome:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
-        groups = {group["name"]: group for group in result["groups"]}
-        outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
+        outcome = kind.outcome(result)
         roles = kind.task_groups(len(_cpus(kind)))
-        covered = [groups[g.name]["attributes"] for g in roles if policy.covers(g.is_load)]
+        covered = [result.of(g.name).attributes for g in roles if policy.covers(g.is_load)]
         tasks = [row for rows in covered for row in rows]
         share = _share_under(policy, tasks)
         gate = _policy_gate(policy, share)
@@ -197,7 +195,7 @@ class PolicySession:
         ramp_s: float,
         window_s: float,
         before_start: BeforeStart = lambda pids: None,
-    ) -> dict[str, Any]:
+    ) -> CrewResult:
         cpus = _cpus(kind)
         groups = [self._group(group, policy, len(cpus)) for group in kind.task_groups(len(cpus))]
         job = {
@@ -209,11 +207,7 @@ class PolicySession:
         }
         with held(job, policy) as crew:
             before_start(crew.pids())
-            crew.start()
-            while not crew.wait(POLL_S):
-                pass
-            result: dict[str, Any] = json.loads(crew.finish())
-        return result
+            return ran(crew)
 
     def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, Any]:
         """A group of the job, under the candidate where it covers that side."""
@@ -341,8 +335,8 @@ class PolicySession:
         with held(job, policy) as crew:
             crew.start()
             yield work
-            result = json.loads(crew.finish())
-        work.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
+            result = ended(crew)
+        work.append(result.groups[0].units / max(result.window_s, 1e-9))
 
 
 class PolicyWatch:
