@@ -19,7 +19,7 @@ import report_simulation as simulation
 import reports
 
 from schedlab import analyse, report
-from schedlab.report import drawing, handin, notes, workbook
+from schedlab.report import drawing, handin, notes, reproduce, workbook
 from schedlab.report import tables as tables_module
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
@@ -160,7 +160,7 @@ def test_page_speaks_the_language(io_case, language):
 def test_reproduce_script_is_a_shell_script(io_case):
     record, _ = io_case
     experiment = dataclasses.replace(record.experiment, title="two\nlines; rm -rf $HOME")
-    script = report.reproduce_script(dataclasses.replace(record, experiment=experiment))
+    script = reproduce.script(dataclasses.replace(record, experiment=experiment))
     checked = subprocess.run(
         ["sh", "-n"], check=False, input=script, text=True, capture_output=True
     )

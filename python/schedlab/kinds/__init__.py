@@ -9,7 +9,7 @@ import msgspec
 
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds.archive_extraction import ArchiveExtraction
-from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.base import WorkloadKind as WorkloadKind
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
@@ -32,7 +32,7 @@ from schedlab.kinds.processes import Processes
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import Outcome as Outcome, ResolvedTarget as ResolvedTarget
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
 from schedlab.kinds.startup import Startup
 from schedlab.kinds.throttled_reads import ThrottledReads
@@ -79,16 +79,6 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
 }
 # A candidate's setting of this form takes the place of a workload's parameter.
 OVERRIDE = "workload."
-
-__all__ = [
-    "KINDS",
-    "OVERRIDE",
-    "Outcome",
-    "ResolvedTarget",
-    "WorkloadKind",
-    "declared",
-    "typed",
-]
 
 
 def declared(workloads: Iterable[Workload]) -> dict[str, Metric]:

@@ -54,8 +54,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     shortest_s: ClassVar[float] = 0.4
 
     def writes(self) -> bool:
-        """Whether a run changes data on its target."""
-        return True
+        """Whether a run changes data on its target, which other families than `io` have not."""
+        return self.family == "io"
 
     def guarantee(self) -> str:
         """The guarantee for written data: `call` (on the device when a call returns), `end`
@@ -79,6 +79,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def used_bytes(self, target_bytes: int) -> int:
         """Bytes used from the start of the target: its `span_bytes`, where it has some."""
+        if self.family != "io":
+            return 0
         span_bytes: int = getattr(self, "span_bytes", 0)
         return min(span_bytes or target_bytes, target_bytes)
 

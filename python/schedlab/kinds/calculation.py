@@ -30,10 +30,6 @@ class Calculation(WorkloadKind, frozen=True):
     seconds: Annotated[float, Meta(gt=0, le=86_400)] | None = None
     flip: bool = False
 
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False
-
     def estimate_s(self) -> float:
         """The length of one run; a flip is short."""
         return self.seconds or 0.1 * self.processes

@@ -23,7 +23,3 @@ class CpuCommand(Launching, frozen=True):
     directory: str = ""
     load: Annotated[int, Meta(ge=0, le=1000)] = 0
     cpus: tuple[Annotated[int, Meta(ge=0)], ...] = ()
-
-    def writes(self) -> bool:
-        """Nothing of ours is written."""
-        return False

@@ -53,14 +53,6 @@ class CpuMixKind(WorkloadKind, frozen=True):
     seconds: Seconds = 2.0
     ramp_seconds: RampSeconds = 0.3
 
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False
-
-    def used_bytes(self, target_bytes: int) -> int:
-        """No target is used."""
-        return 0
-
     def estimate_s(self) -> float:
         """Ramp and window."""
         return self.seconds + self.ramp_seconds + 0.2

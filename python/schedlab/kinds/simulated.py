@@ -27,10 +27,6 @@ class Simulated(WorkloadKind, frozen=True):
 
     family: ClassVar[Kind] = "sim"
 
-    def writes(self) -> bool:
-        """Nothing is written."""
-        return False
-
     def knows_its_time(self) -> bool:
         """How many requests a trace has is known when it has been read."""
         return getattr(self, "trace", None) is None or getattr(self, "requests", None) is not None

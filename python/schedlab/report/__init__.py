@@ -10,32 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.report.reproduce import script as reproduce_script
-from schedlab.report.texts import LANGUAGES, Texts
+from schedlab.report.texts import LANGUAGES as LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.spec import Experiment, Record
 from schedlab.spec.answer import Answer
-
-__all__ = [
-    "LANGUAGES",
-    "csv",
-    "figures",
-    "first_sentence",
-    "headline",
-    "html",
-    "markdown",
-    "one_table",
-    "opposed",
-    "pages",
-    "pdf",
-    "printed",
-    "reach",
-    "reproduce_script",
-    "setting_of",
-    "tables_text",
-    "text",
-    "xlsx",
-]
 
 
 def text(

@@ -74,14 +74,14 @@ def create(
     Without `plan` and the `planning` that led to it, they are made for the experiment.
     """
     from schedlab.host.facts import collect
-    from schedlab.report import reproduce_script
+    from schedlab.report.reproduce import script
 
     experiment = admitted.experiment
     if plan is None:
         is_pilot = experiment.stopping.budget_s > 0
         plan = budget.pilot_plan(experiment) if is_pilot else make_plan(experiment)
     folder = Folder.create(path, experiment, plan, collect(), planning, origin.seal_of)
-    write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
+    write_atomic(path / "reproduce.sh", script(folder.record()))
     return folder
 
 

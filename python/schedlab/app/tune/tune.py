@@ -388,6 +388,3 @@ def setting_text(settings: Mapping[str, str | int | float]) -> str:
 def verdict_of(tuning: Tuning) -> Result:
     """The fresh comparison."""
     return Result.load(tuning.path / VERDICT)
-
-
-__all__ = ["State", "Tuning", "TuningRequest", "Watcher", "load", "run", "start"]
