@@ -22,9 +22,8 @@ import sys
 
 from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.bursts import Capture
-from schedlab.cpu.crew import ended, held_crew, pids_of
+from schedlab.cpu.crew import Settings, ended, held_crew, pids_of
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings
 from schedlab.host.control import Control
 from schedlab.spec.quantities import parse_time_ns
 

@@ -27,7 +27,7 @@ from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 from schedlab.kinds.engine import run_groups
 from schedlab.run.explain import capturing
-from schedlab.spec import explanations
+from schedlab.spec.capture import explanations
 
 SPAN = 8 << 20
 

@@ -14,8 +14,7 @@ import pytest
 from schedlab import _core
 from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
-from schedlab.cpu.crew import ended, held_crew, last_cpu, pids_of, ran
-from schedlab.cpu.settings import Settings
+from schedlab.cpu.crew import Settings, ended, held_crew, last_cpu, pids_of, ran
 from schedlab.kinds.calculation import Calculation
 from schedlab.run.backends import cpu_calculations
 from schedlab.sim.cpu_bursts import from_csv

@@ -13,9 +13,8 @@ import pytest
 
 from schedlab._core import probe_burst_sources
 from schedlab.cpu.bursts import Capture
-from schedlab.cpu.crew import held_crew, last_cpu, pids_of
+from schedlab.cpu.crew import Settings, held_crew, last_cpu, pids_of
 from schedlab.cpu.policy import RR_KNOB, CpuPolicy
-from schedlab.cpu.settings import Settings
 from schedlab.errors import SIMULATED_CPU, HostError, as_root
 from schedlab.host import owned
 from schedlab.host.control import Control
@@ -193,7 +192,7 @@ def test_without_a_controller_a_cpuset_is_refused() -> None:
     if not V1:
         pytest.skip("cpusets belong to cgroup v2 here, which needs to stay mounted")
     program = (
-        "from schedlab.cpu.cpuset import _cpuset_root\n"
+        "from schedlab.cpu.crew import _cpuset_root\n"
         "from schedlab.errors import HostError\n"
         "try: _cpuset_root()\n"
         "except HostError as error: print(error, error.hint, sep='|')\n"

@@ -20,9 +20,8 @@ from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import owned, settings
 from schedlab.host.control import Control
-from schedlab.run.backends.cpu_policies import PolicyWatch
+from schedlab.run.backends.cpu_policies import CpuSettings, PolicyWatch
 from schedlab.run.backends.cpu_policy import parse_policies, policy_of
-from schedlab.run.backends.cpu_settings import CpuSettings
 from schedlab.spec import Stopping
 
 pytestmark = [

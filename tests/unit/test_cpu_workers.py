@@ -17,11 +17,10 @@ from golden import Golden
 
 from schedlab.cpu import refusals
 from schedlab.cpu.bursts import Bursts, Check, check
-from schedlab.cpu.crew import Quantum, needs_control, set_quantum
+from schedlab.cpu.crew import Quantum, Settings, needs_control, set_quantum
 from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import Settings
 from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
 from schedlab.spec.load_result import TaskResult
 from schedlab.spec.quantities import parse_cpus, parse_slices, parse_time_ns

@@ -11,7 +11,8 @@ from schedlab.report.shares import share_lines
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.report.why import explained, lines
-from schedlab.spec import Explanation, explanations
+from schedlab.spec import Explanation
+from schedlab.spec.capture import explanations
 from schedlab.spec.load_result import GroupResult
 
 READER = answers.READER

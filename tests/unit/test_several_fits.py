@@ -19,7 +19,7 @@ from schedlab.fit.draws import Draws, _possible
 from schedlab.fit.fitted import UNKNOWN, Fitted, lines, number_of
 from schedlab.fit.reads import CALL_READS, Reads
 from schedlab.kinds import Outcome
-from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies, cpu_settings
+from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies
 from schedlab.run.backends.cpu_calculations import _metrics
 from schedlab.run.backends.cpu_explain import RunQueueWatch, waiting_of
 from schedlab.run.backends.cpu_policies import PolicySession
@@ -312,8 +312,8 @@ def test_every_setting_of_each_group_is_written(tmp_path, monkeypatch):
         cgroup=lambda name, root: tmp_path / name,
         write_knob=lambda path, text: written.append((path.parent.name, path.name, text)),
     )
-    monkeypatch.setattr(cpu_settings, "cpu_hierarchy", lambda: tmp_path)
-    settings = cpu_settings.CpuSettings.__new__(cpu_settings.CpuSettings)
+    monkeypatch.setattr(cpu_policies, "cpu_hierarchy", lambda: tmp_path)
+    settings = cpu_policies.CpuSettings.__new__(cpu_policies.CpuSettings)
     settings.control, settings._groups = control, {}
     for name in ("work", "load"):
         (tmp_path / f"cpu-{name}").mkdir()

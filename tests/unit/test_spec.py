@@ -24,10 +24,10 @@ from schedlab.spec import (
     Target,
     Workload,
     from_json,
-    is_alike,
     metric_named,
     to_json,
 )
+from schedlab.spec.capture import is_alike
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.names import check_name, safe_name, safe_names
 from schedlab.spec.quantities import (

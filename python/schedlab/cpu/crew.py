@@ -1,21 +1,26 @@
-"""A crew of tasks as a context: settings applied, tasks held ready, everything taken back."""
+"""A crew of tasks as a context: settings applied, tasks held ready, everything taken back.
+
+A cpuset of the workers is of v1 where the controller is mounted there, else of v2: hybrid hosts
+mount both. DEADLINE tasks need the whole of a root domain, so for them the cpuset is made one:
+exclusive with load balancing off above it (v1), or a partition root (v2).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schedlab.cpu.cpuset import join_file
-from schedlab.cpu.policy import RR_KNOB, CpuPolicy
+from schedlab.cpu.policy import RR_KNOB, CpuPolicy, deadline_share
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import Settings
-from schedlab.errors import SIMULATED_CPU, HostError, as_root
+from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
+from schedlab.host import kernel_paths
 from schedlab.spec.load_result import CrewResult
 
 if TYPE_CHECKING:
@@ -23,6 +28,58 @@ if TYPE_CHECKING:
     from schedlab.host.control import Control
 
 POLL_S = 0.05
+EPOCH_MS = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Workers that count calculations. `duration_ns` None runs until stopped; `cpus` empty leaves
+    them unpinned.
+    """
+
+    processes: int
+    duration_ns: int | None
+    policy: CpuPolicy = field(default_factory=CpuPolicy)
+    cpus: tuple[int, ...] = ()
+    cpuset: bool = False
+    kernel: str = "elementwise"
+    epoch_grid: bool = False
+    tell_slices: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= 1000:
+            raise SpecError(f"{self.processes} processes", "use 1 to 1000")
+
+    def job(self, cgroups: Sequence[str] = ()) -> dict[str, Any]:
+        """The job of `_core.CpuCrew`; its workers join `cgroups`, files `cgroup.procs`."""
+        role = {
+            "kind": "calculation",
+            "kernel": self.kernel,
+            "epoch_ns": EPOCH_MS * 1_000_000,
+            "epoch_grid": self.epoch_grid,
+            "slices": self.tell_slices,
+        }
+        group = {
+            "name": "work",
+            "role": role,
+            "tasks": self.processes,
+            "scheduling": self._scheduling(),
+            "cgroups": list(cgroups),
+        }
+        cpus = [] if self.cpuset else list(self.cpus)
+        return {"groups": [group], "window_ns": self.duration_ns, "cpus": cpus}
+
+    def _scheduling(self) -> dict[str, Any]:
+        """The settings of each worker; without a nice value it keeps the one of schedlab."""
+        cpu_count = len(self.cpus) or len(os.sched_getaffinity(0))
+        policy = self.policy
+        if policy.policy == "deadline" and policy.period_ms is None:
+            # The period follows the run time: they want all the CPU that they may have.
+            runtime_ms = policy.slice_ms or 10.0
+            period_ms = runtime_ms / deadline_share(self.processes, cpu_count)
+            policy = replace(policy, slice_ms=runtime_ms, period_ms=period_ms)
+        values = policy.attributes(self.processes, cpu_count)
+        return {name: value for name, value in values.items() if name != "nice" or value}
 
 
 @dataclass(frozen=True)
@@ -124,3 +181,41 @@ def ran(crew: CpuCrew) -> CrewResult:
 def last_cpu() -> int:
     """The CPU that measured workers are pinned to unless another is named: the last allowed."""
     return max(os.sched_getaffinity(0))
+
+
+def _listed(cpus: Iterable[int]) -> str:
+    """CPUs as the kernel lists them, such as `0-1,4`: what is read back is compared with it."""
+    runs: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(f"{run[0]}-{run[-1]}" if run[1:] else str(run[0]) for run in runs)
+
+
+def join_file(control: Control, settings: Settings) -> str:
+    """The file through which workers join a new cpuset of theirs; removed when `control` ends."""
+    cpus = _listed(settings.cpus)
+    root, is_v2 = _cpuset_root()
+    group = control.cgroup("cpuset", root)
+    own_domain = settings.policy.policy == "deadline"
+    if is_v2:
+        control.write_knob(group / "cpuset.cpus", cpus)
+        if own_domain:
+            control.write_knob(group / "cpuset.cpus.partition", "root")
+    else:
+        control.write_knob(group / "cpuset.cpus", cpus)
+        control.write_knob(group / "cpuset.mems", (root / "cpuset.mems").read_text().strip())
+        if own_domain:
+            control.write_knob(group / "cpuset.cpu_exclusive", 1)
+            control.write_knob(root / "cpuset.sched_load_balance", 0)
+    return str(group / "cgroup.procs")
+
+
+def _cpuset_root() -> tuple[Path, bool]:
+    """Where the cpuset controller is, and whether that is cgroup v2."""
+    for each in kernel_paths.hierarchies():
+        if "cpuset" in each.controllers:
+            return each.root, each.is_v2
+    raise HostError("no cpuset controller is mounted", "pin with --cpu instead of --cpuset")

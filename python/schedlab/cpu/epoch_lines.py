@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schedlab.cpu.settings import EPOCH_MS
+from schedlab.cpu.crew import EPOCH_MS
 from schedlab.spec.load_result import TaskResult
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 
+KERNELS = ("elementwise", "matmul")
 PRIORITY_DEFAULT = 10
 RR_KNOB = "/proc/sys/kernel/sched_rr_timeslice_ms"
 # Shortest and longest slice of EEVDF.

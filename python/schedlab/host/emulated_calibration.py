@@ -19,11 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from schedlab.errors import HostError
 from schedlab.host.consent import hold
-from schedlab.spec.load_result import JobResult
 
 if TYPE_CHECKING:
     from schedlab.host.emulated import Emulation, Server
@@ -145,6 +142,6 @@ def load(
     group = {"name": "calibration", "path": path, "workers": 1, "engine": engine}
     group |= {"workload": workload, "direct": True, "allow_fallback": True, "requests": requests}
     job = {"seconds": seconds, "ramp_seconds": 0.0, "groups": [group]}
-    result = msgspec.json.decode(_core.run_io_job(json.dumps(job)), type=JobResult).groups[0]
-    latency = (result.reads if kind == "read" else result.writes).latency
-    return latency.count * 1e9 / max(result.elapsed_ns, 1), latency.mean
+    result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]
+    latency = result[f"{kind}s"]["latency"]
+    return latency["count"] * 1e9 / max(result["elapsed_ns"], 1), latency["mean"]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from schedlab.report import durable, words
 from schedlab.report.moments import starved
 from schedlab.report.view import View
-from schedlab.spec import Explanation, is_alike
+from schedlab.spec import Explanation
 from schedlab.spec.answer import Row
+from schedlab.spec.capture import is_alike
 
 # Shares of a request's waiting from which a part is called the reason for it.
 IN_DEVICE = 0.7

@@ -29,10 +29,9 @@ from schedlab.spec import (
     Candidate,
     Cell,
     Workload,
-    explanations,
-    is_alike,
 )
 from schedlab.spec.answer import Answer
+from schedlab.spec.capture import explanations, is_alike
 from schedlab.spec.load_result import GroupResult
 from schedlab.store.folder import Folder
 

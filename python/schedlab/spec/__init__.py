@@ -6,7 +6,6 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 
 from __future__ import annotations
 
-from schedlab.spec.capture import explanations as explanations, is_alike as is_alike
 from schedlab.spec.convert import from_json as from_json, to_json as to_json
 from schedlab.spec.experiment import (
     AA_SUFFIX as AA_SUFFIX,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.app.admit import BLOCKS_MAX
 from schedlab.app.compare.comparison import experiment_of
+from schedlab.cpu.crew import Settings, held_crew, last_cpu
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
 from schedlab.report.bursts import charts
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
@@ -45,8 +45,6 @@ class Sweep:
 
 def sweep_of(typed: Mapping[str, Any]) -> Sweep:
     """The options of `schedlab cpu sweep`, by the names of `Sweep`; `kernel` is of virtual time."""
-    from schedlab.cpu.crew import last_cpu
-
     named = {field.name: typed[field.name] for field in fields(Sweep)}
     # A machine in virtual time has one.
     named["cpus"] = typed["cpus"] or ((0,) if typed.get("kernel") else (last_cpu(),))
@@ -56,7 +54,6 @@ def sweep_of(typed: Mapping[str, Any]) -> Sweep:
 
 def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float, float | None]:
     """The effective quantum of each requested one, asked of a worker that never runs."""
-    from schedlab.cpu.crew import held_crew
     from schedlab.host.control import Control
 
     effective: dict[float, float | None] = {}

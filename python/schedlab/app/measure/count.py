@@ -8,13 +8,12 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from schedlab.cpu.crew import Quantum, Settings, ended, held_crew, last_cpu, needs_control
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings
 from schedlab.spec.quantities import is_bare, parse_time_ns
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
-    from schedlab.cpu.crew import Quantum
     from schedlab.cpu.epoch_lines import Printer
     from schedlab.spec.load_result import TaskResult
 
@@ -29,7 +28,6 @@ def count_typed(
 
     A bare number is milliseconds under `--compat spec`, seconds under `sample`.
     """
-    from schedlab.cpu.crew import held_crew, needs_control
     from schedlab.cpu.epoch_lines import PRINTERS, JsonLines
 
     settings = settings_of(typed, report)
@@ -48,8 +46,6 @@ def count_typed(
 
 def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
     """The options as settings; reports how a bare number was read."""
-    from schedlab.cpu.crew import last_cpu
-
     time, compat = typed["time"], typed["compat"]
     duration_ns = parse_time_ns(time, "ms" if compat == "spec" else "s")
     if is_bare(time):
@@ -80,8 +76,6 @@ def calibrate(kernel: str, report: Report) -> None:
 
 def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> bool:
     """Start, print as epochs end, print every final line; whether Ctrl-C ended it."""
-    from schedlab.cpu.crew import ended
-
     report(quantum.sentence())
     with _noticed_interrupts() as interrupts:
         printer.created(len(crew.pids()))

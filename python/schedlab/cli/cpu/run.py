@@ -8,8 +8,7 @@ import click
 
 from schedlab.cli.options import command
 from schedlab.cli.types import Cpus
-from schedlab.cpu.policy import POLICIES, PRIORITY_DEFAULT
-from schedlab.cpu.settings import KERNELS
+from schedlab.cpu.policy import KERNELS, POLICIES, PRIORITY_DEFAULT
 
 
 @command()

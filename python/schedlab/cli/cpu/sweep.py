@@ -15,8 +15,7 @@ from schedlab.cli.options import (
 )
 from schedlab.cli.sections import heeded, together
 from schedlab.cli.types import Cpus, Duration, SliceList
-from schedlab.cpu.policy import PRIORITY_DEFAULT
-from schedlab.cpu.settings import KERNELS
+from schedlab.cpu.policy import KERNELS, PRIORITY_DEFAULT
 
 if TYPE_CHECKING:
     from schedlab.result import Result

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from schedlab.cpu.bursts import Bursts, Capture, check
-from schedlab.cpu.crew import Quantum, held, pids_of, ran
+from schedlab.cpu.crew import Quantum, Settings, held, pids_of, ran
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import OVERRIDE, WorkloadKind
 from schedlab.kinds.calculation import Calculation

@@ -24,10 +24,9 @@ from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.crew import Quantum, held_crew, set_quantum
+from schedlab.cpu.crew import Quantum, Settings, held_crew, set_quantum
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
-from schedlab.cpu.settings import Settings
 from schedlab.errors import GateError
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.resolved import Outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from schedlab.cpu.crew import ended, held, ran
 from schedlab.cpu.policy import POLICIES, REAL_TIME, CpuPolicy
 from schedlab.design.plan import arms
 from schedlab.errors import SpecError
+from schedlab.host.control_groups import cpu_hierarchy
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, TaskGroup
@@ -29,7 +30,7 @@ from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
 from schedlab.run.backends.cpu_ext import loaded
 from schedlab.run.backends.cpu_notes import host_facts, notes_of
 from schedlab.run.backends.cpu_policy import refuse_locked
-from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
+from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
@@ -45,6 +46,10 @@ POLICY_LOOK_S = 1.0
 # The load outlasts its command, which may take some seconds to end at its limit. A limit of
 # centuries would not fit into the clock.
 LOAD_MARGIN_S, LOAD_S_MAX = 60.0, 1e9
+
+DEFAULT_WEIGHT = 100
+SHARES_PER_WEIGHT = 1024 / DEFAULT_WEIGHT
+PERIOD_US = 100_000
 
 
 class PolicySession:
@@ -389,3 +394,41 @@ def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
 
 def _cpus(kind: CpuMixKind) -> tuple[int, ...]:
     return kind.cpus or tuple(sorted(os.sched_getaffinity(0)))
+
+
+class CpuSettings:
+    """The settings of the machine that any candidate has, and cpu cgroups of ours."""
+
+    def __init__(self, control: Control, policies: Iterable[CpuPolicy]) -> None:
+        self.control = control
+        self._settings = CandidateSettings(control, (), map(_of_host, policies))
+        self._groups: dict[str, Path] = {}
+
+    def apply(self, policy: CpuPolicy) -> Mapping[str, str]:
+        """Set the candidate's settings, and all others as they were found; what they read now."""
+        return self._settings.apply(_of_host(policy))[0]
+
+    def group(self, name: str, weight: int, limit: str = "", idle: bool = False) -> Sequence[str]:
+        """A cpu cgroup of ours with these settings; the file through which tasks join."""
+        path = self._groups.get(name)
+        if path is None:
+            path = self._groups[name] = self.control.cgroup(f"cpu-{name}", root=cpu_hierarchy())
+        quota, _, period = limit.partition("/")
+        if (path / "cpu.shares").exists():
+            values = {"cpu.shares": str(max(2, round(weight * SHARES_PER_WEIGHT)))}
+            values["cpu.cfs_period_us"] = period or str(PERIOD_US)
+            values["cpu.cfs_quota_us"] = quota or "-1"
+        else:
+            values = {"cpu.weight": str(weight)}
+            values["cpu.max"] = f"{quota or 'max'} {period or PERIOD_US}"
+        if idle:  # an idle group takes no weight
+            values = {k: v for k, v in values.items() if k not in ("cpu.shares", "cpu.weight")}
+        self.control.write_knob(path / "cpu.idle", str(int(idle)))
+        for file, text in values.items():
+            self.control.write_knob(path / file, text)
+        return [str(path / "cgroup.procs")]
+
+
+def _of_host(policy: CpuPolicy) -> Candidate:
+    """The settings of the whole machine among the candidate's."""
+    return Candidate(policy.policy, policy.host_settings)
