@@ -130,7 +130,7 @@ PROGRAM = (
     "    control.set_scheduler(sys.argv[1], 'kyber', {'nr_requests': 9})\n"
     "    control.scratch(1 << 20, sys.argv[2])\n"
     "    control.directory(sys.argv[2])\n"
-    "    print(control.guardian_is_confined, control.guardian_process_id, flush=True)\n"
+    "    print(control._guardian.is_confined, control._guardian.process_id, flush=True)\n"
     "    sys.stdin.read()\n"
 )
 
@@ -220,7 +220,7 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene):
         f"    control.set_scheduler({scene.device!r}, 'kyber')\n"
         f"    control.scratch(1 << 20, {str(scene.directory)!r})\n"
         "    child = os.fork()\n"
-        "    if child: print(control.guardian_process_id, child, flush=True)\n"
+        "    if child: print(control._guardian.process_id, child, flush=True)\n"
         "    time.sleep(60)\n"
     )
     process = subprocess.Popen(

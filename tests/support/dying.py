@@ -18,7 +18,7 @@ def die(loop: str, work: str, directory: Path | None = None, *, with_guardian: b
         "control = Control()\n"
         "control.__enter__()\n"
         f"{work}\n"
-        f"if {with_guardian}: os.kill(control.guardian_process_id, signal.SIGKILL)\n"
+        f"if {with_guardian}: os.kill(control._guardian.process_id, signal.SIGKILL)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     result = subprocess.run(

@@ -151,11 +151,6 @@ class Control:
             self._report(notice)
         self.restored.raise_if_failed()
 
-    @property
-    def guardian_is_confined(self) -> bool:
-        """Whether killing our control group would take the guardian along (see shelter.py)."""
-        return self._guardian.is_confined
-
     def expect_within(self, seconds: float) -> None:
         """Have this process killed, and all restored, unless this is called again in time.
 
@@ -248,11 +243,6 @@ class Control:
         self._write(path, str(int(rotational)))
         self._expect(queue, knobs.snapshot(queue))
         return before
-
-    @property
-    def guardian_process_id(self) -> int:
-        """The process that restores everything if this one dies."""
-        return self._guardian.process_id
 
     def set_scheduler(
         self,

@@ -100,8 +100,11 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return ()
 
     def estimate_s(self) -> float:
-        """Estimated time of one run."""
-        return 1.0
+        """Estimated time of one run: the window and the ramp of those that have them, else 1 s."""
+        if self.family == "sim":
+            return 1.0
+        window_s: float = getattr(self, "seconds", 1.0)
+        return window_s + getattr(self, "ramp_seconds", 0.0)
 
     def knows_its_time(self) -> bool:
         """Whether the estimate is the time of a run; if not, it is the least that one takes."""

@@ -50,10 +50,6 @@ class Database(WorkloadKind, frozen=True):
     log_record_bytes: Positive = 4096
     span_bytes: Annotated[int, Meta(ge=0)] = 0
 
-    def estimate_s(self) -> float:
-        """Ramp and window."""
-        return self.seconds + self.ramp_seconds
-
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Transactions per second, latency of commits and of reads."""
         span = self.used_bytes(target.size_bytes)

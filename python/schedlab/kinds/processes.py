@@ -87,10 +87,6 @@ class Processes(WorkloadKind, frozen=True):
         named = zip(unique_names(rows), rows, strict=True)
         return tuple(IoGroup(name, weight=row["weight"]) for name, row in named if row["weight"])
 
-    def estimate_s(self) -> float:
-        """Ramp and window."""
-        return self.seconds + self.ramp_seconds
-
     def own_metrics(self) -> Mapping[str, Metric]:
         """`NAME.throughput_bytes_per_s`, `NAME.latency_ns_p99` and so on of each table."""
         metrics = {}

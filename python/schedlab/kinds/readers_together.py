@@ -41,10 +41,6 @@ class OnlyReads(WorkloadKind, frozen=True):
         """Only reads."""
         return False
 
-    def estimate_s(self) -> float:
-        """Ramp and window."""
-        return self.seconds + self.ramp_seconds
-
     def read_equally(
         self, target: ResolvedTarget, seed: int, pattern: Any, readers: int, **options: Any
     ) -> Outcome:
