@@ -132,7 +132,7 @@ class Result:
             reports=reports,
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The verdict as plain JSON types."""
         return dict(to_json(self.answer))
 

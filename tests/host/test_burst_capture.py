@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from schedlab import _core
 from schedlab._core import BurstCapture, probe_burst_sources
@@ -162,7 +162,7 @@ def test_a_run_notes_accounts_that_disagree():
     assert "sum of bursts and CPU time" in note
     (note,) = notes(bursts, 2000, 60)
     assert "bursts and context switches" in note
-    assert notes(replace(bursts, lost=3), 2000, 40)[-1] == "3 records were lost"
+    assert notes(structs.replace(bursts, lost=3), 2000, 40)[-1] == "3 records were lost"
 
 
 KNOWN = """

@@ -202,7 +202,7 @@ def finding_flags(
 ) -> Iterator[Flag]:
     """The flags from the residuals of one workload."""
     name, labels = table.samples.workload, (*table.candidates, "A/A")
-    values: dict[str, Any]
+    values: dict[str, object]
     if findings.aa is not None and findings.aa.far_end(margin):
         aa = findings.aa
         values = {
@@ -251,7 +251,7 @@ def _time(
     """Differences that wander or age, and candidates that act on their followers."""
     name = table.samples.workload
     if findings.unsteady:
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "autocorrelation": findings.autocorrelation,
             "widening": findings.widening,
         }
@@ -293,7 +293,7 @@ def _time(
 
 def changing_facts(
     table: RunMatrix, fit: Fit, pair: tuple[str, str], index: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object]]:
     """Which of the pair was better in the first and in the second half, and by which ratio."""
     halves = []
     for mean in early_and_late(fit, index):
@@ -331,7 +331,7 @@ def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) 
 def _wrong_mean(published: PublishedMean, values: Sequence[float]) -> Flag | None:
     """A flag unless `published` is the mean of `values` (in the metric's unit)."""
     name, group, unit = published.candidate, published.group, published.unit
-    facts: dict[str, Any] = {"published": published.mean, "unit": unit}
+    facts: dict[str, object] = {"published": published.mean, "unit": unit}
     if not values:
         return Flag("wrong-mean", group, (name,), {**facts, "rowless": True})
     mean = math.fsum(values) / len(values) / published.factor

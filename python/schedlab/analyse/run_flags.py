@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def chance(values: Floats) -> float:
     return float(t_tail(values.mean() / max(error, ROUNDING), len(values) - 1))
 
 
-def _fact(metric: Metric, label: str, baseline: str, log: float) -> dict[str, Any]:
+def _fact(metric: Metric, label: str, baseline: str, log: float) -> dict[str, object]:
     """Which of the two was better, and by which ratio."""
     pair = (label, baseline) if (log > 0) == metric.higher_is_better else (baseline, label)
     return {

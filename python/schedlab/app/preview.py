@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from schedlab.app.setting_checks import places_of, planned_writes
 from schedlab.cpu.policy import RR_KNOB
@@ -63,7 +62,7 @@ class Preview:
         lines += [f"note: {note}" for note in (*experiment.notes, *admitted.notes)]
         return lines
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The preview as plain JSON types."""
         return {
             "schema": 1,

@@ -50,7 +50,7 @@ def run(file: Path, wheel: Path | None, trust: bool, out: Path | None, as_json: 
     from schedlab.cli.show import present, print_message
     from schedlab.errors import HostError
 
-    variables: dict[str, Any] = {"schedlab_options": ["--trust"]} if trust else {}
+    variables: dict[str, object] = {"schedlab_options": ["--trust"]} if trust else {}
     if wheel:
         variables["schedlab_wheel"] = str(wheel.resolve())
     with host_lines() as show:
@@ -89,7 +89,7 @@ def apply(what: str, persist: bool, dry_run: bool, as_json: bool, **typed: Any) 
     from schedlab.cli.show import print_message
 
     flags = [*(["--persist"] if persist else []), *(["--dry-run"] if dry_run else [])]
-    variables: dict[str, Any] = {"schedlab_apply_options": flags}
+    variables: dict[str, object] = {"schedlab_apply_options": flags}
     if Path(what).is_dir():
         variables["schedlab_settings"], left = settings(Path(what))
         for host, why in left.items():

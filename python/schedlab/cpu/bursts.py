@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from schedlab.errors import HostError
 
 RING_BYTES = 8 << 20
@@ -41,8 +43,7 @@ class Check:
         )
 
 
-@dataclass(frozen=True)
-class Bursts:
+class Bursts(msgspec.Struct, frozen=True):
     """A capture: totals per task, and records (end_ns, duration_ns, task, preempted, scheduling),
     the last one (cpu, woken_ns, policy, nice, slice_ns) or None: crates/trace/src/collector.rs.
     """
@@ -50,9 +51,9 @@ class Bursts:
     method: str
     passed_over: tuple[str, ...]
     tasks: tuple[Mapping[str, Any], ...]
-    records: tuple[tuple[int, int, int, bool, tuple[int, int, int, int, int] | None], ...]
-    lost: int
-    lost_tasks: int
+    records: tuple[tuple[int, int, int, bool, tuple[int, int, int, int, int] | None], ...] = ()
+    lost: int = 0
+    lost_tasks: int = 0
 
     @property
     def has_bursts(self) -> bool:
@@ -94,15 +95,8 @@ class Capture:
     def finish(self) -> Bursts:
         """End the capture and add up."""
         text, records = self._capture.finish()
-        data = json.loads(text)
-        return Bursts(
-            method=data["method"],
-            passed_over=tuple(data["passed_over"]),
-            tasks=tuple(data["tasks"]),
-            records=tuple(records),
-            lost=data["lost"],
-            lost_tasks=data["lost_tasks"],
-        )
+        found = msgspec.json.decode(text, type=Bursts)
+        return msgspec.structs.replace(found, records=tuple(records))
 
 
 def check(bursts: Bursts, cpu_ns: int, switches: int) -> tuple[Check, ...]:

@@ -50,7 +50,7 @@ class Settings:
         if not 1 <= self.processes <= 1000:
             raise SpecError(f"{self.processes} processes", "use 1 to 1000")
 
-    def job(self, cgroups: Sequence[str] = ()) -> dict[str, Any]:
+    def job(self, cgroups: Sequence[str] = ()) -> dict[str, object]:
         """The job of `_core.CpuCrew`; its workers join `cgroups`, files `cgroup.procs`."""
         role = {
             "kind": "calculation",
@@ -69,7 +69,7 @@ class Settings:
         cpus = [] if self.cpuset else list(self.cpus)
         return {"groups": [group], "window_ns": self.duration_ns, "cpus": cpus}
 
-    def _scheduling(self) -> dict[str, Any]:
+    def _scheduling(self) -> dict[str, object]:
         """The settings of each worker; without a nice value it keeps the one of schedlab."""
         cpu_count = len(self.cpus) or len(os.sched_getaffinity(0))
         policy = self.policy
@@ -95,7 +95,7 @@ class Quantum:
         effective_ns = crew.effective_slice_ns()
         return cls(policy.slice_ms, None if effective_ns is None else effective_ns / 1e6)
 
-    def facts(self, policy: CpuPolicy) -> dict[str, Any]:
+    def facts(self, policy: CpuPolicy) -> dict[str, object]:
         """Both as properties of a run."""
         return {
             "policy": policy.policy,

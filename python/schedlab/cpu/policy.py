@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from schedlab.errors import SpecError
 
@@ -135,9 +134,9 @@ class CpuPolicy:
         """Whether it is given to the load, or to the work."""
         return self.apply_to in ("all", "load" if is_load else "work")
 
-    def attributes(self, tasks: int, cpu_count: int) -> dict[str, Any]:
+    def attributes(self, tasks: int, cpu_count: int) -> dict[str, object]:
         """`Attributes` of crates/load/src/cpu/attributes.rs for `tasks` tasks on so many CPUs."""
-        values: dict[str, Any] = {"policy": self.policy, "nice": self.nice}
+        values: dict[str, object] = {"policy": self.policy, "nice": self.nice}
         if self.policy in REAL_TIME:
             values["priority"] = self.priority
         if self.policy == "deadline":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, WorkloadKind, typed
@@ -37,11 +36,11 @@ class Load:
     decompressor: str = "none"
     program: str = ""  # whose start-up is timed; empty: a built-in one
 
-    def window(self) -> dict[str, Any]:
+    def window(self) -> dict[str, object]:
         """The parameter `seconds`, where it was requested."""
         return {"seconds": self.seconds} if self.seconds else {}
 
-    def span(self) -> dict[str, Any]:
+    def span(self) -> dict[str, object]:
         """The parameter `span_bytes`, where it was requested."""
         return {"span_bytes": self.span_bytes} if self.span_bytes else {}
 
@@ -203,7 +202,7 @@ USUAL_FAMILIES = (
 
 
 def _work(
-    label: str, kind: str, metric: str, parameters: dict[str, Any], metrics: Sequence[str]
+    label: str, kind: str, metric: str, parameters: dict[str, object], metrics: Sequence[str]
 ) -> Workload:
     """A workload with one of `metrics` as the primary one and the others as secondary ones."""
     others = tuple(name for name in metrics if name != metric)

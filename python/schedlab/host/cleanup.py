@@ -41,7 +41,7 @@ def run_all(pending: list[Entry], things: list[Entry]) -> list[str]:
     return sentences
 
 
-def _groups(order: dict[str, Any]) -> list[str]:
+def _groups(order: dict[str, object]) -> list[str]:
     groups = order.get("cgroups")
     return [str(file) for file in groups] if isinstance(groups, list) else []
 
@@ -52,7 +52,7 @@ def _room(order: dict[str, Any], groups: list[str]) -> int | None:
     return room if any(room in processes.below(Path(file).parent) for file in groups) else None
 
 
-def _run(order: dict[str, Any]) -> str:
+def _run(order: dict[str, object]) -> str:
     """Run one; why it failed, in words."""
     from schedlab import _core
 

@@ -78,7 +78,7 @@ class Emulation:
     settings: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
 
-    def device_config(self) -> dict[str, Any]:
+    def device_config(self) -> dict[str, object]:
         """The part that describes the model, for the compiled server."""
         name, text = model_text(self.model)
         return {
@@ -158,7 +158,7 @@ class Emulated(Scratch):
         """Begin a window: what `account` gives counts from here."""
         self._server().ask("mark")
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, object]:
         """Requests served since `mark`, how late, how deep; see `Report` in crates/emulate."""
         return self._server().ask("read")
 
@@ -288,7 +288,7 @@ class Server:
             raise HostError(f"the emulated device refuses {command}: {answer['error']}")
         return answer
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, object]:
         while b"\n" not in self._buffer:
             try:
                 part = self._socket.recv(1 << 16)
@@ -298,7 +298,7 @@ class Server:
                 raise self._died("it has ended")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, object] = json.loads(line)
         return answer
 
     def _died(self, reason: str) -> HostError:
@@ -433,7 +433,7 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
     return stretched
 
 
-def _driver_facts(commands: int) -> dict[str, Any]:
+def _driver_facts(commands: int) -> dict[str, object]:
     """The driver's tags for a device that holds so many commands."""
     tags = min(max(commands, knobs.LEAST_TAGS), DEFAULT_TAGS)
     return {"tags": tags, "served_in_order": commands < knobs.LEAST_TAGS}

@@ -36,7 +36,7 @@ LEAD_PER_MIB_MAX_NS = 5_000_000
 
 def calibrate(
     path: str, server: Server, emulation: Emulation, facts: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure the way, set the lead; HostError for a model that is too fast for this host.
 
     Keys: overhead_ns (the way of 4 KiB, depth 1), overhead_read_per_mib_ns and

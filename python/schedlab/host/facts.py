@@ -56,14 +56,14 @@ _LIBRARIES = ("numpy", "click", "rich", "xlsxwriter", "msgspec")
 
 def collect(
     target: str | Path | None = None, device_names: Iterable[str] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Everything about this machine that may decide a measurement.
 
     `target` is the directory or device that is worked on: its mount and disks are described.
     `device_names` limits the devices whose `queue/` is read; all (but idle loops) otherwise.
     """
     names = device_names if device_names is not None else devices.with_queues()
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "schema": 1,
         "kernel": kernel(),
         "cpu": cpu(),
@@ -88,7 +88,7 @@ def collect(
     return facts
 
 
-def kernel() -> dict[str, Any]:
+def kernel() -> dict[str, object]:
     """Release, version, command line, boot id and the build options that matter here."""
     system = os.uname()
     return {
@@ -114,7 +114,7 @@ def config() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def cpu() -> dict[str, Any]:
+def cpu() -> dict[str, object]:
     """Model, topology, frequency control and vulnerabilities' mitigations."""
     first: dict[str, str] = {}
     for line in (text("/proc/cpuinfo") or "").splitlines():
@@ -182,7 +182,7 @@ def free_pages_reported(drivers: Path = Path("/sys/bus/virtio/drivers")) -> bool
     return any(bits[reporting_bit : reporting_bit + 1] == "1" for bits in feature_bits)
 
 
-def virtualisation() -> dict[str, Any]:
+def virtualisation() -> dict[str, object]:
     """Whether this is a virtual machine or a container, and which as far as visible."""
     flags = text("/proc/cpuinfo") or ""
     vendor = text("/sys/class/dmi/id/sys_vendor")
@@ -301,7 +301,7 @@ def rotational_doubt(name: str) -> str:
     )
 
 
-def describe_target(target: str | Path) -> dict[str, Any]:
+def describe_target(target: str | Path) -> dict[str, object]:
     """Where the work goes: the mount of a directory and its disks, or the device."""
     path = Path(target)
     if path.is_block_device():

@@ -49,7 +49,7 @@ class Kept:
     facts: dict[str, Any]
     since_s: float
     keeper: int
-    account: dict[str, Any] = field(default_factory=dict)
+    account: dict[str, object] = field(default_factory=dict)
 
     def line(self) -> str:
         """One line for people: `/dev/loop7: disk7200, 8 GiB, 32 tags, emulated`."""
@@ -216,7 +216,7 @@ def _ask(directory: Path, command: str) -> dict[str, Any] | None:
                 text = answers.readline()
     except OSError:
         return None
-    answer: dict[str, Any] | None = json.loads(text) if text else None
+    answer: dict[str, object] | None = json.loads(text) if text else None
     return answer
 
 
@@ -255,13 +255,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _announce(descriptor: int, content: dict[str, Any]) -> None:
+def _announce(descriptor: int, content: dict[str, object]) -> None:
     if descriptor >= 0:
         with os.fdopen(descriptor, "wb") as pipe:
             pipe.write(json.dumps(content).encode())
 
 
-def _state(name: str, device: Emulated, since_s: float) -> dict[str, Any]:
+def _state(name: str, device: Emulated, since_s: float) -> dict[str, object]:
     account = {}
     with contextlib.suppress(HostError):
         account = device.account()

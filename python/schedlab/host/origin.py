@@ -37,12 +37,12 @@ def is_ours(text: str, seal: str) -> bool:
     return bool(secret) and hmac.compare_digest(_seal(secret, text), seal)
 
 
-def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(record: Mapping[str, Any]) -> dict[str, object]:
     """The JSON object with its seal."""
     return {**record, SEAL: seal_of(json.dumps(record))}
 
 
-def unsealed(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def unsealed(record: Mapping[str, Any]) -> tuple[dict[str, object], bool]:
     """(the JSON object without its seal, whether that is ours)."""
     plain = {key: value for key, value in record.items() if key != SEAL}
     return plain, is_ours(json.dumps(plain), str(record.get(SEAL, "")))

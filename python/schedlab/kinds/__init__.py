@@ -107,13 +107,13 @@ def typed(workload: Workload, candidate: Candidate | None = None, where: str = "
         raise SpecError(
             f"{where}: kind {workload.kind!r} is not known", nearest(workload.kind, KINDS)
         )
-    parameters: dict[str, Any] = {**workload.parameters, **overrides(candidate)}
+    parameters: dict[str, object] = {**workload.parameters, **overrides(candidate)}
     known = cls.__struct_fields__
     if unknown := [key for key in parameters if key.partition(".")[0] not in known]:
         raise SpecError(
             f"{where}: {workload.kind} has no parameter {unknown[0]!r}", nearest(unknown[0], known)
         )
-    data: dict[str, Any] = {}
+    data: dict[str, object] = {}
     for key, value in parameters.items():
         name, is_inside, inner = key.partition(".")
         try:
@@ -143,7 +143,7 @@ def _choices(cls: type[WorkloadKind], key: str, value: Any) -> str:
     return nearest(str(value), [str(word) for word in kind.values])
 
 
-def overrides(candidate: Candidate | None) -> dict[str, Any]:
+def overrides(candidate: Candidate | None) -> dict[str, object]:
     """The parameters of workloads that a candidate changes."""
     settings = candidate.settings if candidate else {}
     return {k.removeprefix(OVERRIDE): v for k, v in settings.items() if k.startswith(OVERRIDE)}

@@ -25,7 +25,7 @@ LOAD_PER_TAG = 2
 TAGS_USUAL = 128
 # A load of more requests than this shows nothing more, and its end must be awaited.
 LOAD_MAX = 2048
-RANDOM_ENDLESS: dict[str, Any] = {"kind": "random", "replacement": True}
+RANDOM_ENDLESS: dict[str, object] = {"kind": "random", "replacement": True}
 
 Region = tuple[int, int]
 
@@ -56,7 +56,7 @@ def load_depth(requested: int, tags: int, workers: int) -> int:
 
 def actor(
     name: str, target: ResolvedTarget, region: Region, workload: Mapping[str, Any], **options: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A group of processes that do `workload` by direct I/O; several divide their region."""
     offset, span = region
     usual = {"engine": "io_uring", "direct": True, "layout": "divided", "offset": offset}
@@ -107,10 +107,10 @@ class Actors:
         read, written = claimed_bytes(self.groups)
         return read + sum(g.prepared.primed_bytes for g in self.groups.values()), written
 
-    def properties(self) -> dict[str, Any]:
+    def properties(self) -> dict[str, object]:
         """Stated facts of the run: errors, the load in tags, and the depth that was reached."""
         sides = [side for g in self.groups.values() for side in g.sides]
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "engine": next(iter(self.groups.values())).engine,
             "errors": sum(side.errors for side in sides),
             "short": sum(side.short for side in sides),

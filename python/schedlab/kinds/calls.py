@@ -6,7 +6,7 @@ with ever more bytes: `total_bytes` is the first half of it, `calls` the second.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -18,7 +18,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # mode -> options of the engine's group; a write is on the device when the call returns only in
 # the modes that request it.
-MODES: dict[str, dict[str, Any]] = {
+MODES: dict[str, dict[str, object]] = {
     "buffered": {"engine": "psync"},
     "buffered+fsync": {"engine": "psync", "fsync_at_end": True},
     "sync": {"engine": "psync", "sync": "sync"},

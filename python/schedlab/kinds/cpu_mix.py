@@ -78,7 +78,7 @@ class PeriodicKind(CpuMixKind, frozen=True):
     period_us: Period = 10_000.0
     work_us: Micros = 1_000.0
 
-    def periodic(self) -> dict[str, Any]:
+    def periodic(self) -> dict[str, object]:
         """The role of such a task."""
         return {
             "kind": "periodic",

@@ -6,7 +6,7 @@ circle, and every commit is flushed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -54,7 +54,7 @@ class Database(WorkloadKind, frozen=True):
         """Transactions per second, latency of commits and of reads."""
         span = self.used_bytes(target.size_bytes)
         pages, (log_offset, log_span) = regions(span, (7, 1))
-        log: dict[str, Any] = {"record": self.log_record_bytes, "reads": self.reads}
+        log: dict[str, object] = {"record": self.log_record_bytes, "reads": self.reads}
         if target.directory is None:
             log |= {"path": str(target.path), "offset": log_offset, "span": log_span}
         else:

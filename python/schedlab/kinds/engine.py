@@ -48,7 +48,7 @@ def watching_jobs(watcher: JobWatcher) -> Iterator[None]:
 
 def group(
     name: str, target: ResolvedTarget, workload: Mapping[str, Any], **options: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One group of workers of an engine job; `options` as in crates/load/src/io/job.rs."""
     return {"name": name, "path": str(target.path), "workload": dict(workload), **options}
 
@@ -56,7 +56,7 @@ def group(
 def work(
     pattern: Mapping[str, Any], direction: Mapping[str, Any], record_bytes: int, seed: int,
     depth: int = 1, **more: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, object]:  # fmt: skip
     """The requests of a group: a closed loop of `depth`, unless `more` has other `arrivals`."""
     arrivals = {"kind": "closed", "depth": depth}
     about = {"pattern": pattern, "direction": direction, "record": record_bytes, "seed": seed}

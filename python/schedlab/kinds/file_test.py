@@ -21,11 +21,11 @@ from schedlab.spec import latency
 from schedlab.spec.load_result import GroupResult
 
 SEQUENTIAL: dict[str, Any] = {"kind": "sequential"}
-RANDOM: dict[str, Any] = {"kind": "random", "replacement": False}
-READ: dict[str, Any] = {"kind": "read"}
-WRITE: dict[str, Any] = {"kind": "write"}
+RANDOM: dict[str, object] = {"kind": "random", "replacement": False}
+READ: dict[str, object] = {"kind": "read"}
+WRITE: dict[str, object] = {"kind": "write"}
 # test -> (order, direction, whether the same is done once before)
-TESTS: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+TESTS: dict[str, tuple[dict[str, object], dict[str, object], bool]] = {
     "write": (SEQUENTIAL, WRITE, False),
     "rewrite": (SEQUENTIAL, WRITE, True),
     "read": (SEQUENTIAL, READ, False),
@@ -103,7 +103,7 @@ class FileTest(WorkloadKind, frozen=True):
             return self._first_write(target, label, seed)
         _, direction, primed = TESTS[self.test]
         cold = not (self.direct or primed) and direction["kind"] != "write"
-        options: dict[str, Any] = {"cold": True} if cold else {}
+        options: dict[str, object] = {"cold": True} if cold else {}
         if primed:
             options["prime"] = "write" if direction is WRITE else "read"
         if not self.direct:  # a second pass would be answered by the page cache

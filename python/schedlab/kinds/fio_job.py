@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from schedlab.errors import SpecError
 from schedlab.kinds import fio_files, fio_reading
@@ -133,7 +133,7 @@ class FioJob(Command, frozen=True):
         return values, bounds
 
 
-def _report_in(stdout: bytes) -> dict[str, Any]:
+def _report_in(stdout: bytes) -> dict[str, object]:
     """The report of a run; SpecError when there is none, or more than one."""
     try:
         report, *more = fio_output.reports("fio's output", stdout.decode(errors="replace"))

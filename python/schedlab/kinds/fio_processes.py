@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.kinds import fio_reading
@@ -55,7 +54,7 @@ _CLASSES = {1: "rt", 2: "be", 3: "idle"}
 _PERCENT = (1 << 64) - 1
 
 
-def processes_of_job(path: Path) -> Callable[[int], list[dict[str, Any]]]:
+def processes_of_job(path: Path) -> Callable[[int], list[dict[str, object]]]:
     """The processes of a job file on a device of so many bytes, as a file of processes has them.
 
     SpecError for what no simulated process does, HostError where there is no fio to read the file.
@@ -93,7 +92,7 @@ def _check(path: Path, job: JobSection) -> None:
         raise _refused(path, job, f"{block.name}={block.value}", "one size for reads and writes")
 
 
-def _processes(path: Path, jobs: JobFile, size_bytes: int) -> list[dict[str, Any]]:
+def _processes(path: Path, jobs: JobFile, size_bytes: int) -> list[dict[str, object]]:
     """A device is one place for all that name it; every other file gets an equal share of it."""
     clones = [(job, number) for job in jobs.jobs for number in range(_number(job, 1, "numjobs"))]
     files = list(dict.fromkeys(_file_of(job, number) for job, number in clones))
@@ -113,7 +112,7 @@ def _file_of(job: JobSection, clone: int) -> str:
     return named.value.strip() if named else f"{job.section}.{clone}"
 
 
-def _process(path: Path, job: JobSection, clone: int, at: int, room: int) -> dict[str, Any]:
+def _process(path: Path, job: JobSection, clone: int, at: int, room: int) -> dict[str, object]:
     way = job.value("rw", "readwrite")
     word = way.value.strip() if way else "read"
     record = _number(job, 4096, "bs", "blocksize")
@@ -127,7 +126,7 @@ def _process(path: Path, job: JobSection, clone: int, at: int, room: int) -> dic
     if (buffered := job.value("buffered")) is not None and job.value("direct") is None:
         direct = buffered.value.strip() == "0"
     waits = engine is None or engine.value.strip() in _WAITING_ENGINES or not direct
-    process: dict[str, Any] = {
+    process: dict[str, object] = {
         "name": job.section,
         "pattern": "random" if word.startswith("rand") else "sequential",
         "record": f"{record}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -46,7 +46,7 @@ class BesideWriters(WorkloadKind, frozen=True):
 
     def regions_and_writers(
         self, target: ResolvedTarget, seed: int
-    ) -> tuple[Region, list[dict[str, Any]], int]:
+    ) -> tuple[Region, list[dict[str, object]], int]:
         """The region of the process, the group of writers, and their requests in flight."""
         span, parts = self.used_bytes(target.size_bytes), (1, max(1, self.writers))
         own, others = regions(span, parts, self.shared_region)

@@ -26,7 +26,7 @@ def engine_groups(
     """Processes in their regions as groups of an engine job, in their order."""
     groups = []
     for row, name in zip(rows, unique_names(rows), strict=True):
-        options: dict[str, Any] = {"engine": "io_uring", "direct": True, "clock": "completion"}
+        options: dict[str, object] = {"engine": "io_uring", "direct": True, "clock": "completion"}
         which, _, level = row["ioprio"].partition(":")
         if row["ioprio"] != "be:4":
             options["ioprio"] = {"class": which, "level": int(level or 0)}

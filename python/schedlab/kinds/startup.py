@@ -151,7 +151,7 @@ class Startup(WorkloadKind, frozen=True):
         facts = {"command": command[0], "errors": errors}
         return Outcome(metrics, facts, gates, bounds=bounds)
 
-    def background(self, target: ResolvedTarget, seed: int) -> list[dict[str, Any]]:
+    def background(self, target: ResolvedTarget, seed: int) -> list[dict[str, object]]:
         """The groups of readers and writers that run meanwhile."""
         groups = []
         sides = (("readers", self.readers, READ), ("writers", self.writers, WRITE))

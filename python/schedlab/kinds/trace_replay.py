@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RECORD_IT = "schedlab trace io DEVICE --out FILE records one"
 SIDES = {"read": "reads", "write": "writes"}
-MIXED: dict[str, Any] = {"kind": "mixed", "read_percent": 50}
+MIXED: dict[str, object] = {"kind": "mixed", "read_percent": 50}
 #: A command has metrics of its own from this share of the requests on, and at most so many have.
 SHARE_LEAST, COMMANDS_MOST = 0.02, 4
 #: Room for requests in flight: a slower device has more of them than were recorded.
@@ -203,7 +203,7 @@ class TraceReplay(WorkloadKind, frozen=True):
 
     def _group(
         self, target: ResolvedTarget, seed: int, number: int, seen: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The engine's group that replays a stream."""
         depth = min(max(SLOTS_PER_DEPTH[self.timing] * seen["depth"], SLOTS_LEAST), SLOTS_MOST)
         record = seen["record"] or target.logical_block_bytes
@@ -213,7 +213,7 @@ class TraceReplay(WorkloadKind, frozen=True):
             WRITE if seen["writes"] else READ,
             "arrivals": {"kind": "closed", "depth": max(depth, seen["depth"])},
         }  # fmt: skip
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "registered": False,
             "replay": {"stream": number, "timing": self.timing},
         }
@@ -291,7 +291,7 @@ class TraceReplay(WorkloadKind, frozen=True):
                 found[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
         return {name: value for name, value in found.items() if value}
 
-    def fidelity(self, replayed: Mapping[str, float]) -> list[dict[str, Any]]:
+    def fidelity(self, replayed: Mapping[str, float]) -> list[dict[str, object]]:
         """The figures of a rehearsal beside those of the part that it replayed: rows of `metric`,
         `recorded`, `replayed` (in the unit of the metric) and `is_like`.
         """
@@ -345,7 +345,7 @@ def _read(
 @lru_cache(maxsize=4)
 def _plan(
     file: str, name: str | None, options: str, version: tuple[int, int]
-) -> tuple[ReplayPlan, dict[str, Any]]:
+) -> tuple[ReplayPlan, dict[str, object]]:
     from schedlab import _core
 
     try:

@@ -6,7 +6,7 @@ always wait; one is favoured. Under a scheduler without weights both get half.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -28,7 +28,7 @@ from schedlab.spec import latency
 
 NAMES = ("favoured", "other")
 # A priority requests no share, only that the favoured group comes first.
-PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+PRIORITIES: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "rt-be": ({"class": "rt", "level": 4}, {"class": "be", "level": 4}),
     "be0-be7": ({"class": "be", "level": 0}, {"class": "be", "level": 7}),
     "be-idle": ({"class": "be", "level": 4}, {"class": "idle", "level": 0}),
@@ -82,7 +82,7 @@ class Weights(OnlyReads, frozen=True):
         groups = []
         for number, (name, home) in enumerate(zip(NAMES, homes, strict=True)):
             read = work(RANDOM_ENDLESS, READ, self.record_bytes, seed + number, depth)
-            settings: dict[str, Any] = {"cgroup": target.groups.get(name)}
+            settings: dict[str, object] = {"cgroup": target.groups.get(name)}
             if self.priority:
                 settings = {"ioprio": PRIORITIES[self.priority][number]}
             groups.append(actor(name, target, home, read, workers=self.readers, **settings))

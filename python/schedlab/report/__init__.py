@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from schedlab.report.texts import LANGUAGES as LANGUAGES, Texts
 from schedlab.report.view import View
@@ -138,7 +137,7 @@ def one_table(
     return render(View(record, answer, Texts(lang)), name, form, width)
 
 
-def printed(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, Any]:
+def printed(record: Record, answer: Answer, lang: str | None = "en") -> dict[str, object]:
     """The sentences and all tables as plain JSON types; numbers in the unit of their column."""
     from schedlab.report.exchange import printed as render
 

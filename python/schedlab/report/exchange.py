@@ -8,7 +8,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from schedlab.errors import SpecError, nearest
 from schedlab.report import notes, why
@@ -112,7 +111,7 @@ def _inert(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def printed(view: View) -> dict[str, Any]:
+def printed(view: View) -> dict[str, object]:
     """The printed report for programs that show it: the sentences and every table."""
     every = [first_table(view), *study_tables(view)]
     return {"headline": headline(view), "tables": [table.as_json() for table in every]}

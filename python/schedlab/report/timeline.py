@@ -235,7 +235,7 @@ class Timeline:
         first = self._pair(scene)[0]
         pair = (bars, first) if bars is not first else (first, self._pair(scene)[-1])
         above, below = sorted((each.name for each in pair), key=lambda name: name != first.name)
-        asked: dict[str, Any] = {"work": work, "above": above}
+        asked: dict[str, object] = {"work": work, "above": above}
         asked["below"] = below if above != below else ""
         return urlencode({**asked, "run": bars.name, "bar": at})
 
@@ -325,7 +325,7 @@ class Timeline:
                 "unit": scene.unit, "runs": runs, "pair": [*pair, ""][:2],
                 "span_ns": max(1, *(bars.end_ns for bars in scene.runs)),
             })  # fmt: skip
-        words: dict[str, Any] = {name: texts.maybe(f"timeline.{name}", "") for name in WORDS}
+        words: dict[str, object] = {name: texts.maybe(f"timeline.{name}", "") for name in WORDS}
         words["parts"] = {name: self.part(name) for name in LOOKS}
         words["kinds"] = [texts(f"timeline.kind_{name}") for name in OPERATIONS]
         words["ends"] = ["", *(texts(f"timeline.end_{name}") for name in ENDS)]

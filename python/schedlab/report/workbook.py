@@ -46,7 +46,7 @@ def content(view: View) -> bytes:
 
     file = io.BytesIO()
     book = xlsxwriter.Workbook(file, OPTIONS)
-    facts: dict[str, Any] = {"title": headline_text(view), "subject": view.experiment.title}
+    facts: dict[str, object] = {"title": headline_text(view), "subject": view.experiment.title}
     with suppress(ValueError):  # Without it, it is now: the same folder would be another file.
         facts["created"] = datetime.fromisoformat(view.started_at)
     book.set_properties({**facts, "keywords": view.answer.code, "comments": "Made by schedlab"})
@@ -63,12 +63,12 @@ def content(view: View) -> bytes:
     return file.getvalue()
 
 
-def _formats(book: Any) -> dict[str, Any]:
+def _formats(book: Any) -> dict[str, object]:
     """The cell formats by name."""
-    base: dict[str, Any] = {"font_name": FONT, "font_size": FONT_SIZE, "valign": "vcenter"}
+    base: dict[str, object] = {"font_name": FONT, "font_size": FONT_SIZE, "valign": "vcenter"}
     head = {"bold": True, "bottom": 2, "text_wrap": True, "valign": "bottom"}
     wrap = {"text_wrap": True, "valign": "top"}
-    named: dict[str, dict[str, Any]] = {
+    named: dict[str, dict[str, object]] = {
         "": {}, "prose": {}, "heading": {"bold": True, "font_size": 13}, "head": head,
         "head-right": {**head, "align": "right"}, "name": {"bold": True}, "wrapped": wrap,
         "under": {"indent": 1, "font_color": "#5A6069"}, "soft": {"font_color": "#5A6069"},
@@ -186,7 +186,7 @@ class Sheet:
         numbers = of.drawn
         for series, i in enumerate(numbers):
             colour = COLOURS[series % len(COLOURS)]
-            options: dict[str, Any] = {
+            options: dict[str, object] = {
                 "name": of.columns[i].title,
                 "categories": [self.title, first, 0, self.last, 0],
                 "values": [self.title, first, i, self.last, i],

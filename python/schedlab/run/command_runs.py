@@ -56,7 +56,7 @@ class CommandRuns:
         """The cgroups of these processes: they move below that of a candidate."""
         return launch.paths_of(self.work, self.standing)
 
-    def tokens(self, directory: Path, device: str = "", seed: int = 0) -> dict[str, Any]:
+    def tokens(self, directory: Path, device: str = "", seed: int = 0) -> dict[str, object]:
         """Values of the places in the lines of one more run."""
         self._number += 1
         return {"dir": directory, "device": device, "run": f"{self._number:06d}",
@@ -109,7 +109,7 @@ class CommandRuns:
         """Metrics, bounds and gates of a run that began at `began_s` and worked in `directory`."""
         label = workload.label
         output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
-        facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
+        facts: dict[str, object] = {"status": ended.status, "signal": ended.signal}
         gates = []
         if ended.output_exceeded:
             text = f"it printed more than {kind.output_limit_bytes} bytes"

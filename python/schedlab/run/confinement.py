@@ -49,7 +49,7 @@ class HeldDevice:
         """The kernel's name."""
         return Path(f"/sys/dev/block/{self.major}:{self.minor}").resolve().name
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> dict[str, object]:
         """The arguments of crates/load/src/confine.rs."""
         node, first = knobs.device_file(self.name), Path(self.typed).parts[2:3]
         is_name = self.typed.startswith("/dev/") and not _NOT_NAMES.intersection(first)
@@ -66,11 +66,11 @@ class Wall:
         self.missing, self.walls = _probe()
         self._places: dict[str, str] = {}
 
-    def order(self, kind: Launching, directory: Path) -> dict[str, Any] | None:
+    def order(self, kind: Launching, directory: Path) -> dict[str, object] | None:
         """The confinement of one program that works in `directory`; None: nothing holds it."""
         if not self.holds(kind):
             return None
-        order: dict[str, Any] = {"detached": _left_out(directory)}
+        order: dict[str, object] = {"detached": _left_out(directory)}
         if self.device:
             order["device"] = self.device.order()
         if kind.confine == "files":

@@ -188,7 +188,7 @@ def watch(places: Places, *, follow: bool = False) -> tuple[Watched | None, str]
     """
     from schedlab import _core
 
-    options: dict[str, Any] = {"disks": places.disks}
+    options: dict[str, object] = {"disks": places.disks}
     if follow:
         options["follows"] = [(os.getpid(), "children")]
     else:

@@ -67,7 +67,7 @@ class JobCapture:
         self.tasks: dict[str, list[int]] = {}
         self._recorder: Any = None
         self.problem = ""
-        self.result: dict[str, Any] | None = None
+        self.result: dict[str, object] | None = None
         self.engine: Sequence[GroupResult] = ()
         self.lead_s = self._started_s = 0.0
         self._running: Any = None
@@ -214,7 +214,7 @@ def explain(
     usual = _scored_medians(folder, chosen)
     # The last cell of a workload has the window and the ramp that a pilot led to.
     planned = {cell.workload: cell for cell in folder.plan.cells}
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for work in chosen:
         seed = cell_seed(experiment.seed, 0, work.label)
         for position, candidate in enumerate(experiment.candidates):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
 
-def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dict[str, object]]:
     """The `fidelity` of each replay under the scheduler of its recording: `scheduler` and the
     `rows` of `TraceReplay.fidelity`; without rows where that scheduler is not offered here.
     """

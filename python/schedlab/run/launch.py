@@ -373,14 +373,14 @@ def launch_cost_s(wall: Wall) -> float:
     return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))
 
 
-def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> dict[str, Any]:
+def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> dict[str, object]:
     """The program for the compiled module, as JSON types."""
     program = program_path(launch.argv[0], launch.environment.get("PATH"))
     if program is None:
         raise HostError(
             f"program {launch.argv[0]!r} is not found", "use its full path, or install it"
         )
-    order: dict[str, Any] = {
+    order: dict[str, object] = {
         "program": program,
         "argv": list(launch.argv),
         "environment": [f"{k}={v}" for k, v in launch.environment.items()],
@@ -400,7 +400,7 @@ def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> d
     return order
 
 
-def _ids(user: str) -> dict[str, Any] | None:
+def _ids(user: str) -> dict[str, object] | None:
     """The ids of a user; None when that is who we are."""
     import pwd
 

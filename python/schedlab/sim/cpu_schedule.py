@@ -47,7 +47,7 @@ WIDTHS_PX = (300, 20_000)
 NOT_PLAYED = {"gantt": "--gantt", "bursts": "--validate", "as_json": "--json"}
 
 
-def document(options: Mapping[str, Any]) -> dict[str, Any]:
+def document(options: Mapping[str, Any]) -> dict[str, object]:
     """The document of `sim cpu --json`."""
     tasks, settings, seed = inputs(options)
     if options["quiz"]:
@@ -80,7 +80,7 @@ def schedules(
     tasks: Sequence[Mapping[str, Any]],
     settings: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The schedule under each policy; with `gantt` the only one is drawn into that file, or all on
     a page.
     """
@@ -104,7 +104,9 @@ def schedules(
     return results
 
 
-def inputs(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+def inputs(
+    options: Mapping[str, Any],
+) -> tuple[list[dict[str, object]], list[dict[str, object]], int]:
     """(tasks with times in ns, settings of each policy, seed)."""
     idle = [name.removesuffix("_ns") for name in OF_CHART if options[name]]
     if idle and not options["gantt"]:
@@ -130,7 +132,7 @@ def parse_time(text: str) -> int:
         raise SpecError(str(error), "write 4ms, 2us or 30s") from error
 
 
-def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, object]:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
     same = ("quantum", "cpus", "switch_cost", "hz", "seed", "kernel")
     settings = {key: options[key] for key in same if options[key] is not None}
@@ -164,7 +166,7 @@ def _set(settings: dict[str, Any], text: str) -> None:
         )
 
 
-def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
+def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, object]]:
     """The tasks from --tasks, from --processes, or for a quiz from the seed."""
     from schedlab._core import parse_cpu_tasks
 
@@ -188,7 +190,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
 
         return tasks_of_bursts(Path(text))
     try:
-        tasks: list[dict[str, Any]] = json.loads(parse_cpu_tasks(text))
+        tasks: list[dict[str, object]] = json.loads(parse_cpu_tasks(text))
     except ValueError as error:
         raise SpecError(str(error), 'for example --tasks "A:0:8,B:1:4/2/1:prio=2"') from error
     return tasks
@@ -205,7 +207,7 @@ def _is_file(text: str) -> bool:
 _TASK = 'for example: [[task]] name = "A" bursts = ["8ms"]'
 
 
-def _tasks_from_file(path: Path) -> list[dict[str, Any]]:
+def _tasks_from_file(path: Path) -> list[dict[str, object]]:
     content, _ = read_toml(path, "name a TOML file with [[task]]")
     if unknown := sorted(set(content) - {"task"}):
         raise SpecError(f"{path}: unknown key {unknown[0]!r}", "expected only [[task]]")
@@ -234,7 +236,7 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
 
     try:
         job = json.dumps({"tasks": tasks, "settings": settings})
-        result: dict[str, Any] = json.loads(run_cpu_simulation(job))
+        result: dict[str, object] = json.loads(run_cpu_simulation(job))
     except ValueError as error:
         text = re.sub(r" at line \d+ column \d+$", "", str(error))  # of JSON that no user wrote
         raise SpecError(text, "see schedlab sim cpu --help") from error

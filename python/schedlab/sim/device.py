@@ -46,7 +46,7 @@ def parse_change(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def device_changes(texts: Iterable[str], buffer: str | None = None) -> dict[str, Any]:
+def device_changes(texts: Iterable[str], buffer: str | None = None) -> dict[str, object]:
     """All `--set` together, and `--buffer`, which is `buffer.size`."""
     changes = dict(parse_change(text) for text in texts)
     if buffer is not None:

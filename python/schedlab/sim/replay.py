@@ -43,7 +43,7 @@ class Replay:
     reorder: int | None = None
     event: str = "queue"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The keys that differ from their defaults, without path and format."""
         values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
         defaults = {field.name: field.default for field in fields(self)[2:]}

@@ -43,13 +43,13 @@ def write_log(path: Path, runs: Iterable[tuple[SimulationCell, SimResult]]) -> N
 
 # The cells that are the same in all rows of a run, and its columns, of which some are places in
 # lists of words.
-Table = tuple[dict[str, Any], dict[str, tuple[Any, Sequence[str] | None]]]
+Table = tuple[dict[str, object], dict[str, tuple[Any, Sequence[str] | None]]]
 
 
 def _table(run: tuple[SimulationCell, SimResult]) -> Table:
     cell, result = run
     words: dict[str, Sequence[str]] = {"operation": OPERATIONS, "kind": KINDS}
-    constant: dict[str, Any] = {"policy": cell.candidate.label}
+    constant: dict[str, object] = {"policy": cell.candidate.label}
     if cell.simulation.scheduler is not None:
         constant = {"scheduler": cell.candidate.label, "processes": cell.source}
         words["process"] = [each["name"] for each in result["processes"]]

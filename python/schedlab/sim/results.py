@@ -77,7 +77,7 @@ class SimResult(Mapping[str, Any]):
     @functools.cached_property
     def report(self) -> dict[str, Any]:
         """The whole report."""
-        report: dict[str, Any] = json.loads(self.report_json)
+        report: dict[str, object] = json.loads(self.report_json)
         return report
 
     def __getitem__(self, key: str) -> Any:

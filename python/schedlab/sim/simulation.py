@@ -168,7 +168,7 @@ class Simulation:
         """`ssd`, `disk` or `fixed`."""
         return model_of(self.device)
 
-    def job(self) -> dict[str, Any]:
+    def job(self) -> dict[str, object]:
         """The input of `Job` in crates/sim/src/job.rs. SpecError for a field that would change
         nothing.
         """
@@ -176,7 +176,7 @@ class Simulation:
         here = conditions(self.model, self.scheduler is not None, self.trace is not None)
         refuse_idle({name: name for name in changed if name != "seed"}, here)
         named = "fcfs" if is_policy_file(self.policy) else self.policy or "fcfs"
-        job: dict[str, Any] = {
+        job: dict[str, object] = {
             "device": self.device_job(),
             "requests": self.requests,
             "seed": self.seed,
@@ -208,10 +208,10 @@ class Simulation:
                 options = {"volumes": "region", **options}
             form = options.pop("format", self.format)
             job["trace"] = {"path": str(self.trace), "format": form, "options": options}
-        plain: dict[str, Any] = _plain(job)
+        plain: dict[str, object] = _plain(job)
         return plain
 
-    def _workload_job(self) -> dict[str, Any]:
+    def _workload_job(self) -> dict[str, object]:
         own = {
             "name": self.workload if isinstance(self.workload, str) else None,
             "record": _size(self.record) if self.record else None,
@@ -222,7 +222,7 @@ class Simulation:
         }
         return {key: value for key, value in own.items() if value is not None}
 
-    def device_job(self) -> dict[str, Any]:
+    def device_job(self) -> dict[str, object]:
         """The input of `DeviceConfig` in crates/sim/src/model."""
         from schedlab.spec.quantities import parse_quantity
 
@@ -269,7 +269,7 @@ class Simulation:
 
 
 @functools.cache
-def _usual() -> dict[str, Any]:
+def _usual() -> dict[str, object]:
     """The defaults of the fields."""
     return dict(vars(Simulation()))
 

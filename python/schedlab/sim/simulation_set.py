@@ -138,7 +138,7 @@ class SimulationSet:
 
     def _ssd(
         self, cells: Sequence[SimulationCell], results: Sequence[SimResult]
-    ) -> tuple[list[str], dict[str, Any]]:
+    ) -> tuple[list[str], dict[str, object]]:
         source, service = self.sources[0], results[0]["service"]
         basis = f"note: mean over {counted(len(self.seeds), 'seed')}; ratio: to the first policy"
         heading = f"{self.first.device}: SSD, {service} service; {source}"
@@ -148,9 +148,9 @@ class SimulationSet:
 
     def _disk(
         self, _cells: Sequence[SimulationCell], results: Sequence[SimResult]
-    ) -> tuple[list[str], dict[str, Any]]:
+    ) -> tuple[list[str], dict[str, object]]:
         first, count = self.first, len(self.seeds)
-        head: dict[str, Any] = {"workload": self.sources[0]}
+        head: dict[str, object] = {"workload": self.sources[0]}
         heading = f"{first.device}: disk; {self.sources[0]}"
         if first.rate is not None:
             head["arrivals"] = {"kind": "poisson", "rate_per_s": first.rate}
@@ -165,7 +165,7 @@ class SimulationSet:
 
     def _host(
         self, cells: Sequence[SimulationCell], results: Sequence[SimResult]
-    ) -> tuple[list[str], dict[str, Any]]:
+    ) -> tuple[list[str], dict[str, object]]:
         from schedlab.sim.checked import expected_of
 
         facts = self.first.facts()
@@ -175,12 +175,12 @@ class SimulationSet:
             f"{self.first.device}: {kind}{service}, window {facts['queue_depth']}, "
             f"{facts['policy']}; {self.first.tags} tags"
         ]
-        runs: dict[str, list[dict[str, Any]]] = {}
+        runs: dict[str, list[dict[str, object]]] = {}
         first: dict[str, dict[str, Simulation]] = {}
         for cell, result in zip(cells, results, strict=True):
             runs.setdefault(cell.source, []).append(result.report)
             first.setdefault(cell.source, {}).setdefault(cell.candidate.label, cell.simulation)
-        checked: dict[str, dict[str, Any]] = {}
+        checked: dict[str, dict[str, object]] = {}
         for source, same in runs.items():
             expected = expected_of(list(first[source].values()))
             rates = expected.rates(same)

@@ -89,7 +89,7 @@ def _side_by_side(labels: Iterable[str]) -> list[list[str]]:
 
 def ssd_document(
     simulations: Sequence[Simulation], results: Sequence[SimResult], name: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The document of `sim run --json`."""
     first = simulations[0]
     runs = [

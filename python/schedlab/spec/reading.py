@@ -79,7 +79,7 @@ def read_text(path: Path, hint: str, limit_bytes: int = SIZE_MAX) -> str:
         raise SpecError(f"{path}: is not text: {error}", hint) from error
 
 
-def read_toml(path: Path, hint: str) -> tuple[dict[str, Any], str]:
+def read_toml(path: Path, hint: str) -> tuple[dict[str, object], str]:
     """(table, text) of a TOML file; SpecError with `hint`."""
     text = read_text(path, hint)
     try:

@@ -35,11 +35,11 @@ _AS_TEXT = re.compile(r'\\"fio version\\"\s*:')
 Part = Mapping[str, Any]
 
 
-def reports(place: str, text: str) -> list[dict[str, Any]]:
+def reports(place: str, text: str) -> list[dict[str, object]]:
     """The reports of an output, each a JSON object with a list `jobs`: alone, in an array, in other
     objects, behind other text on their line; SpecError for one that cannot be read, and for none.
     """
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     spans: list[tuple[int, int]] = []
     errors: list[tuple[int, json.JSONDecodeError]] = []
     decoder, at = json.JSONDecoder(), 0

@@ -215,7 +215,7 @@ class Folder:
         """The environment as it was recorded; empty when the file is missing or damaged."""
         return self._host()[0]
 
-    def _host(self) -> tuple[dict[str, Any], list[str]]:
+    def _host(self) -> tuple[dict[str, object], list[str]]:
         try:
             data = convert(FACTS, all_printable(json.loads(self._read(HOST))), HOST)
         except FileNotFoundError:

@@ -68,11 +68,11 @@ def processes_of(
         text = _core.host_processes(named["text"], named.get("place"), size_bytes, seed)
     except ValueError as error:
         raise SpecError(str(error), KEYS) from error
-    rows: list[dict[str, Any]] = json.loads(text)
+    rows: list[dict[str, object]] = json.loads(text)
     return rows
 
 
-def tables_of(source: Source) -> tuple[dict[str, Any], ...]:
+def tables_of(source: Source) -> tuple[dict[str, object], ...]:
     """The tables of a file as they are written, all of them understood; SpecError as above."""
     processes_of(source)
     text = process_text(source)["text"]

@@ -312,7 +312,7 @@ class Search:
         known = {each.scheduler for each in self.space.schedulers}
         if scheduler not in known:
             return
-        parameters: dict[str, Any] = {"scheduler": scheduler}
+        parameters: dict[str, object] = {"scheduler": scheduler}
         for t in self.space.tunables_of(scheduler):
             usual = t.low if t.default is None else t.default
             number = int(entry.settings.get(t.name, usual))
@@ -320,10 +320,10 @@ class Search:
         self._study.add_trial(self._frozen(parameters, value, violation))
 
     def _frozen(
-        self, parameters: dict[str, Any], value: float, violation: float
+        self, parameters: dict[str, object], value: float, violation: float
     ) -> optuna.trial.FrozenTrial:
         names = [each.scheduler for each in self.space.schedulers]
-        distributions: dict[str, Any] = {
+        distributions: dict[str, object] = {
             "scheduler": self.optuna.distributions.CategoricalDistribution(names)
         }
         for each in self.space.schedulers:

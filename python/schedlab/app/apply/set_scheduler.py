@@ -30,7 +30,7 @@ def set_scheduler(
     return changes
 
 
-def _set_one(control: Control, device: str, candidate: Candidate) -> dict[str, Any]:
+def _set_one(control: Control, device: str, candidate: Candidate) -> dict[str, object]:
     """Set one device: what was, what is, what undoes it."""
     queue = knobs.queue_of(device)
     before = knobs.read_value(knobs.scheduler_file(device))

@@ -30,7 +30,7 @@ class ReplayAgreement:
         """Whether they disagree, unless `on` is `never`."""
         return self.code == "disagree" and on != "never"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As plain JSON types."""
         answers = {of.name: to_json(of.answer) for of in self.sides}
         document = {"schema": 2, "differences": self.machines, "agreement": self.code}

@@ -102,7 +102,7 @@ def _applied(candidate: Candidate, apply_to: str) -> Candidate:
 
 
 def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
-    shared: dict[str, Any] = {"cpus": list(load.cpus)} if load.cpus else {}
+    shared: dict[str, object] = {"cpus": list(load.cpus)} if load.cpus else {}
     if load.load is not None:
         shared["load"] = load.load
     if load.work is not None:

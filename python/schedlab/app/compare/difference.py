@@ -127,7 +127,7 @@ class Difference:
             return False
         return bool(self.decided()) or (on == "changed" and bool(self.decided(better=True)))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As plain JSON types."""
         data = {name: to_json(answer) for name, answer in self.answers.items()}
         worse, better = (

@@ -20,7 +20,7 @@ def workload_of(place: Place, typed: Mapping[str, Any]) -> Workload:
     On a device that may only be read, only the reads are replayed.
     """
     name = file_of(typed["trace"])
-    parameters: dict[str, Any] = {
+    parameters: dict[str, object] = {
         "trace": str(name.resolve()) + typed["trace"].removeprefix(str(name)),
         "trace_sha256": sha256_of(name),
     }

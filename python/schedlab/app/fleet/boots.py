@@ -107,7 +107,7 @@ class Boots:
     def append(self, event: str, number: int | None = None, **more: str) -> None:
         """Note what happened in this boot, durably."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        entry: dict[str, Any] = {"event": event, "boot": journal.boot_id(), "at": at, **more}
+        entry: dict[str, object] = {"event": event, "boot": journal.boot_id(), "at": at, **more}
         if number is not None:
             entry["number"] = number
         self._history.append(entry)
@@ -218,7 +218,7 @@ class Boots:
         name = "" if kind.label == kind.kernel else f"{kind.label}: "
         return [*lines, f"Next    {name}{what}: {then}{shlex.join(command)}"]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As plain JSON types."""
         plan, due = self.plan, self.due
         order = [plan.kind_of(number).label for number in range(plan.boots)]
@@ -228,7 +228,7 @@ class Boots:
     def _is_here(self, due: int, observer: Observer) -> bool:
         """Whether this boot is the due one; notes a killed one before it, and a foreign one."""
         kind, boot = self.plan.kind_of(due), journal.boot_id()
-        last: dict[str, Any] = next(
+        last: dict[str, object] = next(
             (e for e in reversed(self.events) if e.get("number") == due), {}
         )
         if last.get("event") in ("measuring", "failed"):
@@ -394,7 +394,7 @@ def _moved(plan: BootPlan, number: int, record: Record) -> Record:
     return replace(record, plan=Plan(cells), runs=runs)
 
 
-def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) -> dict[str, Any]:
+def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) -> dict[str, object]:
     """Facts that all boots share, and those of each of several kinds, from its first boot."""
     common = _common([record.host for record in records])
     if len(plan.kinds) == 1:
@@ -403,9 +403,9 @@ def _facts(plan: BootPlan, numbers: Sequence[int], records: Sequence[Record]) ->
     return {**common, "boots": kinds}
 
 
-def _common(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _common(tables: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """The entries that are equal in all tables, and in the tables inside them."""
-    common: dict[str, Any] = {}
+    common: dict[str, object] = {}
     for key, value in tables[0].items():
         others = [table.get(key) for table in tables]
         if all(isinstance(other, Mapping) for other in others):

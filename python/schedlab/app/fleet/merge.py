@@ -76,7 +76,7 @@ def _host_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
+def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, object]:
     """Facts that all hosts share, and the facts of each."""
     first = records[0].host
     common = {key: value for key, value in first.items()
@@ -86,7 +86,7 @@ def _facts(names: Sequence[str], records: Sequence[Record]) -> dict[str, Any]:
     return {**common, "hosts": every}
 
 
-def _measured_device(record: Record) -> dict[str, Any]:
+def _measured_device(record: Record) -> dict[str, object]:
     """Name, model and firmware of the first disk that was measured; empty where it is not known."""
     target, devices = record.experiment.target, record.host.get("devices", {})
     for name in (Path(path).name for path in disks_named(target)):
@@ -125,7 +125,7 @@ def _require_same(first: Path, one: Record, path: Path, other: Record, hosts: bo
         )
 
 
-def _stated(record: Record, free: Sequence[str]) -> dict[str, Any]:
+def _stated(record: Record, free: Sequence[str]) -> dict[str, object]:
     """The part that two folders must share, as plain JSON: the experiment and its budget's plan."""
     experiment = to_json(record.experiment)
     kind = experiment["target"]["kind"]

@@ -265,7 +265,7 @@ def _table(observed: Observed) -> Iterator[str]:
         )
 
 
-def as_json(observed: Observed) -> dict[str, Any]:
+def as_json(observed: Observed) -> dict[str, object]:
     """The observation as plain JSON types."""
     return {
         "path": observed.path,

@@ -165,7 +165,7 @@ def _workload(data: Any, where: str) -> Any:
     return filled
 
 
-def _quantities(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _quantities(table: Mapping[str, Any], where: str) -> dict[str, object]:
     """The table with sizes and times turned into numbers."""
     try:
         return {key: parse_quantity(key, value) for key, value in table.items()}

@@ -94,7 +94,7 @@ def swept(folder: Path) -> Result:
     return result
 
 
-def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[dict[str, Any]]:
+def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[dict[str, object]]:
     """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
     predicted from the cost of a switch (± half_ns), with its ends, and measured.
     """
@@ -146,7 +146,7 @@ class Costs:
     losses: Mapping[float, float]
     beside: Sequence[Mapping[str, Any]]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it as plain JSON types."""
         switch_ns, half_ns = self.ladder[KERNEL_BYTES]
         return {

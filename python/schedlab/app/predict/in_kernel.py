@@ -139,5 +139,5 @@ def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
 def _figures(actors: Actors, names: Sequence[str]) -> dict[str, float]:
     ways = ("reads", "writes")
     sides = [actors.side(name, way) for name in names for way in ways]
-    rate = sum(actors.rate(names, way, "operations") for way in ways)
+    rate = sum(actors.rate(names, way, operations=True) for way in ways)
     return {"iops": rate, "latency_ns_mean": mean_ns(sides) or 0.0}

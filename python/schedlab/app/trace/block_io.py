@@ -68,7 +68,7 @@ def watch_device(
     return {**result, "durability": durable_facts(syncs.finish(), result) if syncs else no_syncs}
 
 
-def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, Any]:
+def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, object]:
     """Latencies of fsync and its kin, what they waited for (`chain`) and for what most (`reason`),
     as JSON types; `blocks` is a capture of the same time.
     """

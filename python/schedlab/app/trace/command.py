@@ -70,7 +70,7 @@ def write_bursts(out: Path, bursts: Bursts) -> None:
     write_atomic(out, as_csv(bursts.records))
 
 
-def as_json(traced: Traced) -> dict[str, Any]:
+def as_json(traced: Traced) -> dict[str, object]:
     """Everything, in plain JSON types."""
     bursts = traced.bursts
     return {

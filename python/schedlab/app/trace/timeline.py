@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from schedlab.app.trace.files import NAME_IT
 from schedlab.errors import SpecError
@@ -101,7 +100,7 @@ def _logged(path: Path) -> Iterator[tuple[tuple[str, ...], Bars]]:
         raise SpecError(f"{path}: {error}", EXPECTED) from error
 
 
-def _columns(rows: Sequence[dict[str, str]]) -> dict[str, Any]:
+def _columns(rows: Sequence[dict[str, str]]) -> dict[str, object]:
     """The columns of a log as numbers, the operation as its place."""
     import numpy as np
 

@@ -6,7 +6,6 @@ import math
 import shlex
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
 
 from schedlab.app.targets import disks_named
 from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
@@ -172,7 +171,7 @@ def write_reports(tuning: Tuning, shown: TuneView) -> dict[str, str]:
     return {"folder": str(tuning.path), "tune": str(page), "verdict": files["html"]}
 
 
-def as_json(tuning: Tuning, shown: TuneView, files: dict[str, str]) -> dict[str, Any]:
+def as_json(tuning: Tuning, shown: TuneView, files: dict[str, str]) -> dict[str, object]:
     """The result as plain JSON types."""
     best = winner_of(tuning)
     candidates = verdict_of(tuning).record.experiment.candidates

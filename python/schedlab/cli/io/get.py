@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from schedlab.cli.options import command
@@ -22,7 +20,7 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
     for line in restore_if_stale(journal.state_directory()).lines():
         click.echo(f"left changed by a session that died: {line}", err=True)
 
-    def look(device: str) -> dict[str, Any]:
+    def look(device: str) -> dict[str, object]:
         scheduler = knobs.read_value(knobs.scheduler_file(device))
         return {"scheduler": scheduler, "tunables": knobs.tunables(knobs.queue_of(device))}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Quantum, Settings, held, pids_of, ran
@@ -102,9 +101,9 @@ def _metrics(rows: Sequence[TaskResult]) -> dict[str, float]:
 
 def _facts(
     settings: Settings, quantum: Quantum, bursts: Bursts, rows: Sequence[TaskResult]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     cpu_ns, switches = _account(rows)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         **quantum.facts(settings.policy),
         "capture": bursts.method,
         "lost_records": bursts.lost,

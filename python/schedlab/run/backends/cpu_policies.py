@@ -214,11 +214,11 @@ class PolicySession:
             before_start(crew.pids())
             return ran(crew)
 
-    def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, Any]:
+    def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, object]:
         """A group of the job, under the candidate where it covers that side."""
         covered = policy.covers(group.is_load)
         tasks = group.tasks * (int(group.role.get("workers", 0)) + 1)
-        spec: dict[str, Any] = {
+        spec: dict[str, object] = {
             "name": group.name,
             "role": {k: v for k, v in group.role.items() if v is not None},
             "tasks": group.tasks,
@@ -256,7 +256,10 @@ class PolicySession:
         covered = policy.covers(is_load=False)
         cpu_count = len(kind.cpus or os.sched_getaffinity(0))
         groups = TaskGroup("work", {}, 1)
-        options: dict[str, Any] = {"cpus": kind.cpus, "timeout_s": self.runs.limit_s(label, kind)}
+        options: dict[str, object] = {
+            "cpus": kind.cpus,
+            "timeout_s": self.runs.limit_s(label, kind),
+        }
         # Without a cgroup, its session is how its processes are found again.
         options["same_session"] = bool(policy.autogroup == "shared" and self.runs.work.path)
         if covered:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SchedlabError
@@ -57,7 +56,7 @@ class IoSession:
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
         self.described: set[str] = set()
-        self.fidelity: dict[str, dict[str, Any]] = {}
+        self.fidelity: dict[str, dict[str, object]] = {}
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
@@ -114,7 +113,7 @@ class IoSession:
             return outcome
         if not any(finding.fatal for finding in outcome.gates):
             self.described.add(label)
-        facts: dict[str, Any] = {}
+        facts: dict[str, object] = {}
         if self.emulated is not None:
             facts["emulated_device"] = dict(self.emulated.facts)
         if self.commands and isinstance(kind, Command):
@@ -236,7 +235,7 @@ def _judged(outcome: Outcome, device: Emulated) -> Outcome:
     except HostError as error:
         broken = GateFinding("device-alive", str(error))
         return dataclasses.replace(outcome, gates=(*outcome.gates, broken))
-    facts: dict[str, Any] = {"emulated": account, "driver_tags": device.facts["tags"]}
+    facts: dict[str, object] = {"emulated": account, "driver_tags": device.facts["tags"]}
     return dataclasses.replace(
         outcome,
         properties={**outcome.properties, **facts},

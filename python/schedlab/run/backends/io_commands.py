@@ -210,7 +210,7 @@ class CommandCells:
         return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts,
                        gates=(*findings, *outcome.gates))  # fmt: skip
 
-    def description(self, label: str, kind: Command) -> dict[str, Any]:
+    def description(self, label: str, kind: Command) -> dict[str, object]:
         """Facts of a command that are the same in all its runs."""
         rehearsal = self.rehearsals[label]
         return {
@@ -368,7 +368,7 @@ class CommandCells:
             return 0
         return experiment.stopping.blocks * len(arms(experiment))
 
-    def _tokens(self, kind: Command, seed: int = 0) -> dict[str, Any]:
+    def _tokens(self, kind: Command, seed: int = 0) -> dict[str, object]:
         device = self.wall.device_path(kind) or str(self.session.target.raw_path)
         return self.runs.tokens(self.place.directory, device, seed)
 

@@ -107,7 +107,7 @@ def _document(
     total |= _spread("bw", kib, "dev")
     sides = {"read": idle, "write": idle, "trim": idle}
     read, written = mean("read_bytes_per_s"), mean("write_bytes_per_s")
-    facts: dict[str, Any] = {"runs": len(runs), "rates": "means over the runs"}
+    facts: dict[str, object] = {"runs": len(runs), "rates": "means over the runs"}
     if options["rw"] == "randrw" or (read and written):
         options = {**options, "unified_rw_reporting": "both"}
         share = read / (read + written) if read and written else reads
@@ -145,7 +145,7 @@ def _property(runs: Sequence[Run], name: str) -> float:
 
 def _direction(
     bytes_per_s: float, iops: float, elapsed_s: float, rows: Sequence[Sequence[int]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     latency = _latency(rows)
     return {
         **_rates(bytes_per_s, elapsed_s),
@@ -198,7 +198,7 @@ def _distribution(rows: Sequence[Sequence[int]]) -> dict[str, dict[str, float]]:
     return shares
 
 
-def _latency(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _latency(rows: Sequence[Sequence[int]]) -> dict[str, object]:
     """fio's latency object from rows low, high, count (same bins as fio's: one to one)."""
     total = sum(count for _, _, count in rows)
     if not total:

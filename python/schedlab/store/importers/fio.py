@@ -37,7 +37,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     return assemble(numbered, options, {"format": "fio", "file": str(files[0][1])})
 
 
-def load(file: Path) -> list[dict[str, Any]]:
+def load(file: Path) -> list[dict[str, object]]:
     """The reports of an output, between any other text."""
     text = QUOTED.sub("", decoded(str(file), read_bytes(file, WHOLE_HINT, BYTES_MAX)))
     return fio_output.reports(str(file), text)

@@ -96,7 +96,7 @@ class Imported:
     histograms: tuple[Mapping[str, Rows], ...]
     source: Mapping[str, Any]
 
-    def as_json(self, folder: Path) -> dict[str, Any]:
+    def as_json(self, folder: Path) -> dict[str, object]:
         """A summary of the import to `folder`, as plain JSON types."""
         experiment = self.experiment
         return {
