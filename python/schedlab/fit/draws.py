@@ -20,7 +20,7 @@ WRITE_CACHE = "write_cache"
 PAGE_READ, WITH_READS = "flash.page_read", ("flash.page_write", "flash.block_erase")
 PAGE_TRANSFER = "flash.page_transfer"
 BUFFER, DEPTH = "buffer.size", "queue.depth"
-#: Their times were seen, so their product was: which of them there are more of is no matter.
+#: Where reads waited for each other their product was seen: which there are more of is no matter.
 PARTS = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
 #: Keys of the table `fit` that decide something.
 FIT = {
@@ -59,8 +59,8 @@ class Draws:
         draws, changes = np.random.default_rng(seed), {}
         for key, error in self.errors.items():
             value = value_at(self.tables, key)
-            is_seen = key in PARTS and self.errors.get(PAGE_READ) != UNKNOWN
-            if key in FIXED or is_seen or error == 0 or value is None:
+            is_kept = key in PARTS and self._are_parts_seen
+            if key in FIXED or is_kept or error == 0 or value is None:
                 continue
             if error == UNKNOWN:
                 new = self._within(key, draws)
@@ -79,7 +79,15 @@ class Draws:
     def _is_sum_known(self) -> bool:
         """Whether reads show only the sum of reading and moving a page, of parts that are known."""
         times = {self.errors.get(PAGE_READ), self.errors.get(PAGE_TRANSFER)}
-        return times == {UNKNOWN} and self.errors.get("flash.channels") != UNKNOWN
+        is_counted = self.errors.get(PARTS[0]) != UNKNOWN
+        return times == {UNKNOWN} and (is_counted or self._are_parts_seen)
+
+    @property
+    def _are_parts_seen(self) -> bool:
+        """Whether reads waited for each other, though not all parts could be told apart."""
+        channels, _, planes = (self.errors.get(key) for key in PARTS)
+        is_doubt = channels == UNKNOWN and planes != UNKNOWN
+        return self.errors.get(PAGE_READ) != UNKNOWN or is_doubt
 
     def _split(self, draws: np.random.Generator) -> dict[str, Any]:
         times = [(number_of(value_at(each, PAGE_READ)), number_of(value_at(each, PAGE_TRANSFER)))

@@ -68,8 +68,8 @@ class FlashProbes:
 def probe_flash(reads: Reads, tags: int) -> FlashProbes:
     """All probes of a device without moving parts, about 60 s."""
     reads.progress("single reads")
-    times = reads.latencies_ns(reads.places(300))
-    single = float(np.quantile(times, LOW))
+    looks = [reads.latencies_ns(reads.places(150))]
+    single = float(np.quantile(looks[0], LOW))
     reads.progress("rate by depth")
     iops = {depth: reads.rate_per_s(depth, 2.0) for depth in sorted({1, min(4, tags), tags})}
     reads.progress("page size")
@@ -79,12 +79,22 @@ def probe_flash(reads: Reads, tags: int) -> FlashProbes:
     # A part of a page each, so that neighbours are not merged into one read.
     distances = [k * page_bytes for k in range(1, DISTANCES_MAX + 1)]
     pairs = _pairs(reads, distances, count, page_bytes)
+    looks.append(reads.latencies_ns(reads.places(150)))
     reads.progress("size of a read")
     lengths = {n: _length(reads, n, page_bytes) for n in LENGTHS}
-    # Of the quantile, not of the times: most of these may be late.
-    spread = float(np.quantile(times, LOW + 0.1)) / single - 1
+    # The host may have been busy at one of the two; of the quantile, not of times that may be late.
+    single, further = min((*np.quantile(times, (LOW, LOW + 0.1)),) for times in looks)
+    spread = float(further / single - 1)
     return FlashProbes(
-        reads.size_bytes, single, spread, pairs, lengths, iops, tags, page_bytes, is_page_seen
+        reads.size_bytes,
+        float(single),
+        spread,
+        pairs,
+        lengths,
+        iops,
+        tags,
+        page_bytes,
+        is_page_seen,
     )
 
 
@@ -168,7 +178,8 @@ def fit_flash(probes: FlashProbes) -> Fitted:
             read -= transfer
     is_seen = in_order or steps.max() > 0.1 * single
     doubts = set() if in_order else unsure(steps, (channels, dies, planes))
-    if not in_order and dies == 1 and transfer < 1.5 * LEAST_STEP * (read + transfer):
+    is_faint = transfer < 1.5 * LEAST_STEP * (read + transfer)
+    if not in_order and channels > 1 and dies == 1 and (planes == 1 or is_faint):
         # Without a step for a channel, dies of one channel look like channels.
         doubts |= {"flash.channels", "flash.dies_per_package"}
     if not is_seen:
@@ -196,7 +207,7 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     fitted.put("flash.pages_per_block", PAGES_PER_BLOCK, UNKNOWN)
     fitted.put("flash.page", page, 0.0 if probes.is_page_seen else UNKNOWN)
     # Of planes that read and move by turns, the way of the longer one is seen.
-    is_sum = in_order and (planes == 1 or transfer < 2 * read)
+    is_sum = dies * planes == 1 or (in_order and transfer < 2 * read)
     split = unknown or (UNKNOWN if is_sum else None)
     fitted.put("flash.page_read", time_text(read), split or max(noise * single / read, 0.02))
     fitted.put("flash.page_transfer", time_text(transfer), split or _share(noise, single, transfer))
