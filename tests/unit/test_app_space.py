@@ -1,5 +1,6 @@
 """What can be tuned, from what is typed to what the device takes; and traces in words."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from schedlab.app.trace import files as trace_files
 from schedlab.app.tune import question as tune_question
 from schedlab.app.tune import space as tune_space
 from schedlab.app.tune.question import TuneOptions, preview_lines, question_of, typed_question
-from schedlab.errors import HostError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.run.admitted import Permission
 from schedlab.spec import Candidate, Experiment, Target, Workload
@@ -145,6 +146,18 @@ def test_a_question_from_options(say):
     say(question_of, Place(), base_of, both)
     more = question_of(Place(), base_of, TuneOptions(maximise="iops"))[0]
     assert more.workloads[0].metric == "iops"
+
+    def two(scheduler):
+        base = base_of(scheduler)
+        more = replace(READS, label="more", metric="throughput_bytes_per_s")
+        return replace(base, workloads=(READS, more))
+
+    both, _ = question_of(Place(), two, TuneOptions(maximise="iops"))
+    assert [work.metric for work in both.workloads] == ["iops", "iops"]
+    shared = "sysctl.vm.dirty_ratio=1..9"
+    for ranges in (("slice_idle=0..4", shared), (shared,)):
+        with pytest.raises(SpecError, match=r"sysctl\.vm\.dirty_ratio is set for"):
+            question_of(Place(), base_of, TuneOptions(ranges=ranges))
     say(question_of, Place(), base_of, TuneOptions(maximise="latency_ns_p99"))
     usual = TuneOptions()
     assert (usual.schedulers, usual.budget_s, usual.margin) == ("all", 1800.0, 0.02)

@@ -21,7 +21,7 @@ from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds import Outcome
 from schedlab.kinds.fio_job import FioJob
-from schedlab.report import handin, moments, sentences
+from schedlab.report import durable, handin, moments, sentences
 from schedlab.run.backends import cpu_policies
 from schedlab.sim import cpu_validate
 from schedlab.sim.cpu_bursts import Scheduling
@@ -258,3 +258,21 @@ def test_both_files_of_each_setting_of_the_machine_are_recorded(monkeypatch):
     record = machine.apply({}, ("", ""), False, Path("/"), print)
     assert record.originals == dict.fromkeys(("/a", "/b", "/c", "/d"), "old")
     assert record.values == {"/a": "1", "/b": "0", "/c": "2", "/d": "0"}
+
+
+def test_the_chain_of_syncs_of_each_candidate_and_workload_is_its_own():
+    """The first waits for the journal alone, the second for the device: on one of two workloads."""
+    view = reports.view_of(answers.TRADE)
+    part = {"none": "journal_s", "bfq": "flush_s"}
+    runs = [
+        replace(run, properties={"durability": {
+            "calls": 1, "data_s": 0.0, "journal_s": 0.0, "flush_s": 0.0, "written": {},
+            part[run.candidate]: 2.0}})
+        for run in view.record.runs
+        if run.candidate in part and run.workload != answers.SEQ
+    ]  # fmt: skip
+    shown = type(view)(replace(view.record, runs=tuple(runs)), view.answer, view.texts, view.folder)
+    lines = [line.replace("\xa0", " ") for line in durable.lines(shown)]
+    assert [line.partition(":")[0] for line in lines] == [answers.NEWCOMER, answers.READER]
+    first, second = (line.partition(":")[2] for line in lines)
+    assert first == second and first.count("100 %") == 2

@@ -275,12 +275,16 @@ mod tests {
             tally.complete(true, 0, 4096, 1, 10);
             tally.begin_window();
             tally.complete(true, 0, -libc::EIO, 1, 10);
+            tally.complete(true, 0, -libc::ENOSPC, 1, 10);
             tally.leave_pending(10);
             report
         });
         let result = &sum_up(&job(), &[late, early], &[None], 0).groups[0];
         assert_eq!([0, 1].map(|at| result.workers[at].worker), [0, 1]);
-        assert_eq!(result.error_counts["EIO"], 2);
+        assert_eq!(
+            ["EIO", "ENOSPC"].map(|cause| result.error_counts[cause]),
+            [2, 2]
+        );
         assert_eq!((result.unissued, result.unanswered), (0, 2));
         assert_eq!(result.device_bytes_written, 2 * 4096);
     }

@@ -209,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn a_write_over_several_extents_cuts_each_of_them() {
+        let mut cache = cache(0.5, Readable::Dirty);
+        for lba in [0, 100, 12] {
+            cache.take(lba, 8, 0);
+        }
+        cache.forget(4, 12);
+        let left: Vec<_> = cache.extents.iter().map(|e| (e.lba, e.sectors)).collect();
+        assert_eq!(left, [(0, 4), (100, 8), (16, 4)]);
+        assert_eq!(cache.overwritten, 8);
+    }
+
+    #[test]
     fn destaging_goes_first_from_the_high_water_down_to_the_low_one() {
         let mut cache = cache(0.5, Readable::Dirty);
         for number in 0..4 {
