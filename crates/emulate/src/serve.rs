@@ -80,8 +80,9 @@ pub struct Worker<R> {
     device: Box<dyn Stepped>,
     scale: Scale,
     lead: Lead,
-    /// How far ahead the model was driven, because the data of its longest request take so long.
-    ahead_ns: u64,
+    /// How long before its time the last event happened: by the lead, and by what the data of the
+    /// longest request took, which may be over by now.
+    early_ns: u64,
     /// In the order of their times.
     held: VecDeque<Held>,
     /// By tag.
@@ -106,7 +107,7 @@ impl<R: Reply> Worker<R> {
             model,
             scale,
             lead: Lead::default(),
-            ahead_ns: 0,
+            early_ns: 0,
             held: VecDeque::new(),
             pending: Vec::new(),
             free_tags: Vec::new(),
@@ -131,13 +132,13 @@ impl<R: Reply> Worker<R> {
         for arrival in arrivals.drain(..) {
             self.arrive(arrival, clock);
         }
-        self.ahead_ns = self.longest_copy_ns();
-        let horizon_ns = self.to_model_ns(now_ns + self.lead.ns + self.ahead_ns);
+        let before_ns = self.lead.ns + self.longest_copy_ns();
+        let horizon_ns = self.to_model_ns(now_ns + before_ns);
         while self.device.next_time_ns().is_some_and(|t| t <= horizon_ns) {
             self.advance();
+            self.early_ns = before_ns;
         }
         self.reply(now_ns, clock);
-        let before_ns = self.lead.ns + self.ahead_ns;
         let event_ns = self.device.next_time_ns();
         let event_ns = event_ns.map(|next_ns| self.to_wall_ns(next_ns).saturating_sub(before_ns));
         let reply_ns = self.held.front().map(|held| held.send_ns);
@@ -211,8 +212,7 @@ impl<R: Reply> Worker<R> {
             self.advance();
         }
         self.reply(arrival.at_ns, clock);
-        let early_ns = self.lead.ns + self.ahead_ns;
-        if self.event_ns > stamped_ns + self.scale.to_model_ns(early_ns) {
+        if self.event_ns > stamped_ns + self.scale.to_model_ns(self.early_ns) {
             self.account.reordered();
         }
         let at_ns = stamped_ns.max(self.event_ns).max(self.submitted_ns);
