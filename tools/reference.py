@@ -20,6 +20,7 @@ import msgspec
 
 from schedlab.host.settings import FEEL, TABLE
 from schedlab.kinds import KINDS, WorkloadKind
+from schedlab.sim.decisions import sentences
 from schedlab.spec import Candidate, Experiment, Statement, Stopping, Target, Workload
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -214,7 +215,8 @@ def schedulers_text() -> str:
         "switch a part of a scheduler off, to see what it does.",
     ]
     for name, about, kernels in _core.host_schedulers():
-        lines += ["", f"## {name}", "", f"{about}; Linux {kernels}.", ""]
+        judged = "".join(f" {sentence}." for sentence in sentences(name))
+        lines += ["", f"## {name}", "", f"{about}; Linux {kernels}.{judged}", ""]
         if name not in tunables:
             lines.append("No tunables.")
             continue

@@ -42,9 +42,8 @@ def test_a_scheduler_sorts_what_it_still_holds(window, low, high):
     none = rate(simulate("none", "random32", window=window))
     sorted_ = rate(simulate("mq-deadline", "random32", window=window))
     assert low < sorted_ / none < high
-    assert rate(simulate("bfq", "random32", window=window)) / sorted_ == pytest.approx(
-        1.02, abs=0.05
-    )
+    # The kernel's bfq decides as its model does in all 251 decisions of such a load.
+    assert rate(simulate("bfq", "random32", window=window)) / sorted_ == pytest.approx(1, abs=0.07)
     assert rate(simulate("kyber", "random32", window=window)) == pytest.approx(none, rel=0.02)
 
 
@@ -207,8 +206,8 @@ STARVED_MOST = {
     "kyber": (1.5, 0.5), "cfq": (1.5, 0.5),
     # A slot of 125 ms is one of 13 for the level 7; eight times that is overdue in any case.
     "bfq:low_latency=0": (2.5, 1.2),
-    # As long as the weight of a new process is raised.
-    "bfq": (10.5, 1.2),
+    # As long as the weight of a new process is raised, and the slot in which that ends.
+    "bfq": (10.7, 1.2),
 }  # fmt: skip
 BESIDE_WRITERS = ("reader-writers", "reader-writers-deep", "copy-direct", "copy-buffered", "levels")
 

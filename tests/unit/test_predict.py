@@ -277,3 +277,11 @@ def test_the_checked_cells_are_those_of_a_kernel_and_a_day():
         assert cell.kernel.keys() == cell.model.keys()
         assert min(cell.kernel.values()) >= 0
     assert processes_of("random32")
+
+
+def test_a_model_that_decides_too_often_otherwise_than_the_kernel_is_shown_with_that():
+    from schedlab.sim import decisions
+
+    judged = {"6.12": {"bfq": {"a": [95, 100], "b": [949, 1000]}, "kyber": {"a": [95, 100]}}}
+    shown = decisions.warnings(["kyber", "bfq", "bfq", "noop"], judged)
+    assert shown == ["bfq, a model: 94.9% of 1,100 decisions of Linux 6.12"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.sim import judge, tables
+from schedlab.sim import decisions, judge, tables
 from schedlab.sim.cpu_schedule import parse_time
 from schedlab.sim.device import device_changes, parse_change
 from schedlab.sim.experiments import AGING, experiment_of, judged_by_rate, policy_candidates
@@ -106,6 +106,8 @@ class SimulationSet:
         if self.gantt is not None:
             self._draw(self.gantt, cells, results)
         warnings = replay_warnings(results[0].report.get("trace"))
+        simulated = (cell.simulation.scheduler or "" for cell in cells)
+        warnings += decisions.warnings(name.partition(":")[0] for name in simulated)
         for cell, result in zip(cells, results, strict=True):
             if "steady" in result:
                 name = f"{cell.candidate.label}, seed {cell.simulation.seed},"

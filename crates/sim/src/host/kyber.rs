@@ -52,7 +52,7 @@ impl Latencies {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Domain {
     fifo: Fifo,
     queued: usize,
@@ -92,6 +92,7 @@ impl Domain {
 }
 
 /// The domains and whose turn it is.
+#[derive(Clone)]
 pub struct Kyber {
     domains: [Domain; DOMAINS],
     current: usize,
@@ -120,6 +121,17 @@ impl Kyber {
         domain.taken += 1;
         self.batching += 1;
         Some(id)
+    }
+
+    /// Hands out a certain request.
+    #[cfg(test)]
+    pub(super) fn take_that(&mut self, ctx: &mut Ctx, id: Id) {
+        self.current = Self::domain_of(ctx.requests[id].op);
+        let domain = &mut self.domains[self.current];
+        domain.fifo.remove(&mut ctx.requests, id);
+        domain.queued -= 1;
+        domain.taken += 1;
+        self.batching += 1;
     }
 
     /// Tokens in force, by domain.

@@ -54,7 +54,7 @@ pub struct Facts {
 }
 
 /// The state that every call of a scheduler is given.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ctx {
     /// The time.
     pub now_ns: u64,

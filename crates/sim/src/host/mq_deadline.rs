@@ -6,7 +6,7 @@ use super::sorted::{Fifo, Sorted};
 use super::{Allocation, Bio, Ctx, Facts, Id, MergeKind, Op, Scheduler, Settings};
 
 /// Requests of one class.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct PerClass {
     sorted: [Sorted; 2],
     fifo: [Fifo; 2],
@@ -29,6 +29,7 @@ impl PerClass {
 }
 
 /// The state that all classes share.
+#[derive(Clone)]
 pub struct MqDeadline {
     classes: [PerClass; 3],
     last_direction: usize,
@@ -81,13 +82,18 @@ impl MqDeadline {
         if inserted_ns + age_ns > ctx.now_ns {
             return None;
         }
+        self.take(ctx, id);
+        Some(id)
+    }
+
+    pub(super) fn take(&mut self, ctx: &mut Ctx, id: Id) {
+        let (class, direction) = self.place(ctx, id);
         self.batching += 1;
         let one = &mut self.classes[class];
         one.position[direction] = ctx.requests[id].sector;
         one.sorted[direction].remove(&ctx.requests[id]);
         one.fifo[direction].remove(&mut ctx.requests, id);
         one.dispatched += 1;
-        Some(id)
     }
 
     /// A request that has waited so long that its class no longer matters

@@ -139,7 +139,7 @@ impl Seeks {
 }
 
 /// The requests of one queue of cfq or bfq.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     pub(super) sorted: Sorted,
     pub(super) fifo: Fifo,

@@ -175,7 +175,7 @@ impl HostRequest {
 }
 
 /// Things by number, whose places are used again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pool<T> {
     items: Vec<T>,
     free: Vec<u32>,

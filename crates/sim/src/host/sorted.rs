@@ -7,7 +7,7 @@ use super::request::{HostRequest, Id, Pool, NONE};
 use super::{Bio, MergeKind};
 
 /// Requests in the order of their first sectors.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sorted(BTreeMap<(u64, u64), Id>);
 
 impl Sorted {

@@ -1,7 +1,7 @@
 //! Whether to wait for a queue's next request rather than serve another queue, and how long.
 
 use super::super::{Class, Ctx, HostRequest};
-use super::{Bfq, MS};
+use super::{jiffies_ns, Bfq, LONG_IDLE_NS, MS};
 
 /// The shortest wait, for queues that seek anyway.
 const SHORT_WAIT_NS: u64 = 2 * MS;
@@ -9,8 +9,11 @@ const SHORT_WAIT_NS: u64 = 2 * MS;
 const RAISED_WAIT_NS: u64 = 20 * MS;
 /// Time in service from which a slot shows whether the queue is slow.
 const SLOW_NS: u64 = 20 * MS;
-/// Windows in which the share of idle time is checked.
+/// The share of idle time is that of so long a time, more or less.
 const INTENSITY_NS: u64 = 200 * MS;
+
+/// The limit of injection follows a think time that became short so long after its last change.
+const THINK_SETTLED_NS: u64 = 100 * MS;
 
 impl Bfq {
     /// Whether busy queues differ in weight or class, so that shares must be kept by waiting.
@@ -25,6 +28,9 @@ impl Bfq {
     /// Whether waiting makes the device faster and takes nothing from a raised queue.
     pub(super) fn idling_boosts(&self, id: u32) -> bool {
         let queue = &self.queues[id as usize];
+        if self.is_left(id) {
+            return false;
+        }
         let flows = !queue.is_seeky() && queue.io_bound && queue.short_think;
         let alone = self.rotational && self.hardware.is_known_without();
         let boosts = alone || ((self.rotational || !self.hardware.queues()) && flows);
@@ -32,10 +38,13 @@ impl Bfq {
     }
 
     pub(super) fn is_better_to_idle(&self, id: u32) -> bool {
+        let queue = &self.queues[id as usize];
+        if self.is_left(id) {
+            return false;
+        }
         if self.strict {
             return true;
         }
-        let queue = &self.queues[id as usize];
         if self.slice_idle_ns == 0 || !queue.is_sync || queue.context.class == Class::Idle {
             return false;
         }
@@ -45,6 +54,9 @@ impl Bfq {
     /// Whether waiting is needed for the queue's share.
     pub(super) fn idling_guarantees(&self, id: u32) -> bool {
         let queue = &self.queues[id as usize];
+        if self.is_left(id) {
+            return false;
+        }
         let busy = self.busy_queues();
         let crowded = self.in_flight >= queue.in_flight + 4;
         (queue.is_raised() && (self.raised_busy < busy || crowded))
@@ -88,7 +100,7 @@ impl Bfq {
             return (seeky, if self.rotational { 8 } else { 2 });
         }
         let slow = match time_ns > SLOW_NS {
-            true => queue.service < self.rate.max_budget() / 2,
+            true => queue.service < self.rate.measured_budget() / 2,
             false => seeky,
         };
         (slow, time_ns / MS)
@@ -96,37 +108,53 @@ impl Bfq {
 
     /// Updates the process from the arrival of a request.
     pub(super) fn arrived(&mut self, ctx: &Ctx, id: u32, request: &HostRequest) {
-        let slice_idle_ns = self.slice_idle_ns;
-        let is_serving = self.in_service == Some(id);
-        let seeky_before = self.queues[id as usize].is_seeky();
-        if self.queues[id as usize].is_sync && self.queues[id as usize].requests.is_empty() {
+        self.update_think_time(ctx, id);
+        let is_seek = self.is_seek(request, self.queues[id as usize].seeks.last_end);
+        self.queues[id as usize].seeks.add(request, is_seek);
+        self.end_soft_raising_of_seeks(ctx, id);
+        if !self.queues[id as usize].is_sync {
+            return;
+        }
+        if self.process(request.context.owner).held <= 1 {
             self.note_waker(ctx, id);
             self.prepare_injection(ctx, id);
         }
-        let is_seek = self.is_seek(request, self.queues[id as usize].seeks.last_end);
         let queue = &mut self.queues[id as usize];
-        if queue.is_sync && !queue.is_busy || (is_serving && queue.waits) {
-            if let Some(end_ns) = queue.last_end_ns {
-                let pause_ns = ctx.now_ns - end_ns;
-                queue.think.add(pause_ns, slice_idle_ns);
-                if queue.in_flight == 0 && queue.requests.is_empty() {
-                    queue.idle_ns += pause_ns;
-                }
-            }
+        if queue.requests.is_empty() && queue.in_flight == 0 {
+            let pause_ns = ctx.now_ns.wrapping_sub(queue.last_end_ns);
+            queue.idle_ns = queue.idle_ns.wrapping_add(pause_ns);
         }
-        queue.seeks.add(request, is_seek);
-        if queue.is_shared && !queue.is_stable && queue.is_seeky() && !seeky_before {
-            self.split(id);
-        }
-        let queue = &mut self.queues[id as usize];
-        if queue.is_sync && queue.context.class != Class::Idle && slice_idle_ns > 0 {
-            queue.short_think = !queue.think.is_valid() || queue.think.mean_ns <= slice_idle_ns / 2;
+        if queue.just_created {
+            return;
         }
         let window_ns = ctx.now_ns - queue.window_start_ns;
-        if window_ns >= INTENSITY_NS {
-            queue.io_bound = queue.idle_ns * 5 <= window_ns;
-            queue.window_start_ns = ctx.now_ns;
-            queue.idle_ns = 0;
+        queue.io_bound = queue.idle_ns.wrapping_mul(5) <= window_ns;
+        if window_ns > INTENSITY_NS {
+            queue.window_start_ns = ctx.now_ns - window_ns / 2;
+            queue.idle_ns /= 2;
+        }
+    }
+
+    fn update_think_time(&mut self, ctx: &Ctx, id: u32) {
+        let slice_idle_ns = self.slice_idle_ns;
+        let queue = &mut self.queues[id as usize];
+        if queue.in_flight == 0 && !queue.is_busy {
+            let pause_ns = ctx.now_ns.wrapping_sub(queue.last_end_ns);
+            queue.think.add(pause_ns, slice_idle_ns);
+        }
+        let now_ns = jiffies_ns(ctx);
+        let just_split = queue
+            .split_ns
+            .is_some_and(|split_ns| now_ns <= split_ns + LONG_IDLE_NS);
+        if !queue.is_sync || queue.context.class == Class::Idle || slice_idle_ns == 0 || just_split
+        {
+            return;
+        }
+        let short = !queue.think.is_valid() || queue.think.mean_ns <= slice_idle_ns / 2;
+        let changed = std::mem::replace(&mut queue.short_think, short) != short;
+        let settled = now_ns >= queue.inject_since_ns + THINK_SETTLED_NS;
+        if changed && queue.inject_base_ns == 0 && (settled || !short) {
+            self.reset_injection(ctx, id);
         }
     }
 }

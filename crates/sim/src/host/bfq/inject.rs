@@ -3,7 +3,8 @@
 
 use super::super::order::LARGE_SECTORS;
 use super::super::{Ctx, Id};
-use super::{Bfq, MS};
+use super::queue::Tentative;
+use super::{jiffies_ns, Bfq, MS};
 
 /// The limit is found again so long after it was last lowered,
 const RESET_NS: u64 = 1000 * MS;
@@ -15,7 +16,7 @@ const WOKEN_NS: u64 = 4 * MS;
 const WAKE_UPS: u32 = 3;
 
 /// The current measurement, and the last completion.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Injection {
     last: Option<(u32, u64)>,
     /// The queue in service got its first request again at this time.
@@ -25,6 +26,15 @@ pub(super) struct Injection {
     pub(super) measured: Option<Id>,
     /// Others were served meanwhile.
     pub(super) injected: bool,
+}
+
+impl Injection {
+    /// The slot is over.
+    pub(super) fn stop(&mut self) {
+        self.injected = false;
+        self.waits_for_dispatch = false;
+        self.measured = None;
+    }
 }
 
 impl Bfq {
@@ -37,7 +47,8 @@ impl Bfq {
         if let Some(waker) = queue.waker.filter(|waker| self.may_inject(ctx, *waker)) {
             return Some(waker);
         }
-        let woken = queue.woken.filter(|woken| self.may_inject(ctx, *woken));
+        let woken = queue.woken.last().copied();
+        let woken = woken.filter(|woken| self.may_inject(ctx, *woken));
         if woken.is_some() {
             return woken;
         }
@@ -45,16 +56,12 @@ impl Bfq {
         if self.idling_boosts(id) || urgent {
             return None;
         }
-        let waited_long = ctx.now_ns >= self.idling_since_ns + self.slice_idle_ns;
-        let mut limit = queue.inject_limit;
-        if limit == 0 && queue.inject_base_ns == 0 && queue.waits && waited_long {
-            limit = 1;
-        }
-        if self.in_flight >= limit {
+        // A limit of 0 stays one however long the wait is: the kernel compares ticks with ns.
+        if self.in_flight >= queue.inject_limit {
             return None;
         }
         let any = !queue.is_raised() || !queue.short_think;
-        let candidate = self.active_list.iter().copied().find(|other| {
+        let candidate = self.active_list.iter().rev().copied().find(|other| {
             let fits = any || self.queues[*other as usize].is_raised();
             *other != id && fits && self.may_inject(ctx, *other) && !self.is_crowded(ctx, *other)
         });
@@ -82,16 +89,13 @@ impl Bfq {
     pub(super) fn prepare_injection(&mut self, ctx: &Ctx, id: u32) {
         let in_flight = self.in_flight;
         let serving = self.in_service == Some(id);
-        let queue = &mut self.queues[id as usize];
-        if ctx.now_ns >= queue.inject_since_ns + RESET_NS {
-            queue.inject_base_ns = 0;
-            queue.inject_limit = usize::from(!queue.short_think);
-            queue.inject_since_ns = ctx.now_ns;
-            self.injection.measured = None;
+        let now_ns = jiffies_ns(ctx);
+        if now_ns >= self.queues[id as usize].inject_since_ns + RESET_NS {
+            self.reset_injection(ctx, id);
         }
         let queue = &self.queues[id as usize];
         let mixed = queue.inject_base_ns > 0 && self.injection.injected;
-        let settled = ctx.now_ns >= queue.inject_since_ns + PAUSE_NS;
+        let settled = now_ns >= queue.inject_since_ns + PAUSE_NS;
         if serving && settled && (in_flight == 0 || mixed) {
             self.injection.occupied_ns = ctx.now_ns;
             self.injection.waits_for_dispatch = true;
@@ -99,6 +103,14 @@ impl Bfq {
                 self.injection.injected = false;
             }
         }
+    }
+
+    pub(super) fn reset_injection(&mut self, ctx: &Ctx, id: u32) {
+        let queue = &mut self.queues[id as usize];
+        queue.inject_base_ns = 0;
+        queue.inject_limit = usize::from(!queue.short_think);
+        queue.inject_since_ns = jiffies_ns(ctx);
+        self.injection.measured = None;
     }
 
     /// A request of the queue in service goes to the device.
@@ -110,7 +122,8 @@ impl Bfq {
 
     /// A completion: did what was injected make the queue's own request later?
     pub(super) fn completed_for_injection(&mut self, ctx: &Ctx, id: u32, request: Id) {
-        self.injection.last = Some((id, ctx.now_ns));
+        let is_shared = self.queues[id as usize].is_shared;
+        self.injection.last = (!is_shared).then_some((id, ctx.now_ns));
         if self.injection.measured != Some(request) {
             return;
         }
@@ -122,7 +135,7 @@ impl Bfq {
         if base_ns > 0 && injected {
             if time_ns >= base_ns * 3 / 2 && queue.inject_limit > 0 {
                 queue.inject_limit -= 1;
-                queue.inject_since_ns = ctx.now_ns;
+                queue.inject_since_ns = jiffies_ns(ctx);
             } else if time_ns < base_ns * 3 / 2 && queue.inject_limit <= most {
                 queue.inject_limit += 1;
             }
@@ -144,22 +157,36 @@ impl Bfq {
         let Some((last, at_ns)) = self.injection.last else {
             return;
         };
-        let queue = &self.queues[id as usize];
-        let own = self
-            .in_service
-            .is_some_and(|serving| self.queues[serving as usize].in_flight > 0);
-        if last == id || queue.short_think || own || ctx.now_ns > at_ns + WOKEN_NS {
+        let queue = &mut self.queues[id as usize];
+        if last == id || queue.short_think || ctx.now_ns >= at_ns + WOKEN_NS {
             return;
         }
-        let queue = &mut self.queues[id as usize];
-        let times = match queue.tentative_waker {
-            Some((waker, times)) if waker == last => times + 1,
-            _ => 1,
-        };
-        queue.tentative_waker = Some((last, times));
-        if times >= WAKE_UPS {
-            queue.waker = Some(last);
-            self.queues[last as usize].woken = Some(id);
+        let tentative = &mut queue.tentative;
+        let long_ago = ctx.now_ns > tentative.since_ns + 128 * self.slice_idle_ns;
+        if tentative.waker != Some(last) || long_ago {
+            *tentative = Tentative {
+                waker: Some(last),
+                times: 1,
+                since_ns: ctx.now_ns,
+            };
+        } else {
+            tentative.times += 1;
         }
+        if tentative.times == WAKE_UPS {
+            tentative.waker = None;
+            if let Some(before) = queue.waker.replace(last) {
+                self.queues[before as usize]
+                    .woken
+                    .retain(|other| *other != id);
+            }
+            self.note_woken(last, id);
+        }
+    }
+
+    /// A queue is the last of those that another wakes.
+    pub(super) fn note_woken(&mut self, waker: u32, id: u32) {
+        let woken = &mut self.queues[waker as usize].woken;
+        woken.retain(|other| *other != id);
+        woken.push(id);
     }
 }

@@ -27,7 +27,7 @@ use super::request::Class;
 use super::{Allocation, Bio, Ctx, Facts, Id, IoContext, MergeKind, Op, Scheduler, Settings, NONE};
 use inject::Injection;
 use join::Creation;
-use queue::{Queue, Raised, Reason, Standing};
+use queue::{Process, Queue, Raised, Reason};
 use rate::{HardwareQueue, PeakRate};
 use weight::Bursts;
 use wf2q::Tree;
@@ -35,26 +35,38 @@ use wf2q::Tree;
 const MS: u64 = 1_000_000;
 /// An idle-class queue is served at least so often.
 const IDLE_CLASS_NS: u64 = 200 * MS;
+/// A process that issued nothing for so long is interactive when it comes back.
+const LONG_IDLE_NS: u64 = 2000 * MS;
 /// How much more an async sector costs.
 const ASYNC_CHARGE: u64 = 3;
 /// A late request stays next after so many times `fifo_expire_*`.
 const OVERDUE: u64 = 8;
 
+/// The start of the current tick, by which bfq reckons most of its times.
+fn jiffies_ns(ctx: &Ctx) -> u64 {
+    ctx.now_ns - ctx.now_ns % (1_000_000_000 / ctx.device.hz)
+}
+
 /// Everything.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Bfq {
     queues: Vec<Queue>,
     sync_of: Vec<u32>,
     async_of: [[u32; 8]; 3],
     trees: [Tree; 3],
     in_service: Option<u32>,
+    /// The queue to serve after it.
+    next: Option<u32>,
+    processes: BTreeMap<u32, Process>,
     /// Weights of busy queues that are not raised, and how many have each.
     weights: BTreeMap<u64, usize>,
     busy: [usize; 3],
-    /// Busy queues in the order in which they became so.
+    /// Queues that wait for a slot, in the order in which they came to do so.
     active_list: Vec<u32>,
     raised_busy: usize,
     queued: usize,
+    /// The request that a bio is first tried to be merged into.
+    last_merge: Option<Id>,
     in_flight: usize,
     last_position: u64,
     /// The same of the queue in service alone.
@@ -96,15 +108,22 @@ impl Bfq {
             *slot = self.queues.len() as u32;
             let id = *slot;
             let most = self.rate.max_budget();
+            let tick_ns = jiffies_ns(ctx);
             self.queues
-                .push(Queue::new(context, sync, ctx.now_ns, most));
+                .push(Queue::new(context, sync, ctx.now_ns, tick_ns, most));
             if sync {
                 self.created(ctx, id);
             }
-            return self.settled(id);
+            return match sync {
+                true => self.sync_of[context.owner as usize],
+                false => id,
+            };
         }
         let id = *slot;
-        self.settled(id)
+        match sync {
+            true => self.leave(ctx, context, id),
+            false => id,
+        }
     }
 
     /// Follows a queue to the one that it was merged into.
@@ -121,7 +140,22 @@ impl Bfq {
             true => *self.sync_of.get(context.owner as usize)?,
             false => self.async_of[context.class.index()][usize::from(context.level)],
         };
-        (id != NONE).then(|| self.settled(id))
+        (id != NONE).then_some(id)
+    }
+
+    /// A process has so many more requests.
+    fn hold(&mut self, owner: u32, more: i32) {
+        let held = &mut self.process(owner).held;
+        *held = held.saturating_add_signed(more);
+    }
+
+    fn process(&mut self, owner: u32) -> &mut Process {
+        self.processes.entry(owner).or_default()
+    }
+
+    /// No process uses the queue any more.
+    fn is_left(&self, id: u32) -> bool {
+        self.queues[id as usize].merged_into.is_some() && !self.sync_of.contains(&id)
     }
 
     fn busy_queues(&self) -> usize {
@@ -160,37 +194,52 @@ impl Bfq {
         }
     }
 
-    fn make_busy(&mut self, id: u32, in_time: bool) {
-        let class = self.queues[id as usize].class();
-        self.trees[class].activate(&mut self.queues, id, in_time);
+    fn make_busy(&mut self, ctx: &Ctx, id: u32, in_time: bool) {
+        self.activate(ctx, id, in_time);
         let queue = &mut self.queues[id as usize];
         queue.is_busy = true;
-        self.busy[class] += 1;
-        self.active_list.push(id);
+        self.busy[queue.class()] += 1;
         self.raised_busy += usize::from(queue.is_raised());
-        self.count_weight(id);
+        let waker = queue.waker;
+        if queue.in_flight == 0 {
+            self.count_weight(id);
+        }
+        if let Some(waker) = waker {
+            self.note_woken(waker, id);
+        }
     }
 
-    fn make_idle(&mut self, id: u32) {
-        let class = self.queues[id as usize].class();
+    fn make_idle(&mut self, ctx: &Ctx, id: u32, expires: bool) {
         let queue = &mut self.queues[id as usize];
         queue.is_busy = false;
-        self.busy[class] -= 1;
-        self.active_list.retain(|other| *other != id);
+        self.busy[queue.class()] -= 1;
         self.raised_busy -= usize::from(queue.is_raised());
-        if queue.in_flight == 0 {
+        self.deactivate(ctx, id, expires);
+        if self.queues[id as usize].in_flight == 0 {
             self.uncount_weight(id);
         }
-        self.trees[class].deactivate(&mut self.queues, id);
     }
 
-    /// A queue was without requests and has one again.
-    fn wake(&mut self, ctx: &Ctx, id: u32) {
+    /// The next request of a queue is another: its budget must suffice for that one, unless it is
+    /// in service (`bfq_updated_next_req`).
+    fn rebudget(&mut self, ctx: &Ctx, id: u32) {
+        let queue = &self.queues[id as usize];
+        let Some(next) = queue.requests.next.filter(|_| self.in_service != Some(id)) else {
+            return;
+        };
+        let charge = self.charge(ctx, id, next);
+        let budget = queue.max_budget.max(charge).max(queue.service);
+        if queue.budget != budget {
+            self.queues[id as usize].budget = budget;
+            self.requeue(ctx, id, false);
+        }
+    }
+
+    /// A queue was without requests and has one again: is its process interactive?
+    fn wake(&mut self, ctx: &Ctx, id: u32) -> bool {
         let in_time_until = 3 * self.slice_idle_ns;
         let queue = &self.queues[id as usize];
-        let arrived_in_time = queue
-            .last_end_ns
-            .is_some_and(|end| ctx.now_ns <= end + in_time_until);
+        let arrived_in_time = ctx.now_ns <= queue.last_end_ns + in_time_until;
         let charge = queue
             .requests
             .next
@@ -205,16 +254,14 @@ impl Bfq {
         }
         queue.service = 0;
         queue.was_waiting = false;
-        if self.low_latency {
-            self.raise_on_arrival(ctx, id);
-        }
+        let interactive = self.raise_on_arrival(ctx, id);
         let queue = &mut self.queues[id as usize];
-        queue.just_created = false;
-        queue.backlogged_ns = ctx.now_ns;
+        queue.backlogged_ns = jiffies_ns(ctx);
         queue.backlogged_service = 0;
         queue.soft_update = false;
-        self.make_busy(id, in_time && preempts);
+        self.make_busy(ctx, id, in_time && preempts);
         self.preempt(ctx, id, preempts);
+        interactive
     }
 
     /// Whether a woken queue ends the slot in service.
@@ -223,13 +270,7 @@ impl Bfq {
             return;
         };
         let (queue, other) = (&self.queues[id as usize], &self.queues[serving as usize]);
-        let own = queue.own_weight() * queue.coefficient();
-        let theirs = other.own_weight() * other.coefficient();
-        let outranks = match queue.class().cmp(&other.class()) {
-            std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Greater => false,
-            std::cmp::Ordering::Equal => own > theirs,
-        };
+        let outranks = queue.class() < other.class() || queue.weight > other.weight;
         let by_right = wants && queue.coefficient() >= other.coefficient();
         if by_right || outranks || !self.is_better_to_idle(serving) {
             self.expire(ctx, serving, false, Reason::Preempted);
@@ -240,21 +281,32 @@ impl Bfq {
     fn remove(&mut self, ctx: &mut Ctx, id: u32, request: Id) {
         let queue = &mut self.queues[id as usize];
         let was_next = queue.requests.next == Some(request);
-        queue.requests.take(&mut ctx.requests, request, &self.back);
         queue.late = queue.late.filter(|late| *late != request);
-        if was_next && !queue.fifo_checked {
-            queue.fifo_checked = true;
-            queue.late = queue.requests.late(&ctx.requests, ctx.now_ns);
+        if was_next && !std::mem::replace(&mut queue.fifo_checked, true) {
+            let late = queue.requests.late(&ctx.requests, ctx.now_ns);
+            queue.late = late.filter(|late| *late != request);
+        }
+        queue.requests.take(&mut ctx.requests, request, &self.back);
+        if was_next {
             queue.requests.next = queue.late.or(queue.requests.next);
+            self.rebudget(ctx, id);
         }
         self.queued -= 1;
+        self.last_merge = self.last_merge.filter(|last| *last != request);
+        let queue = &self.queues[id as usize];
+        if queue.requests.is_empty() && queue.is_busy && self.in_service != Some(id) {
+            // Nothing expires it.
+            self.make_idle(ctx, id, false);
+            let queue = &mut self.queues[id as usize];
+            (queue.budget, queue.service) = (0, 0);
+        }
     }
 
     /// A queue gets service, or is charged for some (`bfq_bfqq_served`).
     fn served(&mut self, ctx: &Ctx, id: u32, sectors: u64) {
         let queue = &mut self.queues[id as usize];
         if queue.backlogged_service == 0 {
-            queue.first_service_ns = ctx.now_ns;
+            queue.first_service_ns = jiffies_ns(ctx);
         }
         if queue.is_raised() {
             queue.raised_service += sectors;
@@ -268,29 +320,27 @@ impl Bfq {
         let request = self.queues[id as usize].requests.next?;
         let charge = self.charge(ctx, id, request);
         self.served(ctx, id, charge);
+        if self.in_service == Some(id) {
+            self.note_dispatch(request);
+        }
+        self.queues[id as usize].in_flight += 1;
         let sectors = u64::from(ctx.requests[request].sectors);
         let is_seek = self.is_seek(&ctx.requests[request], self.last_position);
         self.rate
             .dispatched(ctx.now_ns, sectors, self.in_flight, is_seek);
-        self.remove(ctx, id, request);
-        let queue = &mut self.queues[id as usize];
-        queue.in_flight += 1;
-        self.in_flight += 1;
         self.last_position = ctx.requests[request].end();
         if self.in_service == Some(id) {
             self.in_service_position = self.last_position;
-            self.note_dispatch(request);
+        }
+        self.remove(ctx, id, request);
+        if self.in_service == Some(id) {
             self.update_raising(ctx, id);
             let is_idle = self.queues[id as usize].context.class == Class::Idle;
             if is_idle && self.busy_queues() > 1 {
                 self.expire(ctx, id, false, Reason::Exhausted);
             }
-        } else if self.queues[id as usize].requests.is_empty() {
-            // Nothing expires it (`bfq_remove_request`).
-            self.make_idle(id);
-            let queue = &mut self.queues[id as usize];
-            (queue.budget, queue.service) = (0, 0);
         }
+        self.in_flight += 1;
         Some(request)
     }
 }
@@ -341,7 +391,10 @@ impl Scheduler for Bfq {
 
     fn insert(&mut self, ctx: &mut Ctx, id: Id) {
         let request = ctx.requests[id];
+        self.cooperate_as_bio(ctx, &request);
         let first = self.queue_of(ctx, request.context, request.sync);
+        self.hold(request.context.owner, 1);
+        self.note_burst(ctx, first);
         let place = self.cooperate(ctx, first, &request);
         let expire_ns = self.fifo_expire_ns[usize::from(request.sync)];
         ctx.requests[id].queue = place;
@@ -354,16 +407,21 @@ impl Scheduler for Bfq {
         queue.requests.next = overdue(ctx, queue, expire_ns).or(queue.requests.next);
         let changed = queue.requests.next != next;
         self.queued += 1;
+        self.last_merge.get_or_insert(id);
+        let was_raised = queue.is_raised();
+        let mut interactive = false;
         if !queue.is_busy {
-            self.wake(ctx, place);
-        } else if changed && queue.standing == Standing::Active {
-            let charge = self.charge(ctx, place, id);
-            let queue = &mut self.queues[place as usize];
-            queue.budget = queue.max_budget.max(charge).max(queue.service);
-            let class = queue.class();
-            self.trees[class].rebudget(&mut self.queues[place as usize]);
+            interactive = self.wake(ctx, place);
+        } else {
+            self.raise_async(ctx, place);
+            if changed {
+                self.rebudget(ctx, place);
+            }
         }
         let queue = &mut self.queues[place as usize];
+        if self.low_latency && (!was_raised || !queue.is_raised() || interactive) {
+            queue.raised_ns = jiffies_ns(ctx);
+        }
         if queue.waits && self.in_service == Some(place) {
             queue.waits = false;
             self.timer_ns = None;
@@ -374,7 +432,7 @@ impl Scheduler for Bfq {
     }
 
     fn dispatch(&mut self, ctx: &mut Ctx) -> Option<Id> {
-        if self.queued == 0 && self.in_service.is_none() {
+        if self.busy_queues() == 0 {
             return None;
         }
         if self.strict && self.in_flight > 0 {
@@ -390,11 +448,12 @@ impl Scheduler for Bfq {
         self.update_hardware_queue();
         self.rate.completed(ctx.now_ns);
         self.in_flight -= 1;
+        self.hold(ctx.requests[id].context.owner, -1);
         let queue = &mut self.queues[place as usize];
         queue.in_flight -= 1;
-        queue.last_end_ns = Some(ctx.now_ns);
+        queue.last_end_ns = ctx.now_ns;
         if queue.in_flight == 0 && !queue.is_busy {
-            queue.timeout_ns = Some(ctx.now_ns);
+            queue.timeout_ns = Some(jiffies_ns(ctx));
             self.uncount_weight(place);
         }
         let queue = &mut self.queues[place as usize];
@@ -461,6 +520,8 @@ impl Scheduler for Bfq {
         queue.requests.drop_joined(&mut ctx.requests, into, gone);
         ctx.requests[into].fifo_ns = expire_ns;
         self.queued -= 1;
+        self.last_merge = self.last_merge.filter(|last| *last != gone);
+        self.hold(ctx.requests[gone].context.owner, -1);
     }
 
     fn limit_depth(&self, ctx: &Ctx, op: Op, sync: bool) -> usize {

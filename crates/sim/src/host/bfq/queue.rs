@@ -37,7 +37,7 @@ pub(super) enum Raised {
 }
 
 /// Times are ns, service is in sectors, virtual times are sectors per weight, shifted.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Queue {
     pub(super) context: IoContext,
     pub(super) is_sync: bool,
@@ -63,7 +63,7 @@ pub(super) struct Queue {
     /// It expired while waiting for its next request.
     pub(super) was_waiting: bool,
     pub(super) timeout_ns: Option<u64>,
-    pub(super) last_end_ns: Option<u64>,
+    pub(super) last_end_ns: u64,
 
     pub(super) seeks: Seeks,
     pub(super) think: ThinkTime,
@@ -90,35 +90,138 @@ pub(super) struct Queue {
 
     /// The queue that took its process over.
     pub(super) merged_into: Option<u32>,
-    /// Candidate for a stable merge.
-    pub(super) stable_with: Option<u32>,
     pub(super) is_shared: bool,
-    pub(super) is_stable: bool,
+    /// It is shared and seeks: its processes leave it with their next requests.
+    pub(super) splits: bool,
+    pub(super) split_ns: Option<u64>,
 
     pub(super) inject_limit: usize,
     pub(super) inject_base_ns: u64,
     pub(super) inject_since_ns: u64,
     pub(super) waker: Option<u32>,
-    pub(super) tentative_waker: Option<(u32, u32)>,
-    pub(super) woken: Option<u32>,
+    pub(super) tentative: Tentative,
+    /// Queues that it wakes, the one that was busy last at the end.
+    pub(super) woken: Vec<u32>,
+}
+
+/// A process, whatever queue it uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Process {
+    /// Its requests, in the device too.
+    pub(super) held: u32,
+    /// The queue of a process that was created together with it.
+    pub(super) stable_with: Option<u32>,
+    /// It stays with those that were created together with it.
+    pub(super) is_stable: bool,
+    /// Its own queue, as that was when it was merged.
+    pub(super) saved: Option<Saved>,
+}
+
+/// The state of a queue that its process takes along when it leaves a shared one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    think: ThinkTime,
+    last_end_ns: u64,
+    short_think: bool,
+    io_bound: bool,
+    window_start_ns: u64,
+    idle_ns: u64,
+    in_large_burst: bool,
+    raised: Raised,
+    raised_ns: u64,
+    raised_for_ns: u64,
+    raised_service: u64,
+    interactive_since_ns: Option<u64>,
+    inject_limit: usize,
+    inject_base_ns: u64,
+    inject_since_ns: u64,
+}
+
+/// A queue whose completions seem to wake another's process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tentative {
+    pub(super) waker: Option<u32>,
+    pub(super) times: u32,
+    pub(super) since_ns: u64,
 }
 
 impl Queue {
-    pub(super) fn new(context: IoContext, is_sync: bool, now_ns: u64, max_budget: u64) -> Self {
-        Queue {
+    /// Made at this time, which is in this tick.
+    pub(super) fn new(
+        context: IoContext,
+        is_sync: bool,
+        now_ns: u64,
+        tick_ns: u64,
+        max_budget: u64,
+    ) -> Self {
+        let mut queue = Queue {
             context,
             is_sync,
             max_budget: max_budget * 2 / 3,
+            // In the future: the first pause is as long as any can be.
+            last_end_ns: now_ns + 1,
             seeks: Seeks::after_a_seek(),
             short_think: is_sync && context.class != Class::Idle,
             io_bound: true,
             window_start_ns: now_ns,
-            created_ns: now_ns,
+            created_ns: tick_ns,
             just_created: is_sync,
-            raised_ns: now_ns,
-            backlogged_ns: now_ns,
-            inject_since_ns: now_ns,
+            raised_ns: tick_ns,
+            backlogged_ns: tick_ns,
+            inject_since_ns: tick_ns,
+            soft_next_ns: Some(tick_ns),
             ..Self::default()
+        };
+        queue.weight = queue.own_weight();
+        queue
+    }
+
+    /// Its state, for its process.
+    pub(super) fn saved(&self) -> Saved {
+        Saved {
+            think: self.think,
+            last_end_ns: self.last_end_ns,
+            short_think: self.short_think,
+            io_bound: self.io_bound,
+            window_start_ns: self.window_start_ns,
+            idle_ns: self.idle_ns,
+            in_large_burst: self.in_large_burst,
+            raised: self.raised,
+            raised_ns: self.raised_ns,
+            raised_for_ns: self.raised_for_ns,
+            raised_service: self.raised_service,
+            interactive_since_ns: self.interactive_since_ns,
+            inject_limit: self.inject_limit,
+            inject_base_ns: self.inject_base_ns,
+            inject_since_ns: self.inject_since_ns,
+        }
+    }
+
+    /// A new queue that goes on from there.
+    pub(super) fn resumed(self, saved: &Saved, tick_ns: u64) -> Self {
+        let is_over = tick_ns > saved.raised_ns + saved.raised_for_ns;
+        let raised = match saved.raised {
+            Raised::SoftRealtime if is_over && !saved.in_large_burst => Raised::Interactive,
+            _ if is_over || saved.in_large_burst => Raised::No,
+            raised => raised,
+        };
+        Queue {
+            think: saved.think,
+            last_end_ns: saved.last_end_ns,
+            short_think: saved.short_think,
+            io_bound: saved.io_bound,
+            window_start_ns: saved.window_start_ns,
+            idle_ns: saved.idle_ns,
+            in_large_burst: saved.in_large_burst,
+            raised,
+            raised_ns: saved.raised_ns,
+            raised_for_ns: saved.raised_for_ns,
+            raised_service: saved.raised_service,
+            interactive_since_ns: saved.interactive_since_ns,
+            inject_limit: saved.inject_limit,
+            inject_base_ns: saved.inject_base_ns,
+            inject_since_ns: saved.inject_since_ns,
+            ..self
         }
     }
 
@@ -141,6 +244,17 @@ impl Queue {
 
     pub(super) fn is_raised(&self) -> bool {
         self.raised != Raised::No
+    }
+
+    /// A soft real-time queue that got no service has its raise go on for as long.
+    pub(super) fn postpone_end_of_soft(&mut self, now_ns: u64) {
+        let since_ns = self.timeout_ns.unwrap_or(0);
+        if self.raised == Raised::SoftRealtime && now_ns > self.raised_ns && now_ns > since_ns {
+            self.raised_ns = match since_ns > self.raised_ns {
+                true => self.raised_ns + (now_ns - since_ns),
+                false => now_ns,
+            };
+        }
     }
 
     pub(super) fn is_seeky(&self) -> bool {

@@ -15,7 +15,7 @@ const DEFAULT_BUDGET: u64 = 16 * 1024;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Whether the device holds several commands at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct HardwareQueue {
     known: Option<bool>,
     most: usize,
@@ -48,7 +48,7 @@ impl Bfq {
     pub(super) fn update_hardware_queue(&mut self) {
         let hardware = &mut self.hardware;
         hardware.most = hardware.most.max(self.in_flight);
-        if self.in_flight + self.queued <= DEPTH {
+        if hardware.known == Some(true) || self.in_flight + self.queued <= DEPTH {
             return;
         }
         if let Some(id) = self.in_service {
@@ -67,7 +67,7 @@ impl Bfq {
 }
 
 /// The estimate of the device's speed, and the budgets that follow from it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PeakRate {
     rate: u64,
     /// Reference rate times reference duration, in rate × ms.
@@ -82,6 +82,8 @@ pub(super) struct PeakRate {
     largest: u64,
     first_ns: u64,
     last_ns: u64,
+    /// From the first to the last dispatch of the window.
+    window_ns: u64,
     completion_ns: u64,
 }
 
@@ -108,10 +110,25 @@ impl PeakRate {
 
     /// The largest budget, in sectors.
     pub(super) fn max_budget(&self) -> u64 {
+        match self.budgets < BUDGETS {
+            true => DEFAULT_BUDGET,
+            false => self.measured_budget(),
+        }
+    }
+
+    /// The same, however few budgets have been given.
+    pub(super) fn measured_budget(&self) -> u64 {
         match self.user_budget {
-            0 if self.budgets < BUDGETS => DEFAULT_BUDGET,
             0 => self.measured_budget,
             user => user,
+        }
+    }
+
+    /// What the budget of a queue may not exceed.
+    pub(super) fn cap(&self) -> u64 {
+        match self.user_budget == 0 && self.budgets >= BUDGETS {
+            true => self.measured_budget,
+            false => u64::MAX,
         }
     }
 
@@ -139,6 +156,7 @@ impl PeakRate {
         if now_ns - self.last_ns > 100 * MS && in_flight == 0 {
             self.close(now_ns, Some(sectors));
         } else {
+            self.window_ns = now_ns - self.first_ns;
             self.samples += 1;
             let busy = in_flight > 0 || now_ns - self.completion_ns < 2 * MS;
             if busy && !is_seek {
@@ -174,7 +192,7 @@ impl PeakRate {
 
     /// The window is over; its rate counts if it is meaningful.
     fn close(&mut self, now_ns: u64, sectors: Option<u64>) {
-        let time_ns = self.last_ns.max(now_ns).saturating_sub(self.first_ns);
+        let time_ns = self.window_ns;
         if self.samples >= 32 && time_ns >= 300 * MS {
             let time_ns = time_ns.max(self.completion_ns.saturating_sub(self.first_ns));
             let rate = (self.sectors << SHIFT) / (time_ns / 1000).max(1);

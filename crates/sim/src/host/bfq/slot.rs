@@ -2,7 +2,7 @@
 
 use super::super::Ctx;
 use super::queue::{Raised, Reason};
-use super::{Bfq, IDLE_CLASS_NS, MS};
+use super::{jiffies_ns, Bfq, MS};
 
 impl Bfq {
     /// Ends the slot of the queue in service.
@@ -15,29 +15,30 @@ impl Bfq {
         }
         let queue = &mut self.queues[id as usize];
         if self.low_latency && !queue.is_raised() {
-            queue.raised_ns = ctx.now_ns;
+            queue.raised_ns = jiffies_ns(ctx);
         }
         if self.low_latency && queue.requests.is_empty() {
             self.note_soft_realtime(ctx, id);
         }
+        self.injection.stop();
         self.recalculate_budget(ctx, id, reason);
         let queue = &mut self.queues[id as usize];
         queue.waits = false;
         self.timer_ns = None;
-        self.in_service = None;
+        queue.splits |= queue.is_shared && queue.is_seeky();
         let is_empty = queue.requests.is_empty();
         // Preempted while it was waited for to keep its share: it keeps its place.
         let stays = reason == Reason::Preempted && self.idling_guarantees(id);
         let queue = &mut self.queues[id as usize];
         if is_empty && !stays {
             if queue.in_flight == 0 {
-                queue.timeout_ns = Some(ctx.now_ns);
+                queue.timeout_ns = Some(jiffies_ns(ctx));
             }
-            self.make_idle(id);
+            self.make_idle(ctx, id, true);
         } else {
-            let class = queue.class();
-            self.trees[class].requeue(&mut self.queues, id);
+            self.requeue(ctx, id, true);
         }
+        self.in_service = None;
         let queue = &mut self.queues[id as usize];
         if !queue.is_busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
             // Its budget continues if the next request comes in time.
@@ -49,7 +50,7 @@ impl Bfq {
 
     /// Service is charged by time where that was out of proportion.
     pub(super) fn charge_time(&mut self, ctx: &Ctx, id: u32, slot_ms: u64) {
-        let most = self.rate.max_budget();
+        let most = self.rate.measured_budget();
         let timeout_ms = (self.timeout_ns / MS).max(1);
         let queue = &mut self.queues[id as usize];
         let charge = (most * slot_ms.min(timeout_ms) / timeout_ms).max(queue.service);
@@ -59,7 +60,7 @@ impl Bfq {
     }
 
     pub(super) fn recalculate_budget(&mut self, ctx: &Ctx, id: u32, reason: Reason) {
-        let (most, least) = (self.rate.max_budget(), self.rate.min_budget());
+        let (most, least) = (self.rate.measured_budget(), self.rate.min_budget());
         let queue = &mut self.queues[id as usize];
         let budget = queue.max_budget;
         let budget = match (queue.is_sync, queue.is_raised(), reason) {
@@ -71,9 +72,9 @@ impl Bfq {
             (.., Reason::Timeout) => (budget * 2).min(most),
             (.., Reason::Exhausted) => (budget * 4).min(most),
             (.., Reason::NoMore) => queue.service.max(least),
-            (.., Reason::Preempted) => budget,
+            (.., Reason::Preempted) => return,
         };
-        queue.max_budget = budget.min(most);
+        queue.max_budget = budget.min(self.rate.cap());
         if let Some(next) = queue.requests.next {
             let charge = self.charge(ctx, id, next);
             let queue = &mut self.queues[id as usize];
@@ -83,27 +84,18 @@ impl Bfq {
 
     /// The next queue gets a slot.
     pub(super) fn start_slot(&mut self, ctx: &Ctx) -> Option<u32> {
-        let mut classes = [0, 1, 2];
-        if ctx.now_ns >= self.idle_class_ns + IDLE_CLASS_NS {
-            if self.trees[2].has_active() {
-                classes = [2, 0, 1];
-            }
-            self.idle_class_ns = ctx.now_ns;
-        }
-        let id = classes
-            .into_iter()
-            .find_map(|class| self.trees[class].take_next(&mut self.queues))?;
+        let id = self.take_next(ctx)?;
         self.rate.count_budget();
-        self.in_service = Some(id);
+        self.in_service_position = 0;
         self.slot_start_ns = ctx.now_ns;
         let queue = &mut self.queues[id as usize];
         queue.fifo_checked = false;
-        queue.waits = false;
+        queue.postpone_end_of_soft(jiffies_ns(ctx));
         let longer = match queue.raised {
             Raised::SoftRealtime => 1,
             _ => queue.weight / queue.own_weight().max(1),
         };
-        queue.timeout_ns = Some(ctx.now_ns + self.timeout_ns * longer.max(1));
+        queue.timeout_ns = Some(jiffies_ns(ctx) + self.timeout_ns * longer);
         Some(id)
     }
 
@@ -111,7 +103,7 @@ impl Bfq {
         let queue = &self.queues[id as usize];
         queue
             .timeout_ns
-            .is_some_and(|timeout_ns| ctx.now_ns >= timeout_ns)
+            .is_some_and(|timeout_ns| jiffies_ns(ctx) >= timeout_ns)
     }
 
     pub(super) fn may_expire_for_timeout(&self, ctx: &Ctx, id: u32) -> bool {

@@ -2,10 +2,25 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::tests::{context, Bench, MS};
-use super::super::{Class, HostRequest, IoContext, Scheduler};
+use super::super::{Class, Ctx, HostRequest, Id, IoContext, Scheduler};
 use super::queue::{Queue, Raised, Reason, Standing};
-use super::wf2q::Tree;
 use super::Bfq;
+
+impl Bfq {
+    /// Hands out a certain request, whose queue gets a slot for it.
+    pub(in crate::host) fn serve_that(&mut self, ctx: &mut Ctx, request: Id) {
+        let id = ctx.requests[request].queue;
+        if self.in_service != Some(id) {
+            if let Some(serving) = self.in_service {
+                self.expire(ctx, serving, false, Reason::NoMore);
+            }
+            self.next = Some(id);
+            self.start_slot(ctx);
+        }
+        self.queues[id as usize].requests.next = Some(request);
+        self.serve(ctx, id);
+    }
+}
 
 fn weighing(owner: u32, weight: u16) -> IoContext {
     IoContext {
@@ -147,7 +162,8 @@ fn a_queue_of_processes_that_read_close_to_each_other_is_not_raised() {
         let mut bench = Bench::<Bfq>::new("bfq");
         bench.scheduler.queue_of(&bench.ctx, context(0), true);
         let queue = &mut bench.scheduler.queues[0];
-        (queue.is_shared, queue.is_stable) = (is_shared, is_stable);
+        queue.is_shared = is_shared;
+        bench.scheduler.process(0).is_stable = is_stable;
         bench.add("R8");
         let name = format!("shared {is_shared}, stable {is_stable}");
         assert_eq!(bench.scheduler.queues[0].raised, raised, "{name}");
@@ -220,33 +236,31 @@ fn the_idle_class_is_served_after_200_ms() {
         class: Class::Idle,
         ..context(0)
     };
-    for (now_ms, owner) in [(199, 1), (200, 0)] {
-        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0");
+    for (now_ms, next) in [(200, 2), (204, 0)] {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_queue_merge=0");
         bench.add_as("R8", idle);
         bench.add_as("R900000", context(1));
+        bench.add_as("R5000000", context(2));
         bench.ctx.now_ns = now_ms * MS;
-        let id = bench.take().unwrap();
-        assert_eq!(bench.ctx.requests[id].context.owner, owner, "{now_ms} ms");
+        bench.take().unwrap();
+        assert_eq!(bench.scheduler.next, Some(next), "{now_ms} ms");
     }
 }
 
 #[test]
 fn a_queue_that_was_empty_keeps_its_lead() {
-    let queue = |owner| Queue {
-        budget: 100,
-        ..Queue::new(context(owner), true, 0, 100)
-    };
-    let (mut queues, mut tree) = ([queue(0), queue(1)], Tree::default());
-    tree.activate(&mut queues, 0, false);
-    tree.activate(&mut queues, 1, false);
-    assert_eq!(tree.take_next(&mut queues), Some(0));
-    tree.served(&mut queues, 0, 100);
-    tree.deactivate(&mut queues, 0);
-    tree.activate(&mut queues, 0, false);
+    let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_queue_merge=0,x_stable_merge=0");
+    bench.add_as("R8", context(0));
+    bench.add_as("R900000", context(1));
+    let Bench { ctx, scheduler, .. } = &mut bench;
+    assert_eq!(scheduler.take_next(ctx), Some(0));
+    scheduler.served(ctx, 0, 100);
+    scheduler.deactivate(ctx, 0, true);
+    scheduler.activate(ctx, 0, false);
     // 100 sectors at weight 40, while the virtual time is that of 100 sectors at weight 80.
-    assert_eq!(queues[0].start, (100 << 22) / 40);
-    assert_eq!(tree.time, (100 << 22) / 80);
-    assert_eq!(tree.take_next(&mut queues), Some(1));
+    assert_eq!(scheduler.queues[0].start, (100 << 22) / 40);
+    assert_eq!(scheduler.trees[1].time, (100 << 22) / 80);
+    assert_eq!(scheduler.take_next(ctx), Some(1));
 }
 
 #[test]
@@ -263,7 +277,7 @@ fn interactive_raising_ends_after_120_000_sectors() {
 /// `bfq_wr_coeff` 30, and BFQ_SOFTRT_WEIGHT_FACTOR 100 times that.
 #[test]
 fn a_raised_weight_is_30_or_3000_times_its_own() {
-    let mut queue = Queue::new(context(0), true, 0, 100);
+    let mut queue = Queue::new(context(0), true, 0, 0, 100);
     for (raised, times) in [
         (Raised::No, 1),
         (Raised::Interactive, 30),
@@ -291,7 +305,7 @@ fn a_queue_whose_only_request_is_injected_is_idle_until_the_next() {
     assert!(!scheduler.queues[1].is_busy);
     assert_eq!(
         (scheduler.busy_queues(), &scheduler.active_list[..]),
-        (1, &[0][..])
+        (1, &[][..])
     );
     assert!(!matches!(scheduler.queues[1].standing, Standing::Active));
     let (budget, service) = (scheduler.queues[1].budget, scheduler.queues[1].service);

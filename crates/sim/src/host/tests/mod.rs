@@ -3,11 +3,12 @@
 
 mod by_hand;
 mod invariants;
+mod judge;
 mod merging;
 
 use super::queue::{Limits, Queue};
 use super::request::{Class, HostRequest, Id, IoContext, Op, Pool, NONE};
-use super::{Bio, Ctx, Facts, Scheduler, Settings};
+use super::{Bio, Ctx, Facts, MergeKind, Scheduler, Settings};
 
 pub(super) const MS: u64 = 1_000_000;
 
