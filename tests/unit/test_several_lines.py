@@ -69,8 +69,8 @@ def test_every_process_of_a_log_has_its_own_name_bursts_and_time(tmp_path):
 def test_a_policy_is_judged_by_the_tasks_of_all_groups_that_it_covers(monkeypatch):
     session = object.__new__(cpu_policies.PolicySession)
     rows = {"a": [(1, 0, 0, 0)], "b": [(2, 0, 0, 0), (3, 0, 0, 0)], "other": [(4, 0, 0, 0)]}
-    groups = [{"name": name, "attributes": of} for name, of in rows.items()]
-    session._run_mix = lambda *_: {"groups": groups, "window_ns": 1e9}
+    groups = {name: SimpleNamespace(attributes=of) for name, of in rows.items()}
+    session._run_mix = lambda *_: SimpleNamespace(of=groups.get)
     roles = [SimpleNamespace(name=name, is_load=name != "other") for name in rows]
     kind = SimpleNamespace(outcome=lambda mixed: Outcome({}), task_groups=lambda cpus: roles,
                            ramp_seconds=0, seconds=1)  # fmt: skip
