@@ -26,8 +26,13 @@ def test_runs_that_slope_are_counted():
     def slope(rng, name):
         return (np.linspace(1000, 1600, 40) + rng.normal(0, 30, 40)).tolist()
 
-    (flag,) = run_flags("w", runs_of(slope))
+    runs, level = runs_of(slope), [1000.0, 1001.0] * 20
+    (flag,) = run_flags("w", runs)
     assert flag.kind == "not-steady" and flag.workload == "w" and flag.values["runs"] == 24
+    for beside in (lambda run: [*run, level], lambda run: [level, *run]):  # any group of a run
+        both = {name: [beside(run) for run in each] for name, each in runs.items()}
+        (flag,) = (each for each in run_flags("w", both) if each.kind == "not-steady")
+        assert flag.values["runs"] == 24
 
 
 def test_a_candidate_that_jumps_between_two_levels_is_named():

@@ -16,6 +16,7 @@ from schedlab import result
 from schedlab.app.apply import machine
 from schedlab.app.live import live
 from schedlab.app.measure import labs
+from schedlab.app.trace import block_io
 from schedlab.guest import image
 from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
@@ -276,3 +277,12 @@ def test_the_chain_of_syncs_of_each_candidate_and_workload_is_its_own():
     assert [line.partition(":")[0] for line in lines] == [answers.NEWCOMER, answers.READER]
     first, second = (line.partition(":")[2] for line in lines)
     assert first == second and first.count("100 %") == 2
+
+
+def test_a_recording_names_all_that_it_lacks(tmp_path):
+    lacks = {"lost": 1, "missed": 2, "unfinished": 3, "untraced": 0}
+    account = {"gap_sectors": 0, "device_sectors": (0, 0)}
+    line = block_io.recorded_line({"records": 9, **lacks, "accounting": account}, tmp_path)
+    assert line == (
+        f"{tmp_path}: 9 requests; 1 lost, 2 begun before it, 3 not completed at its end"
+    )
