@@ -264,9 +264,11 @@ def test_a_curve_has_the_values_of_all_sizes_and_blocks():
 def test_a_disk_has_a_zone_for_each_rate():
     rates = [(0.0, 200e6), (0.25, 202e6), (0.5, 160e6), (0.75, 158e6), (1.0, 100e6)]
     probes = SimpleNamespace(rates=rates, size_bytes=10**12)
-    zones = find_zones(probes, 10.0, SimpleNamespace(heads=2, coherence=0.0))
-    # Sectors of a track: bytes in a turn of 10 ms. A zone ends midway to the next rate.
-    sectors = [round(rate / 100 / 512) for rate in (201e6, 159e6, 100e6)]
+    tracks = SimpleNamespace(heads=2, track_skew_ms=0.0, cylinder_skew_ms=0.0)
+    zones = find_zones(probes, 10.0, tracks)
+    # Sectors of a track: bytes in a turn of 10 ms. A zone ends midway to the next rate, and its
+    # first place is as fast as the second.
+    sectors = [round(rate / 100 / 512) for rate in (202e6, 159e6, 100e6)]
     shares = [0.375, 0.5, 0.125]
     assert zones == [
         {"cylinders": math.ceil(share * 1e12 / 512 / (count * 2)), "sectors_per_track": count}
