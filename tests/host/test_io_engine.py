@@ -514,3 +514,17 @@ def test_requests_in_the_driver_are_sampled(loop, io_uring):
     assert 0 < inflight["mean"] <= inflight["max"] <= 16
     assert inflight["writes_mean"] == 0
     assert run(load, 0.1, device="absent")["inflight"]["error"].startswith("/sys/class/block/abs")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives an attribute to a file as root")
+def test_what_root_may_not_open_is_not_hinted_to_be_opened_by_root(tmp_path):
+    path = tmp_path / "fixed"
+    path.write_bytes(bytes(SPAN))
+    if subprocess.run(["chattr", "+i", path], check=False, capture_output=True).returncode:
+        pytest.skip("this file system has no attribute of immutable files")
+    try:
+        with pytest.raises(HostError, match="EPERM") as e:
+            run(group(str(path), direction="write", direct=False), seconds=0.1)
+    finally:
+        subprocess.run(["chattr", "-i", path], check=True)
+    assert "not even root" in e.value.hint

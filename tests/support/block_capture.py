@@ -1,6 +1,6 @@
 """The BPF capture of block requests with types, for tests.
 
-    with BlockCapture("/dev/loop0", [BlockClass("reader"), BlockClass("writers")]) as capture:
+    with BlockCapture("/dev/loop0", ["reader", "writers"]) as capture:
         capture.add("reader", pid)
         ...
         capture.snapshot()
@@ -24,15 +24,6 @@ from schedlab import _core
 from schedlab.errors import HostError
 
 PARTS = ("tag", "plug", "scheduler", "device")
-
-
-@dataclass(frozen=True)
-class BlockClass:
-    """A class of requests: of processes (or threads), or of the members of a cgroup."""
-
-    name: str
-    pids: tuple[int, ...] = ()
-    cgroup: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +147,7 @@ class BlockCapture:
     def __init__(
         self,
         device: str | Path,
-        classes: Sequence[BlockClass] = (),
+        classes: Sequence[str] = (),
         *,
         find_classes: bool = False,
         seconds_max: float = 120.0,
@@ -165,18 +156,11 @@ class BlockCapture:
 
         Raises HostError where the kernel or the user allows no capture, with the reason.
         """
-        self._classes = [item.name for item in classes]
+        self._classes = list(classes)
         self.result: Capture | None = None
         options = {
             "device": str(device),
-            "classes": [
-                {
-                    "name": item.name,
-                    "pids": list(item.pids),
-                    "cgroup": str(item.cgroup) if item.cgroup else None,
-                }
-                for item in classes
-            ],
+            "classes": self._classes,
             "find_classes": find_classes,
             "seconds_max": seconds_max,
         }

@@ -1,5 +1,6 @@
 """Of several devices, sessions, workloads, processes or CPUs each has its line, and its own."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from schedlab.app.apply import machine
 from schedlab.app.live import live
 from schedlab.app.measure import labs
 from schedlab.app.trace import block_io
+from schedlab.cli.fleet import host_lines
 from schedlab.guest import image
 from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
@@ -286,3 +288,17 @@ def test_a_recording_names_all_that_it_lacks(tmp_path):
     assert line == (
         f"{tmp_path}: 9 requests; 1 lost, 2 begun before it, 3 not completed at its end"
     )
+
+
+def test_a_terminal_keeps_the_line_of_each_host(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with host_lines() as show:
+        show("b", "measures")
+        show("a", "is ready")
+    last = terminal.getvalue().rpartition("a  is ready")[2]
+    assert "b  measures" in last

@@ -155,7 +155,15 @@ impl IoError {
                  schedlab.host.consent.consent_to(DEVICE).target is the path to write to"
                 .into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
-                "run as root, or choose a file that you own".into()
+                match rustix::process::geteuid().is_root() {
+                    // By the devices of its control group, a label, or an attribute of the file.
+                    true => {
+                        "not even root may here: outside of a container, or as one that was \
+                         given the device (docker run --device)"
+                    }
+                    false => "run as root, or choose a file that you own",
+                }
+                .into()
             }
             IoError::System {
                 errno: Errno::INVAL,
