@@ -163,19 +163,19 @@ def calibration_rows(found: Row) -> list[str]:
     """Rows of a calibration, and how often what was printed came true."""
     inside, bins = found["cells"] - found["outside"], found["reliability"]
     rows = [
-        f'| Brier score of "within 5 % of the best" | {found["brier"]} |',
+        f'| Brier score of "within 5 % of the best" | {found["brier"]:.3f} |',
         "| what is taken is within 5 % of the best in the kernel "
-        f"| {found['take_within_5_percent']:.0%} |",
-        f"| mean loss of following the prediction | {found['regret_mean']:.1%} |",
+        f"| {100 * found['take_within_5_percent']:.0f} % |",
+        f"| mean loss of following the prediction | {100 * found['regret_mean']:.1f} % |",
         f'| "simulation suffices" | {found["suffices"]} of {inside}, wrong in '
         f"{found['suffices_wrong']} |",
-        f"| losses in the kernel inside the 90 % interval | {found['inside_90']:.0%} |",
+        f"| losses in the kernel inside the 90 % interval | {100 * found['inside_90']:.0f} % |",
     ]
     if found.get("cells_that_differ"):
         share = found["take_within_5_percent_of_these"]
         count = found["cells_that_differ"]
         rows.insert(
-            2, f"| the same in the {count} cells in which schedulers differ | {share:.0%} |"
+            2, f"| the same in the {count} cells in which schedulers differ | {100 * share:.0f} % |"
         )
     return [
         *rows,
@@ -184,7 +184,7 @@ def calibration_rows(found: Row) -> list[str]:
         "|---" * (1 + len(bins)) + "|",
         "| predictions | " + " | ".join(f"{row[1]}" for row in bins) + " |",
         "| of these within 5 % in the kernel | "
-        + " | ".join(f"{row[2]:.0%}" for row in bins) + " |",
+        + " | ".join(f"{100 * row[2]:.0f} %" for row in bins) + " |",
     ]  # fmt: skip
 
 

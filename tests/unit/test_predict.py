@@ -284,4 +284,4 @@ def test_a_model_that_decides_too_often_otherwise_than_the_kernel_is_shown_with_
 
     judged = {"6.12": {"bfq": {"a": [95, 100], "b": [949, 1000]}, "kyber": {"a": [95, 100]}}}
     shown = decisions.warnings(["kyber", "bfq", "bfq", "noop"], judged)
-    assert shown == ["bfq, a model: 94.9% of 1,100 decisions of Linux 6.12"]
+    assert shown == ["bfq, a model: 94.9 % of 1,100 decisions of Linux 6.12"]

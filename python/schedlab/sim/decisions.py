@@ -22,13 +22,13 @@ def decisions() -> Kernels:
 
 
 def sentences(scheduler: str, kernels: Kernels | None = None) -> list[str]:
-    """One for each kernel that judged it: "bfq, a model: 99.1% of 1,879 decisions of Linux …"."""
+    """One for each kernel that judged it: "bfq, a model: 99.1 % of 1,879 decisions of Linux …"."""
     texts = []
     for kernel, found in (kernels or decisions()).items():
         cells = found.get(scheduler, {}).values()
         if total := sum(all_ for _, all_ in cells):
             share = sum(equal for equal, _ in cells) / total
-            of = f"{share:.1%} of {total:,} decisions of Linux {kernel}"
+            of = f"{100 * share:.1f} % of {total:,} decisions of Linux {kernel}"
             texts.append(f"{scheduler}, a model: {of}")
     return texts
 
