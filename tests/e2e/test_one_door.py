@@ -267,7 +267,7 @@ def door_of_io_sweep(data, tmp_path, *consent):
 def door_of_lab(data, tmp_path, *consent):
     path, test = of_options(data)
     lab = "iozone-schedulers" if test == "write" else "device-timings"
-    extra = () if test == "write" else ("--dry-run",)
+    extra = ("--schedulers", "none", "--blocks", 1) if test == "write" else ("--dry-run",)
     return call("lab", "run", lab, "--device", path, "--out", tmp_path / "r", *extra, *consent)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from block_capture import PARTS, BlockCapture, mean_ns, unavailable
+from block_capture import PARTS, BlockCapture, BlockClass, mean_ns, unavailable
 from giving_up import given_up
 from loops import attached
 from test_records import decoded
@@ -68,7 +68,7 @@ def group(device, name="reader", depth=1, **keys):
 
 def captured(device, seconds, *groups):
     """A run of the groups, each a class of the capture; what the capture and the engine say."""
-    classes = [item["name"] for item in groups]
+    classes = [BlockClass(item["name"]) for item in groups]
     with BlockCapture(device, classes, seconds_max=30) as capture, given_up(*groups) as job_groups:
         job = {"seconds": seconds, "process": True, "groups": job_groups}
         result = json.loads(_core.run_io_job(json.dumps(job), None, capture.add_ready))
@@ -276,7 +276,7 @@ def test_a_capture_that_starts_under_load_counts_from_nothing(busy):
     what was in the device before is not lost."""
     completed = 0
     for _ in range(25):
-        with BlockCapture(busy, ["nobody"], find_classes=True) as capture:
+        with BlockCapture(busy, [BlockClass("nobody")], find_classes=True) as capture:
             time.sleep(0.02)
         assert capture.result
         assert capture.result.of("nobody") == []
@@ -313,7 +313,13 @@ def test_a_limit_shows_up_before_the_request(device, cgroup):
     assert free.limits_depth.max == 0
 
 
-def test_classes_are_separated_by_process(device):
+def test_classes_are_separated_by_cgroup_and_by_process(device, cgroup):
+    with BlockCapture(device, [BlockClass("inside", cgroup=cgroup)]) as capture:
+        loads = [group(device, cgroup=str(cgroup), requests=40), group(device, "b", requests=30)]
+        _core.run_io_job(json.dumps({"process": True, "groups": loads}))
+    assert capture.result
+    assert sum(g.requests for g in capture.result.of("inside")) == 40
+    assert sum(g.requests for g in capture.result.of("other")) == 30
     with BlockCapture(device, find_classes=True) as capture:
         loads = [group(device, requests=20), group(device, "b", requests=10)]
         result = json.loads(_core.run_io_job(json.dumps({"process": True, "groups": loads})))
@@ -363,7 +369,7 @@ def test_another_device_is_not_seen(device, new_loop):
 
 
 def test_snapshots_grow_and_nothing_is_left_behind(device):
-    capture = BlockCapture(device, ["reader"])
+    capture = BlockCapture(device, [BlockClass("reader")])
     before = capture.snapshot()
     _core.run_io_job(json.dumps({"groups": [group(device, requests=25)]}))
     after = capture.snapshot()
@@ -373,7 +379,7 @@ def test_snapshots_grow_and_nothing_is_left_behind(device):
 
 
 def test_a_snapshot_costs_nothing_more_than_it_says(device):
-    capture = _core.BlockCapture(json.dumps({"device": device, "classes": ["a"]}))
+    capture = _core.BlockCapture(json.dumps({"device": device, "classes": [{"name": "a"}]}))
     with pytest.raises(OSError, match="no class 2"):
         capture.add(2, os.getpid())
     now = whole = json.loads(capture.snapshot())
@@ -410,6 +416,8 @@ def test_reads_and_writes_that_fail_are_counted(root_with_loop, small_disk, tmp_
 def test_what_cannot_be_captured_says_why(device):
     with pytest.raises(HostError, match="absent"):
         BlockCapture("/dev/absent")
+    with pytest.raises(HostError, match="cgroup"):
+        BlockCapture(device, [BlockClass("a", cgroup=Path("/sys/fs/cgroup/absent"))])
 
 
 def test_issued_requests_are_those_of_the_devices_statistics(device):

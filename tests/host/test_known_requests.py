@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from aio import requests_to
-from block_capture import BlockCapture, unavailable
+from block_capture import BlockCapture, BlockClass, unavailable
 from device_states import partition_mounted
 from loops import attached
 from test_block_capture import captured, choose, group, queue
@@ -238,7 +238,7 @@ def test_a_thread_is_a_class_of_its_own(device):
     thread = threading.Thread(target=lambda: (may_read.wait(), read_pages(device, 5)))
     thread.start()
     assert thread.native_id
-    with BlockCapture(device, ["thread"]) as capture:
+    with BlockCapture(device, [BlockClass("thread")]) as capture:
         capture.add("thread", thread.native_id)
         may_read.set()
         thread.join()

@@ -1,6 +1,6 @@
 """The BPF capture of block requests with types, for tests.
 
-    with BlockCapture("/dev/loop0", ["reader", "writers"]) as capture:
+    with BlockCapture("/dev/loop0", [BlockClass("reader"), BlockClass("writers")]) as capture:
         capture.add("reader", pid)
         ...
         capture.snapshot()
@@ -24,6 +24,14 @@ from schedlab import _core
 from schedlab.errors import HostError
 
 PARTS = ("tag", "plug", "scheduler", "device")
+
+
+@dataclass(frozen=True)
+class BlockClass:
+    """A class of requests: of processes (or threads) that are added, or of a cgroup's members."""
+
+    name: str
+    cgroup: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class BlockCapture:
     def __init__(
         self,
         device: str | Path,
-        classes: Sequence[str] = (),
+        classes: Sequence[BlockClass] = (),
         *,
         find_classes: bool = False,
         seconds_max: float = 120.0,
@@ -156,11 +164,17 @@ class BlockCapture:
 
         Raises HostError where the kernel or the user allows no capture, with the reason.
         """
-        self._classes = list(classes)
+        self._classes = [item.name for item in classes]
         self.result: Capture | None = None
         options = {
             "device": str(device),
-            "classes": self._classes,
+            "classes": [
+                {
+                    "name": item.name,
+                    "cgroup": str(item.cgroup) if item.cgroup else None,
+                }
+                for item in classes
+            ],
             "find_classes": find_classes,
             "seconds_max": seconds_max,
         }

@@ -2,7 +2,8 @@
 //!
 //! ```json
 //! {"device": "/dev/loop0",     // or a partition: its whole disk is captured
-//!  "classes": ["reader"],      // of processes, counted apart as they are added; 0 is "other"
+//!  "classes": [                // whose requests are counted apart; class 0 is "other", all else
+//!    {"name": "reader", "cgroup": null}], // of the processes that are added, or of a directory
 //!  "find_classes": false,      // every other process gets its own class, as long as there are
 //!  "seconds_max": 120,         // of the counts over time
 //!  "measure_cost": false}      // let the kernel count the time of the programs (which costs, too)
@@ -48,7 +49,8 @@
 //! scheduler: from insertion to issue (0 where it was issued directly); device: from issue to
 //! completion. Merged bios have no separate times: they share those of their request.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -64,13 +66,24 @@ pub(crate) const CLASSES_MAX: usize = 16;
 const INTERVAL_MS: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(10);
 const SAMPLES_PER_INTERVAL: usize = 10;
+/// Requests that are counted apart.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Class {
+    pub name: String,
+    pub cgroup: Option<PathBuf>,
+    #[serde(skip)]
+    cgroup_id: u64,
+}
+
 /// What is captured; the JSON above.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct BlockOptions {
     pub device: String,
-    pub classes: Vec<String>,
+    pub classes: Vec<Class>,
     pub find_classes: bool,
     pub seconds_max: Option<f64>,
     pub measure_cost: bool,
@@ -102,6 +115,15 @@ impl BlockOptions {
         let seconds = self.seconds_max.unwrap_or(120.0).clamp(0.1, 36_000.0);
         (seconds * 1000.0 / INTERVAL_MS as f64).ceil() as usize + 1
     }
+
+    /// Classes by cgroup: number and identity.
+    pub(crate) fn cgroups(&self) -> Vec<(usize, u64)> {
+        let classes = (1..).zip(&self.classes);
+        classes
+            .filter(|(_, class)| class.cgroup_id != 0)
+            .map(|(number, class)| (number, class.cgroup_id))
+            .collect()
+    }
 }
 
 /// Time, requests in the scheduler, in the driver, bios that limits hold back.
@@ -128,6 +150,13 @@ impl BlockCapture {
         let (device, numbers) = whole_disk(&options.device)?;
         if options.classes.len() >= CLASSES_MAX {
             return Err(BlockError(format!("at most {} classes", CLASSES_MAX - 1)));
+        }
+        for class in &mut options.classes {
+            if let Some(directory) = &class.cgroup {
+                let stat = std::fs::metadata(directory);
+                let stat = stat.map_err(|e| BlockError(format!("{}: {e}", directory.display())))?;
+                class.cgroup_id = stat.ino();
+            }
         }
         options.is_bfq = scheduler_of(&device) == "bfq";
         let start_ns = crate::now_ns();
@@ -227,7 +256,7 @@ impl BlockCapture {
             sectors,
             self.ended.unwrap_or_else(|| (before, self.count.now())),
         );
-        let names = self.options.classes.iter().cloned();
+        let names = self.options.classes.iter().map(|class| class.name.clone());
         let named = std::iter::once("other".to_owned()).chain(names);
         let mut classes: Vec<ClassName> = named
             .map(|name| ClassName {

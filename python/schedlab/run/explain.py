@@ -78,8 +78,8 @@ class JobCapture:
 
         if self._running is not None or self.problem:
             return
-        options = {"device": self.device, "classes": names[:CLASSES_MAX],
-                   "seconds_max": SECONDS_MAX}  # fmt: skip
+        classes = [{"name": name} for name in names[:CLASSES_MAX]]
+        options = {"device": self.device, "classes": classes, "seconds_max": SECONDS_MAX}
         self._started_s = time.monotonic()
         try:
             self._running = _core.BlockCapture(json.dumps(options))

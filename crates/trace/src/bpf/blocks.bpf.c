@@ -51,6 +51,21 @@ static __always_inline int is_ours(struct bio *bio)
 	return 1;
 }
 
+static __always_inline __u32 class_of_cgroup(struct bio *bio)
+{
+	struct blkcg_gq *group = bio->bi_blkg;
+	if (!group)
+		return 0;
+	__u64 id = group->blkcg->css.cgroup->kn->id;
+	for (__u32 i = 0; i < CLASSES; i++) {
+		if (i >= settings.cgroups)
+			break;
+		if (settings.cgroup_id[i] == id)
+			return settings.cgroup_class[i];
+	}
+	return 0;
+}
+
 // The class that has this name; CLASSES: none has.
 static __always_inline __u32 class_named(const __u64 *name)
 {
@@ -93,8 +108,13 @@ static __always_inline __u32 find_class(__u32 process, __u8 *place)
 	return number;
 }
 
-static __always_inline __u32 class_of(void)
+static __always_inline __u32 class_of(struct bio *bio)
 {
+	if (settings.cgroups) {
+		__u32 class = class_of_cgroup(bio);
+		if (class)
+			return class;
+	}
 	__u64 who = bpf_get_current_pid_tgid();
 	__u32 process = who >> 32, thread = who, entry = process / PIDS_PER_ENTRY;
 	struct pids *pids = bpf_map_lookup_elem(&class_of_pid, &entry);
@@ -172,7 +192,7 @@ static __always_inline void arrive(struct bio *bio)
 		return;
 	place->queued_ns = bpf_ktime_get_ns();
 	place->got_ns = 0;
-	place->class = class_of();
+	place->class = class_of(bio);
 }
 
 // Before limits can hold the bio back. Where functions cannot be traced, block_bio_queue is the

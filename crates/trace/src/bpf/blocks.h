@@ -23,6 +23,11 @@ enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
 
 // The fields that are read; where they lie is found out when the program is loaded (CO-RE).
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kernfs_node { __u64 id; };
+struct cgroup { struct kernfs_node *kn; };
+struct cgroup_subsys_state { struct cgroup *cgroup; };
+struct blkcg { struct cgroup_subsys_state css; };
+struct blkcg_gq { struct blkcg *blkcg; };
 struct gendisk { int major, first_minor; };
 struct throtl_data { __u32 nr_queued[2]; };
 struct request_queue { struct throtl_data *td; struct gendisk *disk; };
@@ -31,6 +36,7 @@ struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
 struct bio {
 	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
+	struct blkcg_gq *bi_blkg;
 };
 struct sbitmap { __u32 depth; };
 struct sbitmap_queue { struct sbitmap sb; };
@@ -202,7 +208,10 @@ struct settings {
 	__u32 classes, intervals_max;
 	__u32 find_classes; // a process without a class gets one of its own
 	__u32 is_bfq;
+	__u32 cgroups; // classes by cgroup: the first so many of these
 	__u32 tag_bits; // no tag of a hardware queue has more
+	__u64 cgroup_id[CLASSES];
+	__u32 cgroup_class[CLASSES];
 };
 
 const volatile struct settings settings = {0};

@@ -391,6 +391,7 @@ fn tag_space(queues: &[(usize, u32)]) -> (usize, u32) {
 
 /// `struct settings` of the program.
 fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions, tag_bits: u32) -> Vec<u8> {
+    let by_cgroup: Vec<(usize, u64)> = options.cgroups();
     let mut bytes = Vec::new();
     let mut put = |value: u32| bytes.extend_from_slice(&value.to_ne_bytes());
     put(device.0);
@@ -402,12 +403,19 @@ fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions, tag_bits:
         options.interval_count() as u32,
         u32::from(options.find_classes),
         u32::from(options.is_bfq),
+        by_cgroup.len() as u32,
         tag_bits,
     ] {
         bytes.extend_from_slice(&value.to_ne_bytes());
     }
-    // The padding of a struct that begins with 64 bits.
-    bytes.extend_from_slice(&[0; 4]);
+    for i in 0..CLASSES_MAX {
+        let id = by_cgroup.get(i).map_or(0, |(_, id)| *id);
+        bytes.extend_from_slice(&id.to_ne_bytes());
+    }
+    for i in 0..CLASSES_MAX {
+        let class = by_cgroup.get(i).map_or(0, |(class, _)| *class as u32);
+        bytes.extend_from_slice(&class.to_ne_bytes());
+    }
     bytes
 }
 
