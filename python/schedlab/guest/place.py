@@ -89,21 +89,16 @@ class Boot:
 
         HostError where it ends without a result, the guest's own error as it was raised there.
         """
-        errors: list[SchedlabError] = []
 
         def heed_errors(message: Mapping[str, Any]) -> None:
-            if "error" in message:
-                errors.append(_error(message["error"]))
-            else:
-                heed(message)
+            _raise_error(message)
+            heed(message)
 
         try:
             state = self._state()
             with self._laid_out(self.job) as place:
                 words = machine.command(self.root, state / "ram", self.settings, is_shared=False)
                 machine.run(words, place, self.kernel, state / "devices", heed_errors)
-                if errors:
-                    raise errors[0]
                 if out is not None:
                     _unpack(place / "result", out, self.facts)
         except KeyboardInterrupt as error:

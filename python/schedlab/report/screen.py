@@ -106,7 +106,7 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
         )
     if of.exact and all(each.loss == 0 for each in view.answer.cells[of.name].values()):
         note = view.texts("cell.equal")
-    if any(len(names) == len(view.names) for names in view.identical(of)):
+    if any(len(names) == len(view.names) for names in view.identical[of.name]):
         note = view.texts("cell.identical")
     if cell.starved and not cell.unfinished:
         counts = [view.texts.number(n, 0) for n in (cell.starved, cell.runs)]

@@ -272,7 +272,7 @@ def _identical(view: View) -> list[str]:
     """The candidates with equal values in every block, and on which workloads."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in view.chosen:
-        for names in view.identical(row):
+        for names in view.identical[row.name]:
             alike.setdefault(names, []).append(view.title_of(row))
     texts = view.texts
     return [texts("answer.identical", names=texts.listed(names), rows=texts.listed(rows))

@@ -150,9 +150,13 @@ class View:
         of = self.record.host.get("virtual")
         return of if isinstance(of, Mapping) else {}
 
-    def identical(self, row: Row) -> list[tuple[str, ...]]:
-        """The candidates with equal values in every block of a row in virtual time, where no noise
-        hides a difference; each group has several."""
+    @cached_property
+    def identical(self) -> Mapping[str, list[tuple[str, ...]]]:
+        """By the name of a row in virtual time, where no noise hides a difference, the candidates
+        with equal values in every block; each group has several."""
+        return {row.name: self._alike(row) for row in self.answer.rows}
+
+    def _alike(self, row: Row) -> list[tuple[str, ...]]:
         if not (self.virtual and row.metric):
             return []
         values: dict[str, list[tuple[int, float]]] = {name: [] for name in self.names}

@@ -26,9 +26,7 @@ from schedlab.spec.quantities import size_text
 METRIC = "throughput_bytes_per_s"
 
 
-def published(
-    table: Mapping[str, Any], here_too: Collection[str] | None = None
-) -> Iterator[dict[str, Any]]:
+def published(table: Mapping[str, Any], here_too: Collection[str]) -> Iterator[dict[str, Any]]:
     """The statements that the `[published]` table of a lab means, about the workloads `here_too`:
     a scale may have fewer of them than the study."""
     text = (PACKAGE / "labs" / table["file"]).read_text("utf-8")
@@ -43,13 +41,13 @@ def published(
     yield {
         "says": "Bytes per second: the largest here, the smallest of the study",
         "metric": METRIC,
-        "workloads": [label for label in rates if here_too is None or label in here_too],
+        "workloads": [label for label in rates if label in here_too],
         "candidates": [here.get(name, name) for name in next(iter(rates.values()))],
         "published": f"{smallest:,.0f}",
         "least": smallest,
     }
     for label, by_scheduler in rates.items():
-        if here_too is not None and label not in here_too:
+        if label not in here_too:
             continue
         (first, base), *others = by_scheduler.items()
         for name, values in others:
