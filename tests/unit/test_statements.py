@@ -104,11 +104,18 @@ def test_a_statement_about_something_else_is_refused(more, message):
         admit(lab_experiment(wrong, "small"))
 
 
+def _published_by_the_model():
+    """The statements of the lab that simulates the study, about all of its workloads."""
+    lab = lab_named("iozone-schedulers-model")
+    labels = {work.label for work in lab_experiment(lab, "small").workloads}
+    return list(published(lab.data["published"], labels))
+
+
 def test_a_published_figure_stands_beside_what_replaced_its_scheduler() -> None:
     """Every cell of the study has its workload here; of other candidates nothing is stated."""
     experiment = lab_experiment(lab_named("iozone-schedulers"), "small",
                                 LabChanges(schedulers="none,mq-deadline,kyber,bfq"))  # fmt: skip
-    model = list(published(lab_named("iozone-schedulers-model").data["published"]))
+    model = _published_by_the_model()
     assert len(experiment.statements) == len(model) == 1 + 2 * 63
     found = [(each.published, each.least, each.most) for each in experiment.statements]
     assert found == [(each["published"], each["least"], each.get("most")) for each in model]
@@ -125,7 +132,7 @@ def test_a_published_figure_stands_beside_what_replaced_its_scheduler() -> None:
 
 
 def test_a_published_table_is_statements_with_the_intervals_of_its_repetitions() -> None:
-    of = list(published(lab_named("iozone-schedulers-model").data["published"]))
+    of = _published_by_the_model()
     assert len(of) == 1 + 2 * 63
     found = next(each for each in of if each["says"].startswith("Read, 1 process 64 KiB: cfq"))
     text = (resources.files("schedlab") / "labs" / "iozone-noop-deadline-cfq.csv").read_text()
