@@ -164,6 +164,10 @@ NOTHING = Answer(
     rows=(replace(primary("w0", "elapsed_s"), counted=False, why="one-candidate"),), counted=(),
     cells={"w0": {"a": CellAnswer(2.0, 0.0, 0.0, None, runs=6)}},
 )  # fmt: skip
+UNREADABLE = replace(
+    NOTHING, candidates=("a", "b"),
+    cells={"w0": {"a": NOTHING.cells["w0"]["a"], "b": CellAnswer(None, 0.0, 0.0, None, runs=6)}},
+)  # fmt: skip
 WILD = replace(
     FOR_NOW,
     wild=DecisiveRun(3, "b", "w0", 997.0, True, "b", math.log(1.001), "best"),
@@ -224,7 +228,8 @@ IMPORTED = replace(
 EXAMPLES = {
     "trade": TRADE, "trade-open": TRADE_OPEN, "best": BEST, "same": SAME, "same-0": SAME_0,
     "keep": KEEP, "keep-loser": KEEP_LOSER, "for-now": FOR_NOW, "one-run": ONE_RUN,
-    "unbounded": UNBOUNDED, "nothing": NOTHING, "wild": WILD, "starved": STARVED,
+    "unbounded": UNBOUNDED, "nothing": NOTHING,
+    "unreadable": UNREADABLE, "wild": WILD, "starved": STARVED,
     "doubt": DOUBT, "price": ONE_PRICE, "unfit": UNFIT, "exact": EXACT,
     "shares": SHARES, "required": REQUIRED, "sessions": SESSIONS, "imported": IMPORTED,
 }  # fmt: skip

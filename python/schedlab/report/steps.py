@@ -30,7 +30,8 @@ def next_step(view: View) -> Step:
     if any(not of.runs for of in answer.unfit) and (left := _rest(view)):
         return left
     if answer.code == "nothing":
-        return Step("", texts("next.guarantees" if answer.guarantees else "next.no_values"))
+        missing = "one_candidate" if len(view.names) == 1 else "no_values"
+        return Step("", texts(f"next.{'guarantees' if answer.guarantees else missing}"))
     if answer.code == "doubt":
         return _without_doubt(view)
     if answer.used == "hosts":
