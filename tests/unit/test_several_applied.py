@@ -1,0 +1,223 @@
+"""Of several settings, files, records or devices each is applied, kept, told and undone."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from calls import refused
+from test_app_apply import RECORD
+
+from schedlab.app.apply import applied, apply, machine, undo, watch
+from schedlab.spec import Candidate
+
+ORDERS = [1, -1]
+
+
+class Writing(SimpleNamespace):
+    """A control that writes files, and keeps nothing."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def write_knob(self, path, text):
+        Path(path).write_text(f"{text}\n")
+
+    def keep(self):
+        pass
+
+    def keep_with(self, *_):
+        pass
+
+
+@pytest.fixture
+def knobs_of(tmp_path, monkeypatch):
+    """Two sysctls and two other files, each of which reads "old"."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("SCHEDLAB_VAR_DIR", raising=False)
+    files = {name: tmp_path / place / name for name, place in
+             (("a", "sysctl/vm"), ("b", "sysctl/kernel"), ("c", "sys"), ("d", "sys"))}  # fmt: skip
+    for file in files.values():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("old\n")
+    for of in (machine, machine.settings):
+        monkeypatch.setattr(of, "SYSCTL", tmp_path / "sysctl")
+    monkeypatch.setattr(
+        machine, "knobs_of", lambda values: {files[k]: v for k, v in values.items()}
+    )
+    monkeypatch.setattr(machine, "Control", Writing)
+    monkeypatch.setattr(machine.settings, "name_of", lambda path: path.name)
+    return files
+
+
+def test_every_setting_is_kept_told_undone_and_noted_where_another_file_sets_it(knobs_of, tmp_path):
+    values = {"a": "1", "b": "2", "c": "3", "d": "4"}
+    root, told = tmp_path / "root", []
+    for directory in ("etc", "usr/lib"):
+        for kind, of in (("sysctl.d", ("vm.a", "kernel.b")), ("tmpfiles.d", "cd")):
+            file = root / directory / kind / f"{directory[:3]}.conf"
+            file.parent.mkdir(parents=True)
+            file.write_text("".join(
+                f"{each} = 7\n" if "." in each else f"w {knobs_of[each]} - - - - 8\n"
+                for each in of))  # fmt: skip
+    texts = [root / machine.SYSCTL_FILE, root / machine.TMPFILES_FILE]
+    kept = [["vm.a = 1", "kernel.b = 2"],
+            [f"w {knobs_of[name]} - - - - {values[name]}" for name in "cd"]]  # fmt: skip
+    lines = [f"{knobs_of[name]} = {value}" for name, value in values.items()]
+    assert machine.planned(values, False, root) == lines
+    assert machine.planned(values, True, root) == [
+        *lines, *(f"{path}: {line}" for path, of in zip(texts, kept, strict=True) for line in of)
+    ]  # fmt: skip
+    record = machine.apply(values, ("", ""), True, root, told.append)
+    assert {name: file.read_text().strip() for name, file in knobs_of.items()} == values
+    assert [*record.files] == [str(path) for path in texts]
+    for path, of in zip(texts, kept, strict=True):
+        assert path.read_text() == applied.HEADER + "\n".join([*of, ""])
+    others = [line.split(": ")[1] for line in told if line.startswith("also sets it")]
+    assert others == [
+        f"{root / directory / kind}/{directory[:3]}.conf ({value}); the last file by name wins"
+        for kind, value, times in (("sysctl.d", 7, 2), ("tmpfiles.d", 8, 2)) for _ in range(times)
+        for directory in ("etc", "usr/lib")
+    ]  # fmt: skip
+    status = machine_status(root)
+    assert status.holds and status.after_reboot == "a: 7 (usr.conf), b: 7 (usr.conf), " + (
+        "c: 8 (usr.conf), d: 8 (usr.conf)"
+    )
+    for name in "bd":
+        knobs_of[name].write_text("9\n")
+    drift = [(d.key, d.wanted, d.found) for d in machine_status(root).drift]
+    assert drift == [("b", "2", "9"), ("d", "4", "9")]
+    told.clear()
+    machine.undo(record, told.append)
+    assert {name: file.read_text().strip() for name, file in knobs_of.items()} == {
+        "a": "old", "b": "9", "c": "old", "d": "9"
+    }  # fmt: skip
+    assert told == [f"{knobs_of[name]} is 9, which another program set: it is kept"
+                    for name in "bd"]  # fmt: skip
+    assert not any(path.exists() for path in texts)
+
+
+def machine_status(root):
+    (status,) = undo.status(root)
+    return status
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_setting_that_sysctl_cannot_keep_is_told_wherever_it_stands(knobs_of, order, tmp_path):
+    told, values = [], dict([("a", "1"), ("c", "3")][::order])
+    machine.apply(values, ("", ""), False, tmp_path, told.append)
+    assert told == [f"sysctl.d cannot keep {knobs_of['c']}; --persist uses tmpfiles.d"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_value_is_held_to_the_rules_of_its_own_setting(order):
+    values = [("sched_rr_timeslice_ms", "20"), ("sched_autogroup_enabled", "0")]
+    of = machine.values_of(Candidate("x", dict(values[::order])))
+    assert of == dict(values)
+    named = {"scheduler": "bfq", **dict(values[::order])}
+    assert machine.values_of(Candidate("x", named)) == dict(values)
+    wrong = dict([values[1], ("sched_rr_timeslice_ms", "0")][::order])
+    assert "sched_rr_timeslice_ms=0" in refused(machine.values_of, Candidate("x", wrong))[0]
+
+
+def test_of_several_records_those_named_are_undone_and_the_first_that_is_missing_is_told(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path))
+    undone = []
+    monkeypatch.setattr(undo, "_undo", lambda record, _: undone.append(record.device))
+    for name in ("sdx", "sdy", "sdz"):
+        applied.store(replace(RECORD, device=name))
+    message, hint = refused(undo.undo, [], False, print)
+    assert (message, hint) == (
+        "sdx, sdy, sdz are applied: name one", "schedlab undo sdx, or --all"
+    )  # fmt: skip
+    assert refused(undo.undo, ["sdx", "sdv", "sdw"], False, print)[0].startswith("sdv: ")
+    assert undone == [] and len(applied.load_all()) == 3
+    assert undo.undo(["sdz", "sdy"], False, print) == ["sdy", "sdz"] == undone
+    assert [each.device for each in applied.load_all()] == ["sdx"]
+    assert undo.undo([], False, print) == ["sdx"]
+
+
+def test_each_applied_setting_has_its_state_its_drifts_and_its_result():
+    drifts = (undo.Drift("a", "1", "2"), undo.Drift("b", "3", "4"))
+    statuses = [
+        undo.Status(replace(RECORD, device="sdx"), True, "x"),
+        undo.Status(replace(RECORD, device="sdy", result=""), False, "y", drifts),
+        undo.Status(replace(RECORD, device="sdz", setting="none"), False, "z", gone="it is gone"),
+    ]
+    assert undo.status_lines(statuses) == [
+        f"sdx: {RECORD.setting} since 2026-01-02, holds", "  after a reboot: x",
+        "  by /r: bfq is best",
+        f"sdy: {RECORD.setting} since 2026-01-02, changed since:",
+        "  a: 1 was set, it is 2", "  b: 3 was set, it is 4", "  after a reboot: y",
+        "sdz: none since 2026-01-02, it is gone", "  after a reboot: z", "  by /r: bfq is best",
+    ]  # fmt: skip
+
+
+def test_every_drift_has_what_is_found_of_its_own():
+    wanted = {"nr_requests": "64", "wbt_lat_usec": "0", "read_ahead_kb": "8"}
+    now = {"nr_requests": "32", "read_ahead_kb": "8", "other": "1"}
+    found = [(d.key, d.found) for d in undo._drift(wanted, now)]
+    assert found == [("nr_requests", "32"), ("wbt_lat_usec", "absent")]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_file_of_a_device_is_removed_unless_others_are_in_it(order, tmp_path, monkeypatch):
+    """Of three files of rules: one with another device in it, one of ours alone, one foreign."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    files = [tmp_path / name / undo.RULES.name for name in ("both", "own", "foreign")][::order]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("theirs" if file.parent.name == "foreign" else f"{undo.HEADER}x")
+    shared, own, foreign = files[::order]
+    for name in ("sdy", "sdz"):
+        applied.store(replace(RECORD, device=name, files={str(shared): None}))
+    gone, older = tmp_path / "gone" / undo.RULES.name, tmp_path / "older.conf"
+    older.touch()
+    record, told = replace(RECORD, files=dict.fromkeys(map(str, (*files, gone, older)))), []
+    undo._remove_files(record, told.append)
+    assert shared.read_text() == undo.HEADER + "".join(
+        f"{applied.rule_text(each)}\n" for each in applied.load_all()
+    )
+    assert not own.exists() and foreign.read_text() == "theirs"
+    assert [line.split()[1] for line in told] == [str(each) for each in (foreign, gone, older)]
+
+
+def test_every_objection_to_a_result_is_told(tmp_path, monkeypatch):
+    asked = SimpleNamespace(kind="sim", target=SimpleNamespace(kind="emulated"), candidates=())
+    answer = SimpleNamespace(keeps=False, code="x", open_requirements=(), applies=False)
+    result = SimpleNamespace(
+        record=SimpleNamespace(experiment=asked, host={"kernel": {"release": "1.2.3"}}),
+        answer=answer, first_sentence=lambda _: "No winner.",
+    )  # fmt: skip
+    monkeypatch.setattr(apply.Result, "load", lambda folder: result)
+    message = refused(apply.choice_of_result, tmp_path, False)[0]
+    said = [part.split(",")[0] for part in message.removeprefix(f"{tmp_path}: ").split("; ")]
+    assert said == ["No winner", "it is of kind 'sim'",
+                    "it was measured on an emulated device", "it was measured on Linux 1.2.3"]  # fmt: skip
+
+
+def test_every_change_beside_a_choice_counts():
+    chosen = apply._with(apply.ToApply(Candidate("x", {"scheduler": "bfq"})), ["a=1", "b=2"])
+    assert chosen.candidate.settings == {"scheduler": "bfq", "a": "1", "b": "2"}
+
+
+def test_all_files_of_the_machine_that_are_there_are_watched(tmp_path, monkeypatch):
+    kernel = tmp_path / "sysctl" / "kernel"
+    files = [kernel / "sched_x", kernel / "sched_y", tmp_path / "v", tmp_path / "w",
+             *(tmp_path / "debug" / name for name in watch.settings.DEBUG_NAMES)]  # fmt: skip
+    for number, file in enumerate(files):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{number}\n")
+    monkeypatch.setattr(watch.settings, "SYSCTL", tmp_path / "sysctl")
+    monkeypatch.setattr(watch.settings, "DEBUG", tmp_path / "debug")
+    record = SimpleNamespace(values={str(file): "1" for file in files[2:4]})
+    monkeypatch.setattr(applied, "find", lambda device: record)
+    assert len(watch.settings.DEBUG_NAMES) > 1
+    assert watch._of_machine() == {file: str(number) for number, file in enumerate(files)}
+    monkeypatch.setattr(watch.knobs, "snapshot", lambda queue: {"a": "1", "b": "2"})
+    assert watch._of_queue(Path("/q")) == {Path("/q/a"): "1", Path("/q/b"): "2"}
