@@ -198,7 +198,8 @@ def test_every_objection_to_a_result_is_told(tmp_path, monkeypatch):
     message = refused(apply.choice_of_result, tmp_path, False)[0]
     said = [part.split(",")[0] for part in message.removeprefix(f"{tmp_path}: ").split("; ")]
     assert said == ["No winner", "it is of kind 'sim'",
-                    "it was measured on an emulated device", "it was measured on Linux 1.2.3"]  # fmt: skip
+                    "it was measured on an emulated device",
+                    "it was measured on Linux 1.2.3"]  # fmt: skip
 
 
 def test_every_change_beside_a_choice_counts():

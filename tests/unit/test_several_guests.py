@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from test_guest import bz_image, module
 
-from schedlab.errors import HostError
-from schedlab.guest import image, initramfs, kernels
+from schedlab.errors import HostError, SpecError
+from schedlab.guest import cache, image, initramfs, kernels, machine, monitor, place
 
 ORDERS = [1, -1]
 
@@ -164,3 +164,265 @@ def test_a_root_has_all_sources_libraries_and_files_of_its_own_at_one_time(tmp_p
     monkeypatch.setattr(image, "require_space", refused)
     with pytest.raises(HostError, match=f"^{image._SPACE * (1 + 2 + 3 + 4)}$"):
         image._make(tmp_path / "root.img")
+
+
+def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_path, monkeypatch):
+    """schedlab needs a and b, a needs c, and an extra needs d; b has two tops."""
+    needs = {"schedlab": ["A>=1", "b; python_version > '3'", "d; extra == 'x'"], "a": ["c_c"],
+             "b": None, "c-c": ["a"], "d": []}  # fmt: skip
+    files = {"b": ["b/x.py", "b/y.py", "b.libs/z.so", "../bin/b", "bin/b", "__pycache__/q"],
+             "a": ["a.py"], "c-c": ["c.py", "gone/x"]}  # fmt: skip
+    for name in ("b", "b.libs", "bin", "__pycache__"):
+        (tmp_path / name).mkdir()
+    for name in ("a.py", "c.py", "tool1", "tool2", "file1", "file2"):
+        (tmp_path / name).touch()
+
+    def distribution(name):
+        if name not in needs:
+            raise image.metadata.PackageNotFoundError(name)
+        return SimpleNamespace(requires=needs[name], files=files.get(name, ()),
+                               locate_file=lambda top: tmp_path / top)  # fmt: skip
+
+    monkeypatch.setattr(image.metadata, "distribution", distribution)
+    monkeypatch.setattr(image, "_TOOLS", ("tool1", "absent", "tool2"))
+    monkeypatch.setattr(image, "_FILES", (*(str(tmp_path / f"file{n}") for n in "1x2"),))
+    monkeypatch.setattr(image.shutil, "which", lambda name, path:
+                        str(tmp_path / name) if (tmp_path / name).exists() else None)  # fmt: skip
+    assert image._distributions() == ["a", "b", "c-c"]
+    found = dict(image._sources()[3:])
+    tops = {"a.py", "b", "b.libs", "c.py"}
+    assert found == {
+        **{tmp_path / top: image.PACKAGES / top for top in tops},
+        **{tmp_path / name: tmp_path / name for name in ("tool1", "tool2", "file1", "file2")},
+    }
+    assert {tmp_path / name for name in ("a.py", "c.py", "tool1", "file2")} <= image.files()
+
+
+def test_all_that_is_below_a_source_is_in_it_but_tests_and_bytecode(tmp_path):
+    kept = [tmp_path / name for name in ("a", "b", "d/a", "d/e/a", "f/a")]
+    for file in (*kept, tmp_path / "x.pyi", tmp_path / "y.a", tmp_path / "d/tests/a",
+                 tmp_path / "__pycache__/a"):  # fmt: skip
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert sorted(image._files_of(tmp_path)) == kept
+    assert [*image._files_of(kept[0])] == kept[:1]
+
+
+@pytest.mark.parametrize("lacking", ["mke2fs", "ldd"])
+def test_each_program_that_makes_an_image_has_to_be_there(tmp_path, monkeypatch, lacking):
+    monkeypatch.setattr(image.shutil, "which", lambda name, path: name != lacking)
+    with pytest.raises(HostError, match=f"{lacking} is not installed"):
+        image._make(tmp_path / "x")
+
+
+@pytest.mark.parametrize("lacking", ["apt-get", "apt-cache", "dpkg-deb"])
+def test_each_program_that_fetches_a_kernel_has_to_be_there(monkeypatch, lacking):
+    monkeypatch.setattr(kernels.shutil, "which", lambda name: name != lacking)
+    with pytest.raises(HostError, match=f"{lacking} is not on this machine"):
+        kernels.get("6.1")
+
+
+def test_an_image_is_as_large_as_all_its_files_and_made_in_one_way(tmp_path, monkeypatch):
+    """Blocks of 4 KiB: of one byte, of none, and of two blocks and a half."""
+    sizes, ran = {"a": 1, "b/c": 0, "d": 10 << 10}, []
+
+    def lay_out(tree):
+        for name, size in sizes.items():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_bytes(bytes(size))
+
+    def run(command, **more):
+        ran.append(([each.replace(str(tmp_path), "") for each in command], more.get("env")))
+        Path(next(word for word in command if word.endswith("new.img"))).touch()
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(image, "_sources", list)
+    monkeypatch.setattr(image, "_lay_out", lay_out)
+    monkeypatch.setattr(image, "_FREE_SHARE", 1000)
+    monkeypatch.setattr(image.subprocess, "run", run)
+    image._make(tmp_path / "x.img")
+    (made, env), (times, _) = ran
+    assert env == image._FIXED
+    assert made[0] == "mke2fs" and times[0] == "debugfs"
+    options = dict(zip(made[2:-2:2], made[3:-2:2], strict=True))
+    assert {*options} == {"-t", "-d", "-U", "-m", "-O", "-I", "-b", "-E"}
+    assert options["-t"] == "ext4" and options["-U"] == image._UUID
+    blocks = 1 + 1 + 3 + 1  # and the directory
+    assert made[-1] == f"{((blocks << 12) * 1000 + (16 << 20) >> 21 << 21) >> 10}k"
+    assert [*tmp_path.iterdir()] == [tmp_path / "x.img"]
+
+
+def test_bytecode_is_made_of_the_interpreter_and_of_all_packages(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        image.subprocess, "run", lambda command, **more: ran.append((command, more))
+    )
+    monkeypatch.setenv("ONE", "1")
+    image._compile(tmp_path)
+    ((command, more),) = ran
+    assert command[-2:] == [f"{tmp_path}{image.PYTHON}/lib", f"{tmp_path}{image.PACKAGES}"]
+    assert command[1:5] == ["-m", "compileall", "-q", "-f"]
+    assert command[-4:-2] == ["--invalidation-mode", "unchecked-hash"]
+    assert (more["env"]["ONE"], more["env"]["PYTHONHASHSEED"]) == ("1", "0")
+
+
+def test_the_words_of_all_dependencies_of_a_module_count():
+    content = b"x\0depends=a,b\0y\0softdep=pre: c d post: e\0softdep=pre: f\0depends=g\0"
+    assert kernels._depends(content) == ["a", "b", "g", "c", "d", "e", "f"]
+
+
+def test_modules_that_need_each_other_are_loaded_once(tmp_path):
+    root = tmp_path / "lib/modules/6.99.1-test"
+    module(root / "a.ko", "b,c")
+    module(root / "b.ko", "c,a")
+    module(root / "c.ko", "a,b")
+    found = kernels.find(str(bz_image(tmp_path / "boot/vmlinuz")))
+    assert sorted(found.with_dependencies(["a", "c", "b", "a"])) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("suffix", "program"), [(".zst", "zstd"), (".gz", "gzip")])
+def test_each_kind_of_compressed_module_has_its_program(tmp_path, monkeypatch, suffix, program):
+    monkeypatch.setattr(kernels, "_output", lambda *words: words)
+    (tmp_path / f"a.ko{suffix}").touch()
+    found = kernels.Kernel("x", tmp_path, tmp_path, {"CONFIG_BFQ": "m"})
+    assert found.module("a") == (program, "-dc", str(tmp_path / f"a.ko{suffix}"))
+
+
+def test_modules_are_found_beside_a_kernel_at_any_height_and_all_kernels_are_told(
+    tmp_path, monkeypatch
+):
+    for modules in ("lib/modules", "usr/lib/modules"):
+        for depth in range(3):
+            top = tmp_path / modules.replace("/", "-") / str(depth)
+            file = bz_image(top / "/".join("abc"[:depth]) / "bzImage")
+            (top / modules / "6.99.1-test").mkdir(parents=True)
+            assert kernels.kernel_of(file).modules == top / modules / "6.99.1-test"
+    found = [SimpleNamespace(release=name) for name in ("6.1.0", "6.6.0", "6.12.0")]
+    monkeypatch.setattr(kernels, "every", lambda: found)
+    with pytest.raises(SpecError, match=r"\(here: 6\.1\.0, 6\.6\.0, 6\.12\.0\)"):
+        kernels.find("6.2")
+    assert kernels.find("6.6").release == "6.6.0"
+
+
+def test_all_that_a_kernel_offers_or_lacks_is_told(tmp_path):
+    options = {option: "y" for name, option in kernels.OFFERS.items() if name != "bfq"}
+    found = kernels.Kernel("x", tmp_path, None, options)
+    assert [*found.offers] == [name for name in kernels.OFFERS if name != "bfq"]
+    assert all(found.has(name) is (name != "bfq") for name in kernels.OFFERS)
+    assert found.schedulers == tuple(name for name in kernels.SCHEDULERS if name != "bfq")
+    shown = found.as_json()
+    assert (shown["release"], shown["offers"], shown["lacks"]) == ("x", found.offers, found.lacks)
+    assert len(found.lacks) > 1
+    with pytest.raises(SpecError, match=f"it lacks {', '.join(found.lacks)}"):
+        place.Boot.of(found, place.Job("shell"), machine.BootSettings())
+
+
+def test_lists_of_packages_are_our_own_for_each_place_of_sources(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernels, "_apt", lambda command, cwd=None: ran.append(command) or (
+        "Other x http://o\nDebian Debian http://one\nDebian Debian http://two\n"))  # fmt: skip
+    home = tmp_path / "schedlab/apt"
+    for parts, name in ((None, "usual"), (Path("/p"), "suites")):
+        own = kernels._own_lists(parts)
+        lists = [f"Dir::State::Lists={home / name}/lists", f"Dir::Cache={home / name}"]
+        assert own[1::2] == [*lists, *([f"Dir::Etc::SourceParts={parts}"] if parts else [])]
+        assert ran[-1] == ["apt-get", *own, "-q", "update"]
+    monkeypatch.setattr(kernels, "_KEYRING", tmp_path)
+    assert kernels._later_suites() is None
+    monkeypatch.setattr(kernels, "_KEYRING", Path(__file__))
+    assert "URIs: http://one\n" in (kernels._later_suites() / "later.sources").read_text()
+
+
+def test_the_first_of_several_errors_of_apt_is_told_and_our_environment_is_its(monkeypatch):
+    asked = []
+    monkeypatch.setenv("http_proxy", "http://p")
+    monkeypatch.setattr(kernels.subprocess, "run", lambda command, **more: asked.append(more) or
+                        SimpleNamespace(returncode=1, stderr="W: x\nE: one\nE: two\n"))  # fmt: skip
+    with pytest.raises(HostError, match=r"^apt-get: one$"):
+        kernels._apt(["apt-get", "update"])
+    assert (asked[0]["env"]["http_proxy"], asked[0]["env"]["LC_ALL"]) == ("http://p", "C")
+
+
+def test_the_words_of_a_machine_are_its_monitor_its_state_and_all_its_parts(tmp_path, monkeypatch):
+    (tmp_path / "root").write_bytes(bytes(4096))
+    words = machine.command(tmp_path / "root", tmp_path / "ram", machine.BootSettings(),
+                            is_shared=True)  # fmt: skip
+    text = " ".join(words)
+    for part in (
+        f"prlimit --fsize={max(machine.RESULT_BYTES, machine.CONSOLE_BYTES_MAX)} --core=0",
+        f"setpriv --pdeathsig KILL {machine.QEMU}", "-M pc,nvdimm=on", "-accel tcg,thread=single",
+        "slots=4,maxmem=16G", "-device pvpanic -action panic=pause", "spawn=deny",
+        "id=of-root,memdev=root,unarmed=on", "id=of-result,memdev=result,unarmed=off",
+    ):  # fmt: skip
+        assert part in text
+    assert text.count("nvdimm,id=") == 2
+    seen = tmp_path / "seen"
+    monkeypatch.setattr(machine.Monitor, "load", lambda *_: None)
+    kernel = SimpleNamespace(release="x")
+    with pytest.raises(HostError):
+        machine.run(
+            ["sh", "-c", f'echo "$@" > {seen}', "x"], tmp_path, kernel, tmp_path / "s", print
+        )
+    given = seen.read_text()
+    assert " ".join(machine._LOADED) in given and "-mon chardev=monitor" in given
+
+
+def test_the_first_panic_and_all_of_a_line_in_parts_are_read(tmp_path):
+    kernel = SimpleNamespace(release="x")
+    (tmp_path / "console").write_text(
+        "one\ntwo\nKernel panic - first\nthree\nKernel panic - second\n")  # fmt: skip
+    assert machine._cause(1, tmp_path, kernel)[0] == "Linux x panicked: first (before: two)"
+    (tmp_path / "console").write_text("one\ntwo\n")
+    (tmp_path / "qemu.log").write_text("a\nb\n")
+    assert machine._cause(1, tmp_path, kernel)[0].endswith("without a result: b")
+    parts = iter(["a", "b", "c\n", "", "d\n", ""])
+    process = SimpleNamespace(poll=iter([None, 0]).__next__)
+    patience = SimpleNamespace(heard=lambda: None, check=lambda: None)
+    assert [*machine._lines(parts.__next__, process, patience)] == ["abc", "d"]
+
+
+def test_a_monitor_closes_all_its_ends_and_passes_every_argument():
+    with monitor.Monitor() as asked:
+        asked.theirs.sendall(b'{"event": "A"}\n{"event": "B"}\n{"return": 1}\n')
+        assert asked.ask("x", a_b=1, c=2) == 1
+        sent = monitor.json.loads(asked.theirs.recv(200))
+        assert sent["arguments"] == {"a-b": 1, "c": 2}
+        ends = (asked._lines, asked._ours, asked.theirs)
+    assert ends[0].closed and [end.fileno() for end in ends[1:]] == [-1, -1]
+
+
+def test_all_that_was_left_or_is_old_is_removed_from_a_cache(tmp_path, monkeypatch):
+    for name in (".a", ".b", "kept"):
+        (tmp_path / name).mkdir()
+    with cache.making(tmp_path):
+        assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+    left = [tmp_path / f"left{n}" for n in range(3)]
+    for each in left:
+        each.mkdir()
+    with cache.held(left[1]):
+        cache.remove_abandoned([tmp_path / "absent", *left])
+    assert [each.exists() for each in left] == [False, True, False]
+    paths = [tmp_path / f"{n}.img" for n in range(6)]
+    for age, path in enumerate(paths):
+        path.touch()
+        cache.os.utime(path, (age, age))
+    cache.keep_newest(paths[5])
+    assert sorted(tmp_path.glob("*.img")) == paths[3:]
+
+
+def test_the_state_of_a_machine_is_of_all_that_decides_its_boot(tmp_path, monkeypatch):
+    """Of facts that differ in one, all but those of the session make it another."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(place.Boot, "_make_state", lambda boot, path: path.mkdir())
+    facts = {"kernel": "1", "root_sha256": "2", "job_sha256": "3", "seed": 4, "digest": "5"}
+
+    def state(**changed):
+        return place.Boot(None, None, b"", tmp_path, b"", facts | changed)._state()
+
+    assert {key: state(**{key: "x"}) == state() for key in facts} == {
+        "kernel": False, "root_sha256": False, "job_sha256": True, "seed": True, "digest": True
+    }  # fmt: skip
+    links = initramfs.archive([("a", 0o040755, b""), ("b", 0o100644, b""), ("c", 0o040755, b"")])
+    at = [links.index(name + b"\0") - 110 for name in (b"a", b"b", b"c")]
+    assert [int(links[begin + 38 : begin + 46], 16) for begin in at] == [2, 1, 2]

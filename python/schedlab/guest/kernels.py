@@ -143,8 +143,9 @@ class Kernel:
 
 def _depends(module: bytes) -> list[str]:
     """Other modules that its section `.modinfo` names (include/linux/module.h)."""
-    fields = re.findall(rb"(?:^|\0)depends=([^\0]*)\0", module)
-    soft = re.findall(rb"(?:^|\0)softdep=([^\0]*)\0", module)
+    # The end of a line is the beginning of the next, which may be of the same name.
+    fields = re.findall(rb"(?:^|\0)depends=([^\0]*)(?=\0)", module)
+    soft = re.findall(rb"(?:^|\0)softdep=([^\0]*)(?=\0)", module)
     names = [name for field in fields for name in field.decode().split(",")]
     names += [word for field in soft for word in field.decode().split() if not word.endswith(":")]
     return [name for name in names if name]
