@@ -1,0 +1,392 @@
+"""Of several files, statements, queues, programs, quanta, notes or figures each counts: what is
+asked, looked at and told by commands, without the devices."""
+
+import contextlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from experiments import experiment
+from test_recommend import observed
+
+from schedlab.app import admit, preview
+from schedlab.app.compare import cpu_comparison, quanta, requirements
+from schedlab.app.live import live
+from schedlab.app.live.recommend import Queue, Sender, _senders, lines
+from schedlab.app.measure import in_guest, measure, published, switch_cost
+from schedlab.app.predict import fit, in_kernel, predict
+from schedlab.app.trace import block_io, timeline
+from schedlab.app.tune import tune, view
+from schedlab.errors import HostError, SpecError
+from schedlab.run.live_figures import Flow, Look
+from schedlab.spec import Candidate, Stopping, Target, Workload
+from schedlab.spec.durability import OPERATIONS, metric
+
+ORDERS = [1, -1]
+
+
+def test_every_file_that_runs_start_or_read_has_its_digest(tmp_path):
+    names = ("a.ext", "b.ext", "p.py", "q.py", "m.toml", "k1", "k2", "k3", "run", "undo")
+    path = {name: str(tmp_path / name) for name in names}
+    for name in names:
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o755)
+    arms = (
+        *(Candidate(n, {"ext": path[f"{n}.ext"]}) for n in "ab"),
+        *(Candidate(n, {"policy": f"{path[f'{n}.py']}:F"}) for n in "pq"),
+        Candidate("c", {"run": path["run"], "undo": path["undo"]}),
+    )
+    asked = experiment(candidates=arms, baseline="a", target=Target("none", model=path["m.toml"]))
+    kinds = [SimpleNamespace(brought=lambda of=of: [path[each] for each in of])
+             for of in (("k1", "k2"), ("k3",))]  # fmt: skip
+    digests = admit._digests(asked, kinds)
+    assert {Path(each).name for each in digests} == {*names}
+    assert len({*digests.values()}) == len(names)
+    before = dict.fromkeys(digests, "x") | {path["k1"]: digests[path["k1"]]}
+    assert {*admit._changed(before, digests)} == {*map(path.get, names)} - {path["k1"]}
+
+
+@pytest.mark.parametrize("wrong", [
+    {"workloads": ("w", "x")}, {"over_workloads": ("w", "x"), "workloads": ("w", "v")},
+    {"candidates": ("none", "x")}, {"over": "x"}, {"at": "x"},
+])  # fmt: skip
+def test_every_name_of_every_statement_is_looked_for(wrong):
+    works = tuple(Workload(name, "file-test", "iops") for name in "vw")
+    usual = {"metric": "iops", "workloads": ("w",), "over_workloads": (), "candidates": ("none",),
+             "over": "", "at": ""}  # fmt: skip
+    right, bad = (
+        SimpleNamespace(says=says, **(usual | of)) for says, of in (("r", {}), ("b", wrong))
+    )
+    admit._check_statements(experiment(workloads=works, statements=(right, right)))
+    for order in ORDERS:
+        asked = experiment(workloads=works, statements=(right, bad)[::order])
+        with pytest.raises(SpecError, match=r"statement 'b'.* 'x' is not in the experiment"):
+            admit._check_statements(asked)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_chosen_parameter_of_every_workload_is_one(order):
+    works = [Workload("v", "file-test", "iops", {"a": 1, "b": 2}, chosen={"a": 1, "b": 2}),
+             Workload("w", "file-test", "iops", {"a": 1}, chosen={"a": 1, "c": 3})]  # fmt: skip
+    with pytest.raises(SpecError, match="workload 'w': chosen c = 3"):
+        admit._check_chosen(experiment(workloads=tuple(works[::order])))
+    admit._check_chosen(experiment(workloads=(replace(works[0], chosen={"a": 9}), works[0])))
+    with pytest.raises(SpecError, match="two workloads are labelled 'b'"):
+        admit._check_labels("workload", ["a", "b", "c", "b"])
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_what_the_tasks_of_each_workload_waited_for_is_told_of_each_candidate(
+    tmp_path, monkeypatch, unknown
+):
+    from schedlab.run.backends import cpu_policies
+
+    @dataclass
+    class Wait:
+        text: str
+
+        def line(self):
+            return self.text
+
+    session = cpu_policies.PolicySession.__new__(cpu_policies.PolicySession)
+    session.explain = lambda work, arm: (
+        [Wait(f"{work.label} {arm.label} {n}") for n in range(2)],
+        "no trace" if unknown and (work.label, arm.label) == ("w", "b") else "",
+    )
+    works = tuple(Workload(name, "x", "cpu_s") for name in "vw")
+    asked = experiment(workloads=works, candidates=tuple(Candidate(n, {}) for n in "ab"))
+    monkeypatch.setattr(cpu_comparison, "admit", lambda *_: None)
+    monkeypatch.setattr(cpu_comparison, "opened", lambda *_: contextlib.nullcontext(session))
+    (tmp_path / "raw").mkdir()
+    result = SimpleNamespace(folder=SimpleNamespace(experiment=asked, path=tmp_path))
+    told = cpu_comparison.explain(result)
+    if unknown:
+        assert told == ["the waiting times are unknown: no trace"]
+        return
+    cells = [(w, c, f"{w} {c} {n}") for w in "vw" for c in "ab" for n in range(2)]
+    assert told == [f"{w} under {c}: {text}" for w, c, text in cells]
+    rows = json.loads((tmp_path / "raw/run-queue.json").read_text())
+    assert [(row["workload"], row["candidate"], row["text"]) for row in rows] == cells
+
+
+def test_each_quantum_that_another_has_is_noted_with_its_first():
+    arms, notes = quanta.merged_candidates(
+        "rr", {1.0: 4.0, 2.0: 4.0, 3.0: 4.0, 8.0: 8.0, 9.0: None, 10.0: None}
+    )
+    assert [arm.settings["slice_ms"] for arm in arms] == [1.0, 8.0, 9.0]
+    assert [note.partition(":")[0] for note in notes] == [
+        "1 ms and 2 ms both become 4 ms", "1 ms and 3 ms both become 4 ms", "10 ms"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_workload_that_is_called_fsync_is_meant_wherever_it_stands(order):
+    works = [Workload(name, "file-test", "iops") for name in ("reader", "fsync")]
+    asked = experiment(workloads=tuple(works[::order]))
+    assert requirements.with_requirements(asked, ["fsync iops > 3"]).requires[0].workload == "fsync"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_group_and_every_guard_of_a_live_comparison_is_understood(order, tmp_path):
+    typed = {"metric": None, "groups": ("/", "no such group")[::order], "switch": ()}
+    with pytest.raises((SpecError, HostError), match="no such group"):
+        live.question(tmp_path, (), typed)
+    guards = ("read p99 > 50ms for 5s", "nonsense")[::order]
+    arms = (Candidate("none", {}), Candidate("bfq", {}))
+    with pytest.raises(SpecError, match="nonsense"):
+        live.prepared(live.LiveRequest(tmp_path, arms, 60.0, 9e4, guards=guards), print)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_load_is_judged_by_all_its_queues_senders_and_programs(order):
+    def queue(name, mean, most, driver, tags=32):
+        return Queue(name, "bfq", ("bfq", "none", name), tags, mean, most, driver)
+
+    load = observed(3, 9, cp=30, db=60, cron=1)
+    quiet, busy = queue("sdx", 0.0, 1, 1), queue("sdy", 3.0, 40, 32)
+    both = replace(load, queues=(quiet, busy)[::order])
+    assert both.code == "waits"
+    assert both.next_command()[-1] == "bfq,none"
+    assert (both.replay_commands(), both.predict_command()) == ([], [])
+    assert replace(both, queues=(quiet, queue("sdy", 3.0, 9, 9))[::order]).code == "shared"
+    few = replace(both, figures=Look(10.0, {("a", "read"): Flow(1)}))
+    assert few.code == "waits" and replace(few, queues=(quiet, quiet)).code == "idle"
+    assert [each.name for each in both.somebody] == both.programs == ["db", "cp"]
+    flows = {("a", "write"): Flow(4), ("b", "read"): Flow(5), ("a", "read"): Flow(3),
+             ("c", "flush"): Flow(99)}  # fmt: skip
+    two = replace(both, figures=Look(10.0, flows))
+    assert two.programs == ["a", "b"]
+    text = [*lines(replace(load, queues=(quiet, queue("sdy", 3.0, 9, 9))))]
+    assert [line.split()[0] for line in text[1:3]] == ["sdx", "sdy"]
+    titles = next(line for line in text if line.startswith("program"))
+    assert len(titles.split()) > 4
+    rows = [line.split() for line in text if line.startswith(("db", "cp"))]
+    assert [(row[0], row[2], row[3]) for row in rows] == [("db", "6", "4"), ("cp", "3", "4")]
+
+
+def test_a_sender_is_counted_over_all_queues_with_the_most_processes_it_had():
+    def document(requests, processes):
+        classes = [{"name": "db", "process": 0, "processes": processes},
+                   {"name": "cp", "process": 0, "processes": 1}]  # fmt: skip
+        groups = [{"class": n, "operation": way, "requests": requests + n} for n in (0, 1)
+                  for way in ("read", "write", "flush")]  # fmt: skip
+        return {"classes": classes, "groups": groups}
+
+    for order in ORDERS:
+        found = [*_senders([document(10, 3), document(20, 2)][::order])]
+        assert found == [Sender("db", 0, "", 60, 3), Sender("cp", 0, "", 64, 1)]
+    who = "\n".join(lines(replace(observed(3, 9, db=60, cp=30), senders=tuple(found))))
+    assert "4 processes send requests: cp, 3 × db." in who
+
+
+def test_the_last_lines_of_an_error_in_a_guest_are_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(in_guest, "tell", lambda **of: told.append(of["error"]["message"]))
+    with in_guest._errors_told():
+        exec(compile("raise ValueError('why')", "<job>", "exec"))
+    assert told[0].startswith("in the machine: ") and told[0].endswith("ValueError: why")
+    assert told[0] != "in the machine: ValueError: why"
+
+
+def test_each_number_of_blocks_is_decided_once_and_all_of_a_plan_is_told(monkeypatch, tmp_path):
+    looked, told = [], []
+
+    class Result:
+        def __init__(self, folder):
+            pass
+
+        def decision(self):
+            looked.append(0)
+            return SimpleNamespace(stop=len(looked) > 1, reason=f"look {len(looked)}")
+
+    monkeypatch.setattr("schedlab.result.Result", Result)
+    monkeypatch.setattr(measure.budget, "plan_rest", lambda folder: None)
+    monkeypatch.setattr(measure, "planned_lines", lambda planning: ["a", "b"])
+    asked = experiment(stopping=Stopping("sequential", 9, budget_s=60.0))
+    rules = measure.rules_of(
+        SimpleNamespace(experiment=asked), measure.Observer(report=told.append)
+    )
+    assert [rules.stop(blocks) for blocks in (3, 4, 3)] == [None, "look 2 after 4 blocks", None]
+    assert len(looked) == 2
+    rules.plan_rest()
+    assert told == ["a", "b"]
+
+
+def test_each_run_of_a_study_is_stated_beside_its_own_baseline(tmp_path, monkeypatch):
+    rates = {("read", 4096): {"cfq": (100, 102), "as": (50, 52), "dl": (25, 27)},
+             ("write", 8192): {"cfq": (10, 12), "as": (20, 22), "dl": (40, 42)},
+             ("other", 4096): {"cfq": (1, 1), "as": (1, 1), "dl": (1, 1)}}  # fmt: skip
+    rows = [f"{test},{size},{name},{value}" for (test, size), of in rates.items()
+            for name, values in of.items() for value in values]  # fmt: skip
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "labs/x.csv").write_text(
+        "\n".join(["test,record_bytes,scheduler,kib_per_s", *rows]))  # fmt: skip
+    monkeypatch.setattr(published, "PACKAGE", tmp_path)
+    table = {"file": "x.csv", "workload": "{test} {size}", "tests": {"write": "rewrite"},
+             "schedulers": {"cfq": "bfq", "dl": "mq-deadline"}}  # fmt: skip
+    first, *others = published.published(table, {"read 4 KiB", "rewrite 8 KiB"})
+    assert first["workloads"] == ["read 4 KiB", "rewrite 8 KiB"]
+    assert first["candidates"] == ["bfq", "as", "mq-deadline"] and first["least"] == 1024
+    assert [(of["workloads"], of["candidates"], of["over"], "study" in of["says"],
+             of["published"].partition(" ")[0]) for of in others] == [
+        (["read 4 KiB"], ["as"], "bfq", False, "0.505"),
+        (["read 4 KiB"], ["mq-deadline"], "bfq", True, "0.257"),
+        (["rewrite 8 KiB"], ["as"], "bfq", False, "1.909"),
+        (["rewrite 8 KiB"], ["mq-deadline"], "bfq", True, "3.727"),
+    ]  # fmt: skip
+
+
+def test_each_size_of_a_working_set_and_each_quantum_has_its_own_cost(monkeypatch):
+    def period(kind, work, policy, cpu):
+        return {"pipe": 1.0, "futex": 2.0}.get(kind) or work["bytes"] + 1000 / work["touches"]
+
+    monkeypatch.setattr(switch_cost, "_period_ns", period)
+    costs, _ = switch_cost.measure(0, 2, 10)
+    assert costs["pipe"] == [1.0] * 2 and costs["futex"] == [2.0] * 2
+    few = switch_cost.FEW
+    wanted = {size: (size + 1000 - (size + 1000 / few) / few) / (1 - 1 / few)
+              for size in switch_cost.WORKING_SETS}  # fmt: skip
+    assert {size: costs[size][1] for size in wanted} == pytest.approx(wanted)
+    assert len({*wanted.values()}) == len(wanted) > 1
+    arms = tuple(Candidate(f"rr {ms}", {"policy": "rr", "slice_ms": ms, "effective_ms": ms})
+                 for ms in (1.0, 10.0, 100.0))  # fmt: skip
+    rows = [SimpleNamespace(name=name, role=role)
+            for name, role in (("w", "primary"), ("v", "part"), ("u", "x"))]  # fmt: skip
+    values = {"w": (4.0, 5.0, 6.0), "v": (1.0, 3.0, 2.0), "u": (1.0, 1.0, 1.0)}
+    labels = [arm.label for arm in arms]
+    cells = {
+        name: {label: SimpleNamespace(value=value) for label, value in zip(labels, of, strict=True)}
+        for name, of in values.items()
+    }
+    asked = experiment(candidates=arms, baseline="rr 1.0")
+    result = SimpleNamespace(record=SimpleNamespace(experiment=asked),
+                             answer=SimpleNamespace(rows=rows, cells=cells))  # fmt: skip
+    found = switch_cost.beside_measured(result, 5000.0, 100.0)
+    assert [(of["candidate"], of["measured"]) for of in found] == [
+        ("rr 10.0", 0.25), ("rr 100.0", 0.5), ("rr 10.0", 2.0), ("rr 100.0", 1.0)
+    ]  # fmt: skip
+    assert all(of["predicted_low"] < of["predicted"] < of["predicted_high"] for of in found)
+    assert found[0]["predicted"] == found[2]["predicted"] < found[1]["predicted"]
+
+
+def test_all_users_of_a_device_that_is_busy_are_told(monkeypatch):
+    looks = iter([[0] * 11, [5, 0, 0, 0, 7, 0, 0, 0, 0, 10**9, 0]])
+    monkeypatch.setattr(fit, "_stat", lambda name: next(looks))
+    monkeypatch.setattr(fit, "LOOK_S", 0.01)
+    monkeypatch.setattr(fit.devices, "reasons_in_use", lambda entry: ["one", "two"])
+    with pytest.raises(HostError, match="others, whose times a fit would measure: one; two"):
+        fit._refuse_busy("sda", print)
+
+
+def test_the_losses_of_all_draws_and_the_regret_of_the_best_count():
+    draws = [{"a": 0.0, "b": 3.0}, {"a": 4.0, "b": 1.0}, {"a": 2.0, "b": 2.0}]
+    spread = predict._spread(draws, None)
+    assert {name: [*of] for name, of in spread.items()} == {"a": [0, 4, 2], "b": [3, 1, 2]}
+    assert predict._regret(spread) == pytest.approx(1.0)
+    for order in ORDERS:
+        names = ["a", "b", "c"][::order]
+        of = {"a": np.array([2.0, 2]), "b": np.array([1.0, 1]), "c": np.array([1.0, 3])}
+        take, candidates = predict._judged(names, of, True)
+        assert take == "b" and [each.name for each in candidates] == names
+
+
+def test_the_newest_kernel_that_can_runs_the_model(monkeypatch):
+    of = (("6.1-a", {"x": 1}, ()), ("6.12-b", {"x": 1}, ()), ("6.13-c", {"x": 1}, ("y",)),
+          ("6.14-d", {}, ()))  # fmt: skip
+    kernels = [SimpleNamespace(release=name, options=options, lacks=lacks)
+               for name, options, lacks in of]  # fmt: skip
+    monkeypatch.setattr(predict.kernels, "every", lambda: kernels)
+    monkeypatch.setattr(predict, "needed_dilation", lambda emulation: 1.0)
+    monkeypatch.setattr(predict, "_not_in_kernel", lambda load: "")
+    load = SimpleNamespace(processes=1, option="--workloads", name="f")
+    assert predict._on_model("disk7200", load, "a,b")[-1] == "6.12"
+
+
+def test_figures_in_a_kernel_are_of_all_processes_and_both_ways():
+    sides = {("a", "reads"): 1.0, ("a", "writes"): 2.0, ("b", "reads"): 4.0, ("b", "writes"): 8.0}
+    actors = SimpleNamespace(
+        side=lambda name, way: (name, way),
+        rate=lambda names, way, operations: sum(sides[name, way] for name in names),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_kernel, "mean_ns", lambda of: sum(sides[each] for each in of))
+        assert in_kernel._figures(actors, ["a", "b"]) == {"iops": 15.0, "latency_ns_mean": 15.0}
+
+
+@pytest.mark.parametrize("kind", ["sim", "io"])
+def test_all_settings_of_a_candidate_are_shown(kind, monkeypatch):
+    monkeypatch.setattr(preview, "planned_writes", lambda candidate, places: (("/a", "1"),))
+    monkeypatch.setattr(preview, "places_of", lambda *_: [])
+    own = {f"{preview.OVERRIDE}x": 1, "b": 2, f"{preview.OVERRIDE}y": 3}
+    admitted = SimpleNamespace(experiment=experiment(kind=kind), queues=(), kinds={})
+    shown = preview.settings_of(admitted, Candidate("c", own))
+    all_of = tuple((key, str(value)) for key, value in own.items())
+    assert shown == (all_of if kind == "sim" else (("/a", "1"), all_of[0], all_of[2]))
+
+
+def test_each_ask_of_a_search_has_its_own_settings():
+    tuning = object.__new__(tune.Tuning)
+    entries = [SimpleNamespace(number=n, settings={"scheduler": "bfq", "x": n}) for n in range(4)]
+    tuning.base = experiment(candidates=(Candidate("none", {"scheduler": "none"}),))
+    tuning.search = SimpleNamespace(entries=entries)
+    asks = [SimpleNamespace(challenger=new, incumbent=old, has_aa=aa,
+                            settings=entries[new].settings)
+            for new, old, aa in ((1, 0, False), (2, 1, True), (3, 1, False))]  # fmt: skip
+    labels = {ask.challenger: (f"#{ask.challenger}", f"#{ask.incumbent}", f"#{ask.incumbent} again")
+              for ask in asks}  # fmt: skip
+    tuning.labels = lambda ask: labels[ask.challenger]
+    found = {each.label: each.settings.get("x") for each in tune.Tuning.candidates(tuning, asks)}
+    assert found == {"none": None, "#1": 1, "#0": 0, "#2": 2, "#1 again": 1, "#3": 3}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_winner_with_a_setting_that_apply_has_not_has_no_command(order):
+    tuning = SimpleNamespace(base=experiment(target=Target("device", "/dev/x")), path=Path("/t"))
+    for keys, offered in (
+        ("slice_idle=0,low_latency=1", True),
+        (f"slice_idle=0,{view.OVERRIDE}x=1", False),
+    ):
+        words = ",".join(keys.split(",")[::order])
+        assert bool(view._commands(tuning, f"bfq:{words}", False)) == offered
+    (apply, undo) = view._commands(tuning, "bfq:slice_idle=0", False)
+    assert (apply, undo) == ("apply: schedlab apply bfq:slice_idle=0 /dev/x",
+                             "undo: schedlab undo /dev/x")  # fmt: skip
+
+
+def test_each_process_and_each_call_that_waited_for_data_has_its_line():
+    rows = [{"process": name, "operation": way, "calls": n, "latency_ns_mean": n * 1e6}
+            for n, (name, way) in enumerate((("db", "fsync"), ("cp", "fdatasync")), 1)]  # fmt: skip
+    values = {metric(way, word): (n + 1) * ms * 1e6 for n, way in enumerate(OPERATIONS[:2])
+              for word, ms in (("p50", 2), ("p99", 9))}  # fmt: skip
+    facts = {"chain": {"calls": 3, "data_s": 1.0, "journal_s": 1.0, "flush_s": 2.0, "written": {}},
+             "by_process": rows, "metrics": values, "at_least": [metric(OPERATIONS[1], "p99")],
+             "identity": {"lost": 5}, "reason": next(iter(block_io.REASONS))}  # fmt: skip
+    told = [*block_io._durable_lines(facts)]
+    assert [line.split()[0] for line in told[:2]] == ["db", "cp"]
+    assert [line.split("mean ")[1] for line in told[:2]] == ["1 ms", "2 ms"]
+    first, second = (way.replace("_", " ") for way in OPERATIONS[:2])
+    assert told[2:4] == [
+        f"{first}: p50 2 ms, p99 9 ms", f"{second}: p50 4 ms, p99 at least 18 ms"
+    ]  # fmt: skip
+    assert told[-1] == "note: the end of 5 calls was not seen"
+
+
+def test_each_run_of_a_log_has_its_own_rows_and_operations(tmp_path):
+    steps = timeline.LOG_STEPS
+    head = ["scheduler", "seed", "process", "operation", *steps, "offset_bytes", "length_bytes"]
+    rows = [[name, seed, f"p{n}", way, *range(10 * n, 10 * n + len(steps)), 0, 512]
+            for name in ("none", "bfq") for seed in (1, 2)
+            for n, way in enumerate(("read", "write", "trim"))]  # fmt: skip
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n")
+    runs = [*timeline._logged(file)]
+    assert [bars.name for _, bars in runs] == ["none", "bfq"]
+    for _, bars in runs:
+        assert bars.times_ns.shape[1] == 3
+    columns = timeline._columns([dict(zip(head, map(str, row), strict=True)) for row in rows[:3]])
+    places = [timeline.OPERATIONS.index(way) for way in ("read", "write", "discard")]
+    assert [*columns["operation"]] == places
+    assert [*columns[steps[0]]] == [0, 10, 20]
