@@ -2,18 +2,22 @@
 asked, looked at and told by commands, without the devices."""
 
 import contextlib
+import dataclasses
 import json
+import os
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from calls import refused
 from experiments import experiment
 from test_recommend import observed
 
-from schedlab.app import admit, preview
-from schedlab.app.compare import cpu_comparison, quanta, requirements
+from schedlab.app import admit, preview, targets
+from schedlab.app.compare import cpu_comparison, difference, quanta, requirements
 from schedlab.app.live import live
 from schedlab.app.live.recommend import Queue, Sender, _senders, lines
 from schedlab.app.measure import in_guest, measure, published, switch_cost
@@ -21,8 +25,13 @@ from schedlab.app.predict import fit, in_kernel, predict
 from schedlab.app.trace import block_io, timeline
 from schedlab.app.tune import tune, view
 from schedlab.errors import HostError, SpecError
+from schedlab.kinds import OVERRIDE
+from schedlab.kinds.command import Command
+from schedlab.run import gates, launch, workplace
+from schedlab.run.backends import cpu_calculations, sim
+from schedlab.run.executor import BUSY_GATES, Executor
 from schedlab.run.live_figures import Flow, Look
-from schedlab.spec import Candidate, Stopping, Target, Workload
+from schedlab.spec import Candidate, GateFinding, Stopping, Target, Workload
 from schedlab.spec.durability import OPERATIONS, metric
 
 ORDERS = [1, -1]
@@ -390,3 +399,134 @@ def test_each_run_of_a_log_has_its_own_rows_and_operations(tmp_path):
     places = [timeline.OPERATIONS.index(way) for way in ("read", "write", "discard")]
     assert [*columns["operation"]] == places
     assert [*columns[steps[0]]] == [0, 10, 20]
+
+
+def test_each_change_of_a_candidate_beside_the_baseline_is_of_its_own_values(monkeypatch):
+    arms = ("base", "a", "b")
+    works = {work: ("iops", dict.fromkeys(arms, 1), dict.fromkeys(arms, 2))
+             for work in "vw"}  # fmt: skip
+    monkeypatch.setattr(difference, "_common", lambda *_: ["base", "a", "none", "b"])
+    monkeypatch.setattr(difference, "_units", lambda *_: (works, "blocks"))
+    monkeypatch.setattr(difference, "_samples", lambda names, *of: of[:4])
+    monkeypatch.setattr(difference, "_answer", lambda names, samples, margin, of: (samples, of))
+    record = SimpleNamespace(experiment=experiment(baseline="base"))
+    answers, _ = difference.changes(record, record)
+    assert answers == {
+        **{name: ([(work, "iops", name, "") for work in "vw"], 3) for name in arms},
+        **{f"{name} / base": ([(work, "iops", name, "base") for work in "vw"], 2) for name in "ab"},
+    }
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_files_of_every_kind_of_work_are_looked_at_before_a_directory_is_used(
+    order, tmp_path, monkeypatch
+):
+    looked = []
+    kinds = [Command(argv=["a"]), Command(argv=["b"], fresh="run")][::order]
+    monkeypatch.setattr(targets, "_check_own_files", lambda kind, path: looked.append(kind))
+    asked = experiment(target=Target("directory", str(tmp_path), switch=("sda",)))
+    resolve = targets._directory
+    assert "has nothing to copy" in refused(resolve, asked, tuple(kinds), None)[0]
+    monkeypatch.setattr(targets, "_switched", lambda target: (("sda",), ()))
+    monkeypatch.setattr(targets, "check_offered", lambda *_: ())
+    kinds = [Command(argv=["a"]), Command(argv=["b"])]
+    resolve(asked, tuple(kinds), None)
+    assert looked == kinds
+
+
+def test_each_block_of_a_search_is_added_or_skipped(monkeypatch):
+    told, skipped = [], []
+    search = SimpleNamespace(tell=lambda ask, seen: told.append(seen), skip=skipped.append)
+    tuning = SimpleNamespace(asks=[], search=search, base=None, labels=lambda ask: ask,
+                             question=SimpleNamespace(constraints=()))  # fmt: skip
+    monkeypatch.setattr(tune, "observed", lambda ask, *_: None if ask == 2 else f"seen {ask}")
+    for ask in range(4):
+        tune._tell(tuning, ask, (), is_complete=ask != 0)
+    assert (tuning.asks, told, skipped) == ([1, 3], ["seen 1", "seen 3"], [0, 2])
+
+
+def test_a_run_is_softened_when_all_that_is_fatal_is_load_by_others():
+    busy = [GateFinding(gate, "x") for gate in sorted(BUSY_GATES)]
+    other, note = GateFinding("exit-status", "x"), GateFinding("y", "x", fatal=False)
+    cell = SimpleNamespace(key="k")
+    of = SimpleNamespace(finished=set(), attempts=Counter({"k": 1}), busy_repeats=0)
+    for found in ((*busy, other), (other, *busy), (note, busy[0], other)):
+        assert Executor._softened(of, cell, found) == found
+    softened = Executor._softened(of, cell, (note, *busy))
+    assert len(softened) == 1 + len(busy) > 2 and not any(each.fatal for each in softened)
+
+
+def test_each_run_counts_for_its_own_workload_and_cell():
+    of = SimpleNamespace(attempts=Counter(), runs_of=Counter(), finished=set(), busy_repeats=0,
+                         took_s=Counter())  # fmt: skip
+    busy, bad = GateFinding(sorted(BUSY_GATES)[0], "x"), GateFinding("exit-status", "x")
+    for key, work, status, found, attempt in (
+        ("1", "v", "ok", (), 1), ("2", "w", "ok", (bad, busy), 2),
+        ("3", "v", "discarded", (busy,), 1), ("3", "v", "discarded", (busy, bad), 2),
+        ("4", "w", "ok", (busy,), 3),
+    ):  # fmt: skip
+        Executor._note(of, SimpleNamespace(key=key, workload=work, elapsed_s=2.0, gates=found,
+                                           status=status, attempt=attempt))  # fmt: skip
+    assert (of.attempts, of.runs_of) == (Counter("12334"), Counter("vwvvw"))
+    assert (of.took_s, of.finished, of.busy_repeats) == ({"v": 6.0, "w": 4.0}, {*"124"}, 3)
+
+
+def test_every_source_of_bursts_that_was_passed_over_is_told(monkeypatch):
+    tasks = [{"histogram": [[0, n]]} for n in (1, 2)]
+    bursts = SimpleNamespace(passed_over=["no BPF", "no perf"], tasks=tasks)
+    row = SimpleNamespace(tasks="rows")
+    told, merged = [], []
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu_calculations, "settings_of", lambda *_: SimpleNamespace(
+            job=lambda: None, policy=None))  # fmt: skip
+        patch.setattr(cpu_calculations, "held", lambda *_: contextlib.nullcontext("crew"))
+        patch.setattr(cpu_calculations, "pids_of", lambda crew: [1, 2])
+        patch.setattr(cpu_calculations, "Quantum", SimpleNamespace(of=lambda *_: None))
+        patch.setattr(cpu_calculations, "Capture", lambda pids: SimpleNamespace(
+            finish=lambda: bursts))  # fmt: skip
+        patch.setattr(cpu_calculations, "ran", lambda crew: SimpleNamespace(groups=[row]))
+        patch.setattr(cpu_calculations, "merge", merged.extend)
+        for name in ("_metrics", "_facts"):
+            patch.setattr(cpu_calculations, name, lambda *_: {})
+        patch.setattr(cpu_calculations, "_trouble", lambda *_: ["x", "y"])
+        patch.setattr(cpu_calculations, "_timeline", lambda *_: [])
+        outcome = cpu_calculations.measured(None, None, told.append)
+    assert told == ["no BPF", "no perf"] and merged == [[[0, 1]], [[0, 2]]]
+    assert outcome.gates == ("x", "y")
+
+
+def test_the_place_of_work_is_each_commands_users_and_has_all_their_files(tmp_path, monkeypatch):
+    owners, copied = [], []
+    place = workplace.WorkPlace.__new__(workplace.WorkPlace)
+    place.is_ours = place.is_bare = True
+    place.directory, place.device = tmp_path, Path("/dev/x")
+    place._copy_in = copied.append
+    monkeypatch.setattr(workplace.shutil, "chown", lambda path, user: owners.append((path, user)))
+    kinds = [SimpleNamespace(user=user) for user in ("", "a", "b")]
+    place.open(kinds)
+    assert copied == kinds
+    assert owners == [(path, user) for user in "ab" for path in (tmp_path, Path("/dev/x"))]
+
+
+def test_all_conditions_that_did_not_hold_in_a_run_are_found():
+    usual = dict.fromkeys((field.name for field in dataclasses.fields(gates.Snapshot)), 0)
+    after = {"swapped_pages": 1, "throttled": 2, "io_errors": 3}
+    before = gates.Snapshot(**usual | {"too_hot": ()})
+    later = gates.Snapshot(**usual | after | {"too_hot": ("hot", "hotter")})
+    found = gates.findings(before, later, None, 1 << 30)
+    assert [each.gate for each in found] == [
+        "swap", "thermal", "thermal", "thermal", "io-errors", "not-cold"
+    ]  # fmt: skip
+    with launch._streams() as streams:
+        assert len({*streams}) == 3
+    for fd in streams:
+        with pytest.raises(OSError):
+            os.fstat(fd)
+
+
+def test_what_a_candidate_changes_of_a_work_is_not_left_in_it():
+    work = Workload("w", "random-reads", "iops")
+    arm = Candidate("a", {f"{OVERRIDE}record_bytes": 8192, "policy": "fcfs", "depth": 3})
+    changed, left = sim._applied(work, arm)
+    assert changed.parameters["record_bytes"] == 8192
+    assert left.settings == {"policy": "fcfs", "depth": 3}

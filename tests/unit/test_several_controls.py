@@ -151,3 +151,33 @@ def test_every_library_has_its_version_or_is_known_to_be_missing(monkeypatch):
     found = facts.versions()
     assert [bool(found[name]) for name in facts._LIBRARIES] == [True, False, True, False]
     assert found["numpy"] != found["click"]
+
+
+def test_each_model_and_each_queue_keeps_its_own_time_and_throttling(session, monkeypatch):
+    """One model is slowed down by 4; writeback is throttled otherwise on each, and not by bfq."""
+    stretched, change = [], control.emulated
+    session._models = {"sda": {"dilate": 1.0, "tags": 4}, "sdb": {"dilate": 4.0, "tags": 8}}
+    monkeypatch.setattr(knobs, "queue_of", lambda name: session.queues["ab".index(name[-1])])
+    monkeypatch.setattr(knobs, "canonical", lambda name, scheduler: scheduler)
+    monkeypatch.setattr(knobs, "device_name", lambda device: device)
+    monkeypatch.setattr(
+        change, "dilated", lambda queue, by: stretched.append((queue.parent.name, by)) or {}
+    )
+    monkeypatch.setattr(session, "_make_fresh", lambda *_: None, raising=False)
+    for name in ("sdb", "sda"):
+        session.set_scheduler(name, "none")
+    assert stretched == [("sdb", 4.0), ("sda", 1.0)]
+    usual = {(place, bfq): f"{at}{int(bfq)}" for at, place in enumerate(session.queues, 1)
+             for bfq in (False, True)}  # fmt: skip
+    for (place, bfq), value in usual.items():
+        (place / "scheduler").write_text("[bfq] none\n" if bfq else "[none] bfq\n")
+        (place / "wbt_lat_usec").write_text(f"{value}\n")
+        session._throttle(place)
+    written = []
+    monkeypatch.setattr(session, "_write", lambda *of: written.append(of), raising=False)
+    session._throttled = {*session.queues}
+    for place, bfq in usual:
+        (place / "scheduler").write_text("[bfq] none\n" if bfq else "[none] bfq\n")
+        (place / "wbt_lat_usec").write_text("7\n")
+        session._throttle(place)
+    assert written == [(place / "wbt_lat_usec", value) for (place, _), value in usual.items()]

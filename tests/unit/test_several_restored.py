@@ -19,6 +19,8 @@ from schedlab.host import (
     content,
     devices,
     doctor,
+    emulated,
+    emulated_calibration,
     emulated_removal,
     guardian,
     journal,
@@ -30,6 +32,7 @@ from schedlab.host import (
     settings,
     udev,
     write_back,
+    writers,
 )
 from schedlab.spec import checked_line
 
@@ -132,7 +135,7 @@ def test_every_setting_of_a_queue_is_restored_or_left_to_who_set_it(session, our
     """Of two settings beside a scheduler another program has set both; a third is ours."""
     place = session.queues[0]
     (place / "third").write_text("1\n")
-    values = {"scheduler": "bfq", "nr_requests": "8", "nomerges": "9", "third": "0",
+    values = {"third": "0", "scheduler": "bfq", "nr_requests": "8", "nomerges": "9",
               "iosched/x": "1", "iosched/y": "2"}  # fmt: skip
     written = [("third", "1"), ("iosched/x", "now"), ("iosched/y", "now")]
     written += [("scheduler", "none")] if ours else []
@@ -501,3 +504,65 @@ def test_all_facts_of_a_mount_and_every_tunable_are_shown(tmp_path):
     assert knobs.tunable_path(place, "b") == place / "iosched/b"
     assert knobs.tunable_path(place, "nr_requests") == place / "nr_requests"
     assert "it has a=1, b=1" in str(refused(knobs.tunable_path, place, "c"))
+
+
+def test_a_value_is_ours_when_any_of_our_writes_or_their_effects_made_it():
+    path = "/proc/sys/vm/dirty_bytes"
+    known = known_of(
+        *({"kind": "write", "path": path, "original": "0", "new": new} for new in "123")
+    )
+    for value in "45":
+        known.caused({path: value})
+    assert [known.is_ours(path, value) for value in "123456"] == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_mount_of_a_directory_is_the_innermost_and_the_last(order, tmp_path, monkeypatch):
+    targets = ["/", str(tmp_path), str(tmp_path / "a"), str(tmp_path / "ab")][::order]
+    mounts = [kernel_paths.Mount(str(n), target=target) for n, target in enumerate(targets)]
+    mounts.append(kernel_paths.Mount("last", target=str(tmp_path / "a")))
+    monkeypatch.setattr(kernel_paths, "mounts", lambda: mounts)
+    for place, target in (("a/b", "last"), ("ab/c", str(tmp_path / "ab")), ("c", str(tmp_path))):
+        found = devices.mount_of(tmp_path / place)
+        assert target in (found.identity, found.target)
+
+
+def test_each_mount_of_a_disk_is_told_with_its_own_partition(monkeypatch):
+    of = (("8:2", "x", "/b"), ("0:9", "/dev/sda1", "/a"), ("8:9", "/dev/sdz", "/z"),
+          ("8:1", "y", "/c"))  # fmt: skip
+    mounts = [kernel_paths.Mount(number=number, source=source, target=target)
+              for number, source, target in of]  # fmt: skip
+    monkeypatch.setattr(kernel_paths, "mounts", lambda process="self": mounts)
+    monkeypatch.setattr(devices.processes, "every", lambda: [os.getpid()])
+    assert devices._mounted({"8:1": "sda1", "8:2": "sda2"}) == [
+        "it is mounted on /b (sda2)", "it is mounted on /a (sda1)", "it is mounted on /c (sda1)"
+    ]  # fmt: skip
+
+
+def test_each_writer_of_a_file_is_named_by_its_own_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(writers, "command_of", lambda process: f"command {process}")
+    made = writers.Writers.__new__(writers.Writers)
+    made._commands, made._last = {}, {}
+    for name, process in (("a", 10), ("b", 11), ("c", 10)):
+        (tmp_path / name).touch()
+        assert made._note(writers._MODIFY, os.open(tmp_path / name, os.O_RDONLY), process)
+    found = {Path(path).name: of for path, of in made.take().items()}
+    assert found == {name: writers.Writer(process, f"command {process}")
+                     for name, process in (("a", 10), ("b", 11), ("c", 10))}  # fmt: skip
+
+
+def test_an_answer_of_a_server_may_come_in_parts_and_several_at_once():
+    parts = [b'{"a"', b": 1", b'}\n{"b": 2}\n{"c', b'": 3}\n']
+    server = emulated.Server.__new__(emulated.Server)
+    server._buffer, server._socket = b"", SimpleNamespace(recv=lambda size: parts.pop(0))
+    assert [server._receive() for _ in range(3)] == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_the_excess_of_a_way_is_the_median_of_its_batches(monkeypatch):
+    times = iter([1000.0, 10.0, 20.0, 30.0, 5000.0])
+    monkeypatch.setattr(emulated_calibration, "WAY_BATCHES", 5)
+    monkeypatch.setattr(emulated_calibration, "predict", lambda *_: {"mean_ns": 1e6})
+    monkeypatch.setattr(emulated_calibration, "load", lambda *_, **__: (0.0, next(times)))
+    server = SimpleNamespace(ask=lambda word: {"modelled": {"mean_ns": 3.0}})
+    of = SimpleNamespace(dilate=1.0)
+    assert emulated_calibration.way("/dev/x", server, of, "read", 512) == 27
