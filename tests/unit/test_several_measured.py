@@ -1,0 +1,325 @@
+"""Of several workers, labels, sessions, metrics, words or signatures each counts: rooms that
+measure, read what programs printed, and look at devices before."""
+
+import math
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from experiments import experiment
+
+from schedlab.app import setting_checks, targets
+from schedlab.app.trace import command as traced
+from schedlab.errors import GateError, HostError, SpecError
+from schedlab.host import consent, content, devices, doctor, journal, journalled, knobs
+from schedlab.kinds import Outcome
+from schedlab.kinds.command import Command
+from schedlab.run import launch, prometheus
+from schedlab.run.backends import cpu_flip, cpu_policies
+from schedlab.run.backends.io_commands import CommandCells
+from schedlab.run.metrics_from_output import Reader
+from schedlab.spec import Candidate, GateFinding, Require, Target, Workload
+from schedlab.spec.durability import METRICS
+from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.store import history
+from schedlab.store.exporters import iozone
+from schedlab.store.importers import benchmarks
+
+ORDERS = [1, -1]
+MS = 1_000_000
+
+
+@pytest.fixture
+def flip(monkeypatch):
+    """A session of two workers, each with marks from before; `marks` are those of a cell."""
+    made = cpu_flip.FlipSession.__new__(cpu_flip.FlipSession)
+    made.admitted, made.crew, made.longest_ms, made.reference_speed = None, None, 10.0, None
+    made.neutral = SimpleNamespace(policy="neutral")
+    made.control = SimpleNamespace(check=lambda: ("noted",))
+    made.worker_slices = [cpu_flip.WorkerSlices([(n, 9, 9, 9, 9) for n in range(3)])
+                          for _ in range(2)]  # fmt: skip
+    made.marks = [[(20 * MS, 10, 10 * MS, 10, 10 * MS), (40 * MS, 40, 13 * MS, 30, 13 * MS),
+                   (60 * MS, 80, 17 * MS, 60, 17 * MS)] for _ in range(2)]  # fmt: skip
+    times = iter([10 * MS, 50 * MS])
+    made._flip = lambda policy, before=False: next(times)
+    made.reached, made.slept = [], []
+
+    def sleep(seconds):
+        made.slept.append(seconds)
+        for worker, marks in zip(made.worker_slices, made.marks, strict=True):
+            worker.marks += marks
+
+    made._sleep = sleep
+    made._wait = lambda reached: made.reached.append(reached())
+    quantum = SimpleNamespace(effective_ms=4.0, requested_ms=4.0, facts=lambda policy: {})
+    monkeypatch.setattr(cpu_flip, "Quantum", SimpleNamespace(of=lambda *_: quantum))
+    monkeypatch.setattr(
+        cpu_flip, "_settings_in", lambda *_: SimpleNamespace(policy="rr", processes=2)
+    )
+    return made
+
+
+def test_a_cell_of_a_quantum_has_the_slices_of_all_workers_and_none_from_before(flip):
+    outcome = flip.measure(None, None, None)
+    workers = outcome.properties["workers"]
+    assert [(of["worker"], of["calculations"], of["cpu_burst_s"]) for of in workers] == [
+        (0, 70, 0.007), (1, 70, 0.007)
+    ]  # fmt: skip
+    assert [worker.marks[0][0] for worker in flip.worker_slices] == [2, 2]
+    assert outcome.gates == ("noted",) and flip.reached == [False, True]
+    assert flip.slept == [2 * 6.0 / 1e3]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_any_worker_may_be_the_first_to_come_round_and_each_has_to_have_a_slice(flip, at):
+    flip.worker_slices[at].marks.append((11 * MS, 9, 9, 9, 9))
+    flip.marks[at] = flip.marks[at][-1:]
+    with pytest.raises(GateError, match="no slice of a worker"):
+        flip.measure(None, None, None)
+    assert flip.reached == [True, True]
+    rates, facts = cpu_flip.at_one_speed([(1, 10**9, 4, 10**9), (4, 10**9, 1, 10**9)], 10.0)
+    assert rates["calculations_per_cpu_s"] == pytest.approx(10.0)
+    assert facts["speed_per_cpu_s"] == pytest.approx(2.0)
+
+
+def test_calls_of_all_labels_of_a_histogram_are_added_up():
+    page = b"""x_bucket{a="1",le="0.5"} 3\nx_bucket{a="2",le="0.5"} 4\nx_bucket{a="1",le="+Inf"} 9
+y_bucket{le="0.5"} 99\nx_bucket{a="2",le="+Inf"} 11\nx_bucket{le="bad"} 5\n"""
+    found = prometheus.buckets(page, "x")
+    assert found == {0.5: 7.0, math.inf: 20.0}
+    rows = {1.0: 10.0, 2.0: 30.0, 4.0: 40.0}
+    assert prometheus.quantile({1.0: 0.0, 2.0: 10.0}, rows, 0.375) == pytest.approx(1.5)
+
+
+def test_each_session_of_a_history_has_the_means_of_each_candidate():
+    runs = [
+        SimpleNamespace(workload=work, session=session, candidate=arm, bounds=bounds,
+                        metrics={"iops": math.exp(value)})
+        for work, session, arm, value, bounds in (
+            ("w", "s", "a", 1, {}), ("w", "s", "a", 3, {}), ("w", "s", "b", 5, {}),
+            ("w", "t", "a", 7, {}), ("w", "t", "b", 9, {}), ("v", "s", "a", 90, {}),
+            ("w", "t", "b", 99, {"iops": 1}), ("w", "", "b", 99, {}))
+    ]  # fmt: skip
+    found = history._sessions(SimpleNamespace(analysed_runs=runs),
+                              Workload("w", "x", "iops"), "n")  # fmt: skip
+    assert [one.means if hasattr(one, "means") else one.logs for one in found] == [
+        pytest.approx({"a": 2.0, "b": 5.0}), pytest.approx({"a": 7.0, "b": 9.0})
+    ]  # fmt: skip
+
+
+def test_every_metric_whose_file_or_value_is_missing_is_named():
+    metrics = [parse_output_metric(text) for text in (
+        "a:1/s=file:one.txt~a ([0-9]+)", "b:1/s=file:two.txt~b ([0-9]+)", "c:1/s=stdout~c ([0-9]+)",
+        "d:1/s=stderr~d ([0-9]+)", "e:1/s=file:three.txt~e ([0-9]+)")]  # fmt: skip
+    values, findings = Reader(metrics).read(b"c 1", b"d x", {"three.txt": b"e 5"}.get)
+    assert values == {"c": 1.0, "e": 5.0}
+    assert [each.detail.partition(":")[0] for each in findings] == ["a", "b", "d"]
+
+
+def test_all_words_of_a_program_are_its_line_and_all_its_groups_are_joined(tmp_path):
+    kind = SimpleNamespace(shell="", command=lambda: ["a", "@dir@/b", "c"])
+    assert launch._words(kind, "", {"dir": "/d"}) == ["a", "/d/b", "c"]
+    group = launch.WorkGroup(None, "command")
+    group.path = tmp_path / "own"
+    group.paths = [group.path]
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        group.join(tmp_path / name)
+        group.path = tmp_path / "own"
+    group.join(Path("/other/z"))
+    group.join(Path("/other/v"))
+    assert group.paths == [tmp_path / "own", tmp_path / "x/own", tmp_path / "y/own"]
+    assert group.files[-2:] == ("/other/z/cgroup.procs", "/other/v/cgroup.procs")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_metric_of_durable_data_that_is_required_of_a_workload_has_to_be_there(order):
+    first, second = sorted(METRICS)[:2]
+    requires = [Require("v", first, 1.0, True), Require("w", second, 1.0, True)][::order]
+    cells = CommandCells.__new__(CommandCells)
+    cells._no_syncs = ""
+    asked = experiment(requires=tuple(requires))
+    cells.session = SimpleNamespace(admitted=SimpleNamespace(experiment=asked))
+    work = Workload("w", "command", "elapsed_s")
+    with pytest.raises(HostError, match=f"gave no {second}"):
+        cells._check_syncs(work, Outcome({first: 1.0}))
+    cells._check_syncs(work, Outcome({second: 1.0}))
+    with pytest.raises(HostError, match=f"gave no {first}"):
+        cells._check_syncs(Workload("u", "command", first), Outcome({second: 1.0}))
+
+
+def test_a_run_that_is_too_short_keeps_all_that_was_found():
+    found = (GateFinding("a", "x"), GateFinding("b", "x"))
+    cells = CommandCells.__new__(CommandCells)
+    cells.runs = SimpleNamespace(outcome=lambda *_: Outcome({"elapsed_s": 0.001}, gates=found))
+    cells.launch_cost_s, cells.place = 1.0, SimpleNamespace(directory=None)
+    cells._no_syncs = ""
+    ended = SimpleNamespace(timed_out=False, elapsed_s=0.001)
+    ran = SimpleNamespace(ended=ended, synced_s=0.002, durable=None)
+    outcome = cells._outcome(None, None, ran, 0.0)
+    assert [each.gate for each in outcome.gates] == ["a", "b", "too-short"]
+    assert outcome.metrics == {"elapsed_s": 0.001, "elapsed_synced_s": 0.002}
+
+
+def test_every_task_of_every_process_of_a_command_is_looked_at():
+    ended = threading.Event()
+    threads = [threading.Thread(target=ended.wait) for _ in range(3)]
+    for each in threads:
+        each.start()
+    try:
+        both = SimpleNamespace(members=lambda: [(os.getpid(), 0)] * 2)
+        one = len([*cpu_policies._threads(SimpleNamespace(members=lambda: [(os.getpid(), 0)]))])
+        assert one >= 4 and len([*cpu_policies._threads(both)]) == 2 * one
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+def test_each_run_below_another_line_than_the_first_of_its_kind_is_noted():
+    def run(number, above, workload):
+        return benchmarks._OpenRun(f"f, line {number}", "p", number, "t", "c", above,
+                                   workload=workload)  # fmt: skip
+
+    seen = (("x", "v"), ("y", "w"), ("z", "v"), ("y", "w"), ("q", "w"))
+    runs = [run(number, *of) for number, of in enumerate(seen, 1)]
+    assert [*benchmarks._other_titles(runs)] == [
+        "f, line 3: 'z' is above it, 'x' above line 1: split the file where these are candidates",
+        "f, line 5: 'q' is above it, 'y' above line 2: split the file where these are candidates",
+    ]
+
+
+def test_each_report_of_iozone_has_the_records_and_sizes_of_its_own_test():
+    first, second = list(iozone._TITLES)[:2]
+    tests = {first: {(1 << 20, 4096): [1.0, 3.0], (2 << 20, 8192): [5.0]},
+             second: {(4 << 20, 16384): [7.0]}}  # fmt: skip
+    lines = iozone._report("none", tests).splitlines()
+    at = [lines.index(f'"{iozone._TITLES[name]} report"') for name in (first, second)]
+    assert lines[at[0] + 1 : at[0] + 4] == [
+        '        "4"  "8"', '"1024"   2.00  0.00', '"2048"   0.00  5.00'
+    ]  # fmt: skip
+    assert lines[at[1] + 1 : at[1] + 3] == ['        "16"', '"4096"   7.00']
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("wrong", "text"), [
+    ({"device_commands": lambda: 5}, "w: sets the queue depth"),
+    ({"used_bytes": lambda size: 2 * size}, "w: uses 2 MiB of a target of 1 MiB"),
+    ({"record_bytes": 4 << 20}, "w: a record of 4 MiB does not fit"),
+])  # fmt: skip
+def test_every_kind_of_work_has_to_fit_a_target(order, wrong, text):
+    usual = {"device_commands": lambda: 0, "used_bytes": lambda size: 0, "record_bytes": 4096}
+    kinds = [SimpleNamespace(kind="v", **usual), SimpleNamespace(kind="w", **usual | wrong)]
+    targets._check_sizes(Target("scratch", size_bytes=1 << 20), kinds[:1])
+    with pytest.raises(SpecError, match=text):
+        targets._check_sizes(Target("scratch", size_bytes=1 << 20), kinds[::order])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_kind_of_work_may_need_files_on_a_bare_device(order):
+    plain = SimpleNamespace(kind="v", needs_files=False)
+    for wrong, text in (
+        (SimpleNamespace(kind="w", needs_files=True), "w needs a file system"),
+        (Command(argv=["a"], copy_in="/x"), "no file system to copy to"),
+    ):
+        with pytest.raises(SpecError, match=text):
+            targets._check_bare("/dev/x", [plain, wrong][::order])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_setting_of_each_candidate_is_looked_at_in_every_place(order, monkeypatch):
+    looked = []
+
+    def check(candidate, place, is_present):
+        looked.append((candidate.label, place.device, is_present))
+        if looked[-1][:2] == ("b", "sdb"):
+            raise SpecError("it is wrong", "mend it")
+
+    arms = [Candidate(name, {}) for name in "ab"][::order]
+    places = [SimpleNamespace(device=name) for name in ("sda", "sdb")]
+    monkeypatch.setattr(setting_checks, "_check", check)
+    monkeypatch.setattr(setting_checks, "places_of", lambda queues, kinds: places)
+    with pytest.raises(SpecError, match="candidate 'b': it is wrong"):
+        setting_checks.check_settings(arms, Target("none"), ("sda",), ())
+    both = {(name, *of) for name in "ab" for of in (("sda", True), ("sdb", False))}
+    assert {*looked} == (both if order == 1 else {each for each in both if each[0] == "b"})
+
+
+def test_every_user_and_every_state_of_a_disk_is_told(tmp_path, monkeypatch):
+    for part in ("sda1", "sda2"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "partition").write_text("1\n")
+    for name in ("ro", "size"):
+        (tmp_path / name).write_text(f"{int(name == 'ro')}\n")
+    ways = ("_mounted", "_loops_beside", "_opened")
+    for name in ways:
+        monkeypatch.setattr(devices, name, lambda numbers, name=name: [f"{name} 1", f"{name} 2"])
+    told = devices.reasons_in_use(tmp_path)
+    assert sorted(told[:2]) == ["it has partition sda1", "it has partition sda2"]
+    assert told[2:] == ["it is read-only", "it has no medium (size 0)", *(
+        f"{name} {n}" for name in ways for n in (1, 2))]  # fmt: skip
+
+
+def test_a_device_is_known_by_all_its_names_and_each_signature_is_told(tmp_path, monkeypatch):
+    keys = [consent.Identity("8:0", 9, *of).lasting_key for of in
+            (("s", "w", "u"), ("s", "w", "v"), ("s", "x", "u"), ("t", "w", "u"), ())]  # fmt: skip
+    assert len({*keys}) == 5 and keys[-1] == "8:0:9"
+    monkeypatch.setattr(consent, "identity_of", lambda descriptor: consent.Identity("8:0", 9))
+    monkeypatch.setattr(content, "signatures", lambda *_: ["a", "b"])
+    assert consent._content(0, False, False) == ["it holds a", "it holds b"]
+    monkeypatch.setattr(consent, "_examine", lambda *_: (["one", "two"], -1))
+    assert consent.objections("/dev/x") == ("one", "two")
+    for sector in (512, 4096):
+        disk = tmp_path / str(sector)
+        disk.write_bytes(bytes((1 << 16) - sector) + b"EFI PART" + bytes(sector - 8))
+        with disk.open("rb") as file:
+            assert "backup of a gpt" in content._backup_table(file.fileno(), 1 << 16)[0]
+    places = [content._place(offset) for offset in (3 << 20, 5 << 10, 7, 0)]
+    assert places == ["3 MiB", "5 KiB", "byte 7", "byte 0"]
+
+
+def test_each_disk_whose_scheduler_is_unknown_is_named(monkeypatch, tmp_path):
+    def scheduler(name, root_disks):
+        if name != "sda":
+            raise OSError(5, name)
+        return doctor.Fact(name, "", "")
+
+    monkeypatch.setattr(doctor.devices, "with_queues", lambda: ("sda", "sdb", "sdc"))
+    monkeypatch.setattr(doctor, "_scheduler", scheduler)
+    monkeypatch.setattr(doctor, "_queue", lambda name: [doctor.Fact(f"queue {name}", "", "")] * 2)
+    monkeypatch.setattr(doctor, "scheduler_modules", lambda path: iter(()))
+    assert [fact.topic for fact in doctor.schedulers()] == [
+        "sda", "queue sda", "queue sda", "scheduler of sdb", "scheduler of sdc"
+    ]  # fmt: skip
+    (tmp_path / "current_clocksource").write_text("hpet\n")
+    (tmp_path / "available_clocksource").write_text("hpet tsc acpi_pm\n")
+    monkeypatch.setattr(doctor.facts, "CLOCK", tmp_path)
+    (fact,) = doctor.clock()
+    assert fact.found == "hpet (of hpet tsc acpi_pm)" and fact.command.startswith("echo tsc")
+
+
+def test_a_lost_journal_is_in_memory_and_any_of_its_settings_may_be_foreign(tmp_path):
+    log = journal.Journal.__new__(journal.Journal)
+    log._written, log.is_gone = [{"n": 1}, {"n": 2}], lambda: True
+    assert [each["n"] for each in log.content().entries] == [1, 2]
+    queue = f"{knobs.SYS_BLOCK}/sda/queue"
+    for name in ("../../x", "../y/queue/nr_requests"):
+        values = {"nr_requests": "1", "nomerges": "2", name: "3"}
+        entry = {"kind": "queue", "queue": queue, "values": values}
+        assert journalled.foreign(entry) == f"{queue}/{name}"
+    entry["values"].pop(name)
+    assert journalled.foreign(entry) == ""
+
+
+def test_every_check_and_every_source_of_bursts_that_was_passed_over_is_told():
+    tasks = [{"task": n, "bursts": 1, "preempted": 0, "total_ns": n * MS,
+              "histogram": [[0, n * MS, 1]]} for n in (1, 3, 2)]  # fmt: skip
+    bursts = SimpleNamespace(passed_over=["a", "b"], method="bpf", lost=0, has_bursts=True,
+                             tasks=tasks, untraced_starts=0, lost_tasks=0)  # fmt: skip
+    checks = [SimpleNamespace(sentence=lambda n=n: f"check {n}") for n in (1, 2)]
+    told = [*traced.lines(SimpleNamespace(bursts=bursts, checks=checks, account={}))]
+    assert told[:2] == ["note: a", "note: b"]
+    assert [line.split()[0] for line in told[4:7]] == ["3", "2", "1"]
+    assert told[7:] == ["check 1", "check 2"]
