@@ -93,6 +93,16 @@ def test_a_second_boot_is_equal_to_the_bit(folder, tmp_path):
     assert (again / "host.json").read_bytes() == (folder / "host.json").read_bytes()
 
 
+def test_an_own_program_is_repeated_to_the_bit(kernel, tmp_path):
+    """Its digest, which a folder keeps, is no part of the machine: else it was another one."""
+    (tmp_path / "count.py").write_text("print(sum(range(10**5)))")
+    words = ["cpu", "compare", "--kernel", kernel.release, "--policies", "other,batch", "--no-aa"]
+    words += ["--blocks", "1", "--unconfined", "--load", "1", "--out", tmp_path / "out", "--"]
+    subprocess.run([*SCHEDLAB, *words, "python3", tmp_path / "count.py"], check=True)
+    again = virtual.reproduce(tmp_path / "out", tmp_path / "again")
+    assert virtual.identity(*again) == ("identical, 2 of 2 runs", True)
+
+
 def test_a_state_that_is_made_again_has_the_same_memory(folder, kernel, tmp_path):
     """So a session is the same on another machine, whose cache has a state of its own."""
     boot = virtual.booted(experiment(), kernel, "preempt=full")

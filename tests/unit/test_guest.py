@@ -237,6 +237,17 @@ def test_files_that_an_experiment_names_are_brought_along(tmp_path):
     assert virtual._files_of(experiment(parameters={"argv": ["sh", "-c", "true"]})) == []
 
 
+@pytest.mark.parametrize("name", ["python3", "own"])
+def test_a_program_that_the_shell_alone_finds_is_no_part_of_the_machine(
+    tmp_path, monkeypatch, name
+):
+    """The next shell finds another, and a repetition was that of another machine."""
+    (tmp_path / name).write_text("#!/bin/sh\n")
+    (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert virtual._files_of(experiment(parameters={"argv": [name]})) == []
+
+
 def test_a_job_is_equal_to_the_byte_and_has_its_seed():
     job = place.Job("measure", {"experiment.toml": b"x = 1", "files/a/b": b"y"})
     packed = place._packed(job, BootSettings(seed=9))
@@ -292,7 +303,7 @@ def test_a_full_disk_is_refused_before_it_kills_the_machine(tmp_path, monkeypatc
 def test_a_program_of_this_machine_that_the_image_lacks_comes_with_its_libraries(monkeypatch):
     """It was taken for one that the image has, because it is below /usr, and not found inside."""
     env = Path(shutil.which("env")).resolve()
-    monkeypatch.setattr(image, "files", set)
+    monkeypatch.setattr(image, "files", dict)
     brought = virtual._files_of(experiment(parameters={"argv": ["env"]}))
     assert env in brought and any("libc.so" in path.name for path in brought)
 

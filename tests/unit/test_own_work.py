@@ -252,6 +252,7 @@ def test_no_secret_of_the_environment_is_stored(monkeypatch):
 
 
 def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
+    from schedlab.host import facts as machine
     from schedlab.run.backends import cpu_notes
 
     files = {"sched_autogroup_enabled": "1", "sched_rt_runtime_us": "950000",
@@ -261,6 +262,7 @@ def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     monkeypatch.setattr(cpu_notes, "PROC", tmp_path)
     monkeypatch.setattr(cpu_notes, "FAIR_SERVER", tmp_path / "none")
     monkeypatch.setattr(cpu_notes, "AUTOGROUP_KNOB", tmp_path / "sched_autogroup_enabled")
+    monkeypatch.setattr(machine, "release", lambda: (6, 11))
 
     def notes(policies, **parameters):
         cpu_policies = [policy_of(each) for each in parse_policies(policies)]

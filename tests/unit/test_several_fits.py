@@ -18,6 +18,7 @@ from schedlab.fit import datasheet, disk, flash
 from schedlab.fit.draws import Draws, _possible
 from schedlab.fit.fitted import UNKNOWN, Fitted, lines, number_of
 from schedlab.fit.reads import CALL_READS, Reads
+from schedlab.host import facts
 from schedlab.kinds import Outcome
 from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies
 from schedlab.run.backends.cpu_calculations import _metrics
@@ -336,14 +337,22 @@ def test_every_setting_of_each_group_is_written(tmp_path, monkeypatch):
     ]  # fmt: skip
 
 
-def test_what_is_reserved_from_real_time_is_all_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("release", "config", "throttles"),
+    [((6, 11), "n", True), ((5, 19), "n", True), ((6, 12), "n", False), ((7, 0), "n", False),
+     ((6, 12), "y", True)],
+)  # fmt: skip
+def test_what_is_reserved_from_real_time_is_all_told(monkeypatch, release, config, throttles):
+    """Of a kernel with the fair server it said that sched_rt_runtime_us acts, too."""
+    monkeypatch.setattr(facts, "release", lambda: release)
+    monkeypatch.setattr(facts, "config", lambda: {"CONFIG_RT_GROUP_SCHED": config})
     monkeypatch.setattr(cpu_notes, "host_facts", lambda: {
         "sched_rt_runtime_us": "950000", "sched_rt_period_us": "1000000",
         "fair_server_runtime_ns": "50", "fair_server_period_ns": "1000"})  # fmt: skip
     policies = [SimpleNamespace(policy=name) for name in ("rr", "other", "deadline", "fifo")]
     (note,) = cpu_notes._real_time(policies)
     assert note.startswith("deadline, fifo, rr: ")
-    assert "5% by RT throttling" in note and "5% by the fair server" in note
+    assert ("5% by RT throttling" in note) == throttles and "5% by the fair server" in note
 
 
 def test_a_loader_gets_its_words_and_both_signals(monkeypatch, tmp_path):

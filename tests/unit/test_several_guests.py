@@ -89,11 +89,15 @@ def test_every_module_is_in_the_archive_with_its_words_after_what_it_needs(tmp_p
         module(root / f"{name}.ko")
     (tmp_path / "busybox").write_bytes(b"box")
     monkeypatch.setattr(initramfs.shutil, "which", lambda name: str(tmp_path / name))
+    options = "CONFIG_ONE=y\nCONFIG_TWO=m"
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/config-6.99.1-test").write_text(options)
     packed = initramfs.initramfs(kernels.find(str(bz_image(tmp_path / "boot/vmlinuz"))))
     order = b"one\ntwo\nthree\nfour\nloop\nbfq\nnull_blk nr_devices=0\n"
     names = [line.split()[0].decode() for line in order.splitlines()]
     assert order in packed and b"unused" not in packed
     files = (*(f"modules/{name}.ko" for name in names), "bin/busybox", "init")
+    assert b"boot/config-6.99.1-test\0" in packed and options.encode() in packed
     for name in (*files, *initramfs._DIRECTORIES):
         assert name.encode() + b"\0" in packed, name
 
@@ -195,7 +199,7 @@ def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_pa
         **{tmp_path / top: image.PACKAGES / top for top in tops},
         **{tmp_path / name: tmp_path / name for name in ("tool1", "tool2", "file1", "file2")},
     }
-    assert {tmp_path / name for name in ("a.py", "c.py", "tool1", "file2")} <= image.files()
+    assert {tmp_path / name for name in ("a.py", "c.py", "tool1", "file2")} <= image.files().keys()
 
 
 def test_all_that_is_below_a_source_is_in_it_but_tests_and_bytecode(tmp_path):

@@ -110,7 +110,7 @@ def test_every_file_that_an_experiment_names_is_brought(tmp_path, monkeypatch):
              Workload("w", "x", "iops", {"argv": [path["prog1"], path["c"], path["d"]]}),
              Workload("x", "x", "iops", {"argv": [path["prog2"], path["e"]]}))  # fmt: skip
     arms = tuple(Candidate(name, {"ext": path[name]}) for name in ("ext1", "ext2"))
-    monkeypatch.setattr(virtual.image, "files", lambda: {Path(path["d"])})
+    monkeypatch.setattr(virtual.image, "files", lambda: {Path(path["d"]): Path("/usr/bin/d")})
     asked = []
     monkeypatch.setattr(virtual.image, "libraries_of", lambda programs: asked.extend(programs) or [
         "/lib/one", "/lib/two"])  # fmt: skip

@@ -107,6 +107,7 @@ def test_notes_on_policies_are_of_all_policies_and_loads(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(cpu_notes, "PROC", tmp_path)
     monkeypatch.setattr(cpu_notes, "FAIR_SERVER", tmp_path)
+    monkeypatch.setattr(cpu_notes.machine, "has_rt_throttling", lambda: True)
     (note,) = cpu_notes._real_time([CpuPolicy("rr"), CpuPolicy(), CpuPolicy("fifo")])
     assert note.startswith("fifo, rr: ordinary tasks keep a share of each CPU: 5% by RT throttl")
     assert note.endswith("(sched_rt_runtime_us = 950000), 10% by the fair server while they wait")

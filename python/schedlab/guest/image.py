@@ -52,12 +52,13 @@ _WRITTEN = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "hostname": "schedlab\n",
 }
-_SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
+# Where a guest, too, looks for programs.
+SEARCHED = "/usr/bin:/usr/sbin:/bin:/sbin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _BYTES_MAX = 1 << 30
 _SPACE = 4  # the tree, with libraries and bytecode, and the image of it
 _FREE_SHARE = 1.03
-_FIXED = {"PATH": _SEARCHED, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1"}
+_FIXED = {"PATH": SEARCHED, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1"}
 _UUID = "5c4ed1ab-0000-4000-8000-000000000000"
 
 
@@ -99,9 +100,9 @@ def _files_of(source: Path) -> Iterator[Path]:
         yield from (Path(directory) / name for name in files if name not in left_out)
 
 
-def files() -> set[Path]:
-    """The single files of this machine that are in the image: its programs."""
-    return {source for source, _ in _sources() if source.is_file()}
+def files() -> dict[Path, Path]:
+    """The single files of this machine that are in the image, its programs, and where there."""
+    return {source: target for source, target in _sources() if source.is_file()}
 
 
 def _sources() -> list[tuple[Path, Path]]:
@@ -116,7 +117,7 @@ def _sources() -> list[tuple[Path, Path]]:
     for name in _distributions():
         sources += _content(metadata.distribution(name))
     for tool in _TOOLS:
-        if found := shutil.which(tool, path=_SEARCHED):
+        if found := shutil.which(tool, path=SEARCHED):
             sources.append((Path(found).resolve(), _merged(found)))
     for file in _FILES:
         if Path(file).exists():
@@ -166,7 +167,7 @@ def _content(distribution: metadata.Distribution) -> list[tuple[Path, Path]]:
 def _make(path: Path) -> None:
     """Lay out a tree, then make a file system of it that is as large as it must be."""
     for tool in ("mke2fs", "ldd"):
-        if not shutil.which(tool, path=_SEARCHED):
+        if not shutil.which(tool, path=SEARCHED):
             raise HostError(f"{tool} is not installed", "apt install e2fsprogs libc-bin")
     content = sum(file.stat().st_size for source, _ in _sources() for file in _files_of(source))
     require_space(path.parent, _SPACE * content, "making a guest's root", "XDG_CACHE_HOME")

@@ -16,7 +16,7 @@ from schedlab.guest.kernels import Kernel
 from schedlab.package import PACKAGE
 
 INIT = PACKAGE / "guest" / "init"
-_DIRECTORIES = ("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules")
+_DIRECTORIES = ("bin", "proc", "sys", "dev", "lower", "upper", "root", "modules", "boot")
 # In this order, each with its parameters; those that a kernel lacks, or has built in, are omitted.
 _MODULES = {
     **dict.fromkeys(("nfit", "nd_pmem", "crc32c_generic", "ext4", "overlay"), ""),
@@ -36,6 +36,7 @@ def initramfs(kernel: Kernel) -> bytes:
     programs = {"bin/busybox": Path(busybox).read_bytes(), "init": INIT.read_bytes()}
     files = {
         **{f"modules/{name}.ko": content for name, content in modules.items()},
+        f"boot/config-{kernel.release}": "\n".join(map("=".join, kernel.options.items())).encode(),
         "modules/order": order.encode(),
     }
     entries: list[tuple[str, int, bytes]] = [

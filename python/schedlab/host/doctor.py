@@ -314,15 +314,17 @@ def real_time() -> Iterator[Fact]:
     period = knobs.text("/proc/sys/kernel/sched_rt_period_us")
     share = "no limit" if runtime == "-1" else f"{runtime} of {period} us"
     follows = "beside ordinary tasks, real-time workers get at most that share of a CPU"
-    command = "sysctl kernel.sched_rt_runtime_us=-1"
-    yield Fact("RT throttling", share, follows, "" if runtime == "-1" else command)
+    command = "" if runtime == "-1" else "sysctl kernel.sched_rt_runtime_us=-1"
+    if not facts.has_rt_throttling():
+        share, command = "not in this kernel", ""
+        follows = "sched_rt_runtime_us bounds the share of deadline tasks only"
+    yield Fact("RT throttling", share, follows, command)
     server = Path("/sys/kernel/debug/sched/fair_server/cpu0/runtime")
-    release = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
     if value := knobs.text(server):
         state = f"{value} ns a second for ordinary tasks"
         command = "echo 0 > /sys/kernel/debug/sched/fair_server/cpu*/runtime"
         yield Fact("fair server", state, "sched_rt_runtime_us does not change it", command)
-    elif release >= (6, 12):
+    elif facts.release() >= (6, 12):
         state = "in this kernel (Linux >= 6.12); its share is not visible"
         command = "mount -t debugfs debugfs /sys/kernel/debug"
         yield Fact("fair server", state, "divide by CPU time, never by wall time", command)

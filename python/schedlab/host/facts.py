@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from importlib import metadata
@@ -112,6 +113,17 @@ def config() -> dict[str, str]:
     content = content or text(f"/boot/config-{os.uname().release}") or ""
     lines = (line for line in content.splitlines() if line.startswith(_CONFIG_PREFIXES))
     return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def release() -> tuple[int, ...]:
+    """The first two numbers of the kernel's release."""
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
+
+
+def has_rt_throttling() -> bool:
+    """Whether sched_rt_runtime_us limits real-time tasks: since Linux 6.12 the fair server leaves
+    time to others instead, except with CONFIG_RT_GROUP_SCHED (kernel/sched/rt.c)."""
+    return release() < (6, 12) or config().get("CONFIG_RT_GROUP_SCHED") == "y"
 
 
 def cpu() -> dict[str, object]:

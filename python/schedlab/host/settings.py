@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import re
 import shlex
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, nearest
-from schedlab.host import knobs
+from schedlab.host import facts, knobs
 from schedlab.host.control_groups import cpu_hierarchy, existing_group, io_hierarchy
 from schedlab.spec.quantities import parse_size
 
@@ -181,8 +180,7 @@ def refuse_zoned(queue: Path, scheduler: str) -> None:
         zoned = knobs.read_value(queue / "zoned")
     except OSError:
         return
-    major, minor = map(int, re.findall(r"\d+", platform.release())[:2])
-    if zoned != "none" and scheduler != "mq-deadline" and (major, minor) < (6, 10):
+    if zoned != "none" and scheduler != "mq-deadline" and facts.release() < (6, 10):
         raise HostError(
             f"{queue.parent.name} is a zoned device: before Linux 6.10 its writes need mq-deadline",
             "use mq-deadline",

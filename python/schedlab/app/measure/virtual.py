@@ -139,7 +139,8 @@ def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> B
     """The machine for an experiment; its seed is the experiment's. `words` are for the kernel."""
     import tomli_w
 
-    text = tomli_w.dumps(without_none(to_json(experiment)))
+    # Digests of its files are added inside, and the job has the files themselves.
+    text = tomli_w.dumps(without_none(to_json(replace(experiment, digests={}))))
     files = {f"files{path}": path.read_bytes() for path in _files_of(experiment)}
     if sum(map(len, files.values())) > _FILES_BYTES_MAX:
         size = size_text(_FILES_BYTES_MAX)
@@ -151,23 +152,24 @@ def booted(experiment: Experiment, kernel: kernels.Kernel, words: str = "") -> B
 
 def _files_of(experiment: Experiment) -> list[Path]:
     """Files of this machine that parameters name, and programs with their libraries, where the root
-    image lacks them: they are brought along."""
-    found, programs = set(), set()
+    image lacks them: they are brought along. A program without a path is looked for where a guest
+    does, not where this shell does, whose next one may find another."""
+    found, programs, present = set(), set(), image.files()
+    names = {path.name for path in present.values()}
     for work in experiment.workloads:
         words = [*work.parameters.values(), *work.parameters.get("argv", [])]
         for word in words:
             if isinstance(word, str) and word.startswith("/") and Path(word).is_file():
                 found.add(Path(word))
-        argv = work.parameters.get("argv") or [""]
-        if program := shutil.which(str(argv[0])):
-            programs.add(Path(program).resolve())
+        name = str([*work.parameters.get("argv", []), ""][0])
+        if name not in names and (program := shutil.which(name, path=image.SEARCHED)):
+            programs.add(Path(program).absolute())
     for scheduler in (str(each.settings.get("ext", "")) for each in experiment.candidates):
         if Path(scheduler).is_file():
             found.add(Path(scheduler))
-    present = image.files()
     programs |= {path for path in found if os.access(path, os.X_OK)}
-    libraries = map(Path, image.libraries_of(map(str, programs - present)))
-    return sorted({*found, *programs, *libraries} - present)
+    libraries = map(Path, image.libraries_of(map(str, programs - present.keys())))
+    return sorted({*found, *programs, *libraries} - present.keys())
 
 
 def check(experiment: Experiment, kernel: kernels.Kernel) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from schedlab.cpu.policy import REAL_TIME, CpuPolicy
+from schedlab.host import facts as machine
 from schedlab.host.devices import text_of
 from schedlab.host.settings import DEBUG, SYSCTL
 from schedlab.kinds.base import WorkloadKind
@@ -63,7 +64,7 @@ def _real_time(policies: Sequence[CpuPolicy]) -> list[str]:
     facts = host_facts()
     reserved = []
     runtime, period = facts.get("sched_rt_runtime_us", "-1"), facts.get("sched_rt_period_us", "")
-    if runtime != "-1" and period:
+    if runtime != "-1" and period and machine.has_rt_throttling():
         left = 1 - int(runtime) / int(period)
         reserved.append(f"{left:.0%} by RT throttling (sched_rt_runtime_us = {runtime})")
     runtime, period = (facts.get(f"fair_server_{name}_ns", "0") for name in ("runtime", "period"))
