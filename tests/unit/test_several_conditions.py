@@ -77,6 +77,10 @@ def test_what_each_process_had_used_before_it_ended_is_with_those_that_waited_fo
     after = UserProcesses({(1, 0): Process(0, 0, 3.6), (5, 0): Process(1, 0.25, 4.5)})
     assert sorted(_ended(before, after)) == [(1.0, [1]), (2.5, [2, 1]), (4.0, [5])]
     assert other_s(before, after) == pytest.approx(0.25 + (3.6 - 1.0 - 2.5) + (4.5 - 4.0))
+    # What the nearest has waited for is not with those above it as well.
+    family = {(1, 0): Process(0, 0, 0), (2, 0): Process(1, 0, 0), (3, 0): Process(2, 0, 0)}
+    left = UserProcesses({(1, 0): Process(0, 0, 9.0), (2, 0): Process(1, 0, 5.0)})
+    assert other_s(UserProcesses(family | {(4, 0): Process(3, 5.0, 0)}), left) == 9.0
 
 
 def test_a_target_is_quiet_when_all_its_queues_are(tmp_path, monkeypatch):

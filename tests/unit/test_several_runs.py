@@ -221,6 +221,30 @@ def test_every_command_is_set_up_before_any_is_rehearsed_and_all_are_cleaned_up(
     assert [line.split(":")[0] for line in room.lines[1:]] == ["one", "two"]
 
 
+def test_the_files_of_every_fio_job_are_looked_at_before_any_and_marked_after_it(
+    room, monkeypatch, tmp_path
+):
+    class Fio(SimpleNamespace):
+        pass
+
+    cells, done = room.cells, []
+    monkeypatch.setattr(io_commands, "FioJob", Fio)
+    monkeypatch.setattr(io_commands.durability, "places_of", lambda *_: None)
+    monkeypatch.setattr(io_commands.durability, "watch", lambda *_, **__: (None, ""))
+    cells.kinds = {
+        label: Fio(
+            check_room=lambda *_: None, knows_its_time=lambda: False,
+            check_files=lambda label, place, is_ours: done.append(("looked", label)),
+            mark_files=lambda place, label=label: done.append(("marked", label)),
+        ) for label in ("one", "two")
+    }  # fmt: skip
+    cells._rehearse = lambda work, _: done.append(("ran", work.label)) or SimpleNamespace(
+        syncs=1, lines=lambda label: [])  # fmt: skip
+    cells.open()
+    assert done == [("looked", "one"), ("looked", "two"), ("ran", "one"), ("marked", "one"),
+                    ("ran", "two"), ("marked", "two")]  # fmt: skip
+
+
 def test_every_candidate_warms_every_command_up_as_often_as_asked(room):
     measured = []
     room.cells.measure = lambda kind, cell, workload, candidate: measured.append(

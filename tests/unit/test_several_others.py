@@ -1,0 +1,87 @@
+"""Of several kernels, groups, rows, tasks or settings each counts: rooms that simulate, analyse and
+draw."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from schedlab.analyse import contradictions
+from schedlab.cpu import refusals
+from schedlab.kinds import OVERRIDE, overrides
+from schedlab.report import bars, terminal
+from schedlab.sim import cpu_schedule, decisions
+from schedlab.spec import Candidate
+
+ORDERS = [1, -1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_kernel_that_judged_a_model_is_told_and_any_may_doubt_it(order):
+    kernels = dict([("6.1", {"bfq": {"a": (90, 100), "b": (100, 100)}, "none": {"a": (9, 9)}}),
+                    ("6.12", {"bfq": {"a": (50, 50), "b": (1, 50)}})][::order])  # fmt: skip
+    told = [
+        "bfq, a model: 95.0 % of 200 decisions of Linux 6.1",
+        "bfq, a model: 51.0 % of 100 decisions of Linux 6.12",
+    ]
+    assert decisions.sentences("bfq", kernels) == told[::order]
+    assert decisions.warnings(["none", "bfq", "bfq"], kernels) == told[::order]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_group_of_a_process_may_be_without_real_time(order, tmp_path, monkeypatch):
+    groups = [("a", "950000"), ("b", "0"), ("c", None), ("d", "nonsense")][::order]
+    for name, text in groups:
+        (tmp_path / name).mkdir()
+        if text:
+            (tmp_path / name / "cpu.rt_runtime_us").write_text(text)
+    monkeypatch.setattr(refusals.kernel_paths, "groups_of",
+                        lambda: {tmp_path / name: "" for name, _ in groups})  # fmt: skip
+    assert refusals._cpu_cgroup_without_bandwidth() == tmp_path / "b"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_baseline_and_the_loser_of_each_row_are_both_claims(order):
+    def cell(loss):
+        return SimpleNamespace(loss=loss, low=loss / 2)
+
+    cells = {row: {"a": cell(0.0), "b": cell(0.2), "c": cell(0.4)} for row in "vw"}
+    told = [SimpleNamespace(candidate=name, row=row) for name, row in (("b", "v"), ("c", "w"))]
+    base, loser = told[::order]
+    answer = SimpleNamespace(margin=0.02, code="worse", counted=["v", "w"], cells=cells, take="a",
+                             base_loss=base, loser=loser)  # fmt: skip
+    found = contradictions.claims_of(answer)
+    assert [tuple(vars(each).values()) if hasattr(each, "__dict__") else tuple(each)
+            for each in found] == [("v", "a", "b", 0.2), ("w", "a", "c", 0.4)]  # fmt: skip
+    answer.code = "best"
+    assert len(contradictions.claims_of(answer)) == 4
+
+
+def test_all_parameters_that_a_candidate_changes_are_its_own():
+    settings = {f"{OVERRIDE}a": 1, "scheduler": "bfq", f"{OVERRIDE}b": 2}
+    assert overrides(Candidate("x", settings)) == {"a": 1, "b": 2}
+
+
+def test_a_table_is_as_high_and_as_wide_as_all_its_rows():
+    grid = [[["a"], ["bb", "b"], ["c"]], [["aaaa"], ["b"], ["cc", "c", "ccc"]]]
+    assert terminal._height(grid) == 2 + 3
+    assert terminal._widths(grid) == [4, 2, 3]
+    gap = len(terminal.GAP)
+    assert terminal._parts(grid, 3, 4 + 2 + 3 + 2 * gap) == [[0, 1, 2]]
+    assert terminal._parts(grid, 3, 4 + 2 + 3 + 2 * gap - 1) == [[0, 1], [0, 2]]
+
+
+def test_the_longest_of_a_run_are_all_that_are_asked_for():
+    times = np.array([[0, 0, 0, 0], [5, 1, 9, 3], [6, 20, 10, 4]])
+    drawn = bars.bars_of("x", ["a", "b", "c", "d"], times, kind=np.zeros(4, int))
+    assert drawn.longest(3, "request") == [1, 2, 0]
+    assert drawn.longest(3, "burst") == [2, 0, 3]
+
+
+def test_the_command_of_a_quiz_has_every_task_and_every_setting():
+    tasks = [{"name": name, "arrival": n, "bursts": [f"{n}ms", "2ms"], "priority": n}
+             for n, name in enumerate("AB")]  # fmt: skip
+    text = cpu_schedule._reveal(tasks, {"policies": ["rr", "fcfs"], "quantum": "4ms"})
+    assert "A:0:0/2" in text and "B:" in text and ":prio=1" in text
+    assert Path(text.split()[0]).name == "schedlab"
