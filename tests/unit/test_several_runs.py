@@ -547,14 +547,6 @@ def test_every_workload_and_candidate_of_a_simulation_is_checked(monkeypatch):
             sim.check(experiment(kind="sim", workloads=traced, candidates=arms, baseline="a"))
 
 
-def test_both_metrics_of_one_line_are_read_and_both_that_lack_are_named():
-    metrics = [parse_output_metric(text) for text in (RATE, COUNT)]
-    values, missing = Reader(metrics).read(b"rate 5 count 7\n", b"", None)
-    assert values == {"rate": 5.0, "count": 7.0} and not missing
-    values, missing = Reader(metrics).read(b"other\n", b"", None)
-    assert values == {} and [each.detail.split(":")[0] for each in missing] == ["rate", "count"]
-
-
 @pytest.mark.parametrize("at", range(2))
 def test_any_workload_of_a_simulation_may_have_a_metric_without_requests(monkeypatch, at):
     monkeypatch.setattr(sim, "outcome_of", lambda *_: None)
