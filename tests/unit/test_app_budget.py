@@ -109,6 +109,11 @@ def test_the_pilot_takes_a_sixth_of_the_budget():
     assert seconds == {"free": pytest.approx(0.8), "fixed": 0.0}
     least = pilot_plan(replace(experiment, stopping=Stopping(budget_s=30.0))).cells
     assert {cell.seconds for cell in least if cell.workload == "free"} == {0.4}
+    longer = Workload("longer", "reader-beside-writers", "iops")
+    both = question(works[0], longer, stopping=Stopping(budget_s=30.0))
+    assert {cell.workload: cell.seconds for cell in pilot_plan(both).cells} == {
+        "free": 0.4, "longer": 0.8
+    }  # fmt: skip
     ample = pilot_plan(replace(experiment, stopping=Stopping(budget_s=9000.0))).cells
     assert {cell.seconds for cell in ample} == {0.0}
 

@@ -3,6 +3,9 @@ measure, read what programs printed, and look at devices before."""
 
 import math
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +14,25 @@ import pytest
 from experiments import experiment
 
 from schedlab.app import setting_checks, targets
+from schedlab.app.fleet import boots
 from schedlab.app.trace import command as traced
+from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import GateError, HostError, SpecError
-from schedlab.host import consent, content, devices, doctor, journal, journalled, knobs
+from schedlab.host import (
+    consent,
+    content,
+    devices,
+    doctor,
+    guardian,
+    journal,
+    journalled,
+    knobs,
+)
+from schedlab.host.settings import SettingScope
 from schedlab.kinds import Outcome
 from schedlab.kinds.command import Command
 from schedlab.run import launch, prometheus
-from schedlab.run.backends import cpu_flip, cpu_policies
+from schedlab.run.backends import cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
 from schedlab.spec import Candidate, GateFinding, Require, Target, Workload
@@ -323,3 +338,71 @@ def test_every_check_and_every_source_of_bursts_that_was_passed_over_is_told():
     assert told[:2] == ["note: a", "note: b"]
     assert [line.split()[0] for line in told[4:7]] == ["3", "2", "1"]
     assert told[7:] == ["check 1", "check 2"]
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_the_boot_loader_has_to_know_the_kernel_of_every_kind_of_boot(at, tmp_path, monkeypatch):
+    class Loader:
+        def check(self, label, kernel, cmdline):
+            if label == f"k{at}":
+                raise SpecError(f"{label} is not known", "name another")
+
+    plan = plan_boots(experiment(), [BootKind(f"k{n}", str(n)) for n in range(3)], 2, "", "")
+    monkeypatch.setattr(boots, "admit", lambda asked, _: SimpleNamespace(experiment=asked))
+    monkeypatch.setattr(boots.loaders, "bootloader", lambda *_: Loader())
+    with pytest.raises(SpecError, match=f"k{at} is not known"):
+        boots.create(tmp_path / "b", plan, None)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_setting_beside_a_scheduler_that_is_not_set_is_refused(order):
+    values = dict([("sysctl.vm.dirty_bytes", "1M"), ("slice_idle", 0)][::order])
+    with pytest.raises(SpecError, match="slice_idle is set together with a scheduler"):
+        setting_checks._check(Candidate("x", values), SettingScope("sda"), False)
+
+
+@pytest.mark.parametrize("has_bursts", [True, False])
+def test_each_worker_of_a_calculation_has_its_own_bursts(has_bursts, monkeypatch):
+    rows = [SimpleNamespace(pid=n, count=n, cpu_ns=n * 10**9, voluntary_switches=n + 1,
+                            involuntary_switches=n + 2) for n in (1, 2)]  # fmt: skip
+    of = {n: {"total_ns": 10 * n * 10**9, "bursts": 100 * n} for n in (1, 2)}
+    bursts = SimpleNamespace(of=of.get, has_bursts=has_bursts, method="bpf", lost=0,
+                             untraced_starts=0)  # fmt: skip
+    quantum = SimpleNamespace(facts=lambda policy: {}, effective_ms=4.0)
+    asked = SimpleNamespace(policy=SimpleNamespace(policy="rr"), processes=3)
+    checks = [SimpleNamespace(name=name, found=n, expected=n) for n, name in enumerate("xy")]
+    monkeypatch.setattr(cpu_calculations, "check", lambda *_: checks)
+    monkeypatch.setattr(cpu_calculations, "_account", lambda rows: (0, 0))
+    facts = cpu_calculations._facts(asked, quantum, bursts, rows)
+    assert [tuple(worker.values()) for worker in facts["workers"]] == [
+        (number, n, 10.0 * n if has_bursts else n, 100 * n, n + 1, n + 2)
+        for number, n in enumerate((1, 2))
+    ]  # fmt: skip
+    assert [each["name"] for each in facts["checks"]] == ["x", "y"]
+    assert facts["longest_wait_ms"] == 8.0
+
+
+def test_no_signal_of_a_terminal_ends_a_guardian(tmp_path):
+    """It is told that its owner lives, then that it is gone; its journal is gone as well."""
+    script = (
+        "import sys; from schedlab.host import guardian, shelter; "
+        "shelter.leave_groups = lambda: True; sys.exit(guardian.main(sys.argv[1:]))"
+    )
+    watched, alive = os.pipe()
+    ready, announce = os.pipe()
+    log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
+    (tmp_path / "log").unlink()
+    words = [tmp_path / "log", log, watched, announce, -1]
+    process = subprocess.Popen([sys.executable, "-c", script, *map(str, words)],
+                               pass_fds=(log, watched, announce))  # fmt: skip
+    for each in (watched, announce, log):
+        os.close(each)
+    os.write(alive, guardian.ALIVE)
+    assert os.read(ready, 99) == guardian.READY
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE):
+        process.send_signal(number)
+    assert os.read(ready, 1) == b""  # it has closed its end, and lives
+    os.close(alive)
+    assert process.wait(60) == 0
+    os.close(ready)

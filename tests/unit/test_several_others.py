@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from schedlab.analyse import cells as analysed
 from schedlab.analyse import contradictions
 from schedlab.cpu import refusals
 from schedlab.kinds import OVERRIDE, overrides
-from schedlab.report import bars, terminal
-from schedlab.sim import cpu_schedule, decisions
+from schedlab.report import bars, quiz_page, terminal
+from schedlab.sim import cpu_schedule, cpu_validate, decisions
 from schedlab.spec import Candidate
 
 ORDERS = [1, -1]
@@ -85,3 +86,44 @@ def test_the_command_of_a_quiz_has_every_task_and_every_setting():
     text = cpu_schedule._reveal(tasks, {"policies": ["rr", "fcfs"], "quantum": "4ms"})
     assert "A:0:0/2" in text and "B:" in text and ":prio=1" in text
     assert Path(text.split()[0]).name == "schedlab"
+
+
+def test_work_of_a_task_and_time_that_any_wanted_are_of_all_its_stays():
+    """Task 1 works 10 and, after a sleep of 20, 5 + 5 with a wait; task 2 overlaps its second."""
+
+    def stay(task, start, end, woken=None, preempted=False):
+        return cpu_validate.Stay(task, start, end, preempted, woken, None)
+
+    own = [stay(1, 0, 10, 0), stay(1, 32, 37, 30, True), stay(1, 40, 45)]
+    assert cpu_validate._work(own) == [10, 20, 10]
+    other = [stay(2, 37, 40, 35), stay(2, 100, 103, 99), stay(2, 200, 201, 200)]
+    for order in ORDERS:
+        stays = sorted([*own, *other][::order], key=lambda each: each.start_ns)
+        assert cpu_validate._wanted_ns(stays) == 10 + (45 - 30) + (103 - 99) + 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_price_is_that_of_any_candidate_that_was_missed_on_any_row(order):
+    def cells(**losses):
+        return {name: SimpleNamespace(loss=loss, low=loss / 2, up=2 * loss, open=False)
+                for name, loss in losses.items()}  # fmt: skip
+
+    rows = {"u": cells(a=0.1, m=0.0, n=0.3), "v": cells(a=0.4, m=0.2, n=0.0),
+            "w": cells(a=0.9, b=0.0, m=0.1, n=0.1)}  # fmt: skip
+    found = analysed.price_of(["m", "n"][::order], rows, "a", ["u", "v", "w"][::order])
+    assert (found.row, found.loss) == ("v", 0.4)
+    assert analysed.price_of(["m"], rows, "a", [*rows]).row == "u"
+
+
+def test_the_order_of_work_is_that_of_each_cpu():
+
+    def said(key, **values):
+        return f"{values.get('what', '')} {values.get('start', '')}".strip() or key
+
+    segments = [{"cpu": cpu, "start_ns": at * 10**6, "end_ns": (at + 1) * 10**6, "task": task}
+                for at, (cpu, task) in enumerate(((1, 0), (0, 1), (1, 1)))]  # fmt: skip
+    result = {"cpus": 2, "segments": segments, "tasks": [{"name": "A"}, {"name": "B"}]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quiz_page, "occupant", lambda part: ("task", part["task"]))
+        assert quiz_page._order(result, said) == "CPU 0: B 1; CPU 1: A 0, B 2"
+        assert quiz_page._order(result | {"cpus": 1}, said) == "B 1"

@@ -22,7 +22,7 @@ from schedlab.spec import (
     Stopping,
     Workload,
 )
-from schedlab.spec.checked_line import encode
+from schedlab.spec.checked_line import decode, encode
 from schedlab.store.files import (
     DEPTH_MAX,
     append_line,
@@ -31,7 +31,7 @@ from schedlab.store.files import (
     read_beneath,
     write_atomic,
 )
-from schedlab.store.folder import Folder
+from schedlab.store.folder import PLANNING, Folder
 from schedlab.store.lines import LineFile
 from schedlab.store.table import samples
 
@@ -229,6 +229,9 @@ def test_an_explained_and_planned_folder_comes_back_whole(tmp_path):
     assert folder.planning is None
     planning = Planning(blocks=4, omitted={"v": "too-long"}, bound=0.1)
     folder.write_planning(planning)
+    place = tmp_path / "r" / PLANNING
+    older = decode(place.read_bytes().removesuffix(b"\n"))
+    place.write_text(encode(older | {"mdd": 0.1, "first_blocks": 3}) + "\n")
     capture = folder.write_capture(7, {"requests": [1]})
     assert capture == "raw/capture-07.json"
     group = Explanation("w", 1.0, 2.0, 3.0)
