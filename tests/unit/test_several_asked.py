@@ -395,6 +395,7 @@ def test_each_run_of_a_log_has_its_own_rows_and_operations(tmp_path):
     assert [bars.name for _, bars in runs] == ["none", "bfq"]
     for _, bars in runs:
         assert bars.times_ns.shape[1] == 3
+        assert len({*map(tuple, bars.times_ns)}) == len(bars.times_ns) > 1
     columns = timeline._columns([dict(zip(head, map(str, row), strict=True)) for row in rows[:3]])
     places = [timeline.OPERATIONS.index(way) for way in ("read", "write", "discard")]
     assert [*columns["operation"]] == places
