@@ -274,6 +274,28 @@ def test_a_window_that_is_free_is_chosen(tmp_path):
     assert lengths == {("a", 0.0), ("w", planning.run_s["w"]), ("z", 0.0)}
 
 
+@pytest.mark.parametrize("longer", ["v", "w"])
+def test_the_longer_ramp_of_a_workload_is_time_of_its_own_runs(tmp_path, monkeypatch, longer):
+    works = [Workload(name, BESIDE, "reader_latency_ns_mean", {"seconds": 2.0}) for name in "vw"]
+    declared_s = typed(works[0]).ramp_seconds
+    experiment = question(*works, stopping=Stopping(blocks=40, budget_s=200.0))
+    folder = folder_of(tmp_path, experiment, pilot_plan(experiment))
+    for cell in folder.plan.cells:
+        folder.append(run(cell, 4.0, 5e6, "reader_latency_ns_mean"))
+    monkeypatch.setattr(budget, "ramps", lambda record: {longer: declared_s + 1.25})
+    found = {}
+
+    def planned(pilot, *_, **__):
+        found.update({name: {p.overhead_s for p in pilot if p.workload == name} for name in "vw"})
+        raise SpecError("enough", "")
+
+    monkeypatch.setattr(budget, "plan_budget", planned)
+    with pytest.raises(SpecError, match="enough"):
+        plan_rest(folder)
+    (own,), (other,) = found.pop(longer), next(iter(found.values()))
+    assert own == pytest.approx(other + 1.25)
+
+
 def test_the_longer_ramp_counts_as_time_of_a_run(tmp_path, monkeypatch):
     work = Workload("w", BESIDE, "reader_latency_ns_mean", {"seconds": 2.0})
     kind = typed(work)

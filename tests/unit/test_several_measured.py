@@ -1,6 +1,7 @@
 """Of several workers, labels, sessions, metrics, words or signatures each counts: rooms that
 measure, read what programs printed, and look at devices before."""
 
+import json
 import math
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from experiments import experiment
+from experiments import experiment, run_of
 
 from schedlab.app import setting_checks, targets
 from schedlab.app.fleet import boots
@@ -27,18 +28,29 @@ from schedlab.host import (
     journal,
     journalled,
     knobs,
+    queues,
 )
 from schedlab.host.settings import SettingScope
-from schedlab.kinds import Outcome
+from schedlab.kinds import Outcome, declared
 from schedlab.kinds.command import Command
 from schedlab.run import launch, prometheus
-from schedlab.run.backends import cpu_calculations, cpu_flip, cpu_policies
+from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, GateFinding, Require, Target, Workload
+from schedlab.sim import cpu_bursts
+from schedlab.spec import (
+    Candidate,
+    Cell,
+    GateFinding,
+    Plan,
+    Record,
+    Require,
+    Target,
+    Workload,
+)
 from schedlab.spec.durability import METRICS
 from schedlab.spec.output_metrics import parse_output_metric
-from schedlab.store import history
+from schedlab.store import history, table
 from schedlab.store.exporters import iozone
 from schedlab.store.importers import benchmarks
 
@@ -406,3 +418,69 @@ def test_no_signal_of_a_terminal_ends_a_guardian(tmp_path):
     os.close(alive)
     assert process.wait(60) == 0
     os.close(ready)
+
+
+def test_a_device_is_of_the_kind_that_its_name_begins_with():
+    kinds = {"md127": "md", "dm-3": "dm", "loop9": "loop", "bcache0": "bcache", "sda": "disk"}
+    assert {name: queues._kind(name) for name in kinds} == kinds
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_candidate_of_a_cpu_experiment_is_looked_at_by_its_own_policy(order, monkeypatch):
+    looked = []
+    arms = tuple(Candidate(name, {}) for name in "ab")[::order]
+    asked = experiment(candidates=arms, baseline=arms[0].label, aa_arm=False)
+    monkeypatch.setattr(cpu, "policy_in", lambda kind, candidate: (kind, candidate.label))
+    monkeypatch.setattr(cpu, "check_here", lambda policy, label: looked.append((*policy, label)))
+    cpu.check_candidates(asked, {(work, arm): f"kind {work}" for work in "vw" for arm in "ab"})
+    assert looked == [(f"kind {work}", arm, arm) for work in "vw" for arm in "ab"]
+
+
+def test_the_metric_that_decides_on_another_workload_is_none_beside_it():
+    works = (Workload("v", "file-test", "iops", secondary=("cpu_s",)),
+             Workload("w", "file-test", "cpu_s", secondary=("iops", "user_s")))  # fmt: skip
+    asked = experiment(workloads=works, aa_arm=False)
+    runs = tuple(run_of(Cell(0, n, work, "none", 1), {"iops": 1.0, "cpu_s": 2.0, "user_s": 3.0})
+                 for n, work in enumerate("vw"))  # fmt: skip
+    primary, secondary = table.samples(Record(asked, Plan(()), runs))
+    assert [(of.workload, of.metric.name) for of in primary] == [("v", "iops"), ("w", "cpu_s")]
+    assert [(of.workload, of.metric.name) for of in secondary] == [
+        ("v", "cpu_s"), ("w", "iops"), ("w", "user_s")
+    ]  # fmt: skip
+
+
+def test_every_check_of_bursts_that_fails_is_a_note(monkeypatch):
+    of = (("ns", 9.0), ("bursts", 0.1), ("bursts", -9.0))
+    checks = [SimpleNamespace(unit=unit, deviation=off, sentence=lambda n=n: f"check {n}")
+              for n, (unit, off) in enumerate(of)]  # fmt: skip
+    monkeypatch.setattr(cpu_calculations, "check", lambda *_: checks)
+    monkeypatch.setattr(cpu_calculations, "_account", lambda rows: (0, 4))
+    found = [*cpu_calculations._trouble(SimpleNamespace(lost=2), [1, 2])]
+    assert [each.detail for each in found] == ["check 0", "check 2", "2 records were lost"]
+    assert not any(each.fatal for each in found)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_metric_of_two_workloads_may_disagree(order):
+    one = ["a:1/s=stdout~a ([0-9]+)", "b:1/s=stdout~b ([0-9]+)"]
+    other = [one[0], "b:s=stdout~b ([0-9]+)"]
+    works = [Workload(name, "command", "elapsed_s", {"argv": ["true"], "extract": of[::order]})
+             for name, of in (("u", one), ("v", one), ("w", other))]  # fmt: skip
+    assert sorted(declared(works[:2])) == ["a", "b"]
+    with pytest.raises(SpecError, match="'b' has another unit"):
+        declared(works)
+
+
+@pytest.mark.parametrize("names", [["A", "B", "C"], ["C", "A", "B"], ["B", "C"]])
+def test_each_process_of_a_trace_is_the_task_of_its_name(names, tmp_path):
+    file = tmp_path / "x.jsonl"
+    rows = [{"process": name, "start_ns": 10 * n + 5, "duration_ns": n + 1}
+            for n, name in enumerate("ABAB")]  # fmt: skip
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    kept = [row for row in rows if row["process"] in names]
+    assert cpu_bursts.read_bursts(file, names) == [
+        {"task": names.index(row["process"]), "start_ns": row["start_ns"] - kept[0]["start_ns"],
+         "duration_ns": row["duration_ns"]} for row in kept
+    ]  # fmt: skip
+    matched = cpu_bursts.read_bursts(file, ["x", "y"])
+    assert [row["task"] for row in matched] == [0, 1, 0, 1]
