@@ -210,6 +210,12 @@ def test_every_workload_without_a_run_is_named():
         )
 
 
+def test_where_no_run_counts_each_workload_is_named_with_its_reason():
+    lost = tuple(Unfit("", name, 0, 7, ("late",)) for name in ("w0", "w1"))
+    text = sentences.code(viewed(replace(answers.BEST, code="nothing", unfit=lost)))
+    assert "compare: w0: 7 of 7" in text and "; w1: 7 of 7" in text
+
+
 @pytest.mark.parametrize("at", [0, 1])
 @pytest.mark.parametrize("key", [*steps.PROGRAMS, "run"])
 def test_a_program_of_any_workload_or_candidate_has_to_be_trusted(at, key):

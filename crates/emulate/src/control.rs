@@ -8,9 +8,10 @@
 //! The end of the channel is a bypass: the owner is gone, and the clean-up should not wait for a
 //! slow disk. The end of the FUSE connection ends the server.
 
-use std::fs;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,7 +101,9 @@ impl FromArrival for Message {
 /// Samples of requests in flight at the block device, beside those that have their stamp.
 #[derive(Default)]
 struct Hidden {
-    file: Option<PathBuf>,
+    /// Open: of the one CPU of a machine in virtual time, to open it each time takes a share that
+    /// requests of a millisecond feel.
+    file: Option<File>,
     samples: u64,
     in_flight: u64,
     /// Requests in flight without a stamp: sum and sum of squares over the samples. A
@@ -126,12 +129,14 @@ impl Hidden {
     }
 
     fn sample(&mut self, hidden_of: impl Fn(u64) -> i64) {
-        let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok());
-        let Some(text) = text else {
+        let mut text = [0; 64];
+        let length = self.file.as_ref().map(|file| file.read_at(&mut text, 0));
+        let Some(Ok(length)) = length else {
             return;
         };
-        let numbers = text.split_whitespace();
-        let in_flight: u64 = numbers.filter_map(|n| n.parse::<u64>().ok()).sum();
+        let numbers = text[..length].split(u8::is_ascii_whitespace);
+        let numbers = numbers.filter_map(|n| std::str::from_utf8(n).ok()?.parse::<u64>().ok());
+        let in_flight: u64 = numbers.sum();
         self.samples += 1;
         self.in_flight += in_flight;
         let hidden = hidden_of(in_flight);
@@ -400,7 +405,7 @@ impl Server {
                 self.answer(&serde_json::json!({}));
             }
             Command::Watch { inflight } => {
-                self.hidden.file = Some(inflight);
+                self.hidden.file = File::open(inflight).ok();
                 self.answer(&serde_json::json!({}));
             }
         }
@@ -440,21 +445,22 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_model_is_averaged_with_what_so_few_samples_may_miss() {
-        let file = std::env::temp_dir().join(format!("schedlab-in-flight-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("schedlab-in-flight-{}", std::process::id()));
+        std::fs::write(&path, "       3        4\n").unwrap();
         let mut hidden = Hidden {
-            file: Some(file.clone()),
+            file: File::open(&path).ok(),
             ..Hidden::default()
         };
-        fs::write(&file, "       3        4\n").unwrap();
         hidden.sample(|all| all as i64 - 2);
         hidden.sample(|all| all as i64 - 2);
         assert_eq!(hidden.in_flight, 14);
         assert_eq!(hidden.mean(), (5.0, 0.75)); // equal samples: 1.5 of 2
         hidden.sample(|all| all as i64 - 11);
         hidden.sample(|all| all as i64 - 11);
-        fs::remove_file(&file).unwrap();
+        std::fs::remove_file(&path).unwrap();
         // 5, 5, -4, -4: variance 4.5²
         assert_eq!(hidden.mean(), (0.5, 4.5 / 2.0));
+        hidden.file = None;
         hidden.sample(|all| all as i64 - 2);
         assert_eq!(hidden.samples, 4);
         hidden.clear();

@@ -145,12 +145,16 @@ impl Histogram {
         }
     }
 
-    /// The same counts in wider bins.
+    /// The same counts in wider bins. Only where values are: a load does this between two requests,
+    /// and the next one would be longer by it.
     pub fn coarse(&self) -> Coarse {
-        let wide = self.counts.chunks_exact(COARSE);
         let mut sums = [0; BINS / COARSE];
-        for (sum, bins) in sums.iter_mut().zip(wide) {
-            *sum = bins.iter().sum();
+        if self.count > 0 {
+            let (first, last) = (index(self.min) / COARSE, index(self.max) / COARSE);
+            let wide = self.counts.chunks_exact(COARSE);
+            for (sum, bins) in sums.iter_mut().zip(wide).take(last + 1).skip(first) {
+                *sum = bins.iter().sum();
+            }
         }
         sums
     }
@@ -255,9 +259,12 @@ impl Histogram {
             })
     }
 
-    /// Forgets all values, keeping the memory.
+    /// Forgets all values, keeping the memory; at once where there are none, as before the first
+    /// request of a load.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
+        if self.count > 0 {
+            self.counts[index(self.min)..=index(self.max)].fill(0);
+        }
         self.count = 0;
         self.sum = 0;
         self.square_sum = 0.0;
@@ -270,6 +277,23 @@ impl Histogram {
 mod tests {
     use super::*;
     use crate::Rng;
+
+    #[test]
+    fn wider_bins_and_clearing_reach_the_first_and_the_last_value() {
+        let (low, high) = (low_of(3 * COARSE + COARSE - 1), low_of(40 * COARSE));
+        let mut histogram = Histogram::new();
+        [low, low + 1, high]
+            .iter()
+            .for_each(|ns| histogram.record(*ns));
+        let held = |of: &Histogram| {
+            let sums = of.coarse().into_iter().enumerate();
+            sums.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+        };
+        assert_eq!(held(&histogram), [(3, 1), (4, 1), (40, 1)]);
+        histogram.clear();
+        assert_eq!(histogram, Histogram::new());
+        assert_eq!(held(&histogram), []);
+    }
 
     #[test]
     fn bins_tile_the_integers() {

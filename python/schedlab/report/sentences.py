@@ -365,7 +365,7 @@ def _unfit(view: View) -> list[str]:
 
 
 def _unfit_text(view: View, of: Unfit) -> str:
-    return view.texts("row.why", name=of.candidate, reason=_reason(view, of))
+    return view.texts("row.why", name=of.candidate or of.row, reason=_reason(view, of))
 
 
 def unfit_in(view: View, name: str, row: Row) -> str:

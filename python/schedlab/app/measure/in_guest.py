@@ -33,6 +33,11 @@ _STOP_PORT = 0x505  # docs/specs/pvpanic of qemu
 _BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
 _RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207  # include/uapi/linux/random.h
 _PHASE_S = 0.1  # Several ticks of the slowest clock.
+# The kernel's thread that gathers small pages into huge ones gives up the CPU after milliseconds
+# only: meanwhile the server of an emulated device, on the same CPU, was late. Page faults still get
+# huge pages.
+_GATHERER = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs")
+_NEVER_MS = 2**32 - 1
 _MOUNTS = (
     ("devpts", "/dev/pts"),
     ("tmpfs", "/dev/shm"),
@@ -122,6 +127,8 @@ def _mount() -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", "-t", kind, kind, path], check=False, stderr=sys.stderr)
     (Path("/sys/fs/cgroup") / "cgroup.subtree_control").write_text("+cpu +io +memory +cpuset")
+    if _GATHERER.exists():
+        _GATHERER.write_text(str(_NEVER_MS))
 
 
 def _bring_files() -> None:
