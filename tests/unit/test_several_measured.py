@@ -15,6 +15,7 @@ import pytest
 from experiments import experiment, run_of
 
 from schedlab.app import setting_checks, targets
+from schedlab.app.apply import apply
 from schedlab.app.fleet import boots
 from schedlab.app.trace import command as traced
 from schedlab.design.boots import BootKind, plan_boots
@@ -24,6 +25,7 @@ from schedlab.host import (
     content,
     devices,
     doctor,
+    facts,
     guardian,
     journal,
     journalled,
@@ -37,7 +39,7 @@ from schedlab.run import launch, prometheus
 from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
-from schedlab.sim import cpu_bursts
+from schedlab.sim import cpu_bursts, cpu_validate
 from schedlab.spec import (
     Candidate,
     Cell,
@@ -68,7 +70,7 @@ def flip(monkeypatch):
     made.worker_slices = [cpu_flip.WorkerSlices([(n, 9, 9, 9, 9) for n in range(3)])
                           for _ in range(2)]  # fmt: skip
     made.marks = [[(20 * MS, 10, 10 * MS, 10, 10 * MS), (40 * MS, 40, 13 * MS, 30, 13 * MS),
-                   (60 * MS, 80, 17 * MS, 60, 17 * MS)] for _ in range(2)]  # fmt: skip
+                   (60 * MS, 80 * n, (16 + n) * MS, 60, 17 * MS)] for n in (1, 2)]  # fmt: skip
     times = iter([10 * MS, 50 * MS])
     made._flip = lambda policy, before=False: next(times)
     made.reached, made.slept = [], []
@@ -92,7 +94,7 @@ def test_a_cell_of_a_quantum_has_the_slices_of_all_workers_and_none_from_before(
     outcome = flip.measure(None, None, None)
     workers = outcome.properties["workers"]
     assert [(of["worker"], of["calculations"], of["cpu_burst_s"]) for of in workers] == [
-        (0, 70, 0.007), (1, 70, 0.007)
+        (0, 70, 0.007), (1, 150, 0.008)
     ]  # fmt: skip
     assert [worker.marks[0][0] for worker in flip.worker_slices] == [2, 2]
     assert outcome.gates == ("noted",) and flip.reached == [False, True]
@@ -106,9 +108,9 @@ def test_any_worker_may_be_the_first_to_come_round_and_each_has_to_have_a_slice(
     with pytest.raises(GateError, match="no slice of a worker"):
         flip.measure(None, None, None)
     assert flip.reached == [True, True]
-    rates, facts = cpu_flip.at_one_speed([(1, 10**9, 4, 10**9), (4, 10**9, 1, 10**9)], 10.0)
+    rates, told = cpu_flip.at_one_speed([(1, 10**9, 4, 10**9), (4, 10**9, 1, 10**9)], 10.0)
     assert rates["calculations_per_cpu_s"] == pytest.approx(10.0)
-    assert facts["speed_per_cpu_s"] == pytest.approx(2.0)
+    assert told["speed_per_cpu_s"] == pytest.approx(2.0)
 
 
 def test_calls_of_all_labels_of_a_histogram_are_added_up():
@@ -386,13 +388,13 @@ def test_each_worker_of_a_calculation_has_its_own_bursts(has_bursts, monkeypatch
     checks = [SimpleNamespace(name=name, found=n, expected=n) for n, name in enumerate("xy")]
     monkeypatch.setattr(cpu_calculations, "check", lambda *_: checks)
     monkeypatch.setattr(cpu_calculations, "_account", lambda rows: (0, 0))
-    facts = cpu_calculations._facts(asked, quantum, bursts, rows)
-    assert [tuple(worker.values()) for worker in facts["workers"]] == [
+    told = cpu_calculations._facts(asked, quantum, bursts, rows)
+    assert [tuple(worker.values()) for worker in told["workers"]] == [
         (number, n, 10.0 * n if has_bursts else n, 100 * n, n + 1, n + 2)
         for number, n in enumerate((1, 2))
     ]  # fmt: skip
-    assert [each["name"] for each in facts["checks"]] == ["x", "y"]
-    assert facts["longest_wait_ms"] == 8.0
+    assert [each["name"] for each in told["checks"]] == ["x", "y"]
+    assert told["longest_wait_ms"] == 8.0
 
 
 def test_no_signal_of_a_terminal_ends_a_guardian(tmp_path):
@@ -484,3 +486,58 @@ def test_each_process_of_a_trace_is_the_task_of_its_name(names, tmp_path):
     ]  # fmt: skip
     matched = cpu_bursts.read_bursts(file, ["x", "y"])
     assert [row["task"] for row in matched] == [0, 1, 0, 1]
+
+
+def test_what_a_candidate_writes_is_told_of_every_place_and_each_once(monkeypatch):
+    def planned(values, place):
+        return [("/machine", "1"), (f"/{place}/a", "2"), (f"/{place}/b", "3")]
+
+    monkeypatch.setattr(setting_checks, "_planned", planned)
+    monkeypatch.setattr(setting_checks, "host_settings", lambda candidate: {})
+    assert setting_checks.planned_writes(Candidate("x", {}), ["sda", "sdb"]) == [
+        ("/machine", "1"), ("/sda/a", "2"), ("/sda/b", "3"), ("/sdb/a", "2"), ("/sdb/b", "3")
+    ]  # fmt: skip
+
+
+def test_each_device_of_a_plan_to_apply_has_its_own_writes_and_warnings(monkeypatch, tmp_path):
+    records = {name: SimpleNamespace(device=name, setting=f"of {name}", files={})
+               for name in ("sdx", "sdy")}  # fmt: skip
+    monkeypatch.setattr(apply, "_record", lambda name, *_: records[name])
+    monkeypatch.setattr(apply, "_onto", lambda record, _: record)
+    monkeypatch.setattr(apply.applied, "find", lambda name: None)
+    monkeypatch.setattr(apply, "planned_writes", lambda of, places: [(places[0].device, "1")])
+    monkeypatch.setattr(apply, "warnings", lambda device, setting, *_: [f"{device} {setting}"])
+    asked = apply.Request(("sdx", "sdy"), root=tmp_path)
+    assert apply.planned(["sdx", "sdy"], apply.ToApply(Candidate("x", {})), asked) == [
+        "sdx = 1", "sdy = 1", "sdx of sdx", "sdy of sdy"
+    ]  # fmt: skip
+
+
+def test_options_of_a_kernel_are_those_of_every_prefix(monkeypatch):
+    names = [f"{prefix}{n}" for prefix in facts._CONFIG_PREFIXES for n in (1, 2)]
+    text = "\n".join([*(f"{name}=y" for name in names), "CONFIG_XYZ_OTHER=y", "# comment"])
+    monkeypatch.setattr(facts.gzip, "decompress", lambda data: text.encode())
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"")
+    assert len(facts._CONFIG_PREFIXES) > 1
+    assert facts.config() == dict.fromkeys(names, "y")
+
+
+def test_every_session_of_a_directory_is_found_the_latest_first(tmp_path):
+    names = [journal.SESSIONS.replace("*", str(n)) for n in range(3)]
+    for name in (*names, "other"):
+        (tmp_path / name).touch()
+    assert [path.name for path in journal.sessions(tmp_path)] == names[::-1]
+    assert journal.sessions(tmp_path / "absent") == []
+
+
+def test_a_task_that_slept_between_any_two_of_its_stays_is_a_light_sleeper():
+    """It slept once, between its last two; the others were preempted each time."""
+
+    def stays(task, length, *preempted):
+        return [cpu_validate.Stay(task, 1000 * n, 1000 * n + length, each, None, None)
+                for n, each in enumerate(preempted)]  # fmt: skip
+
+    light = stays(1, 1, True, True, False, True)
+    busy, awake = stays(2, 900, True, True, True, True), stays(3, 1, True, True, True, True)
+    kept = cpu_validate.without_light_sleepers([*light, *busy, *awake])
+    assert {stay.task for stay in kept} == {2, 3}
