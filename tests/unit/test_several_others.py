@@ -1,19 +1,22 @@
 """Of several kernels, groups, rows, tasks or settings each counts: rooms that simulate, analyse and
 draw."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from calls import run
 
 from schedlab.analyse import cells as analysed
 from schedlab.analyse import contradictions
 from schedlab.cpu import refusals
 from schedlab.kinds import OVERRIDE, overrides
-from schedlab.report import bars, quiz_page, terminal
-from schedlab.sim import cpu_schedule, cpu_validate, decisions
+from schedlab.report import bars, page_figures, quiz_page, terminal
+from schedlab.sim import checked, cpu_schedule, cpu_validate, decisions
 from schedlab.spec import Candidate
+from schedlab.store.importers import IMPORTERS
 
 ORDERS = [1, -1]
 
@@ -127,3 +130,33 @@ def test_the_order_of_work_is_that_of_each_cpu():
         patch.setattr(quiz_page, "occupant", lambda part: ("task", part["task"]))
         assert quiz_page._order(result, said) == "CPU 0: B 1; CPU 1: A 0, B 2"
         assert quiz_page._order(result | {"cpus": 1}, said) == "B 1"
+
+
+def test_the_help_of_import_has_every_format():
+    text = run("import", "--help").stdout
+    assert [name for name in IMPORTERS if not re.search(rf"^ +{name} ", text, re.MULTILINE)] == []
+
+
+def test_the_rates_of_a_scheduler_are_the_means_of_all_its_runs(monkeypatch):
+    monkeypatch.setattr(checked, "rates_of", lambda processes, figures: figures)
+    runs = [{"scheduler": name, "processes": {"v": value, "w": 10 * value}}
+            for name, value in (("none", 1.0), ("bfq", 5.0), ("none", 3.0))]  # fmt: skip
+    expected = checked.Expected([{}], None, "", None, {"none": "", "bfq": ""})
+    assert expected.rates(runs) == {"none": {"v": 2.0, "w": 20.0}, "bfq": {"v": 5.0, "w": 50.0}}
+
+
+def test_every_run_of_every_candidate_and_arm_is_in_the_order_of_running(monkeypatch):
+    found = []
+    monkeypatch.setattr(page_figures.charts, "run_order", lambda points, *_: found.extend(points))
+    monkeypatch.setattr(page_figures.markup, "figure", lambda *_: "drawn")
+    texts = SimpleNamespace(scale=lambda *_: SimpleNamespace(unit=""), metric=lambda metric: "")
+    said = type("Texts", (), {"__call__": lambda *_, **__: "", **{
+        name: staticmethod(of) for name, of in vars(texts).items()}})()  # fmt: skip
+    runs = [SimpleNamespace(candidate=name, metrics={"m": value})
+            for name, value in (("a", 1.0), ("a again", 2.0), ("b", 3.0), ("x", 9.0), ("b", np.nan),
+                                ("a", 4.0))]  # fmt: skip
+    view = SimpleNamespace(texts=said, names=["a", "b"], arms=["a again"],
+                           runs_by_workload={"w": runs})  # fmt: skip
+    row = SimpleNamespace(metric=SimpleNamespace(name="m", unit=""), workload="w")
+    assert page_figures._order(view, row) == "drawn"
+    assert found == [(0, 0, 1.0), (1, 2, 2.0), (2, 1, 3.0), (5, 0, 4.0)]
