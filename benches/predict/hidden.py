@@ -30,7 +30,7 @@ RECORDS = ("4KiB", "8KiB", "16KiB", "64KiB", "128KiB")
 STREAMED = RECORDS[3:]
 SECTOR = 512
 #: Seconds of a recording, of which the last fifth has no arrivals: all is served then.
-RECORDED_S = {True: 5.0, False: 2.5}
+RECORDED_S = {True: 25.0, False: 2.5}
 #: What was recorded kept up with its arrivals: a mean response of so many reads.
 KEEPS_UP = 12
 

@@ -74,7 +74,7 @@ def test_a_load_is_measured_under_the_kernels_schedulers_and_the_rest_is_predict
     kernel, monkeypatch
 ):
     monkeypatch.setattr(predict, "KERNEL_DRAWS", 1)
-    monkeypatch.setattr(predict, "KERNEL_SECONDS", 1.0)
+    monkeypatch.setattr(predict, "KERNEL_SECONDS", (1.0, 1.0))
     monkeypatch.setattr(predict, "DRAWS", 2)
     (load,) = predict.loads_of("readers3-deep", None)
     seen = []

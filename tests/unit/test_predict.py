@@ -25,7 +25,7 @@ from schedlab.sim import checked
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, nearest, with_errors
 from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
-from schedlab.store.process_files import processes_of
+from schedlab.store.process_files import presets, processes_of
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
@@ -158,16 +158,25 @@ def test_a_checked_load_has_probabilities_and_the_word_predicted():
     assert again == found
 
 
+def recorded(folder, seconds):
+    """A recording of so many seconds: the file and its format."""
+    path = folder / "x.blkparse"
+    times = [0.0, float(seconds)]
+    rows = [f"8,0 0 {n} {at:.9f} 7 Q R 800 + 8 [p]" for n, at in enumerate(times)]
+    path.write_text("\n".join(rows) + "\n")
+    return f"{path}:blkparse"
+
+
 @pytest.mark.parametrize(
     ("device", "load", "word"),
     [
         ("sd-card", "readers3-weights", "weight"), ("sd-card", "copy-buffered", "direct = false"),
-        ("sd-card", str(TRACE), "is a recording"), ("nvme", "random32", "shares the only CPU"),
-        ("sd-card", "random32", "no kernel 99.9"),
+        ("sd-card", "61", "cannot run more than 60 s of"), ("sd-card", "59", "no kernel 99.9"),
+        ("nvme", "random32", "shares the only CPU"), ("sd-card", "random32", "no kernel 99.9"),
     ],
 )  # fmt: skip
-def test_what_a_guest_cannot_run_is_refused_before_the_boot(device, load, word):
-    named = loads_of(None, load) if load == str(TRACE) else loads_of(load, None)
+def test_what_a_guest_cannot_run_is_refused_before_the_boot(device, load, word, tmp_path):
+    named = loads_of(load, None) if load in presets() else loads_of(None, recorded(tmp_path, load))
     with pytest.raises(SpecError, match=word):
         predict(device, named[0], "none,bfq", kernel="99.9")
 

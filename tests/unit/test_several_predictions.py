@@ -14,6 +14,7 @@ from schedlab.app.predict import fit, in_kernel, predict
 from schedlab.app.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
+from schedlab.sim.checked import Features
 from schedlab.spec.load_result import Latencies, SideResult
 from schedlab.store.process_files import meet, processes_of
 
@@ -79,6 +80,9 @@ def test_the_command_with_the_least_regret_is_named_and_the_worst_test_is_noted(
         assert "by 30%" in note
 
 
+ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
+
+
 def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(monkeypatch):
     cells = []
 
@@ -101,7 +105,7 @@ def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(monke
     monkeypatch.setattr(predict, "rows_of", lambda load, run: {"p": run["processes"][0]["iops"]})
     draws = SimpleNamespace(fit={}, tables={}, at=lambda seed: {"seed": seed})
     first, second = predict._measured_here(
-        "6.12", "sd-card", draws, load, ["none", "bfq"], None, print
+        "6.12", "sd-card", draws, load, ["none", "bfq"], ALIKE, print
     )
     assert [(cell.seed, cell.emulation.settings) for cell in cells] == [
         (1, {"seed": 0}), (2, {"seed": 1})
@@ -111,6 +115,28 @@ def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(monke
     assert (second.kernel["none"], second.kernel["bfq"]) == pytest.approx((0, np.log(4)))
     assert (first.model["none"], first.model["bfq"]) == pytest.approx((0, np.log(8)))
     assert (second.model["none"], second.model["bfq"]) == pytest.approx((np.log(4), 0))
+
+
+def test_a_recording_is_replayed_at_its_own_times_and_for_its_own_length(monkeypatch, tmp_path):
+    cells = []
+
+    def measured(kernel, work, progress):
+        cells.extend(work)
+        rows = {"none": 1e6, "bfq": 4e6}
+        return [
+            {name: [{"iops": 1.0, "latency_ns_mean": ns}] for name, ns in rows.items()}
+            for _ in work
+        ]
+
+    monkeypatch.setattr(predict, "measured_rates", measured)
+    trace = tmp_path / "x.blkparse"
+    rows = [f"8,0 0 {n} {0.5 * n:.9f} 7 Q R {800 * n} + 8 [p]" for n in range(7)]
+    trace.write_text("\n".join(rows) + "\n")
+    (load,) = loads_of(None, f"{trace}:blkparse")
+    found = predict.predict("sd-card", load, "none,bfq", kernel="6.12")
+    assert {(cell.recording, cell.seconds) for cell in cells} == {(f"{trace}:blkparse", 3.0)}
+    assert len(cells) == predict.KERNEL_DRAWS
+    assert {(found.take, found.outside, found.measure)} == {("none", "", "")}
 
 
 CELL = in_kernel.KernelCell(Emulation("sd-card", None), [], ("none", "bfq"), 1.0, 1, 4, 8)

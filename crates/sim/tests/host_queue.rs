@@ -127,6 +127,49 @@ fn records_that_complete_together_are_followed_by_one_request_where_nobody_wakes
     assert!(merges(0.9) < 0.5);
 }
 
+fn sequential(record: &str, depth: u32) -> String {
+    format!("[[process]]\nname = 'r'\npattern = 'sequential'\nrecord = '{record}'\ndepth = {depth}")
+}
+
+#[test]
+fn two_records_at_a_time_stay_apart_and_three_become_one_request() {
+    let merges = |depth| {
+        let settings = HostSettings {
+            woken_early: Real(0.0),
+            ..HostSettings::default()
+        };
+        simulate(&sequential("64KiB", depth), settings)
+            .order
+            .merges_per_request
+    };
+    // Linux 6.12: the first two are one, and then each of them is a request.
+    let (two, three) = (merges(2), merges(3));
+    assert!(two < 0.01, "{two}");
+    assert!(three > 1.99, "{three}");
+}
+
+#[test]
+fn a_request_has_128_pages_or_as_many_pieces_of_huge_ones() {
+    // Sixteen buffers of 64 KiB leave no room for a huge page, and 32 fill one.
+    for (record, depth, most) in [
+        ("64KiB", 16, 1024),
+        ("64KiB", 32, 2048),
+        ("1MiB", 1, 1024),
+        ("1MiB", 2, 2048),
+    ] {
+        let settings = HostSettings {
+            woken_early: Real(0.0),
+            max_sectors_kb: 1024,
+            seconds: Real(2.0),
+            log: true,
+            ..HostSettings::default()
+        };
+        let result = simulate(&sequential(record, depth), settings);
+        let found = result.log.iter().map(|row| row.sectors).max();
+        assert_eq!(found, Some(most), "{record} at {depth}");
+    }
+}
+
 #[test]
 fn the_next_request_of_a_woken_process_is_there_when_a_queue_is_run() {
     let processes = r#"

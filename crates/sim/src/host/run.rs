@@ -1,6 +1,7 @@
 //! One run: processes issue, the queue decides, the device serves, until the time is over.
 
 mod buffered;
+mod sent;
 mod traced;
 
 use std::cmp::Reverse;
@@ -9,7 +10,7 @@ use std::collections::BinaryHeap;
 use super::pages::{Dirty, ReadAhead};
 use super::process::{Arrivals, ProcessSpec, Records};
 use super::queue::{Counts, Limits, Queue};
-use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
+use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
 use super::{scheduler_named, Allocation, Ctx, Scheduler, Settings};
@@ -20,6 +21,8 @@ use schedlab_model::Rng;
 const STEPS_PER_LOOK: u32 = 4096;
 /// Sectors of a page of 4 KiB.
 const PAGE_SECTORS: u64 = 8;
+/// Bytes of a huge page.
+const HUGE_BYTES: u64 = 2 << 20;
 
 /// Runs it under the scheduler that `scheduler` names.
 pub fn run(
@@ -107,11 +110,16 @@ struct Process {
     /// Records since the last fsync; whether one is waited for.
     unsynced: u64,
     is_syncing: bool,
+    /// The buffers of its records are one mapping, of huge pages where it has room for one. Those
+    /// of a trace are not known, and no limit.
+    is_huge: bool,
 }
 
 impl Process {
-    fn new(owner: u32, spec: ProcessSpec, records: Records, read_ahead_kb: u32) -> Process {
+    fn new(owner: u32, spec: ProcessSpec, records: Records, job: &HostJob) -> Process {
+        let has_room = spec.record.0.saturating_mul(u64::from(spec.depth)) >= HUGE_BYTES;
         Process {
+            is_huge: has_room || !job.trace.is_empty(),
             context: IoContext {
                 owner,
                 class: spec.ioprio.class,
@@ -121,7 +129,7 @@ impl Process {
             records,
             spec,
             tally: Tally::default(),
-            ahead: ReadAhead::new(u64::from(read_ahead_kb) * 2),
+            ahead: ReadAhead::new(u64::from(job.settings.read_ahead_kb) * 2),
             dirty: Dirty::default(),
             flushing: 0,
             is_held_up: false,
@@ -177,8 +185,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
         let process = |(index, spec): (usize, ProcessSpec)| {
             let place = (index, count);
             let records = Records::new(&spec, place, capacity_bytes, settings.seed)?;
-            let ahead = settings.read_ahead_kb;
-            Ok(Process::new(index as u32, spec, records, ahead))
+            Ok(Process::new(index as u32, spec, records, job))
         };
         let processes = specs
             .into_iter()
@@ -426,14 +433,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             Event::Wake => self.queue.wake(),
             Event::Restart => {}
             _ if self.ended.is_some() => {}
-            Event::Issue(index, count) => {
-                for _ in 0..count {
-                    self.issue(index);
-                }
-                if !self.goes_on(index) {
-                    self.queue.unplug(index);
-                }
-            }
+            Event::Issue(index, count) => self.submit_batch(index, count)?,
             Event::Arrive(index) => {
                 self.issue(index);
                 self.queue.unplug(index);
@@ -444,19 +444,6 @@ impl<'a, S: Scheduler> Running<'a, S> {
             Event::Trace => self.replay()?,
         }
         Ok(())
-    }
-
-    /// Whether the process submits more at this moment, with the same plug: it was woken once for
-    /// all that completed together (`io_submit_sqes` of `io_uring/io_uring.c`).
-    fn goes_on(&mut self, index: u32) -> bool {
-        let has_more = self
-            .events
-            .peek()
-            .is_some_and(|Reverse((at_ns, .., next))| {
-                *at_ns == self.queue.ctx.now_ns
-                    && matches!(next, Event::Issue(own, _) if *own == index)
-            });
-        has_more && self.races.unit() >= self.job.settings.woken_early.0
     }
 
     fn issue(&mut self, index: u32) {
@@ -480,62 +467,6 @@ impl<'a, S: Scheduler> Running<'a, S> {
             self.flush(index);
         }
         self.unblock(index);
-    }
-
-    /// Submits a range as bios of at most `max_sectors_kb`; false if one of them waits for a tag.
-    fn send(
-        &mut self,
-        process: u32,
-        context: IoContext,
-        (op, sync): (Op, bool),
-        (sector, sectors): (u64, u64),
-        purpose: Purpose,
-    ) -> bool {
-        let arrival_ns = self.queue.ctx.now_ns;
-        let io = self.ios.add(Io {
-            left: sectors.div_ceil(self.most_sectors()) as u32,
-            end: sector + sectors,
-            arrival_ns,
-            purpose,
-        });
-        let first = Bio {
-            process,
-            io,
-            context,
-            op,
-            sync,
-            sector,
-            sectors: 0,
-            segments: match purpose {
-                Purpose::Flush => sectors.div_ceil(PAGE_SECTORS) as u32,
-                _ => 1,
-            },
-            arrival_ns,
-            next: NONE,
-        };
-        self.submit(first, sector, sector + sectors)
-    }
-
-    /// Submits bios like `bio` for a range. One that has to wait for a tag holds up the rest of its
-    /// record: it is false then.
-    fn submit(&mut self, bio: Bio, mut start: u64, end: u64) -> bool {
-        while start < end {
-            let sectors = self.most_sectors().min(end - start);
-            let came = self.queue.submit(Bio {
-                sector: start,
-                sectors: sectors as u32,
-                ..bio
-            });
-            if !came {
-                return false;
-            }
-            start += sectors;
-        }
-        true
-    }
-
-    fn most_sectors(&self) -> u64 {
-        u64::from(self.job.settings.max_sectors_kb) * 2
     }
 
     fn finish(self, scheduler: &Settings) -> HostResult {

@@ -25,6 +25,7 @@ from schedlab.fit.draws import Draws
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
 from schedlab.kinds.fio_processes import processes_of_job
+from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.sim.checked import (
     HOST,
     CheckedLoad,
@@ -55,14 +56,16 @@ from schedlab.store.process_files import (
 
 #: Devices that are drawn; errors of the instrument for each.
 DRAWS, ERRORS = 24, 200
-#: Draws that are also measured in the kernel, and the seconds of each run there.
-KERNEL_DRAWS, KERNEL_SECONDS = 3, 4.0
+#: Draws that are also measured in the kernel, the seconds of each run there (the second of what
+#: rotates), and of a recording at most.
+KERNEL_DRAWS, KERNEL_SECONDS, RECORDED_MOST = 3, (4.0, 20.0), 60.0
 #: Near the best is within this loss; from this probability on a simulation suffices.
 NEAR, SURE = float(np.log(1.05)), 0.95
 #: A loss of a choice counts up to this one, a rate of half.
 MOST = float(np.log(2))
-#: Simulated time: so long, or so many requests.
-SECONDS, REQUESTS = 8.0, 20_000
+#: Simulated time: so long, or so many requests; longer, at most `SECONDS_MOST`, where the scheduler
+#: that serves a row best would serve fewer than `SERVED` of it: chance would decide.
+SECONDS, REQUESTS, SERVED, SECONDS_MOST = 8.0, 20_000, 200, 30.0
 MINUTES = {"compare": 5.0, "live": 10.0}
 
 
@@ -86,6 +89,18 @@ class SimulatedLoad:
         least = min(int(each.facts()["size_bytes"]) for each in drawn)
         content = {"process": self.processes_on(least)}
         return dataclasses.replace(self, fields={"processes": content}, processes_on=None)
+
+    @property
+    def recording(self) -> str:
+        """A recording as FILE or FILE:FORMAT; empty for processes."""
+        named = (self.fields.get("trace"), self.fields.get("format"))
+        return ":".join(str(each) for each in named if each)
+
+    @property
+    def recorded_s(self) -> float:
+        """The seconds of a recording; SpecError where it cannot be replayed."""
+        replay = TraceReplay(trace=self.recording, timing="open")
+        return float(replay.summary()["period_ns"] / 1e9)
 
     @functools.cached_property
     def processes(self) -> Sequence[Mapping[str, Any]]:
@@ -197,7 +212,7 @@ def predict(
     draws = Draws(device_text(device), shipped().values(), device)
     load = load.on(device, draws)
     plain = simulation_of(device, draws, load, names[0])
-    tried = (plain if plain.trace else dataclasses.replace(plain, seconds=0.2)).run()
+    tried = _lasting(plain, 0.2).run()
     features = dataclasses.replace(
         load_features(load, tried, plain.tags, rotational), parallel=dies_of(draws.tables) > 1
     )
@@ -207,15 +222,13 @@ def predict(
         cells = checked_cells()
     cell, distance = nearest(features, cells)
     why_not = _outside(load, names, features, distance, is_measured=bool(kernel))
-    seeds = range(DRAWS + 1)
-    simulations = [
-        simulation_of(device, draws, load, name, seed) for seed in seeds for name in names
-    ]
-    progress(f"{load.name}: {len(simulations)} simulations")
-    results = run_threads(_shortened(simulations, tried["total"]["iops"]))
-    by_draw: list[dict[str, dict[str, float]]] = [{} for _ in seeds]
-    for place, (one, result) in enumerate(zip(simulations, results, strict=True)):
-        by_draw[place // len(names)][str(one.scheduler)] = rows_of(load, result)
+    # As short as the rate of a trial makes enough requests, and long enough for the slowest row.
+    seconds = min(SECONDS, max(0.3, REQUESTS / max(tried["total"]["iops"], 1.0)))
+    progress(f"{load.name}: {(DRAWS + 1) * len(names)} simulations")
+    by_draw = _rates(device, draws, load, names, seconds)
+    least = min(max(of[row] for of in by_draw[0].values()) for row in by_draw[0][names[0]])
+    if load.processes and least * seconds < SERVED:
+        by_draw = _rates(device, draws, load, names, min(SERVED / least, SECONDS_MOST))
     drawn = [losses(rates) for rates in by_draw[1:]]
     exact, erring = _spread(drawn, None), _spread(drawn, features, cells)
     take, candidates = _judged(names, exact if why_not else erring, sure=not why_not)
@@ -241,32 +254,31 @@ def _measured_here(
     features: Features, progress: Callable[[str], None],
 ) -> tuple[CheckedLoad, ...]:  # fmt: skip
     """The first draws in the simulation and in the kernel; SpecError for a load that only the
-    simulation has.
+    simulation has, or that is too long.
     """
-    if not load.processes:
-        raise SpecError(
-            f"--kernel runs processes, and {load.name} is a recording",
-            "omit --kernel, or replay it: schedlab compare --help, trace-replay",
-        )
-    if key := _not_in_kernel(load):
-        raise SpecError(f"--kernel cannot run processes with {key}", "omit --kernel")
+    if what := _not_in_kernel(load):
+        raise SpecError(f"--kernel cannot run {what}", "omit --kernel")
+    recording = load.recording
+    seconds = load.recorded_s if recording else KERNEL_SECONDS[features.rotational]
     simulations = [
-        [dataclasses.replace(simulation_of(device, draws, load, name, seed), seconds=KERNEL_SECONDS)
-         for name in names]
+        [_lasting(simulation_of(device, draws, load, name, seed), seconds) for name in names]
         for seed in range(KERNEL_DRAWS)
-    ]  # fmt: skip
+    ]
+    processes = () if recording else tables_of(load.fields["processes"])
     work = [
         KernelCell(
-            Emulation(device, None, data="none", settings=draws.at(seed)),
-            tables_of(load.fields["processes"]), names, KERNEL_SECONDS, 1 + seed, some[0].tags,
-            max(each.nr_requests or 0 for each in some),
+            Emulation(device, None, data="none", settings=draws.at(seed)), processes, names,
+            seconds, 1 + seed, some[0].tags, max(each.nr_requests or 0 for each in some), recording,
         )
         for seed, some in enumerate(simulations)
     ]  # fmt: skip
     measured = measured_rates(kernel, work, progress)
     found = []
     for some, figures in zip(simulations, measured, strict=True):
-        there = {name: rows_of(load, {"processes": rows}) for name, rows in figures.items()}
+        there = {
+            name: rows_of(load, {"processes": rows, "total": rows[0]})
+            for name, rows in figures.items()
+        }
         here = {str(one.scheduler): rows_of(load, run)
                 for one, run in zip(some, run_threads(some), strict=True)}  # fmt: skip
         found.append(CheckedLoad(load.name, features, losses(there), losses(here)))
@@ -289,12 +301,23 @@ def simulation_of(
     )  # fmt: skip
 
 
-def _shortened(simulations: Sequence[Simulation], tried_per_s: float) -> list[Simulation]:
-    """The same, as short as the rate of a trial makes enough requests; traces as a whole."""
-    if simulations[0].trace is not None:
-        return list(simulations)
-    seconds = min(SECONDS, max(0.3, REQUESTS / max(tried_per_s, 1.0)))
-    return [dataclasses.replace(each, seconds=seconds) for each in simulations]
+def _rates(
+    device: str, draws: Draws, load: SimulatedLoad, names: Sequence[str], seconds: float
+) -> list[dict[str, dict[str, float]]]:
+    """Those of the rows of each draw under each scheduler; the first is no draw."""
+    places = [(seed, name) for seed in range(DRAWS + 1) for name in names]
+    results = run_threads(
+        [_lasting(simulation_of(device, draws, load, name, seed), seconds) for seed, name in places]
+    )
+    found: list[dict[str, dict[str, float]]] = [{} for _ in range(DRAWS + 1)]
+    for (seed, name), result in zip(places, results, strict=True):
+        found[seed][name] = rows_of(load, result)
+    return found
+
+
+def _lasting(simulation: Simulation, seconds: float) -> Simulation:
+    """The same for so long; a trace as a whole."""
+    return simulation if simulation.trace else dataclasses.replace(simulation, seconds=seconds)
 
 
 def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
@@ -330,12 +353,18 @@ def load_features(
 
 
 def _not_in_kernel(load: SimulatedLoad) -> str:
-    """A key of the processes that a guest does not serve; empty where it serves all."""
+    """The part of a load that a guest does not serve; empty where it serves all."""
+    if load.recording:
+        try:
+            is_long = load.recorded_s > RECORDED_MOST
+        except SpecError as error:
+            return str(error)
+        return f"more than {RECORDED_MOST:.0f} s of {load.name}" if is_long else ""
+    only_here = [key for key in ("weight", "start") for each in load.processes if each[key]]
+    keys = [*filter(None, map(only_simulated, load.processes)), *only_here]
     if is_buffered(load.processes):
-        return "direct = false"
-    if key := next(filter(None, map(only_simulated, load.processes)), ""):
-        return key
-    return next((key for key in ("weight", "start") for each in load.processes if each[key]), "")
+        keys.insert(0, "direct = false")
+    return f"processes with {keys[0]}" if keys else ""
 
 
 def _outside(
@@ -398,12 +427,12 @@ def _on_model(device: str, load: SimulatedLoad, pair: str) -> Sequence[str]:
     is here that can.
     """
     booted = [each.release for each in kernels.every() if each.options and not each.lacks]
-    served = load.processes and not _not_in_kernel(load)
+    served = not _not_in_kernel(load)
     if booted and served and needed_dilation(Emulation(device, None)) <= 1:
         named = booted[-1].partition("-")[0]
-        return ("schedlab", "predict", "--device", device, load.option, load.name,
-                "--kernel", named)  # fmt: skip
-    same = () if not served or load.option == "--fio" else ("--workloads", load.name)
+        return ("schedlab", "predict", "--device", device, load.option,
+                load.recording or load.name, "--kernel", named)  # fmt: skip
+    same = ("--workloads", load.name) if served and load.option == "--workloads" else ()
     return ("schedlab", "compare", "--model", device, *same, "--schedulers", pair)
 
 

@@ -1,6 +1,5 @@
 //! Processes that go through the page cache.
 
-use super::super::queue::Limits;
 use super::super::request::Op;
 use super::super::Scheduler;
 use super::{flusher, Purpose, Running, PAGE_SECTORS};
@@ -53,8 +52,7 @@ impl<S: Scheduler> Running<'_, S> {
     /// Sends dirty data while enough is dirty, or all of it for an fsync, until a piece has to wait
     /// for a tag. Each page of a piece is a segment (`block_write_full_folio`).
     pub(super) fn flush(&mut self, index: u32) {
-        let pages = u64::from(Limits::default().max_segments) * PAGE_SECTORS;
-        let most = pages.min(self.most_sectors());
+        let most = self.most_sectors(index, Op::Write);
         loop {
             let process = &mut self.processes[index as usize];
             let much = process.dirty.sectors * 512 > process.spec.dirty_limit.0 / 2;
