@@ -48,7 +48,10 @@ def kernels_named(text: str) -> dict[str, kernels.Kernel]:
         kernel = kernels.find(name)
         label = kernel.release if "/" in name or name == "running" else name
         if label in named or kernel.release in {each.release for each in named.values()}:
-            raise SpecError(f"--kernel {text}: {kernel.release} is named twice", "name it once")
+            raise SpecError(
+                f"--kernel {text}: {kernel.release} is named twice",
+                "name it once; own builds need a CONFIG_LOCALVERSION each",
+            )
         named[label] = kernel
     if not named:
         raise SpecError("--kernel: names no kernel", "schedlab kernel list")
