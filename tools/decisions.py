@@ -9,6 +9,10 @@ kernel decided. `judge` gives a model the same requests at the same times, and c
 decision: the same request, or none. After a difference the model hands out the kernel's request, so
 that each is counted once. The recordings in tests/data/decisions are some of these; `make test`
 judges them.
+
+Of a policy of the CPU it writes POLICY.CELL.txt: wake-ups, CPU time and switches. A decision is
+which task runs next, where another could: the kernel switches, or the model would. After a
+difference the model goes on with the kernel's task, which is owed what makes it the right one.
 """
 
 from __future__ import annotations
@@ -23,12 +27,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK_SH = Path(__file__).resolve().parent / "decisions.sh"
+BLOCK_SH = ROOT / "tools" / "decisions.sh"
+CPU_SH = ROOT / "tools" / "decisions-cpu.sh"
 SCHEDLAB = ROOT / ".venv" / "bin" / "schedlab"
 FIGURES = ROOT / "python" / "schedlab" / "sim" / "decisions.json"
 TICK_NS = 4_000_000
 BLOCK = ("mq-deadline", "bfq", "kyber")
 EVENT = re.compile(r"(\d+) ([\d.]+) (\w+) (.*)$")
+CPU_EVENT = re.compile(r"(\d+) ([\d.]+) (\w+)(?:: |\()(.*)$")
+SWITCH = re.compile(
+    r"prev_pid=(\d+) prev_prio=(\d+) prev_state=(\S+) ==> .* next_pid=(\d+) next_prio=(\d+)"
+)
+# What an event says of a task, and how a recording has it.
+OF_TASK = {"sched_wakeup": "wake", "sched_wakeup_new": "new"}
 # `[sectors] class,level` is in the events of newer kernels only.
 REQUEST = re.compile(r"(\d+) \+ (\d+)(?: (\w+),\d+,(\d+))?")
 
@@ -78,18 +89,75 @@ def block_lines(lines: Sequence[str], device: str, zero_ns: int) -> Iterator[str
                 yield f"{at_ns} complete {request[1]}"
 
 
-def record(kernel: str, out: Path) -> None:
-    """Run the cells under each scheduler of a kernel in virtual time."""
+def cpu_lines(lines: Sequence[str]) -> Iterator[str]:
+    """A trace of switches as the judge reads it: ticks are at multiples of 4 ms."""
+    events = [m for line in lines if (m := CPU_EVENT.match(line))]
+    ticks = [nanoseconds(m[2]) for m in events if "function=tick" in m[4]]
+    phase_ns = min(tick % TICK_NS for tick in ticks)
+    zero_ns = (ticks[0] - phase_ns) // TICK_NS * TICK_NS + phase_ns - 1_000_000_000
+    for event in events:
+        at_ns, name, text = nanoseconds(event[2]) - zero_ns, event[3], event[4]
+        if name == "sched_switch" and (found := SWITCH.search(text)):
+            yield f"{at_ns} switch {' '.join(found.groups())}"
+        elif name in OF_TASK and (found := re.search(r"pid=(\d+) prio=(\d+)", text)):
+            yield f"{at_ns} {OF_TASK[name]} {found[1]} {found[2]}"
+        elif name == "sched_stat_runtime" and (
+            found := re.search(r"pid=(\d+) runtime=(\d+)", text)
+        ):
+            yield f"{at_ns} ran {found[1]} {found[2]}"
+        elif name == "sys_setpriority" and (found := re.search(r"niceval: (\w+)", text)):
+            # 64 bits, of which 32 have the sign.
+            nice = (int(found[1], 16) + (1 << 31)) % (1 << 32) - (1 << 31)
+            yield f"{at_ns} nice {event[1]} {120 + nice}"
+
+
+def recorded(words: Sequence[str], script: Path, out: Path) -> Iterator[str]:
+    """What `script` printed under each candidate of an experiment, in virtual time."""
     made = out / "run"
     shutil.rmtree(made, ignore_errors=True)
-    line = [str(SCHEDLAB), "compare", "--kernel", kernel, "--model", "disk7200"]
-    line += ["--queue-depth", "4", "--schedulers", ",".join(BLOCK), "--fs", "none"]
-    line += ["--blocks", "1", "--no-aa", "--unconfined", "--metric", "elapsed", "--out", str(made)]
-    subprocess.run([*line, "--", "sh", str(BLOCK_SH)], check=True)
-    for path in (made / "raw" / "output").glob("*.out"):
-        text = path.read_text(errors="replace")
+    line = [str(SCHEDLAB), *words, "--blocks", "1", "--no-aa", "--unconfined"]
+    line += ["--metric", "elapsed", "--out", str(made), "--", "sh", str(script)]
+    # A run in which tasks change their policy cannot be used, but its output can.
+    subprocess.run(line, check=False)
+    texts = [path.read_text(errors="replace") for path in (made / "raw" / "output").glob("*.out")]
+    yield from (text for text in texts if "@@ cell" in text)
+
+
+def record_cpu(kernel: str, out: Path) -> None:
+    """Run the cells of the CPU under each policy."""
+    policies = ["--policies", "other,rr,rr:20ms,fifo"]
+    for text in recorded(["cpu", "compare", "--kernel", kernel, *policies], CPU_SH, out):
+        head, *cells = re.split(r"^@@ cell ", text, flags=re.MULTILINE)
+        facts = re.search(
+            r"@@ ([\d.]+)\S* pid (\d+)'s .* policy: SCHED_(\w+)\b.* priority: (\d+)", head
+        )
+        assert facts, head
+        rr_ms = re.search(r"^rr_ms (\d+)", head, flags=re.MULTILINE)
+        base = re.search(r"^base_slice_ns (\d+)", head, flags=re.MULTILINE)
+        assert rr_ms, head
+        slice_ns, priority = int(rr_ms[1]) * 1_000_000, 99 - int(facts[4])
+        policy, priorities = {"RR": "rr", "FIFO": "fcfs"}.get(facts[3]), f"{priority} {priority}"
+        if policy is None:
+            policy, priorities = "eevdf" if base else "cfs", "100 139"
+            slice_ns = int(base[1]) if base else 750_000
+        known = f"policy {policy} release {facts[1]} hz 250 slice_ns {slice_ns}"
+        for cell in cells:
+            name, *lines = cell.splitlines()
+            suffix = "-20ms" if (policy, slice_ns) == ("rr", 20_000_000) else ""
+            file = out / f"{policy}.{name.strip().replace('_', '-')}{suffix}.txt"
+            # Init and this shell are in groups of their sessions, made before those were off.
+            head_line = f"{known} priorities {priorities} 1 {facts[2]}"
+            file.write_text("\n".join([head_line, *cpu_lines(lines), ""]))
+
+
+def record(kernel: str, out: Path) -> None:
+    """Run the cells under each scheduler."""
+    record_cpu(kernel, out)
+    words = ["compare", "--kernel", kernel, "--model", "disk7200", "--queue-depth", "4"]
+    words += ["--schedulers", ",".join(BLOCK), "--fs", "none"]
+    for text in recorded(words, BLOCK_SH, out):
         head = re.search(r"@@ (\d+:\d+) (\S+) (\d+) (\d)", text)
-        assert head, path
+        assert head, text
         device, scheduler = head[1].replace(":", ","), head[2]
         _, ticks, *cells = re.split(r"^@@ (?:ticks|cell)\b", text, flags=re.MULTILINE)
         tick_ns = phase(ticks.splitlines())
@@ -134,7 +202,7 @@ def main(words: Sequence[str]) -> None:
             found = judge(Path(directory).resolve())
             if rest:
                 kernels = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-                kernels[release] = found
+                kernels.setdefault(release, {}).update(found)
                 FIGURES.write_text(json.dumps(kernels, indent=1) + "\n")
         case _:
             sys.exit(__doc__)

@@ -224,6 +224,10 @@ def schedulers_text() -> str:
         for of in tunables[name]:
             default = f"{of['default']} {of['unit']}".strip()
             lines.append(f"| `{of['name']}` | {default} | {of['min']} | {of['about']} |")
+    lines += ["", "## Policies of the CPU", ""]
+    lines += ["Simulated by `schedlab sim cpu`; judged with the kernel's ticks (`--hz 250`).", ""]
+    for name, about in _core.sim_names("cpu policy"):
+        lines += [f"* {about}: {sentence}" for sentence in sentences(name)]
     lines += ["", "## Processes that ship", "", "| name | what |", "|---|---|"]
     for name, text in _core.sim_names("processes"):
         lines.append(f"| `{name}` | {tomllib.loads(text)['about']} |")

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
+from schedlab.sim.decisions import ENOUGH, decisions
 
 
 def times_ms(key: str, *arguments: str) -> dict[str, float]:
@@ -49,6 +50,15 @@ def test_features_of_a_kernel_are_set_together_and_one_by_one() -> None:
     assert first_wait_ms("--kernel", "6.6") == 7
     assert first_wait_ms("--kernel", "6.12") == 0  # the slice of B is the shorter one
     assert first_wait_ms("--kernel", "6.12", "--set", "eevdf.preempt_short=false") == 7
+
+
+def test_a_model_under_the_name_of_a_kernel_says_how_many_of_its_switches_it_repeats() -> None:
+    eevdf = ["cpu", "--policy", "eevdf", "--tasks", "A:0:1"]
+    figures = [found["eevdf"].values() for found in decisions().values() if "eevdf" in found]
+    is_exact = all(equal >= ENOUGH * total for cells in figures for equal, total in cells)
+    shown = CliRunner().invoke(sim, [*eevdf, "--kernel", "6.12"]).stdout
+    assert ("eevdf, a model: " in shown) is not is_exact
+    assert ", a model: " not in CliRunner().invoke(sim, eevdf).stdout
 
 
 @pytest.mark.parametrize("text", ["eevdf.slice", "rr.slice=1ms", "eevdf.fast=true"])

@@ -84,9 +84,9 @@ def test_equal_processes_as_in_the_lab():
         *("--switch-cost", "2us", "--calculation", "1ms"),
     )
     assert (result["quantum_requested"], result["quantum_effective"]) == (1_000_000, 4_000_000)
-    # Slice k starts at k * 4.002 ms: 375 slices for P0; 374 and 2.502 ms for P1.
-    assert [task["cpu_ns"] for task in result["tasks"]] == [1_500_000_000, 1_498_502_000]
-    assert [task["calculations"] for task in result["tasks"]] == [1500, 1498]
+    # Each tick ends a slice: 375 for both, of which all but the first lose the 2 us of a switch.
+    assert [task["cpu_ns"] for task in result["tasks"]] == [1_499_252_000, 1_499_250_000]
+    assert [task["calculations"] for task in result["tasks"]] == [1499, 1499]
 
 
 def test_quiz_hides_the_answers_and_its_command_reveals_them():

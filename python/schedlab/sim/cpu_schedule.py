@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.report.texts import Texts
+from schedlab.sim.decisions import warnings
 from schedlab.sim.tables import aligned
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
@@ -64,6 +65,7 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     lines = [line for result in results for line in result_lines(result)]
     if len(results) > 1:
         lines += comparison_lines(results)
+    lines += warnings(str(one["policy"]) for one in settings if "kernel" in one)
     return [*lines, *textwrap.wrap(Texts("en")("quiz.rule"), 80)]
 
 

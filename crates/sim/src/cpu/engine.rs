@@ -369,16 +369,20 @@ impl<'a> Engine<'a> {
     }
 
     fn set_timers(&mut self) {
+        let now_ns = self.system.now_ns;
         for cpu in 0..self.cpus.len() {
             let Some(task) = self.cpus[cpu].task else {
                 continue;
             };
             let remaining_ns = self.system.tasks[task].remaining_ns;
+            let from_ns = self.cpus[cpu].progress_from_ns.max(now_ns);
+            // Ticks are counted from where it makes progress.
+            self.system.now_ns = from_ns;
             let slice_ns = self.policy.slice_left_ns(&self.system, task);
-            let from_ns = self.cpus[cpu].progress_from_ns.max(self.system.now_ns);
             self.cpus[cpu].timer_ns =
                 from_ns + slice_ns.map_or(remaining_ns, |s| s.min(remaining_ns));
         }
+        self.system.now_ns = now_ns;
     }
 
     fn finish(mut self) -> CpuResult {

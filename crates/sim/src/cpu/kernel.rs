@@ -15,7 +15,7 @@ pub enum Kernel {
     /// The first one that delays dequeuing.
     #[serde(rename = "6.12")]
     V6_12,
-    /// The first one with the shorter base slice.
+    /// The first one that was released with the shorter base slice.
     #[serde(rename = "6.15")]
     V6_15,
 }
@@ -48,8 +48,8 @@ pub struct EevdfKeys {
     pub run_to_parity: Option<bool>,
     /// Except where the woken one has the shorter slice (PREEMPT_SHORT). Default: no.
     pub preempt_short: Option<bool>,
-    /// Slice of a task that sets none. Default: the quantum; with `kernel`, 0.75 ms, or
-    /// 0.70 ms from 6.15 on, times 1 + log2 of the CPUs, at most 8.
+    /// Slice of a task that sets none. Default: the quantum; with `kernel`, 0.75 ms, or 0.70 ms
+    /// from 6.12 on (6.15, which its stable releases follow), times 1 + log2 of the CPUs, at most 8.
     pub slice: Option<Nanos>,
 }
 
@@ -69,7 +69,7 @@ impl Settings {
 
     /// Default slice of a task of eevdf.
     pub(super) fn base_slice_ns(&self) -> u64 {
-        let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_15 {
+        let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_12 {
             true => 700_000 * self.cpu_factor(),
             false => 750_000 * self.cpu_factor(),
         });

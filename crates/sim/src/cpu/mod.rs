@@ -21,6 +21,8 @@
 //! ```
 
 mod engine;
+#[cfg(test)]
+mod judge;
 mod kernel;
 mod policy;
 mod result;

@@ -16,7 +16,7 @@ pub(super) const NICE_0_WEIGHT: u64 = 1024;
 const MAX_TIME_NS: u64 = 1_000_000_000_000_000;
 /// Weights of nice −20 … 19: one step of nice is about 10 % of CPU (Linux, kernel/sched/core.c,
 /// `sched_prio_to_weight`).
-const NICE_WEIGHTS: [u64; 40] = [
+pub(super) const NICE_WEIGHTS: [u64; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
     3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
     70, 56, 45, 36, 29, 23, 18, 15,
@@ -196,6 +196,14 @@ impl Settings {
                 (jiffies * 1_000_000_000 / u128::from(hz)) as u64
             }
             None => time_ns,
+        }
+    }
+
+    /// From `now_ns` to the first tick by which `needed_ns` are over; exactly those without ticks.
+    pub(super) fn until_tick(&self, now_ns: u64, needed_ns: u64) -> u64 {
+        match self.tick_ns() {
+            0 => needed_ns,
+            tick_ns => (now_ns + needed_ns).next_multiple_of(tick_ns) - now_ns,
         }
     }
 

@@ -98,11 +98,8 @@ impl Policy for Cfs {
         let state = &system.tasks[task];
         let share_ns = self.share_ns(state.weight, self.load(system));
         let slice_ns = share_ns.max(self.settings.quantum.0);
-        Some(
-            self.settings
-                .in_jiffies(slice_ns)
-                .saturating_sub(state.since_pick_ns),
-        )
+        let needed_ns = slice_ns.saturating_sub(state.since_pick_ns);
+        Some(self.settings.until_tick(system.now_ns, needed_ns))
     }
 
     fn ran(&mut self, system: &System, task: usize, ran_ns: u64) {

@@ -21,4 +21,14 @@ impl Policy for Fcfs {
     fn pick(&mut self, _system: &System) -> Option<usize> {
         self.queue.pop_front()
     }
+
+    #[cfg(test)]
+    fn choose(&mut self, _system: &System) -> Option<usize> {
+        self.queue.front().copied()
+    }
+
+    #[cfg(test)]
+    fn take(&mut self, task: usize) {
+        self.queue.retain(|other| *other != task);
+    }
 }

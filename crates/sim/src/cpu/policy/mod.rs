@@ -122,6 +122,27 @@ pub trait Policy {
     fn victim(&self, _system: &System, _running: &[usize]) -> Option<usize> {
         None
     }
+    /// The task that would be picked. For the judge, as the next four.
+    #[cfg(test)]
+    fn choose(&mut self, _system: &System) -> Option<usize> {
+        unimplemented!()
+    }
+    /// Takes a certain task out of the waiting ones.
+    #[cfg(test)]
+    fn take(&mut self, _task: usize) {
+        unimplemented!()
+    }
+    /// A task that comes from before the first event has slept for long.
+    #[cfg(test)]
+    fn owe(&mut self, _system: &System, _task: usize) {}
+    /// The kernel runs `kernels`, not `models`: so must their accounts say.
+    #[cfg(test)]
+    fn follow(&mut self, _system: &System, _kernels: usize, _models: usize) {}
+    /// The task has another weight from now on.
+    #[cfg(test)]
+    fn reweigh(&mut self, system: &mut System, task: usize, weight: u64) {
+        system.tasks[task].weight = weight;
+    }
     /// How often [`tick`](Policy::tick) is called.
     fn period_ns(&self) -> Option<u64> {
         None
