@@ -10,7 +10,8 @@ d=/tmp/done$(chrt -p $$ | tr -dc A-Z)$(cat $k/sched_rr_timeslice_ms); [ ! -e $d 
 echo $$ > /sys/fs/cgroup/cgroup.procs
 echo 0 > $k/sched_autogroup_enabled; echo -1 > $k/sched_rt_runtime_us
 echo "@@ $(uname -r) $(chrt -p $$ | tr '\n' ' ')"
-echo "rr_ms $(cat $k/sched_rr_timeslice_ms)"; cd $s; for f in *_ns; do echo "$f $(cat $f)"; done; cat features; cd - >/dev/null
+echo "rr_ms $(cat $k/sched_rr_timeslice_ms)"
+for f in $s/*_ns; do echo "${f##*/} $(cat $f)"; done
 echo 0 > $t/tracing_on; echo 16384 > $t/buffer_size_kb
 for e in switch wakeup wakeup_new stat_runtime; do echo 1 > $t/events/sched/sched_$e/enable; done
 echo 1 > $t/events/timer/hrtimer_expire_entry/enable

@@ -112,7 +112,7 @@ def cpu_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def recorded(words: Sequence[str], script: Path, out: Path) -> Iterator[str]:
-    """What `script` printed under each candidate of an experiment, in virtual time."""
+    """The output of `script` under each candidate of an experiment, in virtual time."""
     made = out / "run"
     shutil.rmtree(made, ignore_errors=True)
     line = [str(SCHEDLAB), *words, "--blocks", "1", "--no-aa", "--unconfined"]

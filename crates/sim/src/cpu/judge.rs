@@ -13,8 +13,8 @@ use schedlab_model::Nanos;
 /// A wake-up or tick makes the kernel switch within this time, or not.
 const AT_ONCE_NS: u64 = 100_000;
 
-/// Recordings begin at 1 s. In the first 50 ms the tasks start, and the model learns what those from
-/// before are owed.
+/// Recordings begin at 1 s. In the first 50 ms the tasks start, and the model learns what those
+/// from before are owed.
 const COUNTS_FROM_NS: u64 = 1_050_000_000;
 
 /// How many decisions there were, and how many were the same.
@@ -45,8 +45,8 @@ struct Judge<'a> {
     judged: Judged,
 }
 
-/// Lines of `time event …` after `policy NAME release R hz N slice_ns N priorities FROM TO GROUP…`,
-/// made by `tools/decisions.py`.
+/// Lines of `time event …` after `policy NAME release R hz N slice_ns N priorities FROM TO` and the
+/// groups, made by `tools/decisions.py`.
 fn judge(text: &str) -> Judged {
     let mut lines = text.lines().map(|line| line.split(' ').collect());
     let header: Vec<&str> = lines.next().unwrap();

@@ -49,7 +49,7 @@ pub struct EevdfKeys {
     /// Except where the woken one has the shorter slice (PREEMPT_SHORT). Default: no.
     pub preempt_short: Option<bool>,
     /// Slice of a task that sets none. Default: the quantum; with `kernel`, 0.75 ms, or 0.70 ms
-    /// from 6.12 on (6.15, which its stable releases follow), times 1 + log2 of the CPUs, at most 8.
+    /// from 6.12 on (its stable releases follow 6.15), times 1 + log2 of the CPUs, at most 8.
     pub slice: Option<Nanos>,
 }
 
