@@ -45,8 +45,8 @@ struct Judge<'a> {
     judged: Judged,
 }
 
-/// Lines of `time event …` after `policy NAME release R hz N slice_ns N priorities FROM TO` and the
-/// groups, made by `tools/decisions.py`.
+/// Lines of `time event …` after `policy NAME release R hz N slice_ns N priorities FROM TO` and
+/// the groups, made by `tools/decisions.py`.
 fn judge(text: &str) -> Judged {
     let mut lines = text.lines().map(|line| line.split(' ').collect());
     let header: Vec<&str> = lines.next().unwrap();
