@@ -8,8 +8,9 @@
 //! RUN_TO_PARITY only where the running one is no longer eligible, or, with PREEMPT_SHORT, has the
 //! longer slice. A task that blocks keeps its lag within a limit (update_entity_lag()) and joins
 //! again with it; with DELAY_DEQUEUE one with negative lag stays and counts in V until it is
-//! picked. With ticks (`hz`) slices end at the first tick after their end, or where a task joins; who
-//! goes on after its slice loses the CPU as soon as it is not eligible (did_preempt_short()).
+//! picked.
+//! With ticks (`hz`) slices end at the first tick after their end, or where a task joins; who goes
+//! on after its slice loses the CPU as soon as it is not eligible (did_preempt_short()).
 //!
 //! On several CPUs all waiting tasks can have negative lag; then the smallest v runs, so that no
 //! CPU idles while a task waits.
