@@ -290,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_error_is_that_of_any_worker() {
+        let [fine, mut failed] = [0, 1].map(|number| Report {
+            number,
+            ..report(0, 1, 0.0)
+        });
+        failed.tally.first_error = Some(("write".into(), 512, libc::EIO));
+        let result = &sum_up(&job(), &[fine, failed], &[None], 0).groups[0];
+        assert!(result.first_error.is_some());
+    }
+
+    #[test]
     fn a_group_is_discarded_if_each_of_its_files_is() {
         let with = |discarded| Report {
             prepared: Prepared {
