@@ -310,7 +310,7 @@ def test_the_newest_kernel_that_can_runs_the_model(monkeypatch):
     monkeypatch.setattr(predict.kernels, "every", lambda: kernels)
     monkeypatch.setattr(predict, "needed_dilation", lambda emulation: 1.0)
     monkeypatch.setattr(predict, "_not_in_kernel", lambda load: "")
-    load = SimpleNamespace(processes=1, option="--workloads", name="f")
+    load = SimpleNamespace(processes=1, option="--workloads", name="f", recording="")
     assert predict._on_model("disk7200", load, "a,b")[-1] == "6.12"
 
 
