@@ -79,6 +79,13 @@ def test_a_twin_of_the_baseline_does_not_displace_it(again):
     arm = [x * y for x, y in zip(a, logs(*again), strict=True)]
     assert of(table({"a": a, "b": a, "a (A/A)": arm}), aa=AA).take == "a"
     assert of(table({"a": a, "b": a, "c": better, "a (A/A)": a}), aa=AA).take == "c"
+    # Without noise nothing bounds what is one thing; beside a third that is behind, too.
+    for more in ({}, {"c": logs(2.5, 2.6, 2.4)}):
+        columns = {"a": a, "b": a, "a (A/A)": arm, **more}
+        same = of(table(columns), aa=AA, noiseless=True)
+        assert (same.code, same.take, same.bound) == ("same-0", "a", 0.0)
+        assert {same.cells["w0"][name].up for name in "ab"} == {0.0}
+        assert of(table(columns), aa=AA).bound > 0
     other = [*a[:2], a[2] * 0.5]
     worse = [value * 2 for value in a]
     assert of(table({"a": a, "b": other, "a (A/A)": worse}), aa=AA).take == "b"

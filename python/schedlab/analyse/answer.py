@@ -61,6 +61,7 @@ class Question:
     requires: tuple[Require, ...]
     seconds: float | None
     simulated: bool = False
+    noiseless: bool = False
     among: int = 1
 
     @property
@@ -86,6 +87,7 @@ def answer(
     frozen: bool = False,
     device: str = "",
     simulated: bool = False,
+    noiseless: bool = False,
     by_boot: bool = False,
     among: int = 1,
     conditions: Sequence[Flag] = (),
@@ -99,8 +101,9 @@ def answer(
     the numbers of blocks that were announced before the runs they call for, `None`: this is the
     only look. With `shares` the workloads become one, by their weights. A `goal` chooses the
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
-    it. `simulated`: the blocks are seeds of a model. `by_boot`: sessions of one boot (an
-    extension) are no units. `among`: the number of such answers whose errors count together.
+    it. `simulated`: the blocks are seeds of a model. `noiseless`: the values are of a model or of
+    virtual time, where equal ones are a fact. `by_boot`: sessions of one boot (an extension) are no
+    units. `among`: the number of such answers whose errors count together.
     `conditions` are flags from inside the runs, which may contradict the answer. `history` has the
     stored sessions of each workload, its own among them.
 
@@ -122,6 +125,7 @@ def answer(
         requires=tuple(requires),
         seconds=seconds if seconds and math.isfinite(seconds) and seconds > 0 else None,
         simulated=simulated,
+        noiseless=noiseless,
         among=among,
     )
     study = RowArrays.from_samples(
@@ -190,8 +194,9 @@ class RowArrays:
             primary = role == "primary"
             name = sample.workload if primary else f"{sample.workload}: {sample.metric.name}"
             data = row_data(
-                sample, question.labels, question.aa, blocked=question.blocked, name=name
-            )
+                sample, question.labels, question.aa, blocked=question.blocked, name=name,
+                noiseless=question.noiseless,
+            )  # fmt: skip
             beside = "parameter" if sample.of_parameter else ""
             why = _why(sample, data, apart) if primary else beside
             rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
@@ -268,14 +273,10 @@ class RowArrays:
 
     @cached_property
     def _twins(self) -> Booleans:
-        """The candidates that equal the baseline in every run: its A/A arm alone sets them apart,
-        and nothing speaks for a change."""
-        base = self.question.base
-        alike = np.ones(len(self.question.labels), bool)
-        alike[base] = False
-        for y in (self.pairs[i].row.y for i in self.counted):
-            same = (y == y[:, [base]]) | (np.isnan(y) & np.isnan(y[:, [base]]))
-            alike &= same.all(axis=0)[: len(alike)] & np.isfinite(y[:, base]).any()
+        """The candidates that equal the baseline on every row: nothing speaks for a change."""
+        twins = [self.pairs[i].twins[self.question.base] for i in self.counted]
+        alike = np.logical_and.reduce(twins) if twins else np.zeros(len(self.question.labels), bool)
+        alike[self.question.base] = False
         return alike
 
     @property

@@ -318,6 +318,14 @@ class RowPairs:
         several = there.sum(axis=0) >= UNITS_LEAST
         return several if several.sum() > 1 else row.there
 
+    @cached_property
+    def twins(self) -> Booleans:
+        """The pairs (k × k) with equal values in every block. The A/A arm of a baseline sets it
+        apart from its twin, and tells nothing."""
+        y = self.row.y[:, : self.row.k]
+        same = (y[:, :, None] == y[:, None, :]) | (np.isnan(y[:, :, None]) & np.isnan(y[:, None]))
+        return np.asarray(same.all(axis=0) & self.row.there & self.row.blocked)
+
     @property
     def units(self) -> int:
         """How many of these some pair has."""
@@ -371,11 +379,12 @@ class RowLosses:
 
 
 def losses(pairs: RowPairs, up: Levels, low: Levels) -> RowLosses:
-    """The losses against the best of all candidates that can be the best."""
+    """The losses against the best of all candidates that can be the best; without noise a twin is
+    the same thing, and no rival."""
     row, fit = pairs.row, pairs.fit
     there, bounded = row.there, row.bounded
     mean = np.nan_to_num(pairs.top.mean)
-    rivals = np.broadcast_to(fit, mean.shape) & ~np.eye(row.k, dtype=bool)
+    rivals = fit & ~np.eye(row.k, dtype=bool) & ~(pairs.twins & row.noiseless)
     firm = rivals & ~bounded[None, :]
     upper_half, lower_half = pairs.half_width(up), pairs.half_width(low)
     may = ~_beaten(mean, upper_half, firm) & there

@@ -34,6 +34,7 @@ class RowData:
     effects fitted). `boots` are the names of all. `before` (n × arms) is the column of the
     candidate that ran just before each run (−1: none, or not known). `with_zeros` are the
     arithmetic means of the candidates (by column) of which a value is 0, in the unit of the metric.
+    `noiseless`: the values are of a model or of virtual time, where equal ones are a fact.
     """
 
     name: str
@@ -55,6 +56,7 @@ class RowData:
     boots: tuple[str, ...] = ()
     before: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 0), np.intp))
     with_zeros: Mapping[int, float] = field(default_factory=dict)
+    noiseless: bool = False
 
     @property
     def k(self) -> int:
@@ -141,6 +143,7 @@ def row_data(
     *,
     blocked: bool,
     name: str = "",
+    noiseless: bool = False,
 ) -> RowData:
     """The runs of one metric of one workload; `aa` names the baseline and its A/A arm.
 
@@ -185,6 +188,7 @@ def row_data(
         boots=tuple(dict.fromkeys(boot_of(name) for name in samples.sessions)),
         before=_before(samples, labels, aa, columns, kept, names, len(arms)),
         with_zeros=_with_zeros(np.where(nothing, 0.0, values)[kept], of[kept]),
+        noiseless=noiseless,
     )
 
 

@@ -117,7 +117,7 @@ def config() -> dict[str, str]:
 
 def release() -> tuple[int, ...]:
     """The first two numbers of the kernel's release."""
-    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
 
 
 def has_rt_throttling() -> bool:
