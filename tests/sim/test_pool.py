@@ -38,9 +38,13 @@ def test_a_signal_that_another_thread_receives_is_heard() -> None:
         original(self, *args, **options)
 
     heard: list[bool] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool.ThreadPoolExecutor, "shutdown", shutdown)
-        with pytest.raises(KeyboardInterrupt):
-            pool.map_threads(work, [1])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever others left
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pool.ThreadPoolExecutor, "shutdown", shutdown)
+            with pytest.raises(KeyboardInterrupt):
+                pool.map_threads(work, [1])
+    finally:
+        signal.signal(signal.SIGINT, before)
     timer.cancel()
     assert heard[0], "it was heard only when the work was over"
