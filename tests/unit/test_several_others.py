@@ -31,6 +31,10 @@ def test_each_kernel_that_judged_a_model_is_told_and_any_may_doubt_it(order):
     ]
     assert decisions.sentences("bfq", kernels) == told[::order]
     assert decisions.warnings(["none", "bfq", "bfq"], kernels) == told[::order]
+    for version, text in (("6.1", told[0]), ("6.12", told[1])):
+        assert decisions.warnings(["bfq"], kernels, version) == [text]
+    unknown = [f"{name}, a model: not compared with Linux 6.12" for name in ("none", "kyber")]
+    assert decisions.warnings(["none", "kyber"], kernels, "6.12") == unknown
 
 
 @pytest.mark.parametrize("order", ORDERS)

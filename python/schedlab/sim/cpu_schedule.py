@@ -65,7 +65,8 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     lines = [line for result in results for line in result_lines(result)]
     if len(results) > 1:
         lines += comparison_lines(results)
-    lines += warnings(str(one["policy"]) for one in settings if "kernel" in one)
+    if version := options["kernel"]:
+        lines += warnings((str(one["policy"]) for one in settings), version=version)
     return [*lines, *textwrap.wrap(Texts("en")("quiz.rule"), 80)]
 
 

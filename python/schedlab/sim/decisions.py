@@ -33,13 +33,23 @@ def sentences(scheduler: str, kernels: Kernels | None = None) -> list[str]:
     return texts
 
 
-def warnings(schedulers: Iterable[str], kernels: Kernels | None = None) -> list[str]:
-    """The same for those that decide too often otherwise, under some load."""
-    found = [judged for kernel in (kernels or decisions()).values() for judged in kernel.items()]
+def warnings(
+    schedulers: Iterable[str], kernels: Kernels | None = None, version: str = ""
+) -> list[str]:
+    """The same for those that decide too often otherwise, under some load; of a `version` such as
+    6.12 it is also said which were not compared with it."""
+    kernels = kernels or decisions()
+    if version:
+        kernels = {name: of for name, of in kernels.items() if f"{name}.".startswith(f"{version}.")}
+    found = [judged for kernel in kernels.values() for judged in kernel.items()]
     too_few = {
         scheduler
         for scheduler, cells in found
         if any(equal < ENOUGH * total for equal, total in cells.values())
     }
-    named = dict.fromkeys(schedulers)
-    return [text for name in named if name in too_few for text in sentences(name, kernels)]
+    texts, known = [], {scheduler for scheduler, _ in found}
+    for name in dict.fromkeys(schedulers):
+        if version and name not in known:
+            texts.append(f"{name}, a model: not compared with Linux {version}")
+        texts += sentences(name, kernels) if name in too_few else []
+    return texts
