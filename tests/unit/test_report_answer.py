@@ -17,7 +17,7 @@ import pytest
 import reports
 
 from schedlab import report
-from schedlab.report import exchange, sentences, steps, terminal, words
+from schedlab.report import exchange, index_page, sentences, steps, terminal, words
 from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
@@ -69,6 +69,12 @@ def test_in_virtual_time_no_form_says_that_anything_is_proven(name, language):
     for text in (report.html(record, of, language), report.markdown(record, of, language)):
         assert word not in text.lower()
     assert word in report.html(reports.record_of(of), of, language).lower()
+    # Beside real results, too: each place that shows one sentence says of what it speaks.
+    medium = Texts(language)("medium.virtual")
+    assert report.first_sentence(record, of, language).startswith(medium)
+    results = [index_page.IndexedResult("x.html", "x", each, of) for each in
+               (record, reports.record_of(of))]  # fmt: skip
+    assert index_page.render(results, "d", language).count(medium) == 1
 
 
 def test_candidates_that_are_equal_in_every_block_are_identical():

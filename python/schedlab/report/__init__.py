@@ -42,9 +42,9 @@ def headline(record: Record, answer: Answer, lang: str | None = "en") -> str:
 
 def first_sentence(record: Record, answer: Answer, lang: str | None = "en") -> str:
     """The candidate to take, with its gain and its risk: the first sentence of every report."""
-    from schedlab.report.sentences import code
+    from schedlab.report.sentences import first
 
-    return code(View(record, answer, Texts(lang)))
+    return first(View(record, answer, Texts(lang)))
 
 
 def reach(record: Record, answer: Answer, lang: str | None = "en") -> str:

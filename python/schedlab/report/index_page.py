@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedlab.report import frame, markup
 from schedlab.report.screen import device_text
-from schedlab.report.sentences import code
+from schedlab.report.sentences import first
 from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
@@ -64,4 +64,4 @@ def _row(entry: IndexedResult, texts: Texts) -> list[str | TableCell | None]:
     asked = TableCell(entry.record.experiment.title, link=entry.link)
     host = dict(flatten(entry.record.host))
     kernel = str(host.get("kernel.release") or host.get("kernel") or "")
-    return [started[:16].replace("T", " "), asked, code(view), device_text(view), kernel]
+    return [started[:16].replace("T", " "), asked, first(view), device_text(view), kernel]

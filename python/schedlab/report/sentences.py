@@ -31,7 +31,7 @@ def headline(view: View) -> list[str]:
     """The candidate to take, with its gain and its risk; then its price and its conditions."""
     answer, texts = view.answer, view.texts
     loser = [answer.loser] if answer.loser else []
-    lines = [_among(view, code(view)), *_doubts(view), *_guarantees(view), *_mix(view)]
+    lines = [first(view), *_doubts(view), *_guarantees(view), *_mix(view)]
     lines += [_behind(view, of) for of in loser]
     lines += _identical(view)
     lines += [*prices(view), *_wild(view), *_required(view), *_unfit(view)]
@@ -43,8 +43,12 @@ def headline(view: View) -> list[str]:
     judged = {row.workload for row in answer.rows if row.counted or row.share} - {MIX}
     if answer.goal and judged - lacking:
         lines.append(texts("answer.goal", goal=texts(f"goal.{answer.goal}")))
-    lines[0] = _of_medium(view, lines[0])
     return [*doubts(view), *lines]
+
+
+def first(view: View) -> str:
+    """The first sentence, which may stand alone: of which medium it speaks, and among whom."""
+    return _of_medium(view, _among(view, code(view)))
 
 
 def _among(view: View, sentence: str) -> str:
