@@ -84,6 +84,7 @@ test-kernels: setup
 test-virtual: setup
 	@tests/install-packages $(KERNEL_PACKAGES)
 	$(BIN)/schedlab kernel get 6.12
+	$(BIN)/schedlab kernel get 7.2
 	tests/suite virtual
 
 # Hosts of a fleet: four sshd in namespaces of this machine. Needs root; sshd is unpacked, not started.

@@ -91,6 +91,14 @@ def test_a_twin_of_the_baseline_does_not_displace_it(again):
     assert of(table({"a": a, "b": other, "a (A/A)": worse}), aa=AA).take == "b"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_row_that_only_one_candidate_has_hides_no_other_row(order):
+    alone, both = {"a": logs(*D)}, {"a": logs(*D + B), "b": logs(*B)}
+    rows = [table(alone, "w0"), table(both, "w1")][::order]
+    assert (of(*rows).code, of(*rows).counted) == ("best", ("w1",))
+    assert of(rows[0 if order > 0 else 1]).code == "nothing"
+
+
 def test_three_arms_share_their_variance_and_the_baseline_has_two_runs():
     rng = np.random.default_rng(1)
     y = rng.normal(0, 0.1, (6, 4)) + np.array([0.2, 0.0, 0.05, 0.2])
