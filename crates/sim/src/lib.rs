@@ -26,6 +26,8 @@ mod error;
 pub mod ftl;
 pub mod host;
 mod job;
+#[cfg(test)]
+mod judged;
 pub mod model;
 pub mod policy;
 mod stepped;

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 
 use super::policy::{self, Policy, Ready, System, TaskState};
 use super::task::{Settings, NICE_WEIGHTS};
 use super::{EevdfKeys, Kernel};
+use crate::judged::{self, Judged};
 use schedlab_model::Nanos;
 
 /// A wake-up or tick makes the kernel switch within this time, or not.
@@ -16,15 +16,6 @@ const AT_ONCE_NS: u64 = 100_000;
 /// Recordings begin at 1 s. In the first 50 ms the tasks start, and the model learns what those
 /// from before are owed.
 const COUNTS_FROM_NS: u64 = 1_050_000_000;
-
-/// How many decisions there were, and how many were the same.
-#[derive(Debug, Default)]
-struct Judged {
-    decisions: usize,
-    equal: usize,
-    /// The first that differ.
-    differences: String,
-}
 
 struct Judge<'a> {
     policy: Box<dyn Policy>,
@@ -293,44 +284,15 @@ impl Judge<'_> {
         if are_known != [true, true] || is_early || [kernel, model].iter().any(is_group) {
             return;
         }
-        let judged = &mut self.judged;
-        judged.decisions += 1;
-        judged.equal += usize::from(kernels == models);
-        if kernels != models && judged.decisions - judged.equal <= 10 {
-            let (number, event) = (judged.decisions, self.events[at].join(" "));
-            writeln!(
-                judged.differences,
-                "decision {number}, {event}: kernel {kernel}, model {model}"
-            )
-            .unwrap();
-        }
+        let difference = (kernels != models).then(|| {
+            let event = self.events[at].join(" ");
+            format!("{event}: kernel {kernel}, model {model}")
+        });
+        self.judged.count(difference);
     }
 }
 
-/// Of recordings in tests/data/decisions, or with `JUDGE=DIRECTORY` of those there, which it tells.
 #[test]
 fn a_policy_runs_the_task_that_the_kernel_ran_at_least_95_times_in_100() {
-    let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/decisions");
-    let wanted = std::env::var("JUDGE");
-    let mut recorded: Vec<_> = std::fs::read_dir(wanted.as_deref().unwrap_or(ours))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
-        .filter(|(_, text)| text.starts_with("policy "))
-        .collect();
-    recorded.sort();
-    assert!(wanted.is_ok() || !recorded.is_empty());
-    for (path, text) in recorded {
-        let judged = judge(&text);
-        let (equal, decisions) = (judged.equal, judged.decisions);
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        println!("@ {name} {equal} {decisions}\n{}", judged.differences);
-        let enough = wanted.is_ok() || (decisions > 50 && equal * 100 >= decisions * 95);
-        assert!(
-            enough,
-            "{name}: {equal} of {decisions}\n{}",
-            judged.differences
-        );
-    }
+    judged::hold("policy ", 50, judge);
 }

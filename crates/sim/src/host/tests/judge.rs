@@ -2,27 +2,18 @@
 //! requests? After a difference the model does as the kernel did, so that each is counted once.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write as _;
 
 use super::super::bfq::Bfq;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::{on_device, MergeKind, NONE};
 use crate::host::{Bio, Class, Ctx, HostRequest, Id, IoContext, Op, Scheduler};
+use crate::judged::{self, Judged};
 
 /// A scheduler that can be made to hand out a certain request, as another would have done.
 pub(super) trait Follows: Scheduler + Clone {
     /// Hands out the request `id`, which waits in it.
     fn follow(&mut self, ctx: &mut Ctx, id: Id);
-}
-
-/// How many decisions there were, and how many were the same.
-#[derive(Debug, Default)]
-pub(super) struct Judged {
-    pub(super) decisions: usize,
-    pub(super) equal: usize,
-    /// The first that differ.
-    pub(super) differences: String,
 }
 
 struct Judge<S> {
@@ -178,15 +169,12 @@ impl<S: Follows> Judge<S> {
         };
         let (mut scheduler, mut ctx) = (self.scheduler.clone(), self.ctx.clone());
         let models = scheduler.dispatch(&mut ctx);
-        self.judged.decisions += 1;
+        let difference = (models != kernels).then(|| self.differing(kernels, models));
+        self.judged.count(difference);
         if models == kernels {
-            self.judged.equal += 1;
             (self.scheduler, self.ctx) = (scheduler, ctx);
-        } else {
-            self.tell(kernels, models);
-            if let Some(id) = kernels {
-                self.scheduler.follow(&mut self.ctx, id);
-            }
+        } else if let Some(id) = kernels {
+            self.scheduler.follow(&mut self.ctx, id);
         }
         self.idle = kernels.is_none();
         if let Some(id) = kernels {
@@ -199,20 +187,13 @@ impl<S: Follows> Judge<S> {
         }
     }
 
-    fn tell(&mut self, kernels: Option<Id>, models: Option<Id>) {
+    fn differing(&self, kernels: Option<Id>, models: Option<Id>) -> String {
         let name = |id: Option<Id>| match id.map(|id| &self.ctx.requests[id]) {
             Some(it) => format!("{} of {}", it.sector, it.context.owner),
             None => "nothing".into(),
         };
-        if self.judged.decisions - self.judged.equal <= 10 {
-            let (now_ns, number) = (self.ctx.now_ns, self.judged.decisions);
-            let (kernels, models) = (name(kernels), name(models));
-            writeln!(
-                self.judged.differences,
-                "decision {number} at {now_ns} ns: kernel {kernels}, model {models}"
-            )
-            .unwrap();
-        }
+        let (now_ns, kernels, models) = (self.ctx.now_ns, name(kernels), name(models));
+        format!("at {now_ns} ns: kernel {kernels}, model {models}")
     }
 
     fn complete(&mut self, sector: u64) {
@@ -246,30 +227,7 @@ impl Follows for Bfq {
     }
 }
 
-/// Of recordings in tests/data/decisions, or with `JUDGE=DIRECTORY` of those there, which it tells.
 #[test]
 fn a_model_decides_as_the_kernel_did_at_least_95_times_in_100() {
-    let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/decisions");
-    let wanted = std::env::var("JUDGE");
-    let mut recorded: Vec<_> = std::fs::read_dir(wanted.as_deref().unwrap_or(ours))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
-        .filter(|(_, text)| text.starts_with("scheduler "))
-        .collect();
-    recorded.sort();
-    assert!(wanted.is_ok() || !recorded.is_empty());
-    for (path, text) in recorded {
-        let judged = judge(&text);
-        let (equal, decisions) = (judged.equal, judged.decisions);
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        println!("@ {name} {equal} {decisions}\n{}", judged.differences);
-        let enough = wanted.is_ok() || (decisions > 100 && equal * 100 >= decisions * 95);
-        assert!(
-            enough,
-            "{name}: {equal} of {decisions}\n{}",
-            judged.differences
-        );
-    }
+    judged::hold("scheduler ", 100, judge);
 }
