@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 KERNELS = PROJECT / "target" / "kernels"
 REPORT = PROJECT / "docs" / "reference" / "kernels.md"
-VERSIONS = ("6.1", "6.12")
+VERSIONS = ("6.1", "6.12", "7.2")
 TIMEOUT_S = 3600
 MEMORY = "3G"
 # An AMD processor whose frequencies are those of `cpufreq.asl`, which uses the reserved memory.
