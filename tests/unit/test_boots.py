@@ -14,7 +14,7 @@ from schedlab.app.measure.files import read_experiment
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, SpecError
-from schedlab.host import bootloader, boots_held, doctor, journal
+from schedlab.host import bootloader, boots_held, doctor, journal, keeper
 from schedlab.kinds import Outcome
 from schedlab.run.admitted import Permission
 from schedlab.spec import to_json
@@ -184,6 +184,23 @@ def test_a_command_is_tried_first_runs_where_it_was_typed_and_can_be_forgotten(m
     note = error.value.hint.partition("rm ")[2]
     (machine.directory / note).unlink()
     assert plans.held() is None
+
+
+def test_recover_clears_every_dead_device_and_says_how_boots_without_a_loader_are_forgotten(
+    machine, monkeypatch
+):
+    monkeypatch.setattr(boots_held.loaders, "_output", lambda *_, **__: "no")
+    note = boots_held.Held("plan", root=str(machine.directory / "elsewhere"))
+    file = boots_held.held_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(encode(to_json(note)) + "\n")
+    dead = [journal.state_directory() / keeper.DEVICES / name for name in ("one", "two")]
+    for each in dead:
+        each.mkdir(parents=True)
+    with pytest.raises(HostError, match="neither GRUB") as error:
+        recover_all(None, dry_run=False)
+    assert f"schedlab boots end; or forget these boots: rm {file}" in error.value.hint
+    assert not any(each.exists() for each in dead)
 
 
 def test_recover_restores_the_default_and_removes_the_unit(machine):

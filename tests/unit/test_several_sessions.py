@@ -306,17 +306,6 @@ def test_the_hint_of_a_refusal_fits_all_its_reasons(order):
         error = consent.refusal("/dev/x", [pair[at] for at in order])
         assert str(error).count("it ") == 2
         assert (word in error.hint) if word else ("wipefs" not in error.hint), pair
-    with pytest.raises(HostError, match="have not allowed"):
-        _block_device_with([])
-    assert _block_device_with(["x", "y"]) == "y"
-
-
-def _block_device_with(names):
-    """The target of the consent that covers a block device, of several consents."""
-    covering = [SimpleNamespace(covers=lambda path, n=n: n == "y", target=n) for n in names]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(consent.os, "stat", lambda path: SimpleNamespace(st_mode=0o060000))
-        return consent.writable_path("/dev/x", covering)
 
 
 def test_signatures_are_looked_for_at_every_place_and_all_are_named(tmp_path, monkeypatch):
@@ -367,7 +356,7 @@ def test_every_device_goes_down_that_can_and_every_refusal_is_told(tmp_path, mon
     assert keeper._free_name(tmp_path, "M") == "m-3"
     cleared = []
     monkeypatch.setattr(keeper, "_ask", lambda directory, what: None)
-    monkeypatch.setattr(keeper, "_clear", cleared.append)
+    monkeypatch.setattr(keeper, "_clear", lambda each: cleared.append(each) or Recovery())
     assert keeper.kept(tmp_path) == [] and len(cleared) == 3
     monkeypatch.setattr(keeper, "Kept", lambda **of: of["name"])
     answers = {"m": {"name": "m"}, "x": {"name": "x"}}

@@ -48,18 +48,18 @@ def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:
     of = held(state)
     if of is None:
         return []
-    loader = loaders.bootloader(of.command, Path(of.root))
-    chosen = loader.chosen()
-    is_foreign = chosen not in ("", of.entry)
-    what = f"{chosen!r}, which another program chose, stays" if is_foreign else "the default"
-    lines = [f"next boot: {what} (boots of {of.directory})", *of.files]
-    if not dry_run:
-        try:
+    try:
+        loader = loaders.bootloader(of.command, Path(of.root))
+        chosen = loader.chosen()
+        is_foreign = chosen not in ("", of.entry)
+        if not dry_run:
             loader.reset(keep=is_foreign)
-        except HostError as error:
-            hint = f"correct it: schedlab boots end; or forget these boots: rm {held_file(state)}"
-            raise HostError(str(error), hint) from error
+    except HostError as error:
+        hint = f"correct it: schedlab boots end; or forget these boots: rm {held_file(state)}"
+        raise HostError(str(error), hint) from error
+    if not dry_run:
         for name in of.files:
             Path(name).unlink(missing_ok=True)
         held_file(state).unlink()
-    return lines
+    what = f"{chosen!r}, which another program chose, stays" if is_foreign else "the default"
+    return [f"next boot: {what} (boots of {of.directory})", *of.files]

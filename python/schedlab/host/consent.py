@@ -15,7 +15,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -126,30 +126,6 @@ def objections(device: str | Path, *, allow_unknown_data: bool = False) -> tuple
     if descriptor >= 0:
         os.close(descriptor)
     return tuple(reasons)
-
-
-def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
-    """The path that an engine may open for writing instead of `path`; HostError without a consent.
-
-    A regular file, or one that does not exist yet, is itself; anything else is refused.
-    """
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - one call, links followed
-    except FileNotFoundError:
-        return str(path)
-    except OSError as error:
-        raise HostError(f"cannot examine {path}: {error.strerror}") from error
-    if stat.S_ISREG(mode):
-        return str(path)
-    if not stat.S_ISBLK(mode):
-        raise HostError(f"{path} is neither a file nor a block device", "name another target")
-    for consent in consents:
-        if consent.covers(path):
-            return consent.target
-    raise HostError(
-        f"refusing to write to {path}: you have not allowed the loss of what is on it",
-        f"add --destroy-data {path}",
-    )
 
 
 def identity_of(descriptor: int) -> Identity:

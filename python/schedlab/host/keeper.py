@@ -115,7 +115,7 @@ def kept(state_directory: str | Path | None = None, clear: bool = True) -> list[
         if answer is not None:
             devices.append(Kept(**answer))
         elif clear:
-            _clear(directory)
+            _clear(directory).raise_if_failed()
     return devices
 
 
@@ -133,7 +133,7 @@ def down(name: str, state_directory: str | Path | None = None) -> None:
                 f"kill {answer['keeper']} removes the device without that data",
             )
         _wait_for_end(answer["keeper"])
-    _clear(directory)
+    _clear(directory).raise_if_failed()
     if answer and answer.get("lost"):
         raise HostError(
             f"{name} is down, but its server had died: its file lacks what was not written back",
@@ -184,9 +184,8 @@ def _clear(directory: Path) -> recover.Recovery:
         if not got:
             return recovery
         recovery = recover.restore_all(directory)
-        recovery.raise_if_failed()
-        if journal.exists(directory):
-            return recovery  # its keeper is starting
+        if recovery.failed or recovery.refused or journal.exists(directory):
+            return recovery  # the last: its keeper is starting
         for file in (directory / _SOCKET, directory / journal.LOCK_NAME):
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):

@@ -22,7 +22,8 @@ def recover_all(
         if forget_undo and not dry_run:
             recover.forget_commands(directory)
         recovery = recover.restore_all(directory, dry_run)
-    recovery.removed += boots_held.give_back(dry_run, directory)
     for left in [] if dry_run else keeper.settle_stale(directory):
         recovery.add(left)
+    # Last: it raises where the boot loader of its note is gone.
+    recovery.removed += boots_held.give_back(dry_run, directory)
     return recovery
