@@ -23,12 +23,13 @@ from schedlab.cli.types import Percent
 from schedlab.errors import SpecError
 from schedlab.sim.cpu_validate import demerit
 from schedlab.sim.device import device_changes
-from schedlab.sim.replay import compiled, replay_of, replay_warnings
+from schedlab.sim.replay import replay_of, replay_warnings
 from schedlab.sim.results import KINDS, NOT_MEASURED
 from schedlab.sim.simulation import Simulation
 from schedlab.sim.simulation_set import Shown
 from schedlab.sim.tables import aligned
 from schedlab.spec import SCHEMA_VERSION
+from schedlab.store.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,9 +17,9 @@ from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Settings, ended, held_crew, last_cpu, pids_of, ran
 from schedlab.kinds.calculation import Calculation
 from schedlab.run.backends import cpu_calculations
-from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
 from schedlab.spec.load_result import TaskResult
+from schedlab.store.bursts import from_csv
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 

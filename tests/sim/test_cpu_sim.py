@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim.cpu_bursts import read_bursts
 from schedlab.sim.cpu_validate import tasks_of
+from schedlab.store.bursts import read_bursts
 
 
 def run(*arguments: str) -> str:

@@ -10,9 +10,10 @@ from validate_disk import Comparison, Validation, simulation_of, tables, trace_f
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
-from schedlab.sim import Simulation, cpu_bursts, cpu_schedule, cpu_validate
+from schedlab.sim import Simulation, cpu_schedule, cpu_validate
 from schedlab.sim.cpu_validate import demerit
 from schedlab.sim.results import DISK_LOG_DTYPE, NOT_MEASURED
+from schedlab.store import bursts as cpu_bursts
 
 MS = 1_000_000
 

@@ -32,9 +32,9 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
 from schedlab.run import durability
-from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec import Candidate
 from schedlab.spec.load_result import TaskResult
+from schedlab.store.bursts import from_csv
 
 
 def test_an_interval_is_students():

@@ -27,8 +27,8 @@ from schedlab.kinds.fio_job import FioJob
 from schedlab.report import durable, handin, moments, sentences
 from schedlab.run.backends import cpu_policies
 from schedlab.sim import cpu_validate
-from schedlab.sim.cpu_bursts import Scheduling
 from schedlab.spec import Candidate, Target, Workload
+from schedlab.store.bursts import Scheduling
 from schedlab.store.importers import dmesg
 
 ORDERS = [1, -1]

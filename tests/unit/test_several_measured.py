@@ -39,7 +39,7 @@ from schedlab.run import launch, prometheus
 from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
-from schedlab.sim import cpu_bursts, cpu_validate
+from schedlab.sim import cpu_validate
 from schedlab.spec import (
     Candidate,
     Cell,
@@ -52,6 +52,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.durability import METRICS
 from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.store import bursts as cpu_bursts
 from schedlab.store import history, table
 from schedlab.store.exporters import iozone
 from schedlab.store.importers import benchmarks

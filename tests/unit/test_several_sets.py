@@ -19,7 +19,7 @@ from schedlab.errors import SpecError
 from schedlab.kinds import traits, typed
 from schedlab.kinds.file_test import outcome_of
 from schedlab.kinds.traits import parameters_of, with_traits
-from schedlab.sim import cpu_bursts, cpu_schedule, cpu_validate, pool, tables
+from schedlab.sim import cpu_schedule, cpu_validate, pool, tables
 from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, stored
 from schedlab.sim.cpu_validate import Stay
 from schedlab.sim.judge import PARAMETERS, refuse_idle_parameters
@@ -37,6 +37,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.durability import Chain
 from schedlab.spec.printable import all_printable
+from schedlab.store import bursts as cpu_bursts
 from schedlab.store import files, history, table
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.folder import Folder

@@ -26,9 +26,8 @@ from schedlab.kinds.brought import programs_of_line, sha256_of
 from schedlab.kinds.command import Command
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
-from schedlab.sim.policy_file import is_policy_file
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
-from schedlab.spec.names import check_name
+from schedlab.spec.names import check_name, is_policy_file
 
 BLOCKS_MAX = 10_000
 

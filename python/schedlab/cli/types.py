@@ -37,7 +37,7 @@ class Listed(click.ParamType[str]):
         return self.joined(value) if isinstance(value, list) else value
 
 
-class _Quantity(click.ParamType[T], Generic[T]):
+class QuantityType(click.ParamType[T], Generic[T]):
     """Text that one of the parsers of `spec.quantities` reads."""
 
     parse: Callable[[str], T]
@@ -52,7 +52,7 @@ class _Quantity(click.ParamType[T], Generic[T]):
             self.fail(f"{error}; {error.hint}", param, ctx)
 
 
-class _Quantities(_Quantity[T]):
+class _Quantities(QuantityType[T]):
     """Several, separated by commas; an option that is typed several times adds to them."""
 
     joined = staticmethod(",".join)
@@ -62,21 +62,21 @@ class _Quantities(_Quantity[T]):
         return super().convert(self.joined(value) if isinstance(value, list) else value, param, ctx)
 
 
-class Size(_Quantity[int]):
+class Size(QuantityType[int]):
     """`64k`, `1G`, `4KiB`: bytes, in powers of 1024."""
 
     name = "size"
     parse = staticmethod(parse_size)
 
 
-class Duration(_Quantity[float]):
+class Duration(QuantityType[float]):
     """`500ms`, `30s`, `10m`, `1h`; a bare number is seconds."""
 
     name = "duration"
     parse = staticmethod(parse_duration)
 
 
-class Percent(_Quantity[float]):
+class Percent(QuantityType[float]):
     """`2%` or `0.02`: a fraction."""
 
     name = "percent"
@@ -117,16 +117,3 @@ class SliceList(_Quantities[tuple[float, ...]]):
 
     name = "slices"
     parse = staticmethod(parse_slices)
-
-
-class TimeNs(_Quantity[int]):
-    """`4ms`, `2us`, `30s`: nanoseconds of simulated time."""
-
-    name = "time"
-
-    @staticmethod
-    def parse(text: str) -> int:
-        """As the simulator reads it."""
-        from schedlab.sim.cpu_schedule import parse_time
-
-        return parse_time(text)

@@ -5,44 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedlab.report.bars import OPERATIONS, Bars, Scene, bars_of
+from schedlab.report.bars import OPERATIONS, Bars, Scene, bars_of, log_bars
 
 if TYPE_CHECKING:
     from schedlab.sim.results import SimResult
     from schedlab.sim.simulation_set import SimulationCell
-
-PAGE_BYTES, SECTOR_BYTES = 4096, 512
-#: The steps that logs have, in their order: of a disk the first and the last two, of an SSD
-#: without the third, under a scheduler without the second.
-LOG_STEPS = ("arrival_ns", "admitted_ns", "inserted_ns", "dispatched_ns", "completed_ns")
-#: The part that begins with each step: an SSD's queue and a disk's are those of a scheduler.
-BEGUN = {"arrival_ns": "tag", "admitted_ns": "scheduler", "inserted_ns": "scheduler",
-         "dispatched_ns": "device"}  # fmt: skip
-
-
-def log_bars(
-    name: str, columns: Mapping[str, Any], labels: Sequence[str]
-) -> tuple[tuple[str, ...], Bars]:
-    """The parts and bars of a simulated run; `columns` are those of its log, `labels` the rows."""
-    import numpy as np
-
-    steps = [step for step in LOG_STEPS if step in columns]
-    parts = tuple(BEGUN[step] for step in steps[:-1])
-    if len(steps) == 3:
-        parts = ("scheduler", "device")
-    if "sector" in columns:
-        offset, size = columns["sector"], columns["sectors"]
-        unit = SECTOR_BYTES
-    elif "first_page" in columns:
-        offset, size, unit = columns["first_page"], columns["pages"], PAGE_BYTES
-    else:
-        offset, size, unit = columns["offset_bytes"], columns["length_bytes"], 1
-    bars = bars_of(
-        name, labels, [np.asarray(columns[step], np.int64) for step in steps],
-        offset_bytes=np.asarray(offset, np.int64) * unit,
-        size_bytes=np.asarray(size, np.int64) * unit, kind=np.asarray(columns["operation"]),
-    )  # fmt: skip
-    return parts, bars
 
 
 def schedule_bars(name: str, result: Mapping[str, Any]) -> Bars:

@@ -249,7 +249,7 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
 def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """The schedule as an SVG document, drawn as the options request."""
     from schedlab.report.gantt import schedule_chart
-    from schedlab.sim.cpu_bursts import read_bursts
+    from schedlab.store.bursts import read_bursts
 
     width = 1000 if options["width"] is None else options["width"]
     least, most = WIDTHS_PX

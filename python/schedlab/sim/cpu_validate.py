@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.sim import cpu_bursts
-from schedlab.sim.cpu_bursts import EXPECTED, Scheduling
 from schedlab.sim.tables import aligned
+from schedlab.store import bursts as measured
+from schedlab.store.bursts import EXPECTED, Scheduling
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -90,7 +90,7 @@ def read_stays(path: Path) -> list[Stay]:
     """Stays in their order from time 0, when the first task could run or ran; neighbours of one
     task are one stay where it did not sleep between them.
     """
-    stays = _stays(path, cpu_bursts.read(path)[0])
+    stays = _stays(path, measured.read(path)[0])
     if not any(stay.scheduling for stay in stays):
         stays = without_light_sleepers(stays)
     return _from_0(stays)
@@ -100,12 +100,12 @@ def tasks_of(path: Path) -> list[dict[str, Any]]:
     """Tasks for the simulator that compute and sleep as long as those of a file of bursts. Where it
     does not say when a task woke, its sleep lasts until it ran.
     """
-    bursts, names = cpu_bursts.read(path)
+    bursts, names = measured.read(path)
     stays = _from_0([
         replace(stay, woken_ns=stay.start_ns) if slept and stay.woken_ns is None else stay
         for stay, slept in _with_sleeps(_stays(path, bursts))
     ])  # fmt: skip
-    return _tasks(stays, {"policy": ""}, cpu_bursts.labels_of(names))
+    return _tasks(stays, {"policy": ""}, measured.labels_of(names))
 
 
 def _with_sleeps(stays: Sequence[Stay]) -> Iterator[tuple[Stay, bool]]:
@@ -116,7 +116,7 @@ def _with_sleeps(stays: Sequence[Stay]) -> Iterator[tuple[Stay, bool]]:
         slept[stay.task] = not stay.is_preempted
 
 
-def _stays(path: Path, bursts: list[cpu_bursts.Burst]) -> list[Stay]:
+def _stays(path: Path, bursts: list[measured.Burst]) -> list[Stay]:
     if not bursts:
         raise SpecError(f"{path}: no bursts", EXPECTED)
     bursts.sort(key=lambda burst: burst.end_ns - burst.duration_ns)

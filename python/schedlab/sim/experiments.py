@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from schedlab.errors import SpecError
 from schedlab.sim.judge import fixed_warm_up, verdict_of
-from schedlab.sim.policy_file import is_policy_file, split_policies
+from schedlab.sim.policy_file import split_policies
 from schedlab.sim.pool import map_threads
 from schedlab.sim.simulation import Simulation
 from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec.names import is_policy_file
 
 if TYPE_CHECKING:
     from schedlab._core import SimStop

@@ -19,10 +19,11 @@ import hashlib
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.device import parse_change
+from schedlab.spec.names import is_policy_file
 
 QUEUE_DTYPE = [
     ("index", "<u8"),
@@ -39,11 +40,6 @@ QUEUE_DTYPE = [
     ("unit_ns", "<f8"),
 ]
 HINT = "see docs/guides/policy-in-python.md"
-
-
-def is_policy_file(policy: str | None) -> TypeGuard[str]:
-    """Whether a policy is named as `FILE.py:Class`."""
-    return policy is not None and ".py:" in policy
 
 
 def split_policies(text: str) -> list[str]:

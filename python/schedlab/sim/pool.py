@@ -20,8 +20,8 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab.errors import SpecError, to_install
-from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.results import SimResult
+from schedlab.spec.names import is_policy_file
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.device import device_text
-from schedlab.sim.policy_file import QUEUE_DTYPE, is_policy_file, load_policy
-from schedlab.sim.replay import compiled
+from schedlab.sim.policy_file import QUEUE_DTYPE, load_policy
 from schedlab.sim.results import SimResult
+from schedlab.spec.names import is_policy_file
+from schedlab.store.compiled import compiled
 from schedlab.store.process_files import process_text
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from schedlab.sim.judge import verdict_of
-from schedlab.sim.policy_file import is_policy_file, policy_sha256
+from schedlab.sim.policy_file import policy_sha256
 from schedlab.spec import SCHEMA_VERSION, to_json
+from schedlab.spec.names import is_policy_file
 
 if TYPE_CHECKING:
     from schedlab.sim.results import SimResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from schedlab.errors import SpecError
 
@@ -71,3 +72,8 @@ def safe_names(texts: Iterable[str]) -> dict[str, str]:
         names[text] = name
         taken.add(name.lower())
     return names
+
+
+def is_policy_file(policy: str | None) -> TypeGuard[str]:
+    """Whether a policy is named as `FILE.py:Class`."""
+    return policy is not None and ".py:" in policy

@@ -13,7 +13,7 @@ from schedlab._core import Launched
 from schedlab.cpu.bursts import RING_BYTES, Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
-from schedlab.sim.cpu_bursts import as_csv
+from schedlab.store.bursts import as_csv
 from schedlab.store.files import write_atomic
 
 TASKS_SHOWN = 20

@@ -8,12 +8,21 @@ from pathlib import Path
 
 from schedlab.app.trace.files import NAME_IT
 from schedlab.errors import SpecError
-from schedlab.report.bars import CPU_PARTS, OPERATIONS, Bars, Scene, bars_of, request_bars, since
+from schedlab.report.bars import (
+    CPU_PARTS,
+    LOG_STEPS,
+    OPERATIONS,
+    Bars,
+    Scene,
+    bars_of,
+    log_bars,
+    request_bars,
+    since,
+)  # fmt: skip
 from schedlab.report.texts import Texts
 from schedlab.report.timeline import Timeline
-from schedlab.sim.bars import LOG_STEPS, log_bars
-from schedlab.sim.cpu_bursts import from_csv
 from schedlab.spec.reading import read_text, split_format
+from schedlab.store.bursts import from_csv
 from schedlab.store.files import write_atomic
 from schedlab.store.requests import read_requests
 

@@ -11,7 +11,21 @@ import click
 from schedlab.cli.options import COUNT, SEED, command, json_option
 from schedlab.cli.sections import section
 from schedlab.cli.sim.play import play_options, refuse_idle_language, show_plays
-from schedlab.cli.types import Listed, TimeNs
+from schedlab.cli.types import Listed, QuantityType
+
+
+class TimeNs(QuantityType[int]):
+    """`4ms`, `2us`, `30s`: nanoseconds of simulated time."""
+
+    name = "time"
+
+    @staticmethod
+    def parse(text: str) -> int:
+        """As the simulator reads it."""
+        from schedlab.sim.cpu_schedule import parse_time
+
+        return parse_time(text)
+
 
 _tasks = section(
     "Tasks",

@@ -27,10 +27,10 @@ from schedlab.run.admitted import Admitted
 from schedlab.sim.experiments import SSD_METRICS, metrics_of_requests, simulation_of
 from schedlab.sim.judge import refuse_idle_parameters, verdict_of
 from schedlab.sim.over_time import latencies_of
-from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import completed, dask_executor, map_threads, processes, threads
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
 from schedlab.spec.latency import merge
+from schedlab.spec.names import is_policy_file
 
 Work = tuple[Workload, Candidate]
 # For a plan's time: so many cells are simulated, these shares of each, of so many requests (disk).
