@@ -385,6 +385,7 @@ class Control:
         self._guardian.ensure()
         device = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
         self.claim(device.path)
+        self._throttle_as(device.path, device.rotational)
         return device
 
     def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
@@ -394,6 +395,7 @@ class Control:
         if device.server:
             self._servers.append(device.server)
         self.claim(device.path)
+        self._throttle_as(device.path, device.rotational)
         self._models[Path(device.path).name] = device.facts
         return device
 
@@ -483,15 +485,24 @@ class Control:
     def _throttle(self, queue: Path) -> None:
         """Throttling of writeback as the kernel has it with this scheduler: bfq turns it off.
 
-        Once it is written, it stays over changes of the scheduler (block/blk-wbt.c).
+        Once it is written, it stays over changes of the scheduler (block/blk-wbt.c); a change of
+        its own forgets what it learnt under the last one.
         """
         path = queue / "wbt_lat_usec"
-        now = _read_or_gone(str(path))
         key = (queue, knobs.read_value(queue / "scheduler") == "bfq")
         if queue not in self._throttled:
-            self._throttling[key] = now
-        elif now != (usual := self._throttling.get(key, "0")):
-            self._write(path, usual)
+            self._throttling[key] = _read_or_gone(str(path))
+            return
+        for text in dict.fromkeys(("0", self._throttling.get(key, "0"))):
+            self._write(path, text)
+
+    def _throttle_as(self, path: str, rotational: bool) -> None:
+        """Throttle a loop device as what it says it is: the kernel added it as an SSD."""
+        queue = knobs.queue_of(path)
+        now = _read_or_gone(str(queue / "wbt_lat_usec"))
+        if now not in ("0", "(gone)"):
+            self._throttling[queue, False] = "75000" if rotational else now
+            self._throttled.add(queue)
 
     def _write(self, path: Path, text: str) -> str:
         """Journal, write, read back, journal what became of it; what the knob reads now."""
