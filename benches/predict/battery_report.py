@@ -12,8 +12,6 @@ import numpy as np
 from schedlab.app.predict.predict import NEAR, SURE
 
 Row = dict[str, Any]
-#: The truth has noise of its own: some seconds of one seed.
-NOISE = 0.02
 GEOMETRY_WITHIN, TIMES_WITHIN, MEAN_WITHIN, P99_WITHIN = 0.05, 0.10, 0.10, 0.15
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "prediction.md"
 #: CPUs that others and the fit used together, from which a host is not idle.
@@ -50,13 +48,13 @@ def _calibration(pairs: Sequence[tuple[Row, Row]]) -> Row:
         loss = {name: value - least for name, value in truth["losses"].items()}
         for name, (near, _, low, high) in row["candidates"].items():
             said.append(near)
-            right.append(loss[name] <= NEAR + NOISE)
-            held.append(low - NOISE <= loss[name] <= high + NOISE)
+            right.append(loss[name] <= NEAR)
+            held.append(low <= loss[name] <= high)
         regrets.append(loss[row["take"]])
-        if max(loss.values()) > NEAR + NOISE:
+        if max(loss.values()) > NEAR:
             hard.append(loss[row["take"]] <= NEAR)
         if row["candidates"][row["take"]][0] >= SURE:
-            suffices.append(loss[row["take"]] <= NEAR + NOISE)
+            suffices.append(loss[row["take"]] <= NEAR)
     found: Row = {"cells": len(pairs), "outside": len(pairs) - len(inside)}
     if not inside:
         return found

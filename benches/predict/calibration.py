@@ -15,11 +15,9 @@ import numpy as np
 from battery_report import calibration_rows, write
 
 from schedlab.app.predict.predict import MOST, NEAR, SURE
-from schedlab.sim.checked import OUTSIDE, checked_cells, measured, nearest, with_errors
+from schedlab.sim.checked import OUTSIDE, checked_cells, interval_90, measured, nearest, with_errors
 
 DRAWS = 4000
-#: The truth has noise of its own: some seconds of one seed.
-NOISE = 0.02
 
 
 def main() -> None:
@@ -38,15 +36,15 @@ def main() -> None:
         near = {name: float(np.mean(values <= NEAR)) for name, values in spread.items()}
         for name, chance in near.items():
             chances.append(chance)
-            truths.append(cell.kernel[name] - least <= NEAR + NOISE)
-            low, high = np.quantile(spread[name], (0.05, 0.95))
-            inside.append(low - NOISE <= cell.kernel[name] - least <= high + NOISE)
+            truths.append(cell.kernel[name] - least <= NEAR)
+            low, high = interval_90(spread[name])
+            inside.append(low <= cell.kernel[name] - least <= high)
         take = min(
             spread, key=lambda name: round(float(np.mean(np.minimum(spread[name], MOST))), 3)
         )
         regrets.append(cell.kernel[take] - least)
         if near[take] >= SURE:
-            suffices.append(regrets[-1] <= NEAR + NOISE)
+            suffices.append(regrets[-1] <= NEAR)
     right, said = np.array(truths, float), np.array(chances)
     reliability = [
         (f"{low * 100:.0f}", int(part.sum()), round(float(right[part].mean()), 2))

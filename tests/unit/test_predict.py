@@ -22,7 +22,15 @@ from schedlab.errors import SpecError
 from schedlab.fit.draws import Draws
 from schedlab.fit.fitted import UNKNOWN, Fitted, number_of, value_at
 from schedlab.sim import checked
-from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, nearest, with_errors
+from schedlab.sim.checked import (
+    CheckedLoad,
+    Features,
+    features_of,
+    interval_90,
+    losses,
+    nearest,
+    with_errors,
+)
 from schedlab.sim.device import devices
 from schedlab.sim.simulation import Simulation
 from schedlab.store.process_files import presets, processes_of
@@ -85,6 +93,12 @@ def test_a_few_draws_with_a_huge_loss_do_not_decide_what_to_take():
     assert take == "often"
     assert candidates[0].near == pytest.approx(0.9)
     assert candidates[0].loss == pytest.approx(0.6)
+
+
+def test_the_interval_leaves_out_a_tenth_also_where_half_of_the_losses_are_0():
+    drawn = np.random.default_rng(1).permutation(np.concatenate([np.zeros(50), np.arange(1, 51)]))
+    assert interval_90(drawn) == (0.0, 40.0)
+    assert interval_90(np.array([0.0, *range(50, 59)])) == (50.0, 58.0)
 
 
 @pytest.mark.parametrize(

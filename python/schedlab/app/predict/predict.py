@@ -33,6 +33,7 @@ from schedlab.sim.checked import (
     checked_cells,
     dies_of,
     features_of,
+    interval_90,
     loss_text,
     losses,
     measured,
@@ -406,7 +407,7 @@ def _judged(
             name,
             float(np.mean(behind[name] <= NEAR)) if sure else None,
             float(np.mean(spread[name])),
-            *(float(each) for each in np.quantile(spread[name], (0.05, 0.95))),
+            *interval_90(spread[name]),
         )
         for name in names
     )
