@@ -47,6 +47,11 @@ class Interrupted(SchedlabError):
     exit_code = 130
 
 
+def cause_of(error: BaseException) -> str:
+    """The words of an error; of an OSError without its number and its path."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def to_install(*packages: str) -> str:
     """The hint for optional packages that are missing."""
     names = " ".join(packages)

@@ -190,7 +190,9 @@ def test_what_is_left_of_every_emulated_device_is_removed(tmp_path, monkeypatch)
     done = recovering.recover_all(str(tmp_path), False)
     assert done.removed[-2:] == ["one", "other"]
     cleared = []
-    monkeypatch.setattr(keeper, "_clear", lambda path: cleared.append(path.name))
+    monkeypatch.setattr(
+        keeper, "_clear", lambda path: cleared.append(path.name) or recover.Recovery()
+    )
     assert (keeper.kept(tmp_path), cleared) == (["kept"], ["one", "other"])
 
 

@@ -17,7 +17,7 @@ import click
 
 import schedlab
 from schedlab.cli.sections import Group
-from schedlab.errors import SIMULATED_QUEUE, SchedlabError, as_root
+from schedlab.errors import SIMULATED_QUEUE, SchedlabError, as_root, cause_of
 from schedlab.package import PACKAGE
 
 # name -> module:attribute; the modules are imported when the command runs.
@@ -202,7 +202,7 @@ def main(command: click.Command | None = None) -> None:
         sys.exit(error.exit_code)
     except OSError as error:  # not of a closed pipe: click ends silently then
         place = f"{error.filename}: " if error.filename else ""
-        message = f"{place}{error.strerror or error}"
+        message = f"{place}{cause_of(error)}"
         hint = "`schedlab doctor` shows privileges and space"
         is_root_missing = isinstance(error, PermissionError) and os.geteuid() != 0
         fail(message, as_root(SIMULATED_QUEUE) if is_root_missing else hint, 2)

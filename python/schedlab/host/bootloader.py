@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from schedlab.errors import ANOTHER_KERNEL, HostError, SpecError, as_root, nearest
+from schedlab.errors import ANOTHER_KERNEL, HostError, SpecError, as_root, cause_of, nearest
 
 TIMEOUT_S = 60.0
 ENTRY = "schedlab-boots"
@@ -268,7 +268,9 @@ def _output(
             timeout=TIMEOUT_S, env={**os.environ, "LC_ALL": "C", **(environment or {})},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostError(f"cannot run {command[0]}: {error}", "install it, or use --with") from error
+        raise HostError(
+            f"cannot run {command[0]}: {cause_of(error)}", "install it, or use --with"
+        ) from error
     if done.returncode and not may_fail:
         reason = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it failed"]
         hint = as_root(ANOTHER_KERNEL, f"by hand, to see why: sudo {shlex.join(command)}")

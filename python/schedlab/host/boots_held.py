@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, cause_of
 from schedlab.host import bootloader as loaders
 from schedlab.host import journal
 from schedlab.spec.checked_line import decode
@@ -38,7 +38,7 @@ def held(state: Path | None = None) -> Held | None:
     except (FileNotFoundError, PermissionError):  # none, or another user's
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise HostError(f"{file}: {error}", "run it as root") from error
+        raise HostError(f"{file}: {cause_of(error)}", "run it as root") from error
 
 
 def give_back(dry_run: bool = False, state: Path | None = None) -> list[str]:

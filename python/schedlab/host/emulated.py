@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
+from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, cause_of
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
@@ -283,7 +283,7 @@ class Server:
                 self._socket.sendall(line.encode(), socket.MSG_NOSIGNAL)
                 answer = self._receive()
             except OSError as error:
-                raise self._died(error.strerror or str(error)) from error
+                raise self._died(cause_of(error)) from error
         if "error" in answer:
             raise HostError(f"the emulated device refuses {command}: {answer['error']}")
         return answer
@@ -293,7 +293,7 @@ class Server:
             try:
                 part = self._socket.recv(1 << 16)
             except OSError as error:
-                raise self._died(error.strerror or str(error)) from error
+                raise self._died(cause_of(error)) from error
             if not part:
                 raise self._died("it has ended")
             self._buffer += part

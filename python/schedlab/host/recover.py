@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, RestoreError, SpecError
+from schedlab.errors import HostError, RestoreError, SpecError, cause_of
 from schedlab.host import (
     cleanup,
     content,
@@ -385,7 +385,9 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
                 notes = journal.lasting_directory(state)
                 content.remember(notes, entry["key"], descriptor, entry["size_bytes"])
     except (OSError, KeyError, TypeError) as error:
-        recovery.notices.append(f"the record of a write to a device could not be stored: {error}")
+        recovery.notices.append(
+            f"the record of a write to a device could not be stored: {cause_of(error)}"
+        )
 
 
 def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
@@ -440,7 +442,7 @@ def shell_line(line: str) -> str:
     except subprocess.TimeoutExpired:
         return f"it did not end within {COMMAND_TIMEOUT_S:g} s"
     except OSError as error:
-        return error.strerror or str(error)
+        return cause_of(error)
     return ": ".join((f"exit status {ended.returncode}", *last)) if ended.returncode else ""
 
 
@@ -542,7 +544,7 @@ def _write(path: str, value: str, known: _Knowledge) -> str:
             knobs.write_value(path, value)
             known.caused(write_ahead.caused(Path(path), queue, before))
     except OSError as error:
-        return error.strerror or str(error)
+        return cause_of(error)
     return ""
 
 
@@ -566,7 +568,7 @@ def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
             "directory": f"rm -r {quoted}",
             emulated_removal.KIND: f"umount -lf {quoted}/fuse; rm -r {quoted}",
         }.get(what, f"rm {quoted}")
-        recovery.failed.append(Failure(f"{what} {path}", error.strerror or str(error), command))
+        recovery.failed.append(Failure(f"{what} {path}", cause_of(error), command))
 
 
 def _remover(thing: dict[str, Any]) -> bool:

@@ -33,7 +33,7 @@ def render(view: View) -> str:
     first = screen(view)
     page = frame.Page(
         headline=first.headline,
-        kicker=f"{view.experiment.title}. {view.measured}",
+        kicker=f"{view.experiment.title} · {view.measured}",
         lead=[first.measured],
         first=first_screen(view, first),
         sections=[(name, texts(f"section.{name}"), inside) for name, inside in parts.items()],

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, cause_of
 
 SIZE_MAX = 1 << 20
 
@@ -38,7 +38,7 @@ def open_regular(path: Path, hint: str) -> BinaryIO:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        raise SpecError(f"{path}: {getattr(error, 'strerror', error)}", hint) from error
+        raise SpecError(f"{path}: {cause_of(error)}", hint) from error
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb")
     os.close(handle)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, cause_of
 from schedlab.spec import (
     Cell,
     Experiment,
@@ -221,7 +221,7 @@ class Folder:
         except FileNotFoundError:
             return {}, []
         except (OSError, ValueError, SpecError, RecursionError) as error:
-            return {}, [f"{HOST} is damaged, so the environment is not known: {error}"]
+            return {}, [f"{HOST} is damaged, so the environment is not known: {cause_of(error)}"]
         notices = []
         for name, facts in data.get("hosts", {}).items():
             try:
@@ -333,7 +333,7 @@ class Folder:
             try:
                 rows = _rows(decode(self._read(f"{RAW}/{name}").removesuffix(b"\n")))
             except (OSError, ValueError, SpecError, RecursionError) as error:
-                notices.append(f"the histogram {name!r} is left out: {error}")
+                notices.append(f"the histogram {name!r} is left out: {cause_of(error)}")
                 continue
             merged.setdefault((run.workload, run.candidate), Counter()).update(rows)
         return {
@@ -434,7 +434,7 @@ class Folder:
         except FileNotFoundError:
             return {}, []
         except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError) as error:
-            return {}, [f"{EXPLANATIONS} is damaged and left out: {error}"]
+            return {}, [f"{EXPLANATIONS} is damaged and left out: {cause_of(error)}"]
 
     def _figures(self) -> tuple[tuple[str, ...], list[str]]:
         """The SVG files of the folder, by name; unreadable ones are omitted with a notice."""
@@ -444,7 +444,7 @@ class Folder:
                 data = read_beneath(self.path, f"{FIGURES}/{path.name}", _FIGURE_BYTES_MAX)
                 figures.append(data.decode())
             except (OSError, ValueError, SpecError) as error:
-                notices.append(f"the figure {path.name!r} is left out: {error}")
+                notices.append(f"the figure {path.name!r} is left out: {cause_of(error)}")
         return tuple(figures), notices
 
     def _read(self, name: str) -> bytes:

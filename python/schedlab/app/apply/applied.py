@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, SpecError, as_root
+from schedlab.errors import HostError, SpecError, as_root, cause_of
 from schedlab.host import journal, knobs, udev
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
@@ -285,7 +285,9 @@ def load_all() -> list[Applied]:
         try:
             data: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise SpecError(f"{path}: {error}", f"read it, then remove it: rm {path}") from error
+            raise SpecError(
+                f"{path}: {cause_of(error)}", f"read it, then remove it: rm {path}"
+            ) from error
         records.append(from_json(Applied, data, str(path)))
     return records
 

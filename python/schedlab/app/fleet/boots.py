@@ -30,7 +30,7 @@ from schedlab.app.admit import admit, require_unchanged
 from schedlab.app.measure import measure
 from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
-from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
+from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, cause_of
 from schedlab.host import bootloader as loaders
 from schedlab.host import journal, origin
 from schedlab.host.boots_held import Held, give_back, held, held_file
@@ -97,7 +97,7 @@ class Boots:
         try:
             data = decode(read_beneath(self.path, PLAN).removesuffix(b"\n"))
         except (OSError, ValueError) as error:
-            message = f"{self.path}: has no plan of boots: {error}"
+            message = f"{self.path}: has no plan of boots: {cause_of(error)}"
             raise SpecError(message, "schedlab boots init FILE") from error
         plain, self.is_ours = origin.unsealed(data)
         self.plan = from_json(BootPlan, plain, str(file))
@@ -312,7 +312,7 @@ def reboot() -> None:
     try:
         subprocess.run(command, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise HostError(f"cannot reboot: {error}", "reboot by hand") from error
+        raise HostError(f"cannot reboot: {cause_of(error)}", "reboot by hand") from error
 
 
 def unit_text(path: Path, words: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from schedlab import report
 from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.measure import default_folder
 from schedlab.design.candidates import parse_candidates
-from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, to_install
+from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, cause_of, to_install
 from schedlab.host.settings import is_beyond
 from schedlab.package import tree
 from schedlab.result import Result
@@ -191,7 +191,7 @@ def measure(file: Path, ask: Machines, out: Path | None, show: Show) -> tuple[Pa
         try:
             folders.append(unpacked(archives / f"{host}.tar.gz", homes / safe_name(host)))
         except (SchedlabError, OSError) as error:
-            missing[host] = f"refused: {error}"
+            missing[host] = f"refused: {cause_of(error)}"
     return out, Measured(tuple(folders), missing)
 
 

@@ -47,7 +47,8 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
 
     lab = lab_named(name)
     check_options(lab, typed_options(ctx))
-    print_message(f"{lab.title}. {lab.study}")
+    print_message(lab.title)
+    print_message(lab.study)
     place = options.place_of(with_usual(typed) if lab.kind == "io" else typed)
     names = ("schedulers", "blocks", "seed", "kernel")
     changes = LabChanges(place, *(typed[name] for name in names))
