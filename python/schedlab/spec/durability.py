@@ -20,8 +20,8 @@ OPERATION_OF = {
     "commit": JOURNAL,
 }
 STATISTICS = ("mean", *QUANTILES, "max")
-#: Shares of the calls' time, and of the bytes in front of them, from which one is the reason.
-LARGEST, IN_FRONT = 0.5, 0.5
+#: The share of the bytes in front of a call from which they are the reason.
+IN_FRONT = 0.5
 #: The part of a write's time that it waited for a tag, from which the queue is full.
 FULL = 0.25
 #: The processes that call, among those that write.
