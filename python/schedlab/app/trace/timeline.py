@@ -18,7 +18,7 @@ from schedlab.report.bars import (
     log_bars,
     request_bars,
     since,
-)  # fmt: skip
+)
 from schedlab.report.texts import Texts
 from schedlab.report.timeline import Timeline
 from schedlab.spec.reading import read_text, split_format
