@@ -21,7 +21,7 @@ struct Case {
     config: fn() -> Value,
 }
 
-static CASES: [Case; 10] = [
+static CASES: [Case; 9] = [
     Case {
         name: "4 KiB, serial, no translation layer",
         requests: 500_000,
@@ -112,28 +112,13 @@ static CASES: [Case; 10] = [
     },
     // The shipped device as it is, with dies of two planes that move page by page.
     Case {
-        name: "4 KiB writes on nvme, collection by dies",
+        name: "4 KiB writes on nvme, collection",
         requests: 1_000_000,
         config: || {
             json!({
                 "device": "nvme",
                 "service": "parallel",
                 "set": {"ftl.precondition": "formula"},
-                "workload": {
-                    "name": "randwrite4k", "inter_arrival_ms": 0.2, "first_file": "29GiB",
-                },
-            })
-        },
-    },
-    // The same with planes that collect at one go.
-    Case {
-        name: "4 KiB writes on nvme, collection by planes",
-        requests: 1_000_000,
-        config: || {
-            json!({
-                "device": "nvme",
-                "service": "parallel",
-                "set": {"ftl.precondition": "formula", "flash.unit": "plane"},
                 "workload": {
                     "name": "randwrite4k", "inter_arrival_ms": 0.2, "first_file": "29GiB",
                 },
@@ -183,7 +168,7 @@ fn short(group: &mut BenchmarkGroup<'_, WallTime>) {
 fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("requests");
     short(&mut group);
-    for case in &CASES[..9] {
+    for case in &CASES[..8] {
         group.throughput(Throughput::Elements(case.requests));
         let one = job(case, case.requests, 1);
         group.bench_function(case.name, |bencher| bencher.iter(|| run(&one)));
@@ -203,7 +188,7 @@ fn requests(criterion: &mut Criterion) {
 
 /// A new, preconditioned device of 64 GiB and one request. Wanted: less than 0.1 s.
 fn start_up(criterion: &mut Criterion) {
-    let one = job(&CASES[9], 1, 0);
+    let one = job(&CASES[8], 1, 0);
     let mut group = criterion.benchmark_group("start-up");
     short(&mut group);
     group.bench_function("64 GiB, parallel", |bencher| bencher.iter(|| run(&one)));

@@ -1,7 +1,8 @@
 """With the new features off, results are those of the version that was checked first, bit for bit.
 
 `tests/data/sim/reference.json` holds SHA-256 of reports and logs as that version wrote them; that
-of SPTF at depth 16 is from when it got its bound of age.
+of SPTF at depth 16 is from when it got its bound of age, those of `parallel` from when
+dies took the place of planes on their own.
 """
 
 import hashlib

@@ -7,7 +7,7 @@ mod common;
 use common::{device, requests, run, small, Case};
 use proptest::prelude::*;
 use schedlab_model::{Bytes, Nanos, Request};
-use schedlab_sim::device::{DeviceSpec, Parallel, SuspendSpec, Unit};
+use schedlab_sim::device::{DeviceSpec, Parallel, SuspendSpec};
 use schedlab_sim::engine::Aging;
 use schedlab_sim::workload::{Incoming, Real};
 use schedlab_sim::{Job, Outcome, Report, Stop};
@@ -18,7 +18,7 @@ fn one_die() -> Value {
     json!({
         "flash.channels": 1, "flash.dies_per_package": 1, "flash.planes_per_die": 1,
         "flash.blocks_per_plane": 16_384, "flash.page_read": "75us", "flash.page_write": "750us",
-        "flash.page_transfer": 0, "flash.unit": "die", "buffer.size": 0,
+        "flash.page_transfer": 0, "buffer.size": 0,
         "ftl.in_flight": 65_536, "queue.depth": 65_536,
     })
 }
@@ -81,12 +81,11 @@ fn the_wait_of_reads_follows_the_closed_forms() {
         "suspend.program": true, "suspend.cost": 0, "suspend.resume": 0, "suspend.least": 0,
         "suspend.limit": 4_000_000,
     });
-    let plane = json!({"flash.unit": "plane"});
-    let ordered = merged(plane.clone(), json!({"ftl.in_flight": 1}));
+    let one = json!({"ftl.in_flight": 1});
     let reads_first = of_all / (2.0 * (1.0 - load_reads));
     for (more, policy, known) in [
-        (plane, "fcfs", of_all / (2.0 * (1.0 - load))),
-        (ordered, "ts", reads_first),
+        (one.clone(), "fcfs", of_all / (2.0 * (1.0 - load))),
+        (one, "ts", reads_first),
         (json!({}), "fcfs", reads_first),
         (free, "fcfs", of_reads / (2.0 * (1.0 - load_reads))),
     ] {
@@ -104,7 +103,6 @@ fn everything(seed: u64, suspends: bool) -> DeviceSpec {
     spec.ftl.over_provisioning = Real(2.4);
     spec.ftl.collect = small::COLLECT[seed as usize % 3];
     spec.ftl.precondition = small::PRECONDITION[seed as usize / 3 % 3];
-    spec.flash.unit = [Unit::Plane, Unit::Die][usize::from(suspends || seed % 2 == 0)];
     if suspends {
         spec.suspend = SuspendSpec {
             program: seed % 2 == 0,

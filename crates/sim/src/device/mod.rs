@@ -4,13 +4,11 @@
 
 mod buffer;
 mod dies;
-mod flash;
 mod front;
 mod page_index;
 mod parallel;
 mod serial;
 mod spec;
-mod stations;
 mod suspend;
 
 pub use buffer::{Buffer, Evicted, Touch};
@@ -18,7 +16,7 @@ pub use front::{ControllerSpec, LinkSpec};
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
-    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec, Unit,
+    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
 };
 pub use suspend::SuspendSpec;
 

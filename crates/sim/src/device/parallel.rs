@@ -1,8 +1,7 @@
 //! The `parallel` model: a whole SSD. Pages go through a write-back buffer and a page-mapped
-//! translation layer to planes that work at the same time and share channels.
+//! translation layer to dies that work at the same time and share channels.
 
-use super::dies::NONE;
-use super::flash::Flash;
+use super::dies::{Dies, NONE};
 use super::front::{Front, Stage};
 use super::{Buffer, Device, DeviceSpec, FlashSpec, Keeps, Touch, Usage, View, BATCH};
 use crate::engine::Command;
@@ -22,7 +21,7 @@ pub struct Parallel {
     keeps: Keeps,
     buffer: Buffer,
     ftl: Ftl,
-    flash: Flash,
+    flash: Dies,
     in_service: Vec<InService>,
     free: Vec<u32>,
     now_ns: u64,
@@ -39,7 +38,7 @@ impl Parallel {
             keeps: spec.buffer.keeps,
             buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
             ftl,
-            flash: Flash::new(spec),
+            flash: Dies::new(spec),
             in_service: vec![InService::default(); spec.ftl.in_flight as usize],
             free: (0..spec.ftl.in_flight).rev().collect(),
             now_ns: 0,
@@ -67,10 +66,11 @@ impl Parallel {
     /// Programs a page, after what must be collected in its plane.
     #[inline]
     fn program(&mut self, page: u32, waiter: u32) {
-        let plane = self.ftl.plane_for(page, self.flash.busy_until_ns());
-        let work = self.ftl.write(page, plane);
-        self.flash
-            .program(self.now_ns, plane, (&self.ftl, work), waiter);
+        let plane = self.ftl.plane_for(page, &self.flash.busy_until_ns);
+        self.flash.collect(plane, self.ftl.write(page, plane));
+        let free_blocks = self.ftl.free_blocks(plane);
+        self.flash.set_free_blocks(plane, free_blocks);
+        self.flash.page(self.now_ns, plane, true, waiter);
     }
 
     /// Writes a page into the buffer; what has to leave is programmed first, and the writer pays.
@@ -109,7 +109,7 @@ impl Parallel {
         }
         self.ftl.count_read();
         let plane = self.ftl.plane_of(page);
-        self.flash.read(self.now_ns, plane, waiter);
+        self.flash.page(self.now_ns, plane, false, waiter);
         waits_for
     }
 
@@ -205,7 +205,7 @@ impl View for Parallel {
     fn service_time_ns(&self, command: &Command) -> f64 {
         let wait = |page: u32| {
             let plane = self.ftl.plane_of(page);
-            let until = self.flash.busy_until_ns()[plane as usize];
+            let until = self.flash.busy_until_ns[plane as usize];
             until.saturating_sub(self.now_ns) + self.page_ns(command.is_write)
         };
         let missing =

@@ -76,20 +76,6 @@ pub struct FlashSpec {
     /// Moving one page over the channel.
     #[serde(default)]
     pub page_transfer: Nanos,
-    /// The part that works on its own, in `parallel`.
-    #[serde(default)]
-    pub unit: Unit,
-}
-
-/// The part that has one operation at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// A die, whose planes have a page register each; collection moves page by page.
-    #[default]
-    Die,
-    /// A plane, which a collection keeps busy from its first move to its last erasure.
-    Plane,
 }
 
 /// Which pages the buffer keeps.
@@ -314,10 +300,6 @@ impl DeviceSpec {
             let found = format!("{} ns", time.0);
             require(time.0 <= 1_000_000_000, key, found, "at most 1 s")?;
         }
-        let suspends = self.suspend.is_on() && self.flash.unit == Unit::Plane;
-        let key = "suspend.program, suspend.erase";
-        let expected = "false where flash.unit is plane: a die suspends what it does";
-        require(!suspends, key, true, expected)?;
         let bytes = self.flash.pages() * self.flash.page.0;
         let (size, expected) = (self.buffer.size, Bytes(bytes));
         let expected = format!("0 to the device's size, {expected}");

@@ -70,15 +70,6 @@ fn amplification(host_programs: u64, moved: u64) -> f64 {
     }
 }
 
-/// The work of garbage collection in a plane before the plane can continue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GcWork {
-    /// Pages read and programmed again.
-    pub moved: u32,
-    /// Blocks erased.
-    pub erased: u32,
-}
-
 /// A block that collection has emptied in the tables, for the flash to do page by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
@@ -131,7 +122,7 @@ pub struct Ftl {
     high: u32,
     /// Slots of the pages that leave a block.
     moving: Vec<u32>,
-    /// The blocks that the last collection has emptied.
+    /// The blocks that the last write had to collect.
     victims: Vec<Victim>,
     begins_erased: bool,
     usage: FtlUsage,
@@ -254,9 +245,9 @@ impl Ftl {
         self.usage.flash_reads += 1;
     }
 
-    /// Writes a logical page into `plane` and gives what must be collected there first.
+    /// Writes a logical page into `plane` and gives the blocks that must be collected there first.
     #[inline]
-    pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
+    pub fn write(&mut self, page: u32, plane: u32) -> &[Victim] {
         if self.planes[plane as usize].is_unfilled {
             self.fill_plane(plane);
         }
@@ -280,24 +271,18 @@ impl Ftl {
         held
     }
 
-    /// The blocks of the last write that had something to collect.
-    pub fn victims(&self) -> &[Victim] {
-        &self.victims
-    }
-
     /// Frees blocks of a plane if it has too few.
     #[inline]
-    fn collect(&mut self, plane: u32) -> GcWork {
-        let mut work = GcWork::default();
+    fn collect(&mut self, plane: u32) -> &[Victim] {
+        self.victims.clear();
         if self.free_blocks(plane) >= self.low {
-            return work;
+            return &self.victims;
         }
         // A wrong count of free blocks would loop for ever: one pass over the blocks frees at
         // least one page, unless none is left to free.
         let victims_max = self
             .blocks_per_plane
             .saturating_mul(self.pages_per_block + 1);
-        self.victims.clear();
         while self.free_blocks(plane) < self.high {
             let Some(victim) = self.buckets.victim(&mut self.blocks, plane) else {
                 break;
@@ -307,20 +292,16 @@ impl Ftl {
             }
             let free_blocks = self.free_blocks(plane);
             let moves = self.evacuate(victim, plane);
-            self.victims.push(Victim {
-                moves,
-                opens: self.free_blocks(plane) == free_blocks,
-            });
-            work.moved += moves;
-            work.erased += 1;
+            let opens = self.free_blocks(plane) == free_blocks;
+            self.victims.push(Victim { moves, opens });
+            self.usage.gc_moved_pages += u64::from(moves);
             assert!(
-                work.erased <= victims_max,
+                self.victims.len() <= victims_max as usize,
                 "collection in plane {plane} frees nothing"
             );
         }
-        self.usage.gc_moved_pages += u64::from(work.moved);
-        self.usage.gc_collections += u64::from(work.erased);
-        work
+        self.usage.gc_collections += self.victims.len() as u64;
+        &self.victims
     }
 
     /// Fetches the slots of a block's pages.
