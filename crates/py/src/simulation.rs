@@ -14,7 +14,7 @@ use schedlab_sim::host::{
 };
 use schedlab_sim::policy::{self, Policy};
 use schedlab_sim::workload::{self, Arrays, Source};
-use schedlab_sim::{cpu, model, Job, Outcome, SimError, Stop};
+use schedlab_sim::{cpu, model, Entry, Job, Outcome, SimError, Stop};
 use serde::Serialize;
 
 use crate::sim_policy::PythonPolicy;
@@ -181,25 +181,19 @@ fn pack_host(out: &mut Vec<u8>, row: &HostLogged) {
 /// `policy`, `disk policy`, `cpu policy`, `workload`, `disk workload`; nothing for others.
 #[pyfunction]
 pub fn sim_names(registry: &str) -> Vec<(&'static str, &'static str)> {
+    fn named<T>(entries: &[Entry<T>]) -> Vec<(&'static str, &'static str)> {
+        entries
+            .iter()
+            .map(|(name, about, _)| (*name, *about))
+            .collect()
+    }
     match registry {
-        "device" => model::shipped().collect(),
+        "device" => model::SHIPPED.to_vec(),
         "processes" => PRESETS.to_vec(),
-        "policy" => policy::POLICIES
-            .iter()
-            .map(|(n, about, _)| (*n, *about))
-            .collect(),
-        "disk policy" => disk::POLICIES
-            .iter()
-            .map(|(n, about, _)| (*n, *about))
-            .collect(),
-        "cpu policy" => cpu::POLICIES
-            .iter()
-            .map(|(n, about, _)| (*n, *about))
-            .collect(),
-        "workload" => workload::NAMED
-            .iter()
-            .map(|(n, about, _)| (*n, *about))
-            .collect(),
+        "policy" => named(policy::POLICIES),
+        "disk policy" => named(disk::POLICIES),
+        "cpu policy" => named(cpu::POLICIES),
+        "workload" => named(workload::NAMED),
         "disk workload" => disk::WORKLOADS.iter().map(|(n, ..)| (*n, "")).collect(),
         _ => Vec::new(),
     }
@@ -254,7 +248,7 @@ pub fn host_processes(
 pub fn host_schedulers() -> Vec<(&'static str, &'static str, &'static str)> {
     let entries = SCHEDULERS.iter();
     entries
-        .map(|entry| (entry.name, entry.about, entry.kernels))
+        .map(|(name, about, (kernels, _))| (*name, *about, *kernels))
         .collect()
 }
 

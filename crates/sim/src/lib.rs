@@ -30,6 +30,7 @@ mod job;
 mod judged;
 pub mod model;
 pub mod policy;
+mod registry;
 mod stepped;
 pub mod workload;
 
@@ -37,5 +38,6 @@ pub use engine::Report;
 pub use error::SimError;
 pub use job::{Job, Outcome};
 pub use model::Service;
+pub use registry::Entry;
 pub use schedlab_model::Stop;
 pub use stepped::{Completion, Kind, Stepped, Submission};

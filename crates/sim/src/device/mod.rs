@@ -23,15 +23,6 @@ pub use suspend::SuspendSpec;
 use crate::engine::Command;
 use crate::ftl::FtlUsage;
 
-/// The device files that come with schedlab, one line each.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("ncq2014", include_str!("../../devices/ncq2014.toml")),
-    ("sata-ssd", include_str!("../../devices/sata-ssd.toml")),
-    ("nvme-slow", include_str!("../../devices/nvme-slow.toml")),
-    ("sd-card", include_str!("../../devices/sd-card.toml")),
-    ("nvme", include_str!("../../devices/nvme.toml")),
-];
-
 /// How many requests are drawn from the source at once.
 pub const BATCH: usize = 32;
 

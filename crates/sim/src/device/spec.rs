@@ -226,10 +226,7 @@ impl FlashSpec {
 impl DeviceSpec {
     /// A shipped device with some keys changed (`buffer.size`, `flash.channels`, …).
     pub fn shipped(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
-        let known = super::SHIPPED.iter().map(|(name, _)| *name);
-        let shipped = super::SHIPPED.iter().find(|(known, _)| *known == name);
-        let (place, text) = shipped.ok_or_else(|| SimError::unknown("device", name, known))?;
-        Self::from_toml(place, text, changes)
+        Self::from_toml(name, crate::model::shipped(name)?, changes)
     }
 
     /// The same from the text of a device file; `place` is where it comes from, for errors.

@@ -49,5 +49,5 @@ pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
 pub use source::{DiskWorkload, Pace, Replayed, WORKLOADS};
 pub use spec::{
     BusSpec, CacheSpec, Destage, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec,
-    Serpentine, SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone, SHIPPED,
+    Serpentine, SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
 };

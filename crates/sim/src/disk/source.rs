@@ -8,6 +8,7 @@ use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Rng, W
 use serde::Deserialize;
 
 use crate::error::require;
+use crate::registry;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -48,10 +49,8 @@ impl DiskWorkload {
     /// The workload on a disk of that size.
     pub fn workload(&self, capacity: Bytes, seed: u64) -> Result<Workload, SimError> {
         let name = self.name.as_deref().unwrap_or(WORKLOADS[0].0);
-        let known = WORKLOADS.iter().map(|(name, ..)| *name);
-        let named = WORKLOADS.iter().find(|(known, ..)| *known == name);
-        let (_, pattern, direction, record) =
-            *named.ok_or_else(|| SimError::unknown("workload", name, known))?;
+        let named = registry::find("workload", name, WORKLOADS, |entry| entry.0)?;
+        let (_, pattern, direction, record) = *named;
         let arrivals = match (self.rate, self.depth) {
             (Some(_), Some(_)) => {
                 let detail = "depth and rate cannot be used together";

@@ -38,6 +38,7 @@ pub use tunables::{Settings, Tunable, TUNABLES};
 
 use mq_deadline::MqDeadline;
 
+use crate::registry::{self, Entry};
 use crate::{SimError, Stepped, Stop};
 
 /// The facts that a scheduler may know of the device.
@@ -139,47 +140,20 @@ pub trait Scheduler: Sized {
 
 type Run = fn(&Settings, &HostJob, &mut dyn Stepped, &Stop) -> Result<HostResult, SimError>;
 
-/// A scheduler by name.
-#[derive(Clone, Copy)]
-pub struct SchedulerEntry {
-    /// As in `/sys/block/*/queue/scheduler`.
-    pub name: &'static str,
-    /// Its principle.
-    pub about: &'static str,
-    /// Which kernels have it.
-    pub kernels: &'static str,
-    run: Run,
-}
-
-const fn entry(
-    name: &'static str,
-    kernels: &'static str,
-    about: &'static str,
-    run: Run,
-) -> SchedulerEntry {
-    SchedulerEntry {
-        name,
-        about,
-        kernels,
-        run,
-    }
-}
-
 /// The scheduler of that name.
-fn scheduler_named(name: &str) -> Result<&'static SchedulerEntry, SimError> {
-    let known = SCHEDULERS.iter().map(|entry| entry.name);
-    let entry = SCHEDULERS.iter().find(|entry| entry.name == name);
-    entry.ok_or_else(|| SimError::unknown("scheduler", name, known))
+fn scheduler_named(name: &str) -> Result<&'static Entry<(&'static str, Run)>, SimError> {
+    registry::find("scheduler", name, SCHEDULERS, |entry| entry.0)
 }
 
-/// All of them, one line each.
+/// Each scheduler by its name in `/sys/block/*/queue/scheduler`: its principle, which kernels have
+/// it, and a run under it.
 #[rustfmt::skip]
-pub const SCHEDULERS: &[SchedulerEntry] = &[
-    entry("none", "from 3.13", "first come, first served", run::with::<noop::None>),
-    entry("noop", "to 4.20", "first come, first served, with merges", run::with::<noop::Noop>),
-    entry("deadline", "to 4.20", "by sector, unless one is late", run::with::<deadline::Deadline>),
-    entry("cfq", "to 4.20", "time slices for each process", run::with::<cfq::Cfq>),
-    entry("mq-deadline", "from 4.11", "by sector, unless one is late", run::with::<MqDeadline>),
-    entry("kyber", "from 4.12", "tokens by latency", run::with::<kyber::Kyber>),
-    entry("bfq", "from 4.12", "shares of the service for each process", run::with::<bfq::Bfq>),
+pub const SCHEDULERS: &[Entry<(&str, Run)>] = &[
+    ("none", "first come, first served", ("from 3.13", run::with::<noop::None>)),
+    ("noop", "first come, first served, with merges", ("to 4.20", run::with::<noop::Noop>)),
+    ("deadline", "by sector, unless one is late", ("to 4.20", run::with::<deadline::Deadline>)),
+    ("cfq", "time slices for each process", ("to 4.20", run::with::<cfq::Cfq>)),
+    ("mq-deadline", "by sector, unless one is late", ("from 4.11", run::with::<MqDeadline>)),
+    ("kyber", "tokens by latency", ("from 4.12", run::with::<kyber::Kyber>)),
+    ("bfq", "shares of the service for each process", ("from 4.12", run::with::<bfq::Bfq>)),
 ];

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::presets::PRESETS;
 use super::request::{Class, Op};
 use crate::error::{require, within};
+use crate::registry;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -210,9 +211,7 @@ impl Processes {
         if let Some(place) = place {
             return Self::from_toml(place, text);
         }
-        let known = PRESETS.iter().map(|(name, _)| *name);
-        let entry = PRESETS.iter().find(|(name, _)| *name == text);
-        let (place, text) = entry.ok_or_else(|| SimError::unknown("processes", text, known))?;
+        let (place, text) = registry::find("processes", text, PRESETS, |entry| entry.0)?;
         Self::from_toml(place, text)
     }
 

@@ -32,7 +32,8 @@ pub fn run(
     stop: &Stop,
 ) -> Result<HostResult, SimError> {
     job.settings.check()?;
-    (scheduler_named(&scheduler.scheduler)?.run)(scheduler, job, device, stop)
+    let (.., (_, run)) = scheduler_named(&scheduler.scheduler)?;
+    run(scheduler, job, device, stop)
 }
 
 pub(super) fn with<S: Scheduler>(

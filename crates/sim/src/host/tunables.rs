@@ -51,7 +51,7 @@ impl Settings {
     /// `bfq:slice_idle=0,low_latency=0`. Values carry no unit: they are as sysfs shows them.
     pub fn parse(text: &str) -> Result<Self, SimError> {
         let (scheduler, rest) = text.split_once(':').unwrap_or((text, ""));
-        let scheduler = super::scheduler_named(scheduler.trim())?.name;
+        let scheduler = super::scheduler_named(scheduler.trim())?.0;
         let mut settings = Settings {
             scheduler: scheduler.into(),
             values: BTreeMap::new(),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::{self, Device, DeviceSpec, Parallel, Serial};
-use crate::disk::{self, DiskSpec, SteppedDisk};
+use crate::device::{Device, DeviceSpec, Parallel, Serial};
+use crate::disk::{DiskSpec, SteppedDisk};
 use crate::engine::{Simulation, SteppedDevice, Window};
 use crate::policy::{PolicySpec, POLICIES};
-use crate::{SimError, Stepped};
+use crate::{registry, SimError, Stepped};
 use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,9 +36,21 @@ pub(crate) fn changed(text: &str, changes: &BTreeMap<String, Value>) -> Result<V
     Ok(tree)
 }
 
-/// Name and file of every shipped device: disks, then SSDs.
-pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
-    disk::SHIPPED.iter().chain(device::SHIPPED).copied()
+/// Name and file of every device that comes with schedlab: disks, then SSDs.
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("disk7200", include_str!("../../devices/disk7200.toml")),
+    ("disk5400", include_str!("../../devices/disk5400.toml")),
+    ("disk2005", include_str!("../../devices/disk2005.toml")),
+    ("ncq2014", include_str!("../../devices/ncq2014.toml")),
+    ("sata-ssd", include_str!("../../devices/sata-ssd.toml")),
+    ("nvme-slow", include_str!("../../devices/nvme-slow.toml")),
+    ("sd-card", include_str!("../../devices/sd-card.toml")),
+    ("nvme", include_str!("../../devices/nvme.toml")),
+];
+
+/// The file of a shipped device.
+pub(crate) fn shipped(name: &str) -> Result<&'static str, SimError> {
+    registry::find("device", name, SHIPPED, |entry| entry.0).map(|(_, text)| *text)
 }
 
 /// The service model of an SSD.
@@ -146,8 +158,7 @@ impl DeviceConfig {
 
     /// The description, changed, scaled and checked.
     pub(crate) fn spec(&self) -> Result<Spec, SimError> {
-        let shipped = shipped().find(|(name, _)| *name == self.device);
-        let text = shipped.map_or(self.device.as_str(), |(_, text)| text);
+        let text = shipped(&self.device).unwrap_or(&self.device);
         let wrong = |error: String| SimError::file(&self.place, error);
         let kind: ModelKey = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let spec = match kind.model.as_deref() {
@@ -369,7 +380,7 @@ mod tests {
 
     #[test]
     fn every_shipped_model_can_have_any_size_and_serves_its_last_sector() {
-        for (name, text) in shipped() {
+        for (name, text) in SHIPPED {
             for size_bytes in [64 << 20, 256 << 20, 1 << 30, 4 << 30] {
                 let model = Model::new(&config(text, size_bytes)).unwrap();
                 assert_eq!(model.facts().size_bytes, size_bytes, "{name}");
@@ -394,7 +405,7 @@ mod tests {
 
     #[test]
     fn every_shipped_model_builds_at_its_own_size() {
-        for (name, text) in shipped() {
+        for (name, text) in SHIPPED {
             let whole = DeviceConfig {
                 size_bytes: None,
                 ..config(text, 0)
@@ -407,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_size_beyond_the_model_is_refused_with_the_largest() {
-        for (name, text) in shipped() {
+        for (name, text) in SHIPPED {
             let error = Model::new(&config(text, 1 << 50))
                 .err()
                 .unwrap()
@@ -424,8 +435,8 @@ mod tests {
 
     #[test]
     fn a_disk_orders_by_positioning_time_and_an_ssd_by_arrival_unless_told() {
-        let disk = crate::disk::SHIPPED[0].1;
-        let ssd = crate::device::SHIPPED[0].1;
+        let disk = "disk7200";
+        let ssd = "ncq2014";
         for (text, policy, expected) in [
             (disk, None, "sptf"),
             (disk, Some("fcfs"), "fcfs"),
@@ -465,7 +476,7 @@ mod tests {
     #[test]
     fn policy_and_service_reach_the_device() {
         // Its file says `parallel`.
-        let ssd = crate::device::SHIPPED[1].1;
+        let ssd = "sata-ssd";
         let mut config = config(ssd, 1 << 30);
         assert_eq!(Model::new(&config).unwrap().facts().service, "parallel");
         config.set.insert("buffer.size".into(), Value::from("0"));
@@ -489,7 +500,7 @@ mod tests {
 
     #[test]
     fn the_seed_fixes_the_preconditioning() {
-        let mut config = config(crate::device::SHIPPED[1].1, 64 << 20);
+        let mut config = config("sata-ssd", 64 << 20);
         config.set.insert("buffer.size".into(), Value::from("0"));
         config
             .set
@@ -504,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_small_disk_still_seeks_over_its_whole_stroke() {
-        let text = crate::disk::SHIPPED[0].1;
+        let text = shipped("disk7200").unwrap();
         let whole = DiskSpec::shipped("disk7200").unwrap();
         let small = scaled_disk(text, &config(text, 1 << 30)).unwrap();
         assert!(small.capacity().0 >= 1 << 30);

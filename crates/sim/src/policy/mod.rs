@@ -1,4 +1,4 @@
-//! Policies of the command queue: one file each and one line in [`POLICIES`].
+//! Policies of the command queue: one line in [`POLICIES`], and a file where it keeps a state.
 //!
 //! FCFS, S, SB, TS and TSB are those of the NCQ paper; IRBW, STB and SITF come from its related
 //! work, whose bundle size and timers were not published and are parameters here.
@@ -9,17 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::device::View;
 use crate::engine::{Aging, Command, Window};
 use crate::error::require;
+use crate::registry::{self, Entry};
 use crate::workload::Real;
 use crate::SimError;
 
-mod fcfs;
 mod irbw;
-mod s;
-mod sb;
-mod sitf;
 mod stb;
-mod ts;
-mod tsb;
 
 /// Which waiting command is dispatched next.
 pub trait Policy: Send {
@@ -107,49 +102,41 @@ impl Default for PolicySpec {
     }
 }
 
-/// A line of the registry: name, what it does, how it is made.
-pub type Entry = (
-    &'static str,
-    &'static str,
-    fn(&PolicySpec) -> Box<dyn Policy>,
-);
+/// How a policy is made.
+pub type Make = fn(&PolicySpec) -> Box<dyn Policy>;
 
-/// Every policy by name.
-pub const POLICIES: &[Entry] = &[
-    ("fcfs", "arrival order", |_| Box::new(fcfs::Fcfs)),
-    ("s", "smallest request first", |_| Box::new(s::S)),
-    ("sb", "fewest missing pages first", |_| Box::new(sb::Sb)),
-    ("ts", "least time by type and size", |_| Box::new(ts::Ts)),
-    ("tsb", "least time by type, size and buffer", |_| {
-        Box::new(tsb::Tsb)
+/// Every policy by name; TSB is the proposal of the NCQ paper. Where nothing is estimated, nothing
+/// is overtaken, and aging has no effect.
+#[rustfmt::skip]
+pub const POLICIES: &[Entry<Make>] = &[
+    ("fcfs", "arrival order", |_| Box::new(Least::default())),
+    ("s", "smallest request first", |_| {
+        Box::new(Least::by(|command, _| f64::from(command.pages)))
     }),
-    (
-        "irbw-fifo",
-        "reads alone, writes bundled by block, in arrival order",
-        |spec| irbw(spec, false),
-    ),
-    (
-        "irbw-fifo-rp",
-        "the same, waiting reads before the next bundle",
-        |spec| irbw(spec, true),
-    ),
-    (
-        "stb",
-        "reads first, time limits, bundles where they pay",
-        |spec| {
-            Box::new(stb::Stb {
-                bundle: irbw::Bundle::new(spec.bundle_pages),
-                bundle_min: spec.bundle_min,
-                read_limit_ns: spec.read_limit.0,
-                write_limit_ns: spec.write_limit.0,
-            })
-        },
-    ),
-    (
-        "sitf",
-        "shortest service time as the device foresees it",
-        |_| Box::new(sitf::Sitf),
-    ),
+    ("sb", "fewest missing pages first", |_| {
+        Box::new(Least::by_missing(|command, _| f64::from(command.missing)))
+    }),
+    ("ts", "least time by type and size", |_| {
+        Box::new(Least::by(|c, view| f64::from(c.pages) * view.page_time_ns(c.is_write)))
+    }),
+    ("tsb", "least time by type, size and buffer", |_| {
+        Box::new(Least::by_missing(|c, view| f64::from(c.missing) * view.page_time_ns(c.is_write)))
+    }),
+    ("irbw-fifo", "reads alone, writes bundled by block, in arrival order", |spec| {
+        irbw(spec, false)
+    }),
+    ("irbw-fifo-rp", "the same, waiting reads before the next bundle", |spec| irbw(spec, true)),
+    ("stb", "reads first, time limits, bundles where they pay", |spec| Box::new(stb::Stb {
+        bundle: irbw::Bundle::new(spec.bundle_pages),
+        bundle_min: spec.bundle_min,
+        read_limit_ns: spec.read_limit.0,
+        write_limit_ns: spec.write_limit.0,
+    })),
+    // Missing pages, and in the `parallel` model also how long each plane is busy.
+    ("sitf", "shortest service time as the device foresees it", |_| Box::new(Least {
+        is_volatile: true,
+        ..Least::by(|command, view| view.service_time_ns(command))
+    })),
 ];
 
 fn irbw(spec: &PolicySpec, reads_first: bool) -> Box<dyn Policy> {
@@ -157,6 +144,55 @@ fn irbw(spec: &PolicySpec, reads_first: bool) -> Box<dyn Policy> {
         bundle: irbw::Bundle::new(spec.bundle_pages),
         reads_first,
     })
+}
+
+type Estimate = fn(&Command, &dyn View) -> f64;
+
+/// The least estimate first; who came first where there is none.
+#[derive(Default)]
+struct Least {
+    estimate: Option<Estimate>,
+    uses_buffer: bool,
+    is_volatile: bool,
+}
+
+impl Least {
+    fn by(estimate: Estimate) -> Self {
+        Least {
+            estimate: Some(estimate),
+            ..Least::default()
+        }
+    }
+
+    fn by_missing(estimate: Estimate) -> Self {
+        Least {
+            uses_buffer: true,
+            ..Least::by(estimate)
+        }
+    }
+}
+
+impl Policy for Least {
+    fn estimate(&self, command: &Command, view: &dyn View) -> f64 {
+        self.estimate
+            .map_or(0.0, |estimate| estimate(command, view))
+    }
+
+    fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
+        self.estimate.map_or(0, |_| window.least())
+    }
+
+    fn uses_buffer(&self) -> bool {
+        self.uses_buffer
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.is_volatile
+    }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
 }
 
 impl PolicySpec {
@@ -170,12 +206,10 @@ impl PolicySpec {
     }
 
     /// The policy of this name in `registry`.
-    pub fn make(&self, registry: &[Entry]) -> Result<Box<dyn Policy>, SimError> {
+    pub fn make(&self, registry: &[Entry<Make>]) -> Result<Box<dyn Policy>, SimError> {
         self.check()?;
-        let name = self.name.to_ascii_lowercase();
-        let entry = registry.iter().find(|(known, _, _)| *known == name);
-        let known = registry.iter().map(|(known, _, _)| *known);
-        let (_, _, make) = entry.ok_or_else(|| SimError::unknown("policy", &self.name, known))?;
+        let name = registry::spelled(&self.name, registry);
+        let (.., make) = registry::find("policy", name, registry, |entry| entry.0)?;
         Ok(make(self))
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::{Incoming, Real, Source};
 use crate::error::{require, within};
+use crate::registry::{self, Entry};
 use crate::SimError;
 
 /// Where in its file a thread works.
@@ -104,7 +105,7 @@ const fn four_kib(read_share: f64, order: Order) -> SyntheticSpec {
 }
 
 /// The workloads that have a name, one line each.
-pub const NAMED: &[(&str, &str, SyntheticSpec)] = &[
+pub const NAMED: &[Entry<SyntheticSpec>] = &[
     (
         "A",
         "random, 2:1, 1.78 ms",
@@ -146,11 +147,8 @@ pub const NAMED: &[(&str, &str, SyntheticSpec)] = &[
 impl SyntheticSpec {
     /// The workload of that name, with some keys changed.
     pub fn named(name: &str, changes: BTreeMap<String, Value>) -> Result<Self, SimError> {
-        let entry = NAMED
-            .iter()
-            .find(|(known, _, _)| known.eq_ignore_ascii_case(name));
-        let known = NAMED.iter().map(|(known, _, _)| *known);
-        let (_, _, spec) = entry.ok_or_else(|| SimError::unknown("workload", name, known))?;
+        let name = registry::spelled(name, NAMED);
+        let (.., spec) = registry::find("workload", name, NAMED, |entry| entry.0)?;
         if changes.is_empty() {
             return Ok(spec.clone());
         }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use reads_by_wait::ReadsByWait;
 use schedlab_sim::device::{DeviceSpec, Serial};
 use schedlab_sim::engine::{Simulation, Window};
-use schedlab_sim::policy::{Entry, PolicySpec};
+use schedlab_sim::policy::{Make, PolicySpec};
 use schedlab_sim::workload::{Synthetic, SyntheticSpec};
-use schedlab_sim::Stop;
+use schedlab_sim::{Entry, Stop};
 
-const REGISTRY: &[Entry] = &[(
+const REGISTRY: &[Entry<Make>] = &[(
     "reads-by-wait",
     "reads that waited longest, then writes",
     |_| Box::new(ReadsByWait),

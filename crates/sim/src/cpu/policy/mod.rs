@@ -14,13 +14,14 @@ mod sjf;
 mod stride;
 
 use super::task::Settings;
+use crate::registry::{self, Entry};
 use crate::SimError;
 
-/// A policy with its name, what it is, and how it is built.
-pub type Entry = (&'static str, &'static str, fn(&Settings) -> Box<dyn Policy>);
+/// How a policy is made.
+pub type Make = fn(&Settings) -> Box<dyn Policy>;
 
 /// All policies.
-pub const POLICIES: &[Entry] = &[
+pub const POLICIES: &[Entry<Make>] = &[
     ("fcfs", "first come, first served", fcfs::build),
     ("sjf", "shortest job first", sjf::build),
     (
@@ -47,10 +48,8 @@ pub const POLICIES: &[Entry] = &[
 ];
 
 /// The registered policy of that name.
-pub(super) fn find(name: &str) -> Result<&'static Entry, SimError> {
-    let known = POLICIES.iter().map(|(known, ..)| *known);
-    let entry = POLICIES.iter().find(|(known, ..)| *known == name);
-    entry.ok_or_else(|| SimError::unknown("policy", name, known))
+pub(super) fn find(name: &str) -> Result<&'static Entry<Make>, SimError> {
+    registry::find("policy", name, POLICIES, |entry| entry.0)
 }
 
 /// The facts of a task for a policy. Real schedulers do not know `remaining_ns`; sjf and srtf

@@ -1,29 +1,26 @@
-//! The order of the command queue: one file and one line for each policy.
+//! The order of the command queue: one line for each policy, and a file where it keeps a state.
 
-mod clook;
-mod fcfs;
 mod scan;
 mod sptf;
-mod sstf;
 
 use schedlab_model::Request;
 
 use super::geometry::Place;
+use crate::registry::{self, Entry};
 use crate::SimError;
 
-/// A policy with its name, what it is, and how it is built.
-pub type Entry = (&'static str, &'static str, fn() -> Box<dyn HeadPolicy>);
+/// How a policy is made.
+pub type Make = fn() -> Box<dyn HeadPolicy>;
 
-/// All policies.
-pub const POLICIES: &[Entry] = &[
-    ("fcfs", "first come, first served", fcfs::build),
-    ("sstf", "shortest seek time first", sstf::build),
+/// All policies. `sstf` starves what is far while work is near; `clook` treats the middle and the
+/// edges of the disk alike.
+pub const POLICIES: &[Entry<Make>] = &[
+    ("fcfs", "first come, first served", || Box::new(By(|_| 0))),
+    ("sstf", "shortest seek time first", || Box::new(By(nearest))),
     ("scan", "elevator from edge to edge", scan::build),
-    (
-        "clook",
-        "upwards only, back to the lowest request",
-        clook::build,
-    ),
+    ("clook", "upwards only, back to the lowest request", || {
+        Box::new(By(upwards))
+    }),
     (
         "sptf",
         "shortest positioning time first, with a bound of age",
@@ -33,9 +30,7 @@ pub const POLICIES: &[Entry] = &[
 
 /// A new instance of the policy of that name.
 pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
-    let known = POLICIES.iter().map(|(known, ..)| *known);
-    let entry = POLICIES.iter().find(|(known, ..)| *known == name);
-    let (.., build) = entry.ok_or_else(|| SimError::unknown("policy", name, known))?;
+    let (.., build) = registry::find("policy", name, POLICIES, |entry| entry.0)?;
     Ok(build())
 }
 
@@ -97,4 +92,29 @@ fn smallest(view: &View, key: impl Fn(&Queued) -> Option<u64>) -> Option<usize> 
     let keyed = view.queue.iter().enumerate();
     let keyed = keyed.filter_map(|(i, queued)| key(queued).map(|key| (key, i)));
     keyed.min().map(|(_, i)| i)
+}
+
+/// A policy without a state: position of the command that goes next.
+struct By(fn(&View) -> usize);
+
+impl HeadPolicy for By {
+    fn choose(&mut self, view: &View) -> Choice {
+        Choice::direct(self.0(view))
+    }
+}
+
+/// The nearest cylinder.
+fn nearest(view: &View) -> usize {
+    let here = view.head.cylinder;
+    smallest(view, |q| Some(u64::from(q.place.cylinder.abs_diff(here)))).unwrap_or(0)
+}
+
+/// The next cylinder upwards; from the last command in one seek to the lowest.
+fn upwards(view: &View) -> usize {
+    let here = view.head.cylinder;
+    let ahead = smallest(view, |queued| {
+        queued.place.cylinder.checked_sub(here).map(u64::from)
+    });
+    let lowest = || smallest(view, |queued| Some(u64::from(queued.place.cylinder)));
+    ahead.or_else(lowest).unwrap_or(0)
 }

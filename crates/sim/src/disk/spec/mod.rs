@@ -16,13 +16,6 @@ pub use parts::{
 
 use crate::SimError;
 
-/// Descriptions that come with schedlab, by name.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("disk7200", include_str!("../../../devices/disk7200.toml")),
-    ("disk5400", include_str!("../../../devices/disk5400.toml")),
-    ("disk2005", include_str!("../../../devices/disk2005.toml")),
-];
-
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,10 +87,7 @@ pub struct DiskSpec {
 impl DiskSpec {
     /// A shipped description.
     pub fn shipped(name: &str) -> Result<Self, SimError> {
-        let known = SHIPPED.iter().map(|(known, _)| *known);
-        let entry = SHIPPED.iter().find(|(known, _)| *known == name);
-        let (place, text) = entry.ok_or_else(|| SimError::unknown("device", name, known))?;
-        Self::from_toml(place, text, &BTreeMap::new())
+        Self::from_toml(name, crate::model::shipped(name)?, &BTreeMap::new())
     }
 
     /// A checked description from TOML, with some keys changed (`cache.segments`, `rpm`, …);

@@ -132,7 +132,7 @@ proptest! {
         let trace = random_trace(seed, 400);
         let bytes: u64 = trace.iter().map(|record| record.request.length.0).sum();
         for entry in SCHEDULERS {
-            let settings = random_settings(entry.name, &mut rng);
+            let settings = random_settings(entry.0, &mut rng);
             let job = job(seed, tags, trace.clone());
             let mut device = Serial::new(MS);
             let result = run(&settings, &job, &mut device, &Stop::default()).unwrap();
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_bits(seed in 0_u64..1 << 40) {
         for entry in SCHEDULERS {
-            let settings = Settings::parse(entry.name).unwrap();
+            let settings = Settings::parse(entry.0).unwrap();
             let once = || {
                 let job = job(seed, 4, random_trace(seed, 200));
                 run(&settings, &job, &mut Serial::new(MS), &Stop::default()).unwrap()
