@@ -114,6 +114,8 @@ def _sources() -> list[tuple[Path, Path]]:
         (stdlib, PYTHON / "lib" / version),
         (PACKAGE, PACKAGES / "schedlab"),
     ]
+    if (bundled := PACKAGE.with_name("schedlab.libs")).is_dir():  # Those of a wheel.
+        sources.append((bundled, PACKAGES / bundled.name))
     for name in _distributions():
         sources += _content(metadata.distribution(name))
     for tool in _TOOLS:
