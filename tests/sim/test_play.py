@@ -138,11 +138,13 @@ def test_every_pick_of_a_cpu_is_that_of_the_schedule(policy):
             assert keys[pick.chosen] == min(keys), pick
 
 
-def test_a_switch_begins_with_the_pick_of_its_task():
-    chosen = options("--tasks", "A:0:9,B:0:9", "--switch-cost", "100us")
+@pytest.mark.parametrize("cpus", ["1", "2"])
+def test_a_switch_begins_with_the_pick_of_its_task(cpus):
+    chosen = options("--tasks", "A:0:9,B:0:9,C:0:9,D:0:9", "--switch-cost", "100us",
+                     "--cpus", cpus)  # fmt: skip
     (play,) = cpu_schedule.plays_of(chosen)
     segments = cpu_schedule.document(chosen)["results"][0]["segments"]
-    ran = ["AB"[s["task"]] for s in segments if "task" in s]
+    ran = ["ABCD"[s["task"]] for s in segments if "task" in s]
     assert [pick.picked.name for pick in play.picks] == ran
     switched = {s["start_ns"] for s in segments if "switch" in s}
     assert switched <= {pick.at_ns for pick in play.picks}

@@ -109,7 +109,10 @@ def test_a_job_is_all_of_its_processes_and_directions():
 def test_processes_of_another_group_or_with_other_options_are_another_job(more):
     usual = {"options": {"a": "1", "bs": "4k"}, "groupid": 1}
     parts = [job("a", **{**usual, **each}) for each in ({}, {}, more)]
-    assert [len(each.parts) for each in fio_output.jobs("x", report(*parts))] == [2, 1]
+    *several, last = fio_output.jobs(
+        "x", {**report(*parts, job("b")), "global options": {"c": "1"}}
+    )
+    assert [len(each.parts) for each in several] == [2, 1] and last.options == {"c": "1"}
 
 
 def test_jobs_are_workloads_by_all_options_that_change_the_load(tmp_path):

@@ -452,6 +452,20 @@ mod tests {
     }
 
     #[test]
+    fn classes_have_the_number_of_their_place_and_those_of_processes_no_cgroup() {
+        let classes = [7, 0, 9].map(|cgroup_id| Class {
+            cgroup_id,
+            ..Class::default()
+        });
+        let options = BlockOptions {
+            classes: classes.to_vec(),
+            ..BlockOptions::default()
+        };
+        assert_eq!(options.cgroups(), [(1, 7), (3, 9)]);
+        assert_eq!(options.class_count(), 4);
+    }
+
+    #[test]
     fn what_has_no_requests_is_refused_by_name() {
         let options = BlockOptions {
             device: "/dev/absent".to_owned(),

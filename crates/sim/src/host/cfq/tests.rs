@@ -173,6 +173,22 @@ fn what_was_left_of_a_slice_lets_its_queue_go_earlier() {
     }
 }
 
+#[test]
+fn the_idle_class_goes_behind_all_others_and_the_front_is_before_all() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    for owner in 0..4 {
+        bench.add_as("R8", context(owner));
+    }
+    for (queue, key) in [70, 50, 90, 60].into_iter().enumerate() {
+        bench.scheduler.queues[queue].key = key;
+    }
+    bench.scheduler.queues[3].context.class = Class::Idle;
+    for (front, key) in [(false, 90 + 200 * MS as i64), (true, 50 - 1000 * MS as i64)] {
+        bench.scheduler.enlist(&bench.ctx, 3, front);
+        assert_eq!(bench.scheduler.queues[3].key, key);
+    }
+}
+
 /// `cfq_slice_offset`: the longest slice is that of a sync queue.
 #[test]
 fn an_async_queue_waits_for_the_longest_slices_of_others() {
