@@ -164,12 +164,13 @@ def words_of(page):
 
 
 def cells_of(book):
-    """Each row of each sheet."""
+    """Each row of each sheet, a number with the unit that its format has."""
     for sheet in openpyxl.load_workbook(io.BytesIO(book)):
         yield f"## {sheet.title}"
-        for row in sheet.iter_rows(values_only=True):
-            shown = [f"{cell:.6g}" if isinstance(cell, float) else str(cell)
-                     for cell in row if cell is not None]  # fmt: skip
+        for row in sheet.iter_rows():
+            shown = [f"{cell.value:.6g}{''.join(cell.number_format.split(chr(34))[1:2])}"
+                     if isinstance(cell.value, int | float) else str(cell.value)
+                     for cell in row if cell.value is not None]  # fmt: skip
             if shown:
                 yield " | ".join(shown)
 
