@@ -19,9 +19,14 @@ pub struct Schedule {
 impl Schedule {
     /// The schedule of an open loop; nothing for a closed one.
     pub fn new(arrivals: Arrivals, seed: u64) -> Option<Schedule> {
+        Schedule::drawn_by(arrivals, seed, STREAM)
+    }
+
+    /// The same from that stream of the seed.
+    pub fn drawn_by(arrivals: Arrivals, seed: u64, stream: u64) -> Option<Schedule> {
         let (rate, rng) = match arrivals {
             Arrivals::Closed { .. } => return None,
-            Arrivals::Poisson { rate_per_s } => (rate_per_s, Some(Rng::new(seed, STREAM))),
+            Arrivals::Poisson { rate_per_s } => (rate_per_s, Some(Rng::new(seed, stream))),
             Arrivals::Constant { rate_per_s } => (rate_per_s, None),
         };
         Some(Schedule {

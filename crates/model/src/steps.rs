@@ -1,6 +1,6 @@
 //! Which record comes next, and whether it is read or written: the orders of [`Pattern`] as a
-//! generator that neither allocates nor asks the kernel, for the load engine. The disk simulator
-//! visits the same places for the same seed, but draws mix and arrivals from other streams of it.
+//! generator that neither allocates nor asks the kernel. For the same seed the load engine and the
+//! simulators visit the same places; a simulated disk draws mix and arrivals from other streams.
 
 use crate::{Direction, Pattern, Rng, Workload};
 
@@ -41,6 +41,11 @@ pub struct Step {
 impl Steps {
     /// The steps of a checked workload; they end after `limit`, if there is one.
     pub fn new(workload: &Workload, limit: Option<u64>) -> Steps {
+        Steps::mixed_by(workload, limit, STREAM_MIX)
+    }
+
+    /// The same with the directions from that stream of the seed.
+    pub fn mixed_by(workload: &Workload, limit: Option<u64>, stream: u64) -> Steps {
         let records = workload.records() as u32;
         let order = match workload.pattern {
             Pattern::Sequential => Order::Sequential { next: 0 },
@@ -62,7 +67,7 @@ impl Steps {
             Direction::Write => Mix::Fixed { write: true },
             Direction::Mixed { read_percent } => Mix::Random {
                 read_percent: u64::from(read_percent),
-                rng: Rng::new(workload.seed, STREAM_MIX),
+                rng: Rng::new(workload.seed, stream),
             },
         };
         Steps {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
-use crate::disk::{self, DiskLogged, DiskResult, DiskSpec, DiskWorkload};
+use crate::disk::{self, DiskLogged, DiskResult, DiskSpec, DiskWorkload, Generated};
 use crate::engine::{Logged, Report, Simulation, WarmUp, Window};
 use crate::host::{self, HostJob, HostResult, HostSettings, Processes, Settings};
 use crate::model::{DeviceConfig, Dilated, Model, Spec};
@@ -226,7 +226,7 @@ impl Job {
             Service::Parallel => u64::from(crate::ftl::logical_pages(spec)?),
         };
         let replay = trace.open((pages * page_bytes, page_bytes), self.requests)?;
-        if replay.options().think {
+        if replay.thinks() {
             let detail = "think times need a device that serves one request after another";
             return Err(SimError::Workload(detail.into()));
         }
@@ -234,24 +234,25 @@ impl Job {
     }
 
     fn disk(&self, spec: &DiskSpec, stop: &Stop) -> Result<Outcome, SimError> {
-        let (result, log) = match &self.trace {
+        let mut source: Box<dyn Source> = match &self.trace {
             Some(trace) => {
                 let size = (spec.capacity().0, spec.sector.0);
-                let mut replay = trace.open(size, self.requests)?;
-                disk::replay_trace(spec, &self.policy.name, &mut replay, self.log, stop)?
+                Box::new(trace.open(size, self.requests)?)
             }
             None => {
                 let keys = serde_json::Map::from_iter(self.workload.clone());
                 let asked: DiskWorkload = serde_json::from_value(Value::Object(keys))
                     .map_err(|error| SimError::Workload(error.to_string()))?;
-                let run = disk::Run {
-                    policy: self.policy.name.clone(),
-                    requests: self.requests.unwrap_or(DISK_REQUESTS),
-                    workload: asked.workload(spec.capacity(), self.seed)?,
-                };
-                disk::simulate(spec, &run, self.log, stop)?
+                let workload = asked.workload(spec.capacity(), self.seed)?;
+                Box::new(Generated::new(
+                    workload,
+                    self.requests.unwrap_or(DISK_REQUESTS),
+                )?)
             }
         };
+        let policy = &self.policy.name;
+        let (mut result, log) = disk::simulate(spec, policy, &mut *source, self.log, stop)?;
+        result.seed = if self.trace.is_some() { 0 } else { self.seed };
         Ok(Outcome::Disk(Box::new(result), log))
     }
 

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Workload};
 use schedlab_sim::disk::{
-    replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Pace, Run, SignedNanos,
-    Zone, POLICIES,
+    simulate, CacheSpec, DiskResult, DiskSpec, Generated, Geometry, Mechanics, SignedNanos, Zone,
+    POLICIES,
 };
+use schedlab_sim::workload::Incoming;
 use schedlab_sim::{SimError, Stop};
 
 const MS: u64 = 1_000_000;
@@ -80,12 +81,9 @@ fn random(spec: &DiskSpec, depth: u32) -> Workload {
 }
 
 fn run(spec: &DiskSpec, policy: &str, requests: u64, workload: Workload) -> DiskResult {
-    let run = Run {
-        policy: policy.into(),
-        requests,
-        workload,
-    };
-    simulate(spec, &run, false, &Stop::default()).unwrap().0
+    let mut source = Generated::new(workload, requests).unwrap();
+    let stop = Stop::default();
+    simulate(spec, policy, &mut source, false, &stop).unwrap().0
 }
 
 fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
@@ -99,16 +97,8 @@ fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
 
 /// Figures of requests that come at their own times.
 fn served(spec: &DiskSpec, policy: &str, requests: &[Request]) -> Result<DiskResult, SimError> {
-    let requests = requests.iter().copied();
-    Ok(replay(
-        spec,
-        policy,
-        requests,
-        Pace::AtTimes,
-        false,
-        &Stop::default(),
-    )?
-    .0)
+    let mut source = requests.iter().map(|request| Ok(Incoming::from(*request)));
+    simulate(spec, policy, &mut source, false, &Stop::default()).map(|(result, _)| result)
 }
 
 fn service_ns(spec: &DiskSpec, requests: &[Request]) -> DiskResult {
@@ -480,14 +470,10 @@ fn impossible_disks_and_runs_name_their_key() {
         "{error}"
     );
     let run = |policy: &str, requests, workload| {
-        let run = Run {
-            policy: policy.into(),
-            requests,
-            workload,
-        };
-        simulate(&spec, &run, false, &Stop::default())
-            .unwrap_err()
-            .to_string()
+        let stop = Stop::default();
+        let source = Generated::new(workload, requests);
+        let result = source.and_then(|mut all| simulate(&spec, policy, &mut all, false, &stop));
+        result.unwrap_err().to_string()
     };
     assert!(run("cscan", 1, random(&spec, 1)).contains("one of fcfs, sstf, scan, clook, sptf"));
     assert!(run("fcfs", 0, random(&spec, 1)).starts_with("requests = 0"));

@@ -5,9 +5,10 @@
 
 use schedlab_model::{Bytes, Nanos, Request};
 use schedlab_sim::disk::{
-    replay, BusSpec, CacheSpec, DiskSpec, Geometry, Kind, Pace, ReadOn, Readable, Replayed,
+    simulate, BusSpec, CacheSpec, DiskSpec, Geometry, Kind, LoggedResult, ReadOn, Readable,
     SeekSpec, Spare, SparePer, Times, WriteCacheSpec, Zone,
 };
+use schedlab_sim::workload::Incoming;
 use schedlab_sim::Stop;
 
 const US: u64 = 1_000;
@@ -67,11 +68,14 @@ fn write(at_ms: u64, lba: u64, sectors: u64) -> Request {
     request(at_ms, lba, sectors, true)
 }
 
+fn served(spec: &DiskSpec, policy: &str, requests: &[Request]) -> LoggedResult {
+    let mut source = requests.iter().map(|request| Ok(Incoming::from(*request)));
+    simulate(spec, policy, &mut source, true, &Stop::default()).unwrap()
+}
+
 /// Response in us and kind of the last of these requests.
 fn last(spec: &DiskSpec, requests: &[Request]) -> (u64, Kind) {
-    let requests = requests.iter().copied().map(Replayed::from);
-    let stop = Stop::default();
-    let (_, log) = replay(spec, "fcfs", requests, Pace::AtTimes, true, &stop).unwrap();
+    let (_, log) = served(spec, "fcfs", requests);
     let last = log.last().unwrap();
     ((last.completed_ns - last.request.arrival.0) / US, last.kind)
 }
@@ -206,17 +210,9 @@ fn sptf_knows_where_the_rest_of_a_read_is() {
     spec.cache.read_on = ReadOn::Track;
     spec.cache.partial_hits = true;
     // At 103 ms: 1 ms to the rest of the first, 4 ms to the second, 7 ms to the first's beginning.
-    let requests = [read(0, 0, 1), read(103, 6, 4), read(103, 11, 1)].map(Replayed::from);
-    let stop = Stop::default();
-    let log = replay(
-        &spec,
-        "sptf",
-        requests.into_iter(),
-        Pace::AtTimes,
-        true,
-        &stop,
-    );
-    let order: Vec<u64> = log.unwrap().1.iter().map(|logged| logged.index).collect();
+    let requests = [read(0, 0, 1), read(103, 6, 4), read(103, 11, 1)];
+    let (_, log) = served(&spec, "sptf", &requests);
+    let order: Vec<u64> = log.iter().map(|logged| logged.index).collect();
     assert_eq!(order, [0, 1, 2]);
 }
 
@@ -226,9 +222,7 @@ fn sptf_serves_a_far_command_once_it_has_waited_too_long() {
     let far = 48;
     let near = (0..400).map(|n| write(0, n % 8, 1));
     let requests: Vec<Request> = std::iter::once(write(0, far, 1)).chain(near).collect();
-    let requests = requests.into_iter().map(Replayed::from);
-    let stop = Stop::default();
-    let (_, log) = replay(&disk(), "sptf", requests, Pace::AtTimes, true, &stop).unwrap();
+    let (_, log) = served(&disk(), "sptf", &requests);
     let far = log.iter().find(|row| row.request.offset.0 == far * 512);
     let begins_ms = far.unwrap().start_ns / MS;
     assert!((200..=201).contains(&begins_ms), "{begins_ms}");
@@ -348,17 +342,7 @@ fn a_run_ends_when_the_last_write_is_on_the_medium() {
     let mut spec = disk();
     spec.write_cache = Some(writes(Readable::Dirty));
     // The arm writes sector 3 from 3 to 4 ms; the read finds it in the cache at 1 ms.
-    let requests = [write(0, 3, 1), read(1, 3, 1)].map(Replayed::from);
-    let stop = Stop::default();
-    let (result, _) = replay(
-        &spec,
-        "fcfs",
-        requests.into_iter(),
-        Pace::AtTimes,
-        true,
-        &stop,
-    )
-    .unwrap();
+    let (result, _) = served(&spec, "fcfs", &[write(0, 3, 1), read(1, 3, 1)]);
     assert_eq!(result.elapsed_ns, 4 * MS);
 }
 

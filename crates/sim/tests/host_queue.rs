@@ -3,9 +3,9 @@
 
 use schedlab_formats::TraceRecord;
 use schedlab_model::{Bytes, Nanos, Request, Rng};
-use schedlab_sim::disk::{replay, DiskSpec, Pace, SteppedDisk};
+use schedlab_sim::disk::{self, DiskSpec, SteppedDisk};
 use schedlab_sim::host::{run, HostJob, HostSettings, Processes, Settings, PRESETS};
-use schedlab_sim::workload::Real;
+use schedlab_sim::workload::{Incoming, Real};
 use schedlab_sim::Stop;
 
 fn requests(seed: u64, mean_ns: f64) -> Vec<Request> {
@@ -28,8 +28,8 @@ fn without_scheduler_merges_and_limits_the_disk_serves_as_alone() {
     let spec = DiskSpec::shipped("disk7200").unwrap();
     for (policy, mean_ns) in [("fcfs", 2e7), ("sptf", 7e6), ("clook", 5e6)] {
         let requests = requests(3, mean_ns);
-        let alone = requests.iter().copied();
-        let (_, log) = replay(&spec, policy, alone, Pace::AtTimes, true, &Stop::default()).unwrap();
+        let mut alone = requests.iter().map(|request| Ok(Incoming::from(*request)));
+        let (_, log) = disk::simulate(&spec, policy, &mut alone, true, &Stop::default()).unwrap();
         let mut alone: Vec<(u64, u64)> = log
             .iter()
             .map(|row| (row.request.offset.0 / 512, row.completed_ns))

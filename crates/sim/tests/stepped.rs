@@ -125,8 +125,8 @@ proptest! {
         let policy = disk::POLICIES[policy].0;
         let spec = DiskSpec::shipped("disk7200").unwrap();
         let requests = requests(&arrivals, spec.capacity().0);
-        let batch = disk::replay(
-            &spec, policy, requests.iter().copied(), disk::Pace::AtTimes, false, &Stop::default());
+        let mut source = requests.iter().map(|request| Ok(Incoming::from(*request)));
+        let batch = disk::simulate(&spec, policy, &mut source, false, &Stop::default());
         let (batch, _) = batch.unwrap();
         let mut histogram = Histogram::new();
         let latencies = stepped(&mut SteppedDisk::new(&spec, policy).unwrap(), &requests);

@@ -8,23 +8,20 @@
 //!
 //! ```
 //! use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
-//! use schedlab_sim::disk::{simulate, DiskSpec, Run};
+//! use schedlab_sim::disk::{simulate, DiskSpec, Generated};
 //! use schedlab_sim::Stop;
 //!
 //! let spec = DiskSpec::shipped("disk7200").unwrap();
-//! let run = Run {
-//!     policy: "sptf".into(),
-//!     requests: 1000,
-//!     workload: Workload {
-//!         pattern: Pattern::Random { replacement: true },
-//!         direction: Direction::Read,
-//!         record: Bytes(4096),
-//!         span: spec.capacity(),
-//!         arrivals: Arrivals::Closed { depth: 32 },
-//!         seed: 1,
-//!     },
+//! let workload = Workload {
+//!     pattern: Pattern::Random { replacement: true },
+//!     direction: Direction::Read,
+//!     record: Bytes(4096),
+//!     span: spec.capacity(),
+//!     arrivals: Arrivals::Closed { depth: 32 },
+//!     seed: 1,
 //! };
-//! let (result, _) = simulate(&spec, &run, false, &Stop::default()).unwrap();
+//! let mut source = Generated::new(workload, 1000).unwrap();
+//! let (result, _) = simulate(&spec, "sptf", &mut source, false, &Stop::default()).unwrap();
 //! assert_eq!(result.requests, 1000);
 //! ```
 
@@ -40,13 +37,13 @@ mod source;
 mod spec;
 mod write_cache;
 
-pub use engine::{replay, replay_trace, simulate, LoggedResult, Run, SteppedDisk};
+pub use engine::{simulate, LoggedResult, SteppedDisk};
 pub use geometry::{Geometry, Place};
 pub use mechanics::{Mechanics, Positioning, Stretch};
 pub use model::{Disk, Kind, Served};
 pub use policy::POLICIES;
 pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
-pub use source::{DiskWorkload, Pace, Replayed, WORKLOADS};
+pub use source::{DiskWorkload, Generated, WORKLOADS};
 pub use spec::{
     BusSpec, CacheSpec, Destage, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec,
     Serpentine, SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,

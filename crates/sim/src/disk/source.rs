@@ -1,19 +1,21 @@
-//! Where requests come from: a workload's endless stream, open or closed.
+//! The requests of a workload of a disk, and when those of any source arrive.
 
 use std::collections::VecDeque;
-use std::iter::Peekable;
 
-use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Rng, Workload};
+use schedlab_model::{
+    Arrivals, Bytes, Direction, Nanos, Pattern, Request, Schedule, Steps, Workload,
+};
 
 use serde::Deserialize;
 
 use crate::error::require;
 use crate::registry;
-use crate::workload::Real;
+use crate::workload::{Incoming, Real, Source};
 use crate::SimError;
 
-/// A random order without replacement is kept in memory as 4 bytes a record.
-const MOST_RECORDS_IN_ORDER: u64 = 100_000_000;
+/// Streams of the seed; places are drawn from stream 0.
+const STREAM_MIX: u64 = 1;
+const STREAM_ARRIVALS: u64 = 2;
 
 const RANDOM: Pattern = Pattern::Random { replacement: true };
 const MIXED: Direction = Direction::Mixed { read_percent: 70 };
@@ -75,125 +77,120 @@ impl DiskWorkload {
     }
 }
 
-/// The requests of a workload, without end; in a closed loop all arrive at 0.
-pub(super) fn requests(workload: &Workload) -> Result<Box<dyn Iterator<Item = Request>>, SimError> {
-    workload.check()?;
-    let records = workload.records();
-    let mut order: Box<dyn Iterator<Item = u64>> = match workload.pattern {
-        Pattern::Sequential => Box::new((0..records).cycle()),
-        Pattern::Reverse => Box::new((0..records).rev().cycle()),
-        Pattern::Same => Box::new(std::iter::repeat(0)),
-        Pattern::Random { replacement: true } => {
-            let mut rng = Rng::new(workload.seed, 0);
-            Box::new(std::iter::repeat_with(move || rng.below(records)))
+/// Requests of a workload; in a closed loop they come as others are completed.
+pub struct Generated {
+    workload: Workload,
+    steps: Steps,
+    schedule: Option<Schedule>,
+}
+
+impl Generated {
+    /// So many.
+    pub fn new(workload: Workload, requests: u64) -> Result<Self, SimError> {
+        require(requests > 0, "requests", requests, "at least 1")?;
+        workload.check()?;
+        let (arrivals, seed) = (workload.arrivals, workload.seed);
+        let mut schedule = Schedule::drawn_by(arrivals, seed, STREAM_ARRIVALS);
+        if let Some(schedule) = &mut schedule {
+            schedule.begin(0);
         }
-        Pattern::Random { .. } | Pattern::Stride { .. } => {
-            let expected = format!("at most {MOST_RECORDS_IN_ORDER} records in this order");
-            let fits = records <= MOST_RECORDS_IN_ORDER;
-            require(fits, "span", format!("{records} records"), expected)?;
-            Box::new(workload.order().into_iter().map(u64::from).cycle())
-        }
-    };
-    let (direction, record) = (workload.direction, workload.record);
-    let mut mix = Rng::new(workload.seed, 1);
-    let mut times = Rng::new(workload.seed, 2);
-    let arrivals = workload.arrivals;
-    let mut now_ns = 0.0;
-    Ok(Box::new(std::iter::from_fn(move || {
-        let is_write = match direction {
-            Direction::Read => false,
-            Direction::Write => true,
-            Direction::Mixed { read_percent } => mix.below(100) >= u64::from(read_percent),
-        };
-        now_ns += match arrivals {
-            Arrivals::Closed { .. } => 0.0,
-            Arrivals::Poisson { rate_per_s } => times.exponential(1e9 / rate_per_s),
-            Arrivals::Constant { rate_per_s } => 1e9 / rate_per_s,
-        };
-        Some(Request {
-            arrival: Nanos(now_ns as u64),
-            offset: Bytes(order.next()? * record.0),
-            length: record,
-            is_write,
+        Ok(Generated {
+            steps: Steps::mixed_by(&workload, Some(requests), STREAM_MIX),
+            schedule,
+            workload,
         })
-    })))
+    }
 }
 
-/// A request with what a trace knows about it.
-#[derive(Clone, Copy, Debug)]
-pub struct Replayed {
-    /// The request at its time in the trace.
-    pub request: Request,
-    /// Its measured response time.
-    pub measured_ns: Option<u64>,
-}
+impl Source for Generated {
+    fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
+        let Some(step) = self.steps.next() else {
+            return Ok(None);
+        };
+        let record = self.workload.record;
+        let request = Request {
+            arrival: Nanos(self.schedule.as_ref().map_or(0, Schedule::due)),
+            offset: Bytes(u64::from(step.record) * record.0),
+            length: record,
+            is_write: step.is_write,
+        };
+        if let Some(schedule) = &mut self.schedule {
+            schedule.advance();
+        }
+        Ok(Some(request.into()))
+    }
 
-impl From<Request> for Replayed {
-    fn from(request: Request) -> Self {
-        Replayed {
-            request,
-            measured_ns: None,
+    fn outstanding(&self) -> Option<u32> {
+        match self.workload.arrivals {
+            Arrivals::Closed { depth } => Some(depth),
+            _ => None,
         }
     }
 }
 
-/// When requests arrive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+enum Pace {
     /// At their own times.
-    #[default]
     AtTimes,
-    /// So many are always outstanding.
-    Closed(u32),
-    /// Each follows the completion of the one before after its think time: its measured arrival
-    /// less the measured completion before it, at least 0.
-    Think,
-}
-
-enum Gate {
-    AtTimes,
-    /// When requests may still be issued.
+    /// So many are always outstanding: when requests may still be issued.
     Closed(VecDeque<u64>),
-    /// The last completion: measured, and simulated if there was one.
+    /// Each follows the completion of the one before after its think time: its measured arrival
+    /// less the measured completion before it, at least 0. The last completion: measured, and
+    /// simulated if there was one.
     Think {
         measured_ns: u64,
         simulated_ns: Option<u64>,
     },
 }
 
-/// Requests with their times of arrival.
-pub(super) struct Source<'a> {
-    requests: Peekable<Box<dyn Iterator<Item = Replayed> + 'a>>,
-    gate: Gate,
+/// A request, and the response time that a trace states of it.
+type Measured = (Request, Option<u64>);
+
+/// The requests of a source with their times of arrival; those that move no data are omitted.
+pub(super) struct Paced<'a> {
+    source: &'a mut dyn Source,
+    next: Option<Measured>,
+    pace: Pace,
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(requests: Box<dyn Iterator<Item = Replayed> + 'a>, pace: Pace) -> Self {
-        Source {
-            requests: requests.peekable(),
-            gate: match pace {
-                Pace::AtTimes => Gate::AtTimes,
-                Pace::Closed(depth) => Gate::Closed(vec![0; depth as usize].into()),
-                Pace::Think => Gate::Think {
-                    measured_ns: 0,
-                    simulated_ns: Some(0),
-                },
+impl<'a> Paced<'a> {
+    pub(super) fn new(source: &'a mut dyn Source) -> Result<Self, SimError> {
+        let pace = match source.outstanding() {
+            Some(depth) => Pace::Closed(vec![0; depth as usize].into()),
+            None if source.thinks() => Pace::Think {
+                measured_ns: 0,
+                simulated_ns: Some(0),
             },
+            None => Pace::AtTimes,
+        };
+        let next = None;
+        let mut paced = Paced { source, next, pace };
+        paced.draw()?;
+        Ok(paced)
+    }
+
+    fn draw(&mut self) -> Result<(), SimError> {
+        self.next = None;
+        while let Some(incoming) = self.source.next_request()? {
+            if !incoming.trim && incoming.request.length.0 > 0 {
+                self.next = Some((incoming.request, self.source.measured_ns()));
+                break;
+            }
         }
+        Ok(())
     }
 
     /// Whether arrivals wait for completions.
     pub(super) fn is_closed(&self) -> bool {
-        !matches!(self.gate, Gate::AtTimes)
+        !matches!(self.pace, Pace::AtTimes)
     }
 
     /// When the next request arrives; nothing when none will before a completion.
-    pub(super) fn next_ns(&mut self) -> Option<u64> {
-        let arrival_ns = self.requests.peek()?.request.arrival.0;
-        match &self.gate {
-            Gate::AtTimes => Some(arrival_ns),
-            Gate::Closed(times) => times.front().copied(),
-            Gate::Think {
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let arrival_ns = self.next.as_ref()?.0.arrival.0;
+        match &self.pace {
+            Pace::AtTimes => Some(arrival_ns),
+            Pace::Closed(times) => times.front().copied(),
+            Pace::Think {
                 measured_ns,
                 simulated_ns,
             } => {
@@ -203,31 +200,36 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes the next request.
-    pub(super) fn take(&mut self) -> Option<Replayed> {
-        let at_ns = self.next_ns()?;
-        let mut next = self.requests.next()?;
-        match &mut self.gate {
-            Gate::AtTimes => {}
-            Gate::Closed(times) => drop(times.pop_front()),
-            Gate::Think {
-                measured_ns,
-                simulated_ns,
-            } => {
-                *measured_ns = next.request.arrival.0 + next.measured_ns.unwrap_or(0);
-                *simulated_ns = None;
+    /// Takes the next request, if it has arrived by `now_ns`.
+    pub(super) fn take(&mut self, now_ns: u64) -> Result<Option<Measured>, SimError> {
+        let Some(at_ns) = self.next_ns().filter(|at_ns| *at_ns <= now_ns) else {
+            return Ok(None);
+        };
+        let mut next = self.next;
+        if let Some((request, measured)) = &mut next {
+            match &mut self.pace {
+                Pace::AtTimes => {}
+                Pace::Closed(times) => drop(times.pop_front()),
+                Pace::Think {
+                    measured_ns,
+                    simulated_ns,
+                } => {
+                    *measured_ns = request.arrival.0 + measured.unwrap_or(0);
+                    *simulated_ns = None;
+                }
             }
+            request.arrival = Nanos(at_ns);
         }
-        next.request.arrival = Nanos(at_ns);
-        Some(next)
+        self.draw()?;
+        Ok(next)
     }
 
     /// A request has completed; in a closed loop the next one is issued.
     pub(super) fn completed(&mut self, now_ns: u64) {
-        match &mut self.gate {
-            Gate::AtTimes => {}
-            Gate::Closed(times) => times.push_back(now_ns),
-            Gate::Think { simulated_ns, .. } => *simulated_ns = Some(now_ns),
+        match &mut self.pace {
+            Pace::AtTimes => {}
+            Pace::Closed(times) => times.push_back(now_ns),
+            Pace::Think { simulated_ns, .. } => *simulated_ns = Some(now_ns),
         }
     }
 }

@@ -50,6 +50,16 @@ pub trait Source {
         None
     }
 
+    /// Each request follows the completion before it after the think time that was measured.
+    fn thinks(&self) -> bool {
+        false
+    }
+
+    /// The response time, in ns, that was measured of the request given last.
+    fn measured_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// The summary of a trace, as far as it was replayed.
     fn summary(&self) -> Option<ReplaySummary> {
         None

@@ -167,6 +167,8 @@ pub struct Replay {
     volumes: BTreeMap<u32, Volume>,
     units: HashMap<u64, u64>,
     pieces: VecDeque<TraceRecord>,
+    /// Response time of the request given last.
+    measured: Option<Nanos>,
     requests: u64,
     changed: u64,
     split: u64,
@@ -197,6 +199,7 @@ impl Replay {
             volumes: BTreeMap::new(),
             units: HashMap::new(),
             pieces: VecDeque::new(),
+            measured: None,
             requests: 0,
             changed: 0,
             split: 0,
@@ -206,11 +209,6 @@ impl Replay {
             replay.survey(format, chosen.as_deref())?;
         }
         Ok(replay)
-    }
-
-    /// How it is replayed.
-    pub fn options(&self) -> &ReplayOptions {
-        &self.options
     }
 
     /// Reads the whole trace once: where its volumes end, and how fast requests come.
@@ -468,7 +466,17 @@ impl Replay {
 
 impl Source for Replay {
     fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
-        Ok(self.next_piece()?.map(Incoming::from))
+        let piece = self.next_piece()?;
+        self.measured = piece.and_then(|piece| piece.latency);
+        Ok(piece.map(Incoming::from))
+    }
+
+    fn thinks(&self) -> bool {
+        self.options.think
+    }
+
+    fn measured_ns(&self) -> Option<u64> {
+        self.measured.map(|latency| latency.0)
     }
 
     fn outstanding(&self) -> Option<u32> {
