@@ -23,12 +23,7 @@ impl Policy for Fcfs {
     }
 
     #[cfg(test)]
-    fn choose(&mut self, _system: &System) -> Option<usize> {
-        self.queue.front().copied()
-    }
-
-    #[cfg(test)]
-    fn take(&mut self, task: usize) {
-        self.queue.retain(|other| *other != task);
+    fn line(&mut self) -> &mut VecDeque<usize> {
+        &mut self.queue
     }
 }

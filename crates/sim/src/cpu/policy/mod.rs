@@ -121,15 +121,20 @@ pub trait Policy {
     fn victim(&self, _system: &System, _running: &[usize]) -> Option<usize> {
         None
     }
-    /// The task that would be picked. For the judge, as the next four.
+    /// The waiting tasks in their order, where one is kept. For the judge, as the next five.
+    #[cfg(test)]
+    fn line(&mut self) -> &mut std::collections::VecDeque<usize> {
+        unimplemented!()
+    }
+    /// The task that would be picked.
     #[cfg(test)]
     fn choose(&mut self, _system: &System) -> Option<usize> {
-        unimplemented!()
+        self.line().front().copied()
     }
     /// Takes a certain task out of the waiting ones.
     #[cfg(test)]
-    fn take(&mut self, _task: usize) {
-        unimplemented!()
+    fn take(&mut self, task: usize) {
+        self.line().retain(|other| *other != task);
     }
     /// A task that comes from before the first event has slept for long.
     #[cfg(test)]

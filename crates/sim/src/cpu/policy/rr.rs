@@ -70,13 +70,8 @@ impl Policy for RoundRobin {
     }
 
     #[cfg(test)]
-    fn choose(&mut self, _system: &System) -> Option<usize> {
-        self.queue.front().copied()
-    }
-
-    #[cfg(test)]
-    fn take(&mut self, task: usize) {
-        self.queue.retain(|other| *other != task);
+    fn line(&mut self) -> &mut VecDeque<usize> {
+        &mut self.queue
     }
 
     /// Who had to give way has met the end of its slice.
