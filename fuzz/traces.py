@@ -7,7 +7,7 @@ from mutation import mutate
 
 from schedlab import _core
 from schedlab.errors import SchedlabError
-from schedlab.sim import Simulation
+from schedlab_sim.simulation import Simulation
 
 SECTOR, PAGE = 512, 4096
 SECOND_NS, MS_NS, US_NS = 10**9, 10**6, 10**3

@@ -53,7 +53,7 @@ TESTS = {
     " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py",
     "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py"
     " tests/unit/test_several*.py",
-    "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
+    "schedlab_sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
     "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
     " tests/unit/test_several*.py"
     " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
@@ -73,7 +73,6 @@ DEVICE_TESTS = {
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
         ("live* guard_rails", "tests/host/test_live_runs.py"),
         ("fidelity", "tests/host/test_trace_replay_runs.py"),
-        ("sim", "tests/sim/test_host_sim.py tests/sim/test_cpu_sim.py"),
         ("candidate_settings", "tests/host/test_settings.py"),
         (
             "cache command_runs drain io_commands launch metrics_from_output phases workplace",
@@ -89,7 +88,7 @@ DEVICE_TESTS = {
         ),
     ),
     "host": (
-        ("emulat* keeper", "tests/host/test_emulated*.py"),
+        ("emulated* keeper", "tests/host/test_emulated*.py"),
         ("writers", "tests/host/test_apply_watch.py"),
         ("udev_service", "tests/host/test_apply_lasting.py"),
         ("bootloader", "tests/host/test_systemd_boot.py"),
@@ -98,9 +97,13 @@ DEVICE_TESTS = {
         ("settings control_groups", "tests/host/test_settings.py"),
         ("*", "tests/host/test_guardian.py tests/host/test_*_kill.py tests/e2e/test_switch.py"),
     ),
+    "schedlab_sim": (
+        ("emulator cli/device", "tests/host/test_emulated*.py"),
+        ("emulated_devices", "tests/host/test_emulated_runs.py"),
+        ("fit/* predict/fit", "tests/host/test_device_fit.py"),
+    ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),
     "app": (
-        ("emulated_devices", "tests/host/test_emulated_runs.py"),
         ("recovering", "tests/host/test_recover.py"),
         ("apply/*", "tests/host/test_apply.py tests/host/test_apply_l*.py"),
         ("tune/*", "tests/e2e/test_tune_device.py"),
@@ -116,7 +119,6 @@ DEVICE_TESTS = {
     "cli": (
         ("apply", "tests/host/test_apply.py"),
         ("tune", "tests/e2e/test_tune_device.py"),
-        ("device", "tests/host/test_emulated_keeper.py"),
         ("recover", "tests/host/test_recover.py"),
         ("get list set", "tests/host/test_facts.py"),
         ("doctor", "tests/host/test_doctor.py tests/host/test_queues.py"),
@@ -208,13 +210,18 @@ def by_tests(room: str, jobs: dict[str, str]) -> dict[str, list[str]]:
     """Tests on devices -> the jobs that they may notice."""
     groups: dict[str, list[str]] = {}
     for job, path in jobs.items():
-        module = path.removeprefix(f"python/schedlab/{room}/").removesuffix(".py")
+        module = path.removeprefix(f"{home(room)}/").removesuffix(".py")
         names = (module, Path(module).name)
         for modules, tests in DEVICE_TESTS.get(room, ()):
             if any(fnmatch(name, each) for each in modules.split() for name in names):
                 groups.setdefault(tests, []).append(job)
                 break
     return groups
+
+
+def home(room: str) -> str:
+    """The folder of a room; the package of the simulators is one."""
+    return f"python/{room}" if room == "schedlab_sim" else f"python/schedlab/{room}"
 
 
 def forget(session: Path, jobs: list[str]) -> None:
@@ -259,7 +266,7 @@ def configuration(room: str, patterns: str, tree: Path) -> str:
     limit_s = max(TIMEOUT_S, SLOWER * (time.monotonic() - start))
     return (
         "[cosmic-ray]\n"
-        f'module-path = "python/schedlab/{room}"\n'
+        f'module-path = "{home(room)}"\n'
         f"timeout = {limit_s:.1f}\n"
         "excluded-modules = []\n"
         f'test-command = "{tests}"\n'

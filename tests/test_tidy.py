@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "schedlab"
+SIMULATORS = ROOT / "python" / "schedlab_sim"
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 600
@@ -21,16 +22,14 @@ MODULE_LINES_MAX = 600
 # package -> what of ours it may import (itself is always allowed); see ARCHITECTURE.md.
 MAY_IMPORT = {
     "errors": set(),
-    "package": set(),
+    "package": {"errors"},
     "spec": {"errors"},
     "kinds": {"spec", "errors", "store", "_core"},
     "host": {"spec", "errors", "_core"},
     "design": {"spec", "errors", "kinds", "store"},
     "store": {"spec", "errors", "_core"},
-    "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "sim", "_core"},
-    "sim": {"spec", "errors", "_core", "design", "store", "report"},
+    "run": {"spec", "errors", "kinds", "host", "store", "design", "cpu", "_core"},
     "cpu": {"spec", "errors", "_core", "host"},
-    "fit": {"spec", "errors", "_core"},
     "guest": {"spec", "errors", "store", "host"},
     "analyse": {"spec", "errors", "_core"},
     "report": {"spec", "errors", "analyse", "store"},
@@ -38,14 +37,28 @@ MAY_IMPORT = {
     "tune": {"spec", "errors", "analyse", "_core"},
     "app": {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
-        "cpu", "sim", "tune", "guest", "fit", "_core",
+        "cpu", "tune", "guest", "_core",
     },
     "cli": {
-        "app", "report", "result", "spec", "errors", "host", "store", "cpu", "sim", "run", "fit",
+        "app", "report", "result", "spec", "errors", "host", "store", "cpu", "run",
     },
     "call": {"app", "cli", "errors", "result"},
     "__init__": {"app", "call", "result", "run", "spec"},
     "__main__": {"cli"},
+}  # fmt: skip
+# The same of the simulators, which no core room may import.
+SIMULATORS_MAY_IMPORT = {
+    "simulation": {
+        "spec", "errors", "_core", "design", "store", "report", "kinds", "run", "host", "package",
+    },
+    "fit": {"spec", "errors", "_core"},
+    "predict": {
+        "spec", "errors", "_core", "store", "kinds", "run", "host", "guest", "app", "simulation",
+        "fit",
+    },
+    "cli": {
+        "spec", "errors", "store", "report", "host", "run", "cli", "simulation", "fit", "predict",
+    },
 }  # fmt: skip
 CLI_LINES_MAX = 3_800
 RUST_MAY_USE = {
@@ -117,6 +130,28 @@ def imports(tree):
                 yield node.module
 
 
+@pytest.mark.parametrize("path", sorted(SIMULATORS.rglob("*.py")), ids=name)
+def test_walls_around_the_simulators(path):
+    rooms = {"fit", "predict", "cli"}
+    own = path.relative_to(SIMULATORS).parts[0]
+    own = own if own in rooms else "simulation"
+    used = set()
+    for module in imports(parsed(path)):
+        first, _, rest = module.partition(".")
+        part = rest.partition(".")[0]
+        if first == "schedlab_sim":
+            used |= {part if part in rooms else "simulation"} - {own}
+        elif first == "schedlab" and rest:
+            used.add(part)
+    assert used <= SIMULATORS_MAY_IMPORT[own]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=name)
+def test_the_core_imports_no_simulator(path):
+    """It asks for them by the names of entry points, and works without them."""
+    assert [m for m in imports(parsed(path)) if m.startswith("schedlab_sim")] == []
+
+
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=name)
 def test_walls_between_python_packages(path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -135,7 +170,7 @@ def test_modules_are_named_by_string_only_where_commands_are_imported_late():
     """A name in a string is seen neither by go-to-definition nor by the walls above."""
     modules = [
         name(path)
-        for path in PACKAGE.rglob("*.py")
+        for path in (*PACKAGE.rglob("*.py"), *SIMULATORS.rglob("*.py"))
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute | ast.Name)
         and (getattr(node, "attr", None) or getattr(node, "id", None)) == "import_module"
@@ -147,7 +182,7 @@ def test_only_one_module_finds_files_by_where_it_is():
     """Paths are those of the package, so that a module may move: no other asks for `__file__`."""
     modules = {
         name(path)
-        for path in PACKAGE.rglob("*.py")
+        for path in (*PACKAGE.rglob("*.py"), *SIMULATORS.rglob("*.py"))
         for node in ast.walk(parsed(path))
         if (isinstance(node, ast.Name) and node.id == "__file__")
         or (isinstance(node, ast.Attribute) and node.attr == "__file__")
@@ -156,7 +191,8 @@ def test_only_one_module_finds_files_by_where_it_is():
 
 
 def test_the_command_line_stays_thin():
-    lines = sum(len(path.read_text().splitlines()) for path in (PACKAGE / "cli").rglob("*.py"))
+    homes = (PACKAGE / "cli", SIMULATORS / "cli")
+    lines = sum(len(p.read_text().splitlines()) for home in homes for p in home.rglob("*.py"))
     assert lines <= CLI_LINES_MAX
 
 
@@ -222,7 +258,7 @@ def test_every_module_says_what_it_is_for():
 
 def of_the_product():
     """(name, tree) of every Python file that is no test."""
-    homes = (PACKAGE, ROOT / "tools")
+    homes = (PACKAGE, SIMULATORS, ROOT / "tools")
     for path in tracked(".py"):
         if any(path.is_relative_to(home) for home in homes):
             yield name(path), parsed(path)
@@ -296,7 +332,7 @@ def test_names_that_prose_names_are_in_the_code():
     for path in tracked(".py", ".pyi", ".rs", ".toml", ".js", ".c", ".md"):
         code.update(re.findall(r"\w+", name(path)))
         text = path.read_text(encoding="utf-8")
-        if path.is_relative_to(PACKAGE) and path.suffix == ".py":
+        if path.is_relative_to(PACKAGE.parent) and path.suffix == ".py":
             named[name(path)] = " ".join(PROSE.findall(text))
         if path.name in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
             named[name(path)] = text
@@ -315,7 +351,7 @@ def test_names_that_prose_names_are_in_the_code():
 def test_print_stays_in_the_command_line():
     modules = [
         name(path)
-        for path in PACKAGE.rglob("*.py")
+        for path in (*PACKAGE.rglob("*.py"), *SIMULATORS.rglob("*.py"))
         if "cli" not in path.parts
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)

@@ -20,8 +20,8 @@ import msgspec
 
 from schedlab.host.settings import FEEL, TABLE
 from schedlab.kinds import KINDS, WorkloadKind
-from schedlab.sim.decisions import sentences
 from schedlab.spec import Candidate, Experiment, Statement, Stopping, Target, Workload
+from schedlab_sim.decisions import sentences
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 # What TOML's types are called in the references.

@@ -18,18 +18,18 @@ import click
 
 from schedlab.cli import main
 from schedlab.cli.options import json_option
-from schedlab.cli.sim.options import set_option, show, volumes_option
 from schedlab.cli.types import Percent
 from schedlab.errors import SpecError
-from schedlab.sim.cpu_validate import demerit
-from schedlab.sim.device import device_changes
-from schedlab.sim.replay import replay_of, replay_warnings
-from schedlab.sim.results import KINDS, NOT_MEASURED
-from schedlab.sim.simulation import Simulation
-from schedlab.sim.simulation_set import Shown
-from schedlab.sim.tables import aligned
 from schedlab.spec import SCHEMA_VERSION
 from schedlab.store.compiled import compiled
+from schedlab_sim.cli.options import set_option, show, volumes_option
+from schedlab_sim.cpu_validate import demerit
+from schedlab_sim.device import device_changes
+from schedlab_sim.replay import replay_of, replay_warnings
+from schedlab_sim.results import KINDS, NOT_MEASURED
+from schedlab_sim.simulation import Simulation
+from schedlab_sim.simulation_set import Shown
+from schedlab_sim.tables import aligned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

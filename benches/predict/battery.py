@@ -33,13 +33,13 @@ from hidden import Hidden, hidden, loads
 from planted import planted
 from true_keys import keys_of, twins
 
-from schedlab.app.predict.fit import fit_device
-from schedlab.app.predict.in_kernel import KernelCell, measured_rates
-from schedlab.app.predict.predict import SimulatedLoad, predict, rows_of
 from schedlab.errors import HostError
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
-from schedlab.sim.checked import CHECKED, HOST, losses
+from schedlab_sim.checked import CHECKED, HOST, losses
+from schedlab_sim.predict.fit import fit_device
+from schedlab_sim.predict.in_kernel import KernelCell, measured_rates
+from schedlab_sim.predict.predict import SimulatedLoad, predict, rows_of
 
 KERNEL, SEED, NR_REQUESTS = "6.12", 1, 256
 #: Seconds of processes: so long that of each kind the scheduler that serves it best serves so many

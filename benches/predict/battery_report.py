@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlab.app.predict.predict import NEAR, SURE
+from schedlab_sim.predict.predict import NEAR, SURE
 
 Row = dict[str, Any]
 GEOMETRY_WITHIN, TIMES_WITHIN, MEAN_WITHIN, P99_WITHIN = 0.05, 0.10, 0.10, 0.15

@@ -14,8 +14,8 @@ import sys
 import numpy as np
 from battery_report import calibration_rows, write
 
-from schedlab.app.predict.predict import MOST, NEAR, SURE
-from schedlab.sim.checked import OUTSIDE, checked_cells, interval_90, measured, nearest, with_errors
+from schedlab_sim.checked import OUTSIDE, checked_cells, interval_90, measured, nearest, with_errors
+from schedlab_sim.predict.predict import MOST, NEAR, SURE
 
 DRAWS = 4000
 

@@ -1,7 +1,7 @@
 """Losses of schedulers in the kernel on emulated devices, in virtual time, and in the simulation of
 the same cells: `python benches/predict/cells.py`, about half an hour; with `--model` only the
 simulations, in seconds. Writes the errors that `schedlab predict` expects of its instrument
-(python/schedlab/sim/checked_cells.json).
+(python/schedlab_sim/checked_cells.json).
 
 `--drawn FOLDER --seeds 0-7` also takes drawn devices and loads, fio jobs and recordings among them,
 whose truth battery.py has measured there. These seeds then say nothing about a prediction any more;
@@ -25,11 +25,10 @@ from typing import Any
 from battery import cells_of, seeds_of, simulated
 from hidden import hidden
 
-from schedlab.app.predict.in_kernel import KernelCell, measured_rates
-from schedlab.app.predict.predict import SimulatedLoad, load_features, rows_of
 from schedlab.guest import kernels
 from schedlab.host.emulated import Emulation
-from schedlab.sim.checked import (
+from schedlab.store.process_files import processes_of, tables_of
+from schedlab_sim.checked import (
     CHECKED,
     HOST,
     MEASURED,
@@ -41,10 +40,11 @@ from schedlab.sim.checked import (
     measured,
     stored,
 )
-from schedlab.sim.device import device_text
-from schedlab.sim.pool import run_threads
-from schedlab.sim.simulation import Simulation
-from schedlab.store.process_files import processes_of, tables_of
+from schedlab_sim.device import device_text
+from schedlab_sim.pool import run_threads
+from schedlab_sim.predict.in_kernel import KernelCell, measured_rates
+from schedlab_sim.predict.predict import SimulatedLoad, load_features, rows_of
+from schedlab_sim.simulation import Simulation
 
 KERNEL, SECONDS, SEED = "6.12", 4.0, 1
 DEVICES = (

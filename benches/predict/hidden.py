@@ -16,10 +16,10 @@ from typing import Any
 import tomli_w
 
 from schedlab.app.measure.virtual import needed_dilation
-from schedlab.app.predict.predict import SimulatedLoad, loads_of
-from schedlab.fit.fitted import of_one_curve, time_text
 from schedlab.host.emulated import Emulation
-from schedlab.sim.simulation import Simulation
+from schedlab_sim.fit.fitted import of_one_curve, time_text
+from schedlab_sim.predict.predict import SimulatedLoad, loads_of
+from schedlab_sim.simulation import Simulation
 
 KINDS = ("disk", "sata", "nvme", "card")
 #: Loads that are shipped and have neither classes nor a page cache.

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlab.app.predict.predict import SimulatedLoad, predict
-from schedlab.sim.checked import CHECKED
+from schedlab_sim.checked import CHECKED
+from schedlab_sim.predict.predict import SimulatedLoad, predict
 
 SEQUENTIAL = {"pattern": "sequential", "record": "128KiB"}
 FROM_START = {**SEQUENTIAL, "offset": "0"}

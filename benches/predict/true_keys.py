@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from hidden import Hidden
 
-from schedlab.fit.fitted import UNKNOWN, number_of, value_at
-from schedlab.sim.checked import HOST
-from schedlab.sim.simulation import Simulation
+from schedlab_sim.checked import HOST
+from schedlab_sim.fit.fitted import UNKNOWN, number_of, value_at
+from schedlab_sim.simulation import Simulation
 
 #: Keys of what was counted, and of times and rates.
 GEOMETRY = ("rpm", "heads", "zones", "queue_depth", "cache.segments", "cache.read_ahead",

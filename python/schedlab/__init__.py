@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Loaded now, so that importing it later does not take the name of the function below.
 from schedlab import run as _run_package  # noqa: F401
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from schedlab.spec import Experiment, Objective
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`schedlab.sim`: the simulators, which are a package of their own."""
+    if name != "sim":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from schedlab.package import offered
+
+    return offered("backends", "simulators", "schedlab.sim")
 
 
 def load(directory: str | Path, goal: Objective | None = None) -> Result:

@@ -58,6 +58,14 @@ def to_install(*packages: str) -> str:
     return f"pip install {names}; with pipx: pipx inject schedlab {names}"
 
 
+def no_simulators(what: str) -> SpecError:
+    """An error where the package of the simulators is missing, which `what` needs."""
+    return SpecError(
+        f"{what} needs the simulators, which are not installed",
+        "pip install --force-reinstall schedlab; in a clone: make setup",
+    )
+
+
 # Next commands without root, for the question whose answer needs it.
 SIMULATED_QUEUE = "schedlab sim compare --schedulers none,mq-deadline,bfq"
 ANOTHER_KERNEL = "schedlab compare --kernel 6.12"

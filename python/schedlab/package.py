@@ -1,4 +1,4 @@
-"""The directory of this package, and the files that are shipped in it.
+"""The directory of this package, the files that are shipped in it, and what other packages offer.
 
 Every other module asks here: one that counted the directories above its own file would look in the
 wrong place after a move.
@@ -7,8 +7,10 @@ wrong place after a move.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import schedlab
+from schedlab.errors import no_simulators
 
 PACKAGE = Path(schedlab.__file__).resolve().parent
 # Where Python finds this package: the PYTHONPATH of a process that starts without site-packages.
@@ -19,3 +21,15 @@ def tree(name: str) -> Path:
     """The directory `docs` or `ansible`: in an installed package, else beside the sources."""
     shipped = PACKAGE / name
     return shipped if shipped.is_dir() else PACKAGE.parents[1] / name
+
+
+def offered(group: str, name: str, what: str) -> Any:
+    """The object that another package offers by the entry point `name` of `schedlab.GROUP`.
+
+    SpecError where none does: `what` needs the simulators.
+    """
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=f"schedlab.{group}", name=name):
+        return entry.load()
+    raise no_simulators(what)

@@ -23,7 +23,7 @@ from recordings import WRITE, Recorded, recording
 
 from schedlab import report
 from schedlab.app.trace.timeline import write_timeline
-from schedlab.cli.sim import sim
+from schedlab_sim.cli.sim import sim
 
 HERE = Path(__file__).parent / "a11y"
 

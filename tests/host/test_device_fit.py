@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.fit.flash import fit_flash, probe_flash
-from schedlab.fit.reads import Reads
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
+from schedlab_sim.fit.flash import fit_flash, probe_flash
+from schedlab_sim.fit.reads import Reads
 
 SIZE_BYTES = 256 << 20
 CHANGES = {

@@ -6,8 +6,8 @@ import sys
 from test_records import decoded
 
 from schedlab.app.trace.block_io import record_device
-from schedlab.sim import Simulation
 from schedlab.store.process_files import processes_of
+from schedlab_sim.simulation import Simulation
 
 SIZE_BYTES, SEED, WANTED = 64 << 20, 5, 1000
 LOAD = {

@@ -19,12 +19,12 @@ import pytest
 
 from schedlab.app.measure import virtual, virtual_boots
 from schedlab.app.measure.measure import Observer
-from schedlab.app.predict import predict
 from schedlab.errors import HostError, Interrupted
 from schedlab.guest import kernels
 from schedlab.guest.machine import QEMU
 from schedlab.result import Result
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab_sim.predict import predict
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 DEADLINE_S = 300

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedlab.sim import Simulation
-from schedlab.sim.checked import expected_of
+from schedlab_sim.checked import expected_of
+from schedlab_sim.simulation import Simulation
 
 
 @pytest.mark.parametrize(

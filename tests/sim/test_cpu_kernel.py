@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim import sim
-from schedlab.sim.decisions import ENOUGH, decisions
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.decisions import ENOUGH, decisions
 
 
 def times_ms(key: str, *arguments: str) -> dict[str, float]:

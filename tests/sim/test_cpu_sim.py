@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim.cpu_validate import tasks_of
 from schedlab.store.bursts import read_bursts
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.cpu_validate import tasks_of
 
 
 def run(*arguments: str) -> str:
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_a_long_simulation():
     code = (
         "import sys, threading, time, os, signal\n"
         "from schedlab.cli import main\n"
-        "import schedlab.cli.sim.cpu, schedlab._core\n"
+        "import schedlab_sim.cli.cpu, schedlab._core\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "main()"
     )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim import sim
-from schedlab.sim.cpu_schedule import simulate
-from schedlab.sim.cpu_validate import Agreement, CpuValidation
 from schedlab.store.bursts import Burst, Scheduling, as_csv
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.cpu_schedule import simulate
+from schedlab_sim.cpu_validate import Agreement, CpuValidation
 
 RR = ("--policy", "rr", "--quantum", "4ms", "--hz", "250")
 

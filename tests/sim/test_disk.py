@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab._core import sim_names
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
-from schedlab.sim.results import NOT_MEASURED
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.results import NOT_MEASURED
+from schedlab_sim.simulation import Simulation
 
 
 def words(arguments: tuple[str, ...]) -> list[str]:

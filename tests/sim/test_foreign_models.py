@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from schedlab.app import documents
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.sim.device import device_text, devices
+from schedlab_sim.device import device_text, devices
 
 FILES = {
     "drive.parv": ("DiskSim", "disksim_global Global {\n   Init Seed = 42\n}\n"),

@@ -11,7 +11,7 @@ from calls import run
 
 from schedlab.errors import SpecError
 from schedlab.host.emulated import shipped_models
-from schedlab.sim import Simulation, policies
+from schedlab_sim.simulation import Simulation, policies
 
 ROOT = Path(__file__).parents[2]
 

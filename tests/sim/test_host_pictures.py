@@ -14,15 +14,15 @@ from golden import Golden
 
 from schedlab.errors import SpecError
 from schedlab.report.gantt import requests_chart
-from schedlab.run.backends.sim import outcome_of
-from schedlab.sim.device import device_text
-from schedlab.sim.experiments import experiment_of, process_names
-from schedlab.sim.results import HOST_LOG_DTYPE
-from schedlab.sim.simulation import Simulation, split_schedulers
-from schedlab.sim.simulation_set import SimulationSet
-from schedlab.sim.tables import aligned, host_table
 from schedlab.spec import Candidate, Stopping
 from schedlab.store.process_files import process_text
+from schedlab_sim.device import device_text
+from schedlab_sim.experiments import experiment_of, process_names
+from schedlab_sim.results import HOST_LOG_DTYPE
+from schedlab_sim.session import outcome_of
+from schedlab_sim.simulation import Simulation, split_schedulers
+from schedlab_sim.simulation_set import SimulationSet
+from schedlab_sim.tables import aligned, host_table
 
 MS = 1_000_000
 FROM_MS = 200_000

@@ -15,14 +15,13 @@ from click.testing import CliRunner, Result
 
 from schedlab.app.admit import admit
 from schedlab.app.measure.files import experiment_of
-from schedlab.cli.sim.run import compare, run
 from schedlab.errors import SpecError
-from schedlab.run.backends.sim import outcome_of
-from schedlab.sim import Simulation
-from schedlab.sim.results import HOST_LOG_DTYPE
-from schedlab.sim.simulation import model_of
-from schedlab.sim.simulation_set import SimulationSet
 from schedlab.spec import Candidate
+from schedlab_sim.cli.run import compare, run
+from schedlab_sim.results import HOST_LOG_DTYPE
+from schedlab_sim.session import outcome_of
+from schedlab_sim.simulation import Simulation, model_of
+from schedlab_sim.simulation_set import SimulationSet
 
 # What is simulated in so many ways, short: device, source, queue.
 SSD = ("--device", "ncq2014", "--workload", "A", "--policy", "tsb", "--requests", "300")

@@ -6,8 +6,8 @@ import pytest
 from calls import run
 
 from schedlab.result import Result
-from schedlab.sim.over_time import latencies_of
-from schedlab.sim.simulation import Simulation
+from schedlab_sim.over_time import latencies_of
+from schedlab_sim.simulation import Simulation
 
 SSD = Simulation(requests=3000, log=True)
 READER = {"device": "nvme", "scheduler": "bfq", "workload": None, "seconds": 2.0, "log": True}

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from schedlab.kinds.resolved import Outcome
-from schedlab.run.backends import sim
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab_sim import session as sim
 
 
 def experiment(*works, blocks=8):

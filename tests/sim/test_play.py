@@ -14,12 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab._core import sim_names
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.report.play import beside, block, page
 from schedlab.report.texts import LANGUAGES, Texts
-from schedlab.sim import Simulation, cpu_schedule
-from schedlab.sim.play import _Follower, play_of
+from schedlab_sim import cpu_schedule
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.play import _Follower, play_of
+from schedlab_sim.simulation import Simulation
 
 STEPS = 2000
 SCORED = ("s", "sb", "ts", "tsb")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from schedlab.cli.sim.run import run
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
+from schedlab_sim.cli.run import run
+from schedlab_sim.simulation import Simulation
 
 SHORT = ["--requests", "400", "--seeds", "1"]
 

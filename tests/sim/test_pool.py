@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.sim import pool
+from schedlab_sim import pool
 
 
 def sleeps(thread: int) -> bool:

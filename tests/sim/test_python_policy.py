@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
-from schedlab.sim.experiments import policy_candidates
-from schedlab.sim.policy_file import split_policies
+from schedlab_sim.experiments import policy_candidates
+from schedlab_sim.policy_file import split_policies
+from schedlab_sim.simulation import Simulation
 
 FILE = """
 class Fcfs:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab._core import sim_names
-from schedlab.cli.sim.cpu import cpu
 from schedlab.errors import SpecError
+from schedlab_sim.cli.cpu import cpu
 
 QUIZ = ("--policy", "fcfs,rr", "--quiz")
 MEANS = re.compile(r"mean turnaround (\S+) ms, waiting (\S+) ms, response (\S+) ms")

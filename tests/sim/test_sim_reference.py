@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.sim import Simulation
+from schedlab_sim.simulation import Simulation
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "sim" / "reference.json").read_text())
 NEW_KEYS = ("service", "steady", "warm_up", "trace")

@@ -7,7 +7,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from schedlab import sim
-from schedlab.cli.sim.run import run as run_command
+from schedlab_sim.cli.run import run as run_command
 
 
 def test_hand_computed_requests_give_their_times() -> None:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab.app.admit import admit
-from schedlab.cli.sim.run import compare
 from schedlab.errors import SpecError
 from schedlab.store.folder import Folder
+from schedlab_sim.cli.run import compare
 
 
 def test_a_verdict_on_policies(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from schedlab import _core
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
-from schedlab.sim import Requests, Simulation
+from schedlab_sim.simulation import Requests, Simulation
 
 WRONG = (
     {"device_set": {"flash.dies_per_package": 0}}, {"device_set": {"buffer.size": "65GiB"}},

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim.run import run
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
+from schedlab_sim.cli.run import run
+from schedlab_sim.simulation import Simulation
 
 WRITES = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", "--requests", "200"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.sim import Simulation
-from schedlab.sim.pool import run_threads
+from schedlab_sim.pool import run_threads
+from schedlab_sim.simulation import Simulation
 
 ORACLE = Path(__file__).parents[1] / "data" / "ncq"
 TIMES = [

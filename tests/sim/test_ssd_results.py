@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from schedlab.sim import Simulation
-from schedlab.sim.pool import run_threads
+from schedlab_sim.pool import run_threads
+from schedlab_sim.simulation import Simulation
 
 SEEDS = range(1, 9)
 

@@ -23,10 +23,10 @@ from schedlab.report.handin import study_tables
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.sim import outcome_of
 from schedlab.run.executor import Progress
-from schedlab.sim import Simulation
 from schedlab.spec import Stopping
+from schedlab_sim.session import outcome_of
+from schedlab_sim.simulation import Simulation
 
 SWEEP = """
 title = "Buffers"

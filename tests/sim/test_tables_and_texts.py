@@ -6,17 +6,17 @@ import json
 import pytest
 
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
-from schedlab.sim.experiments import (
+from schedlab.spec import Stopping
+from schedlab.spec.convert import to_json
+from schedlab_sim.experiments import (
     experiment_of,
     judged_by_rate,
     policy_candidates,
     simulation_of,
 )
-from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
-from schedlab.sim.simulation_set import SimulationSet
-from schedlab.spec import Stopping
-from schedlab.spec.convert import to_json
+from schedlab_sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
+from schedlab_sim.simulation import Simulation
+from schedlab_sim.simulation_set import SimulationSet
 
 KIB, MIB = 1 << 10, 1 << 20
 

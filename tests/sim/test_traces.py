@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
+from schedlab_sim.cli.sim import sim
 
 
 def msr(folder: Path, disks: list[int], offset: int = 0) -> str:

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from small_disks import measured_trace, small_disk
 from validate_disk import Comparison, validate_disk
 
-from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
-from schedlab.sim import Simulation
+from schedlab_sim.cli.sim import sim
+from schedlab_sim.simulation import Simulation
 
 
 def validated(*arguments: str) -> dict:

@@ -10,10 +10,11 @@ from validate_disk import Comparison, Validation, simulation_of, tables, trace_f
 
 from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
-from schedlab.sim import Simulation, cpu_schedule, cpu_validate
-from schedlab.sim.cpu_validate import demerit
-from schedlab.sim.results import DISK_LOG_DTYPE, NOT_MEASURED
 from schedlab.store import bursts as cpu_bursts
+from schedlab_sim import cpu_schedule, cpu_validate
+from schedlab_sim.cpu_validate import demerit
+from schedlab_sim.results import DISK_LOG_DTYPE, NOT_MEASURED
+from schedlab_sim.simulation import Simulation
 
 MS = 1_000_000
 

@@ -40,15 +40,15 @@ def is_of_sources(path: Path) -> bool:
     with zipfile.ZipFile(path) as archive:
         packed = {each.filename: each.CRC for each in archive.infolist()}
     sources = {}
-    for root in ("python/schedlab", "docs", "ansible"):
+    for root in ("python", "docs", "ansible"):
         for file in (ROOT / root).rglob("*"):
             if file.is_file() and not any(part in str(file) for part in NOT_IN_THE_WHEEL):
                 within = file.relative_to(ROOT / root)
-                name = ("schedlab" / within) if root.startswith("python") else (
-                    Path("schedlab") / root / within)  # fmt: skip
+                name = within if root == "python" else Path("schedlab") / root / within
                 sources[str(name)] = zlib.crc32(file.read_bytes())
+    packages = ("schedlab/", "schedlab_sim/")
     packed = {name: crc for name, crc in packed.items()
-              if name.startswith("schedlab/") and not name.endswith(".so")}  # fmt: skip
+              if name.startswith(packages) and not name.endswith(".so")}  # fmt: skip
     built = path.stat().st_mtime
     rust = [*(ROOT / "crates").rglob("*.rs"), *(ROOT / "crates").rglob("*.toml")]
     return packed == sources and all(file.stat().st_mtime < built for file in rust)

@@ -11,7 +11,7 @@ from printed import ROOT
 
 from schedlab.cli import cli
 
-PACKAGE = ROOT / "python" / "schedlab"
+PYTHON = ROOT / "python"
 # What follows the name of the program in sentences about it.
 PROSE = (
     "applied", "can", "cannot", "changes", "checks", "command", "decided", "did", "for",
@@ -56,14 +56,14 @@ def catalogue(path):
 
 def forms():
     """(place, words after `schedlab`) of every text."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PYTHON.rglob("*.py")):
         for line, text in texts(path):
             for match in FORM.finditer(text):
-                yield f"{path.relative_to(PACKAGE)}:{line}", match[1]
-    for path in sorted(PACKAGE.glob("report/catalogue/*.toml")):
+                yield f"{path.relative_to(PYTHON)}:{line}", match[1]
+    for path in sorted(PYTHON.glob("schedlab/report/catalogue/*.toml")):
         for _, text in catalogue(path):
             for match in FORM.finditer(text):
-                yield f"{path.relative_to(PACKAGE)}", match[1]
+                yield f"{path.relative_to(PYTHON)}", match[1]
 
 
 def completed(form, place):
@@ -151,7 +151,7 @@ def test_a_wrong_form_is_found(tmp_path):
 
 
 def test_what_resumes_is_in_the_table():
-    source = (PACKAGE / "spec" / "experiment.py").read_text(encoding="utf-8")
+    source = (PYTHON / "schedlab" / "spec" / "experiment.py").read_text(encoding="utf-8")
     body = source.partition("def resumed_by")[2].partition("@property")[0]
     assert all(f'"{word}"' in body for word in RESUMED_BY)
     assert len(re.findall(r'return "|else "', body)) == len(RESUMED_BY)

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from schedlab import _core
 from schedlab.app import documents
-from schedlab.app.apply.emulated_devices import emulation_of, kept_lines, model_lines
 from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.compare.contradict import contradictions
 from schedlab.app.measure import count
@@ -35,6 +34,7 @@ from schedlab.run import durability
 from schedlab.spec import Candidate
 from schedlab.spec.load_result import TaskResult
 from schedlab.store.bursts import from_csv
+from schedlab_sim.emulated_devices import emulation_of, kept_lines, model_lines
 
 
 def test_an_interval_is_students():
@@ -363,7 +363,7 @@ def test_how_a_bare_time_is_read(time, compat, duration_ns, said):
 
 
 def test_emulated_devices_that_are_up(monkeypatch, tmp_path):
-    from schedlab.app.apply import emulated_devices
+    from schedlab_sim import emulated_devices
 
     monkeypatch.setattr(emulated_devices, "time", SimpleNamespace(time=lambda: 1300.0))
     account = {"reads": 5, "writes": 7, "late_share": 0.0625, "depth_max": 32}

@@ -7,15 +7,19 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from commands import COMMANDS
 
 import schedlab
-from schedlab.cli import FIRST, OTHERS, cli, main
+from schedlab.cli import FIRST, OFFERED, OTHERS, cli, main
+from schedlab.package import PACKAGE
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
+TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 
 
 WRONG = (
@@ -128,11 +132,17 @@ def test_the_help_of_no_command_imports_what_works():
     )
     words = [sys.executable, "-c", program, "", *COMMANDS]
     imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
-    assert "schedlab.cli.sim.run" in imported
-    rooms = ("app", "analyse", "design", "host", "report", "sim", "store.folder", "tune", "_core")
+    assert "schedlab_sim.cli.run" in imported
+    rooms = ("app", "analyse", "design", "host", "report", "store.folder", "tune", "_core")
     ours = [f"schedlab.{room}" for room in (*rooms, "result", "run.executor")]
     heavy = ("numpy", "scipy", "rich", "optuna", "msgspec", "schedlab.store.importers.", *ours)
     assert [name for name in imported if name.startswith(heavy)] == []
+    simulators = [name for name in imported if name.startswith("schedlab_sim.")]
+    assert [name for name in simulators if not name.startswith("schedlab_sim.cli")] == []
+
+
+def test_the_help_of_all_reads_no_entry_points():
+    assert "importlib.metadata" not in imported_by("--help")
 
 
 def imported_by(command):
@@ -147,7 +157,7 @@ def imported_by(command):
 
 def test_a_simulation_imports_no_kind_of_real_load():
     imported = imported_by("sim run --requests 1 --seeds 1")
-    assert "schedlab.sim.simulation_set" in imported and "schedlab.kinds" not in imported
+    assert "schedlab_sim.simulation_set" in imported and "schedlab.kinds" not in imported
 
 
 def test_a_plan_is_shown_without_arrays():
@@ -158,7 +168,7 @@ def test_a_plan_is_shown_without_arrays():
 def test_a_cpu_schedule_is_printed_without_statistics_and_pages():
     imported = imported_by("sim cpu --tasks A:0:8")
     heavy = ("numpy", "schedlab.analyse", "schedlab.report.timeline", "schedlab.report.frame")
-    assert "schedlab.sim.cpu_schedule" in imported
+    assert "schedlab_sim.cpu_schedule" in imported
     assert [name for name in imported if name.startswith(heavy)] == []
 
 
@@ -263,3 +273,50 @@ def test_a_caller_that_ignores_the_end_of_children_gets_the_status_of_a_command(
         preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
     )  # fmt: skip
     assert ended.returncode == 1, ended.stderr
+
+
+@pytest.fixture
+def core_alone(tmp_path):
+    """The words of `schedlab` where nothing but its core can be imported."""
+    places = {Path(path) for path in map(str, sys.path) if path.endswith("-packages")}
+    for each in (*(each for place in places for each in place.iterdir()), PACKAGE):
+        if each.suffix not in (".dist-info", ".pth") and each.name != "schedlab_sim":
+            (tmp_path / each.name).symlink_to(each)
+    return [sys.executable, "-S", "-m", "schedlab"], {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("sim run", "schedlab sim"),
+        ("device list", "schedlab device"),
+        ("predict --help", "schedlab predict"),
+        ("compare --model disk7200 --dry-run", "an emulated device"),
+        ("lab run ncq-ssd --dry-run", "kind 'ssd'"),
+    ],
+)
+def test_without_the_simulators_a_command_says_what_to_install(core_alone, line, what):
+    words, environment = core_alone
+    done = subprocess.run(
+        [*words, *line.split()], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    hint = "hint: pip install --force-reinstall schedlab; in a clone: make setup"
+    missing = "needs the simulators, which are not installed"
+    assert done.stderr.endswith(f"{what} {missing}\n{hint}\n")
+
+
+def test_without_the_simulators_the_rest_works(core_alone):
+    words, environment = core_alone
+    for line in ("cpu compare --dry-run", "trace stats TRACE", "--help"):
+        typed = line.replace("TRACE", str(TRACE)).split()
+        subprocess.run([*words, *typed], env=environment, capture_output=True, check=True)
+
+
+def test_the_help_of_all_says_of_the_simulators_what_they_say_themselves():
+    own = {
+        name: cli.get_command(click.Context(cli), name).get_short_help_str(200) for name in OFFERED
+    }
+    assert {
+        name: line for name, line in own.items() if not line.startswith(OFFERED[name][:-1])
+    } == {}

@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from schedlab.app.predict.predict import loads_of, predict
 from schedlab.errors import SpecError
 from schedlab.kinds.fio_processes import processes_of_job
-from schedlab.sim.simulation import Simulation
 from schedlab.store.process_files import processes_of
+from schedlab_sim.predict.predict import loads_of, predict
+from schedlab_sim.simulation import Simulation
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 GIB = 1 << 30

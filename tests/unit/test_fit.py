@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedlab.app.predict.fit import fit_datasheet, held_out, twin_of
 from schedlab.errors import SpecError
-from schedlab.fit import disk, flash
-from schedlab.fit.draws import Draws
-from schedlab.fit.fitted import UNKNOWN, Fitted, lines, number_of, of_one_curve
-from schedlab.sim.device import devices
-from schedlab.sim.simulation import Simulation
+from schedlab_sim.device import devices
+from schedlab_sim.fit import disk, flash
+from schedlab_sim.fit.draws import Draws
+from schedlab_sim.fit.fitted import UNKNOWN, Fitted, lines, number_of, of_one_curve
+from schedlab_sim.predict.fit import fit_datasheet, held_out, twin_of
+from schedlab_sim.simulation import Simulation
 
 
 def steps_of(channels, dies, planes, transfer, read, count=300, noise=0.02, seed=1):

@@ -87,7 +87,7 @@ def test_documents_are_found():
 
 def started():
     """Modules that a process is started with, by name: in a command of ours, a guest or a test."""
-    places = ["python/schedlab", "ansible", "packaging", "crates", "docs", "tests", "tools"]
+    places = ["python", "ansible", "packaging", "crates", "docs", "tests", "tools"]
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places]
     done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
     for path in map(ROOT.joinpath, done.stdout.splitlines()):

@@ -8,21 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedlab.app.predict import predict as app
-from schedlab.app.predict.fit import fit_datasheet
-from schedlab.app.predict.predict import (
-    SimulatedLoad,
-    compared,
-    lines,
-    loads_of,
-    predict,
-    rows_of,
-)
 from schedlab.errors import SpecError
-from schedlab.fit.draws import Draws
-from schedlab.fit.fitted import UNKNOWN, Fitted, number_of, value_at
-from schedlab.sim import checked
-from schedlab.sim.checked import (
+from schedlab.store.process_files import presets, processes_of
+from schedlab_sim import checked
+from schedlab_sim.checked import (
     CheckedLoad,
     Features,
     features_of,
@@ -31,9 +20,20 @@ from schedlab.sim.checked import (
     nearest,
     with_errors,
 )
-from schedlab.sim.device import devices
-from schedlab.sim.simulation import Simulation
-from schedlab.store.process_files import presets, processes_of
+from schedlab_sim.device import devices
+from schedlab_sim.fit.draws import Draws
+from schedlab_sim.fit.fitted import UNKNOWN, Fitted, number_of, value_at
+from schedlab_sim.predict import predict as app
+from schedlab_sim.predict.fit import fit_datasheet
+from schedlab_sim.predict.predict import (
+    SimulatedLoad,
+    compared,
+    lines,
+    loads_of,
+    predict,
+    rows_of,
+)
+from schedlab_sim.simulation import Simulation
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
@@ -303,7 +303,7 @@ def test_the_checked_cells_are_those_of_a_kernel_and_a_day():
 
 
 def test_a_model_that_decides_too_often_otherwise_than_the_kernel_is_shown_with_that():
-    from schedlab.sim import decisions
+    from schedlab_sim import decisions
 
     judged = {"6.12": {"bfq": {"a": [95, 100], "b": [949, 1000]}, "kyber": {"a": [95, 100]}}}
     shown = decisions.warnings(["kyber", "bfq", "bfq", "noop"], judged)

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.optimize import nnls
 
 from schedlab.analyse import quantiles
-from schedlab.fit.disk import _least_squares_of_no_negative
+from schedlab_sim.fit.disk import _least_squares_of_no_negative
 
 FREEDOM = np.array([[0.4, 1.0, 2.5], [9.0, 300.0, 1e5]])
 

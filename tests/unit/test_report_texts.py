@@ -176,10 +176,16 @@ def test_nouns_and_their_forms():
     assert (EN.maybe("scope.none", "x"), EN.maybe("column.mean", "x")) == ("x", "Mean")
 
 
+def modules():
+    """The files of both packages."""
+    home = Path(schedlab.__file__).parents[1]
+    return [path for name in ("schedlab", "schedlab_sim") for path in (home / name).rglob("*.py")]
+
+
 def keys_in_the_source():
     """The keys of the catalogue that the source has, as patterns: `f"section.{name}"` is any."""
     patterns = []
-    for file in Path(schedlab.__file__).parent.rglob("*.py"):
+    for file in modules():
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 patterns.append(re.escape(node.value))
@@ -254,7 +260,7 @@ def test_catalogues_have_the_same_keys_and_placeholders():
 
 
 def test_every_check_of_a_run_has_a_name_in_every_language():
-    code = "\n".join(path.read_text() for path in Path(schedlab.__file__).parent.rglob("*.py"))
+    code = "\n".join(path.read_text() for path in modules())
     found = re.findall(r'\bGate(?:Finding|Error)\(\s*"([a-z-]+)"|^GATE = "([a-z-]+)"', code, re.M)
     named = {key.removeprefix("gate.") for key in catalogue("en") if key.startswith("gate.")}
     assert len(found) > 30

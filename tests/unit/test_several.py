@@ -16,7 +16,6 @@ from schedlab.design.boots import BootKind, is_other, plan_boots
 from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
 from schedlab.report import fleet_table
-from schedlab.sim.device import device_changes
 from schedlab.spec import Target, Workload
 from schedlab.spec.answer import Requirement
 from schedlab.spec.capture import PARTS, _in_window
@@ -24,6 +23,7 @@ from schedlab.spec.checked_line import encode
 from schedlab.store.exporters import iozone
 from schedlab.store.importers import iostat
 from schedlab.store.importers.imported import Options
+from schedlab_sim.device import device_changes
 
 DOCUMENT = {"seed": 1, "workloads": [{"label": "w", "kind": "random-reads", "metric": "iops"}]}
 

@@ -21,18 +21,19 @@ from schedlab.app.compare import cpu_comparison, difference, quanta, requirement
 from schedlab.app.live import live
 from schedlab.app.live.recommend import Queue, Sender, _senders, lines
 from schedlab.app.measure import in_guest, measure, published, switch_cost
-from schedlab.app.predict import fit, in_kernel, predict
 from schedlab.app.trace import block_io, timeline
 from schedlab.app.tune import tune, view
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds import OVERRIDE
 from schedlab.kinds.command import Command
 from schedlab.run import gates, launch, workplace
-from schedlab.run.backends import cpu_calculations, sim
+from schedlab.run.backends import cpu_calculations
 from schedlab.run.executor import BUSY_GATES, Executor
 from schedlab.run.live_figures import Flow, Look
 from schedlab.spec import Candidate, GateFinding, Stopping, Target, Workload
 from schedlab.spec.durability import OPERATIONS, metric
+from schedlab_sim import session as sim
+from schedlab_sim.predict import fit, in_kernel, predict
 
 ORDERS = [1, -1]
 

@@ -14,10 +14,6 @@ from experiments import experiment
 from schedlab import _core
 from schedlab.app.measure import count, labs, measure, switch_cost
 from schedlab.errors import HostError, SpecError
-from schedlab.fit import datasheet, disk, flash
-from schedlab.fit.draws import Draws, _possible
-from schedlab.fit.fitted import UNKNOWN, Fitted, lines, number_of
-from schedlab.fit.reads import CALL_READS, Reads
 from schedlab.host import facts
 from schedlab.kinds import Outcome
 from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies
@@ -27,6 +23,10 @@ from schedlab.run.backends.cpu_policies import PolicySession
 from schedlab.run.backends.cpu_policy import CpuPolicy, parse_policies, parse_policy
 from schedlab.spec import Candidate, Cell, GateFinding, Planning, Workload
 from schedlab.spec.load_result import CrewResult, TaskResult, TasksResult
+from schedlab_sim.fit import datasheet, disk, flash
+from schedlab_sim.fit.draws import Draws, _possible
+from schedlab_sim.fit.fitted import UNKNOWN, Fitted, lines, number_of
+from schedlab_sim.fit.reads import CALL_READS, Reads
 
 MIB = 1 << 20
 

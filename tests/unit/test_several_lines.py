@@ -26,10 +26,10 @@ from schedlab.kinds import Outcome
 from schedlab.kinds.fio_job import FioJob
 from schedlab.report import durable, handin, moments, sentences
 from schedlab.run.backends import cpu_policies
-from schedlab.sim import cpu_validate
 from schedlab.spec import Candidate, Target, Workload
 from schedlab.store.bursts import Scheduling
 from schedlab.store.importers import dmesg
+from schedlab_sim import cpu_validate
 
 ORDERS = [1, -1]
 

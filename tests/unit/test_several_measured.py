@@ -39,7 +39,6 @@ from schedlab.run import launch, prometheus
 from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
-from schedlab.sim import cpu_validate
 from schedlab.spec import (
     Candidate,
     Cell,
@@ -56,6 +55,7 @@ from schedlab.store import bursts as cpu_bursts
 from schedlab.store import history, table
 from schedlab.store.exporters import iozone
 from schedlab.store.importers import benchmarks
+from schedlab_sim import cpu_validate
 
 ORDERS = [1, -1]
 MS = 1_000_000

@@ -14,9 +14,9 @@ from schedlab.analyse import contradictions
 from schedlab.cpu import refusals
 from schedlab.kinds import OVERRIDE, overrides
 from schedlab.report import bars, page_figures, quiz_page, terminal
-from schedlab.sim import checked, cpu_schedule, cpu_validate, decisions
 from schedlab.spec import Candidate
 from schedlab.store.importers import IMPORTERS
+from schedlab_sim import checked, cpu_schedule, cpu_validate, decisions
 
 ORDERS = [1, -1]
 

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from schedlab.app.predict import fit, in_kernel, predict
-from schedlab.app.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
-from schedlab.sim.checked import Features
 from schedlab.spec.load_result import Latencies, SideResult
 from schedlab.store.process_files import meet, processes_of
+from schedlab_sim.checked import Features
+from schedlab_sim.predict import fit, in_kernel, predict
+from schedlab_sim.predict.predict import PredictedLoss, Prediction, SimulatedLoad, loads_of
 
 LOSSES = (PredictedLoss("none", 0.5, 0.0, 0.0, 0.1), PredictedLoss("bfq", 0.25, 1, 0, 2))
 PREDICTED = Prediction(

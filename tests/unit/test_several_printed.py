@@ -15,10 +15,10 @@ from schedlab.app.fleet.fleet import HostState, Measured
 from schedlab.cli import show
 from schedlab.cli.cpu import sweep
 from schedlab.cli.sections import OneRule, heeded, section, together
-from schedlab.cli.sim import play
-from schedlab.cli.sim.options import warn
 from schedlab.host.doctor import Fact
 from schedlab.host.keeper import Kept
+from schedlab_sim.cli import play
+from schedlab_sim.cli.options import warn
 
 ORDERS = [1, -1]
 
@@ -162,9 +162,9 @@ def test_a_fitted_device_has_all_lines_of_its_model_and_of_what_is_next(monkeypa
     class Fitted:
         name: str = "x"
 
-    monkeypatch.setattr("schedlab.fit.fitted.lines", lambda of: ["a", "b"])
-    monkeypatch.setattr("schedlab.app.predict.fit.closing", lambda of: ["c", "d"])
-    monkeypatch.setattr("schedlab.app.predict.fit.fit_datasheet",
+    monkeypatch.setattr("schedlab_sim.fit.fitted.lines", lambda of: ["a", "b"])
+    monkeypatch.setattr("schedlab_sim.predict.fit.closing", lambda of: ["c", "d"])
+    monkeypatch.setattr("schedlab_sim.predict.fit.fit_datasheet",
                         lambda *_: SimpleNamespace(fitted=Fitted()))  # fmt: skip
     done = run("device", "fit", "--datasheet", "x")
     assert done.stdout.splitlines() == ["a", "b", "", "c", "d"]

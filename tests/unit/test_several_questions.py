@@ -11,7 +11,7 @@ import reports
 from test_diff import HOST, result
 from test_wishes import ASKED, of_fio
 
-from schedlab.app.compare import csv_import, difference, own_work, quiz, requirements
+from schedlab.app.compare import csv_import, difference, own_work, requirements
 from schedlab.app.compare.agreement import _doubts, _labels, _metric, _narrowed
 from schedlab.app.compare.calls import sweep_experiment
 from schedlab.app.compare.comparison import (
@@ -26,6 +26,7 @@ from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.compare.recorded_work import workload_of as recorded
 from schedlab.errors import SpecError
 from schedlab.spec import AA_SUFFIX, Candidate, Metric, Require, Target, Workload, durability
+from schedlab_sim import quiz
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 

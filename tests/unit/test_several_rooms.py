@@ -23,13 +23,11 @@ from schedlab.app.trace.block_io import durable_facts
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
-from schedlab.fit.disk import find_zones
 from schedlab.host import knobs
 from schedlab.report import commands, handin
 from schedlab.report.notes import flag_text
 from schedlab.report.view import View
 from schedlab.result import _with_absent
-from schedlab.run.backends.sim import SimSession
 from schedlab.run.live_figures import Flow, Look
 from schedlab.spec import (
     Candidate,
@@ -49,6 +47,8 @@ from schedlab.spec.metrics import METRICS
 from schedlab.store import importers
 from schedlab.store.folder import Folder
 from schedlab.store.importers.imported import Options
+from schedlab_sim.fit.disk import find_zones
+from schedlab_sim.session import SimSession
 
 NEWCOMER, READER, SEQ = answers.NEWCOMER, answers.READER, answers.SEQ
 DATA = Path(__file__).parents[1] / "data"

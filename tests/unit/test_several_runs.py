@@ -13,16 +13,17 @@ from schedlab.kinds import Outcome
 from schedlab.kinds.command import Command
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.run import candidate_settings, command_runs, confinement, launch
-from schedlab.run.backends import io, io_commands, sim
+from schedlab.run.backends import io, io_commands
 from schedlab.run.backends.io_commands import CommandCells, Ran, Rehearsal
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.confinement import Wall
 from schedlab.run.executor import Executor
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader
-from schedlab.sim import checked
 from schedlab.spec import Candidate, Cell, GateFinding, Require, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
+from schedlab_sim import checked
+from schedlab_sim import session as sim
 
 NONE, BFQ = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq"))
 

@@ -19,11 +19,6 @@ from schedlab.errors import SpecError
 from schedlab.kinds import traits, typed
 from schedlab.kinds.file_test import outcome_of
 from schedlab.kinds.traits import parameters_of, with_traits
-from schedlab.sim import cpu_schedule, cpu_validate, pool, tables
-from schedlab.sim.checked import CheckedLoad, Features, features_of, losses, stored
-from schedlab.sim.cpu_validate import Stay
-from schedlab.sim.judge import PARAMETERS, refuse_idle_parameters
-from schedlab.sim.simulation import NEEDS, refuse_idle
 from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
@@ -45,6 +40,11 @@ from schedlab.store.importers import imported, iozone
 from schedlab.store.importers.imported import Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals
 from schedlab.store.process_files import is_buffered, processes_of
+from schedlab_sim import cpu_schedule, cpu_validate, pool, tables
+from schedlab_sim.checked import CheckedLoad, Features, features_of, losses, stored
+from schedlab_sim.cpu_validate import Stay
+from schedlab_sim.judge import PARAMETERS, refuse_idle_parameters
+from schedlab_sim.simulation import NEEDS, refuse_idle
 
 ORDERS = [(0, 1), (1, 0)]
 

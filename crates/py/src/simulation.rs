@@ -43,7 +43,7 @@ type RawColumns = (PyBackedBytes, PyBackedBytes, PyBackedBytes, PyBackedBytes);
 type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 
 /// Runs the simulation that `job` (JSON) describes and gives its figures (JSON) and its log, packed
-/// little-endian rows that the types of `schedlab.sim.results` read.
+/// little-endian rows that the types of `schedlab_sim.results` read.
 ///
 /// `requests` replaces the workload by columns in little-endian bytes: arrival in ns (u64), first
 /// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim). `policy` (name, object, numpy

@@ -24,6 +24,7 @@ from schedlab.host.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, typed
 from schedlab.kinds.brought import programs_of_line, sha256_of
 from schedlab.kinds.command import Command
+from schedlab.package import offered
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
@@ -79,10 +80,9 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     )
     if experiment.kind != "sim":
         return admitted
-    from schedlab.run.backends.sim import check, doubts
-
-    check(experiment)
-    said = tuple(dict.fromkeys((*experiment.notes, *doubts(experiment))))
+    simulated = offered("backends", "sim", "a simulation")
+    simulated.check(experiment)
+    said = tuple(dict.fromkeys((*experiment.notes, *simulated.doubts(experiment))))
     return replace(admitted, experiment=replace(admitted.experiment, notes=said))
 
 

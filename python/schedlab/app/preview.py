@@ -10,10 +10,10 @@ from schedlab.cpu.policy import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE
+from schedlab.package import offered
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_policy import COMMANDS, is_of_machine
 from schedlab.run.backends.io import has_cache, is_bare
-from schedlab.run.backends.sim import seconds_of
 from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
@@ -82,7 +82,8 @@ def preview(admitted: Admitted, plan: Plan | None = None) -> Preview:
         plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
     settings = tuple((arm.label, settings_of(admitted, arm)) for arm in arms(experiment))
     if experiment.kind == "sim":
-        seconds = seconds_of(experiment, len(plan.cells))
+        simulated = offered("backends", "sim", "a simulation")
+        seconds = simulated.seconds_of(experiment, len(plan.cells))
     else:
         seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
     return Preview(admitted, plan, settings, seconds, is_rest)

@@ -18,7 +18,7 @@ import click
 import schedlab
 from schedlab.cli.sections import Group
 from schedlab.errors import SIMULATED_QUEUE, SchedlabError, as_root, cause_of
-from schedlab.package import PACKAGE
+from schedlab.package import IMPORT_PATH, offered
 
 # name -> module:attribute; the modules are imported when the command runs.
 COMMANDS = {
@@ -30,12 +30,10 @@ COMMANDS = {
     "docs": "schedlab.cli.docs:docs",
     "import": "schedlab.cli.import_:import_",
     "cpu": "schedlab.cli.cpu:cpu",
-    "sim": "schedlab.cli.sim:sim",
     "apply": "schedlab.cli.apply:apply",
     "undo": "schedlab.cli.apply:undo",
     "status": "schedlab.cli.apply:status",
     "compare": "schedlab.cli.compare:compare",
-    "device": "schedlab.cli.device:device",
     "diff": "schedlab.cli.diff:diff",
     "fleet": "schedlab.cli.fleet:fleet",
     "kernel": "schedlab.cli.kernel:kernel",
@@ -43,13 +41,19 @@ COMMANDS = {
     "merge": "schedlab.cli.merge:merge",
     "init": "schedlab.cli.init:init",
     "lab": "schedlab.cli.lab:lab",
-    "predict": "schedlab.cli.predict:predict",
     "recommend": "schedlab.cli.recommend:recommend",
     "report": "schedlab.cli.report:report",
     "run": "schedlab.cli.run:run",
     "reproduce": "schedlab.cli.reproduce:reproduce",
     "tune": "schedlab.cli.tune:tune",
     "trace": "schedlab.cli.trace:trace",
+}
+# Those of the simulators, a package of its own, with what `--help` says of them: reading the entry
+# points takes longer than all of the help.
+OFFERED = {
+    "device": "Emulate disks and SSDs: a model behind a real block device.",
+    "predict": "Predict what each scheduler costs on a device that is not there.",
+    "sim": "Simulate schedulers of CPUs and of storage devices.",
 }
 
 # Nine show their help in the list of `schedlab --help`, below the question that they answer; the
@@ -109,17 +113,17 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; for a name that is none, the nearest ones."""
-        if args[0] not in self.commands_by_name and not args[0].startswith("-"):
+        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            if near := get_close_matches(args[0], self.commands_by_name, 3):
+            if near := get_close_matches(args[0], self.list_commands(ctx), 3):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
         return super().resolve_command(ctx, args)
 
     def line_of(self, name: str) -> str:
         """The first clause of a command's docstring, read without importing it."""
         module, function = self.commands_by_name[name].split(":")
-        place = PACKAGE.joinpath("cli", *module.split(".")[2:])
+        place = Path(IMPORT_PATH, *module.split("."))
         file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         pattern = rf'^def {function}\(.*?\n    """(.*?)(?:[:;.] |[:;.]?\n\n| \(|\.?""")'
         found = re.search(pattern, file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -133,6 +137,22 @@ class LazyGroup(Group):
 
 class Commands(LazyGroup):
     """All commands: nine of them with their short helps, the names of the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Ours, and those of the simulators."""
+        return sorted({**self.commands_by_name, **OFFERED})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name; SpecError where the simulators are not installed."""
+        if cmd_name not in OFFERED:
+            return super().get_command(ctx, cmd_name)
+        command = offered("commands", cmd_name, f"schedlab {cmd_name}")
+        assert isinstance(command, click.Command)
+        return command
+
+    def line_of(self, name: str) -> str:
+        """The first clause of its help."""
+        return OFFERED.get(name) or super().line_of(name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Without words, in a terminal: questions."""
@@ -217,7 +237,8 @@ def _fail_unexpectedly(error: Exception) -> None:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "schedlab" in Path(frame.filename).parts]
+    packages = {"schedlab", "schedlab_sim"}
+    ours = [frame for frame in frames if packages & {*Path(frame.filename).parts}]
     last = (ours or frames)[-1]
     place = f"{Path(last.filename).name}, line {last.lineno}"
     message = f"{type(error).__name__} in {place}: {error}"

@@ -112,7 +112,8 @@ def _sources() -> list[tuple[Path, Path]]:
     sources = [
         (Path(sys.executable).resolve(), PYTHON / "bin" / "python3"),
         (stdlib, PYTHON / "lib" / version),
-        (PACKAGE, PACKAGES / "schedlab"),
+        *((PACKAGE.with_name(name), PACKAGES / name) for name in ("schedlab", "schedlab_sim")),
+        *_entry_points(),
     ]
     if (bundled := PACKAGE.with_name("schedlab.libs")).is_dir():  # Those of a wheel.
         sources.append((bundled, PACKAGES / bundled.name))
@@ -125,6 +126,13 @@ def _sources() -> list[tuple[Path, Path]]:
         if Path(file).exists():
             sources.append((Path(file).resolve(), Path(file)))
     return sources
+
+
+def _entry_points() -> list[tuple[Path, Path]]:
+    """The entry points of schedlab, which an editable installation has elsewhere."""
+    own = metadata.distribution("schedlab")
+    files = [file for file in own.files or () if str(file).endswith("/entry_points.txt")]
+    return [(Path(str(own.locate_file(file))), PACKAGES / file) for file in files]
 
 
 def _merged(path: str | Path) -> Path:

@@ -30,7 +30,7 @@ from typing import Any
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, cause_of
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
-from schedlab.host.emulated_calibration import calibrate
+from schedlab.host.emulated_calibration import calibrate, models
 from schedlab.host.emulated_facts import findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE
 from schedlab.host.journal import Journal
@@ -99,12 +99,12 @@ class Emulation:
         service, shortest_ns, dilate, data, served_in_order. A device that exists adds those of
         emulated_calibration.
         """
-        from schedlab import _core
-
         if not 1 <= self.dilate < math.inf:
             raise SpecError(f"dilate = {self.dilate}: expected at least 1", "--dilate 1")
         name, text = model_text(self.model)
-        facts: dict[str, Any] = json.loads(_core.emulated_facts(json.dumps(self.device_config())))
+        facts: dict[str, Any] = json.loads(
+            models().emulated_facts(json.dumps(self.device_config()))
+        )
         depth = facts["queue_depth"] if self.queue_depth is None else self.queue_depth
         if self.rotational is not None:
             facts["rotational"] = self.rotational
@@ -121,9 +121,7 @@ class Emulation:
 
 def shipped_models() -> dict[str, str]:
     """Device files that come with schedlab: name and text."""
-    from schedlab import _core
-
-    return dict(_core.sim_names("device"))
+    return dict(models().sim_names("device"))
 
 
 def model_text(model: str) -> tuple[str, str]:

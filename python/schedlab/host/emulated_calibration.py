@@ -9,6 +9,7 @@ that much early. Data are copied on the way, so that it is measured with long re
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import HostError
 from schedlab.host.consent import hold
+from schedlab.package import offered
 
 if TYPE_CHECKING:
     from schedlab.host.emulated import Emulation, Server
@@ -81,13 +83,17 @@ def calibrate(
     }
 
 
+@functools.cache
+def models() -> Any:
+    """The compiled models of devices; SpecError where there are none."""
+    return offered("backends", "emulated", "an emulated device")
+
+
 def predict(emulation: Emulation, depth: int, record_bytes: int = SHORT_BYTES) -> dict[str, float]:
     """The model's time of random reads without a kernel."""
-    from schedlab import _core
-
     job = {"requests": 2000, "depth": depth, "record_bytes": record_bytes}
     config = json.dumps(emulation.device_config())
-    prediction: dict[str, float] = json.loads(_core.emulated_prediction(config, json.dumps(job)))
+    prediction: dict[str, float] = json.loads(models().emulated_prediction(config, json.dumps(job)))
     return prediction
 
 

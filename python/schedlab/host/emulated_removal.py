@@ -21,7 +21,7 @@ from schedlab.host.journal import Entry
 from schedlab.host.write_back import MNT_DETACH, MNT_FORCE, WriteBack, unmount
 
 KIND = "emulated"
-SERVER_MODULE = "schedlab.host.emulator"
+SERVER_MODULE = "schedlab_sim.emulator"
 WRITE_BACK_PATIENCE_S = 5.0
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
 
-from schedlab.errors import SpecError, nearest
+from schedlab.errors import SpecError, nearest, no_simulators
 from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind as WorkloadKind
 from schedlab.kinds.cached_reads import CachedReads
@@ -33,7 +35,6 @@ from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome as Outcome, ResolvedTarget as ResolvedTarget
-from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
 from schedlab.kinds.startup import Startup
 from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.trace_replay import TraceReplay
@@ -41,7 +42,7 @@ from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Metric, Workload
 from schedlab.spec.quantities import parse_quantity
 
-KINDS: Mapping[str, type[WorkloadKind]] = {
+_OWN: dict[str, type[WorkloadKind]] = {
     each.kind: each
     for each in (
         ArchiveExtraction,
@@ -67,9 +68,6 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         RandomReads,
         ReaderBesideWriters,
         ReadersTogether,
-        SimulatedDisk,
-        SimulatedHost,
-        SimulatedSsd,
         Startup,
         ThrottledReads,
         TraceReplay,
@@ -77,8 +75,38 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         Weights,
     )
 }
+#: Those of the simulators, a package of its own.
+SIMULATED = ("disk", "host-queue", "ssd")
+
+
+class _Kinds(Mapping[str, type[WorkloadKind]]):
+    """Our kinds, and those that other packages offer, which are loaded when they are asked for."""
+
+    def __getitem__(self, kind: str) -> type[WorkloadKind]:
+        return _OWN[kind] if kind in _OWN else _others()[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**_OWN, **_others()})
+
+    def __len__(self) -> int:
+        return len({**_OWN, **_others()})
+
+
+@functools.cache
+def _others() -> dict[str, type[WorkloadKind]]:
+    return {entry.name: entry.load() for entry in entry_points(group="schedlab.kinds")}
+
+
+KINDS = _Kinds()
 # A candidate's setting of this form takes the place of a workload's parameter.
 OVERRIDE = "workload."
+
+
+def kind_named(kind: str, where: str) -> type[WorkloadKind] | None:
+    """The kind of that name, if any; SpecError for one of the simulators that are not installed."""
+    if (found := KINDS.get(kind)) is None and kind in SIMULATED:
+        raise no_simulators(f"{where}: kind {kind!r}")
+    return found
 
 
 def declared(workloads: Iterable[Workload]) -> dict[str, Metric]:
@@ -102,7 +130,7 @@ def typed(workload: Workload, candidate: Candidate | None = None, where: str = "
     SpecError naming the place (`where`, the workload's label), the key and the nearest known one.
     """
     where = where or f"workload {workload.label!r}"
-    cls = KINDS.get(workload.kind)
+    cls = kind_named(workload.kind, where)
     if cls is None:
         raise SpecError(
             f"{where}: kind {workload.kind!r} is not known", nearest(workload.kind, KINDS)

@@ -20,7 +20,7 @@ from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.design.grid import expanded
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, declared
+from schedlab.kinds import KINDS, declared, kind_named
 from schedlab.run.backends.cpu_policy import parse_policies, parse_policy
 from schedlab.spec import SCHEMA_VERSION, Experiment, Target, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
@@ -149,7 +149,7 @@ def _workload(data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         return data
     filled = dict(data)
-    kind = KINDS.get(str(filled.get("kind", "")))
+    kind = kind_named(str(filled.get("kind", "")), f"{where}.workloads")
     filled.setdefault("label", str(filled.get("kind", "")))
     if kind is not None:
         filled.setdefault("metric", kind.metrics[0])

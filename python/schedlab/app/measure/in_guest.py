@@ -25,6 +25,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.guest.machine import MARK
+from schedlab.package import offered
 from schedlab.store.files import DATA_FILTER
 
 JOB, RESULT = Path("/job"), Path("/result")
@@ -147,9 +148,7 @@ def _do(what: str) -> None:
     if what == "measure":
         _measure()
     elif what == "rates":
-        from schedlab.app.predict.in_kernel import measure_in_guest
-
-        measure_in_guest(JOB, tell)
+        offered("backends", "rates", "a prediction")(JOB, tell)
     elif what == "shell":
         subprocess.run(["setsid", "-c", "sh", "-l"], check=False, cwd="/root")
     else:

@@ -26,6 +26,7 @@ from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.host import origin
 from schedlab.kinds.live_load import LiveLoad
+from schedlab.package import offered
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
 from schedlab.spec import Cell, Experiment, Plan, Planning
@@ -357,9 +358,8 @@ def opened(
     kind, target = admitted.experiment.kind, admitted.experiment.target
     with ExitStack() as stack:
         if kind == "sim":
-            from schedlab.run.backends import sim
-
-            yield stack.enter_context(sim.open_session(admitted, cells, dask))
+            simulated = offered("backends", "sim", "a simulation")
+            yield stack.enter_context(simulated.open_session(admitted, cells, dask))
             return
         from schedlab.host.control import Control
 

@@ -1,0 +1,1 @@
+"""The commands of the simulators, as entry points of `schedlab.commands`."""
