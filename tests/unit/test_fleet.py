@@ -72,6 +72,9 @@ def test_the_host_that_is_the_opposite_is_named():
     assert fleet(usual).opposite == ()
     assert fleet([*usual, ("unclear", [-0.03, 0.02, -0.02])]).opposite == ()
     assert fleet([*usual, ("odd", [-0.4, -0.42, -0.38])]).opposite == ("odd",)
+    for order in (1, -1):  # 0.1 is clear after 200 blocks and not after two
+        hosts = [*usual, *[("few", [-0.16, -0.04]), ("many", [-0.16, -0.04] * 100)][::order]]
+        assert fleet(hosts).opposite == ("many",)
     worse = [(name, [-value for value in values]) for name, values in usual]
     assert fleet([*worse, ("odd", [0.4, 0.42, 0.38])]).opposite == ("odd",)
 

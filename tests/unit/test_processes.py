@@ -10,7 +10,14 @@ from schedlab.errors import SpecError
 from schedlab.kinds import typed
 from schedlab.kinds.processes import Processes, engine_groups
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.store.process_files import meet, presets, processes_of, tables_of, waiters_of
+from schedlab.store.process_files import (
+    meet,
+    presets,
+    processes_of,
+    tables_of,
+    unique_names,
+    waiters_of,
+)
 
 GIB = 1 << 30
 TARGET = ResolvedTarget(
@@ -58,6 +65,7 @@ def test_each_process_has_all_keys_and_its_own_part_of_the_device(file):
     assert len({row["workload"]["seed"] for row in rows}) == 5
     assert rows == processes_of(str(file), GIB, seed=3)
     assert processes_of(file)[0]["offset"] is None
+    assert unique_names([{"name": name} for name in "abaa"]) == ["a", "b", "a#2", "a#3"]
     assert [each.get("count", 1) for each in tables_of(file)] == [1, 2, 1, 1]
 
 

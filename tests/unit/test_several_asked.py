@@ -124,11 +124,12 @@ def test_what_the_tasks_of_each_workload_waited_for_is_told_of_each_candidate(
 
 def test_each_quantum_that_another_has_is_noted_with_its_first():
     arms, notes = quanta.merged_candidates(
-        "rr", {1.0: 4.0, 2.0: 4.0, 3.0: 4.0, 8.0: 8.0, 9.0: None, 10.0: None}
+        "rr", {1.0: 4.0, 2.0: 4.0, 3.0: 4.0, 8.0: 8.0, 8.5: 8.0, 9.0: None, 10.0: None}
     )
     assert [arm.settings["slice_ms"] for arm in arms] == [1.0, 8.0, 9.0]
     assert [note.partition(":")[0] for note in notes] == [
-        "1 ms and 2 ms both become 4 ms", "1 ms and 3 ms both become 4 ms", "10 ms"
+        "1 ms and 2 ms both become 4 ms", "1 ms and 3 ms both become 4 ms",
+        "8 ms and 8.5 ms both become 8 ms", "10 ms",
     ]  # fmt: skip
 
 

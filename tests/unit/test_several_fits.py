@@ -250,6 +250,10 @@ def test_all_times_of_one_curve_are_changed_where_one_is():
     assert _possible({"cache.read_ahead": 9, "cache.segment": 5}, {}) == {
         "cache.read_ahead": 9, "cache.segment": 9
     }  # fmt: skip
+    ways = {"seek_single": "cylinder_skew", "head_switch": "track_skew"}
+    hidden = dict.fromkeys(ways, "1ms") | dict.fromkeys(ways.values(), "2ms")
+    made = _possible(dict.fromkeys(ways, "3ms"), hidden)
+    assert [number_of(made[way]) for way in ways] == [2e6, 2e6]
 
 
 def test_a_fitted_file_shows_every_key_load_and_note():

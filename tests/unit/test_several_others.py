@@ -11,11 +11,18 @@ from calls import run
 
 from schedlab.analyse import cells as analysed
 from schedlab.analyse import contradictions
+from schedlab.analyse.limits import _lonely
+from schedlab.analyse.residuals import uneven_noise
+from schedlab.app.setting_checks import check_switch
 from schedlab.cpu import refusals
+from schedlab.design.planning import PilotRun, _costs
 from schedlab.kinds import OVERRIDE, overrides
-from schedlab.report import bars, page_figures, quiz_page, terminal
-from schedlab.spec import Candidate
+from schedlab.report import bars, page_figures, quiz_page, terminal, why
+from schedlab.report.texts import Texts
+from schedlab.spec import Candidate, capture
+from schedlab.store.folder import _rows
 from schedlab.store.importers import IMPORTERS
+from schedlab.store.importers.csv import Columns
 from schedlab_sim import checked, cpu_schedule, cpu_validate, decisions
 
 ORDERS = [1, -1]
@@ -164,3 +171,52 @@ def test_every_run_of_every_candidate_and_arm_is_in_the_order_of_running(monkeyp
     row = SimpleNamespace(metric=SimpleNamespace(name="m", unit=""), workload="w")
     assert page_figures._order(view, row) == "drawn"
     assert found == [(0, 0, 1.0), (1, 2, 2.0), (2, 1, 3.0), (5, 0, 4.0)]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_row_any_table_any_capture_and_any_setting_is_looked_at(order):
+    rows = [[1, 2, 3], [1, 2, 4], [3, 4, 5]][::order]
+    assert _rows({"latency_ns": rows}) == {(1, 2): 7, (3, 4): 5}
+    with pytest.raises(ValueError, match="is not a row"):
+        _rows({"latency_ns": [[1, 2, 3], [1, 2]][::order]})
+    tables = [SimpleNamespace(candidates=names, samples=SimpleNamespace(workload=of))
+              for of, names in (("one", ("a",)), ("both", ("a", "b")))][::order]  # fmt: skip
+    assert [flag.workload for flag in _lonely(tables)] == ["one"]
+    gaps = [("a", SimpleNamespace(gap_share=-0.5)), ("b", SimpleNamespace(gap_share=0.7))][::order]
+    (said,) = why._gap(SimpleNamespace(texts=Texts("en")), gaps)
+    assert ", ".join(name for name, _ in gaps) in said and "70" in said
+    depth = {"series": [(0, 1.0), (100, 3.0), (200, 9.0)][::order], "mean": 0.0}
+    assert capture._depth(depth, (0, 200)) == 2
+    settings = dict([("sysctl.vm.swappiness", "1"), ("sysctl.vm.dirty_ratio", "9")][::order])
+    for name in settings:
+        experiment = SimpleNamespace(candidates=[Candidate("x", settings)],
+                                     target=SimpleNamespace(switch=(name,)))  # fmt: skip
+        check_switch(experiment)
+
+
+def test_every_column_that_is_named_must_be_there():
+    names = {"candidate": ("c",), "value": "v/w", "workload": ("l",), "sum_over": ("s", "t"),
+             "block": "b", "unit_column": "u", "metric_column": "m"}  # fmt: skip
+    assert sorted(Columns(**names).used("")) == sorted("cvwlstbum")
+
+
+@pytest.mark.parametrize("quietest", [0, 1, 2])
+def test_noise_is_compared_with_that_of_the_quietest_wherever_it_is(quietest):
+    spread = np.where(np.arange(3) == quietest, 0.001, 0.01)
+    spread[quietest - 1] = 0.1
+    e = np.outer([1, -1, 1, -1], spread)
+    found = uneven_noise(SimpleNamespace(residuals=e, candidates=3))
+    assert (found.quietest, found.noisiest) == (quietest, (quietest - 1) % 3)
+    assert found.ratio == pytest.approx(100)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_cost_of_a_workload_is_that_of_its_own_runs(order):
+    random = np.random.default_rng(3)
+    pilot = {name: [PilotRun(name, c, 1.0, 1.0, 6.0, tuple(100 + noise * random.random(60)))
+                    for c in "ab"] for name, noise in (("calm", 1), ("wild", 90))}  # fmt: skip
+    alone = {name: _costs(runs, 0.0) for name, runs in pilot.items()}
+    assert alone["calm"] != alone["wild"]
+    names = [*pilot][::order]
+    together = _costs([run for name in names for run in pilot[name]], 0.0)
+    assert together == [cost for name in names for cost in alone[name]]

@@ -146,4 +146,4 @@ def test_the_ramp_of_a_pilot_is_the_longest_of_its_runs():
     rising = [float(each) for each in range(1, 61)]
     assert common_ramp([flat, slow, flat]) == (steadiness(slow).cut, True)
     assert steadiness(slow).cut > steadiness(flat).cut
-    assert not common_ramp([flat, rising])[1]
+    assert not common_ramp([flat, rising])[1] and not common_ramp([rising, flat])[1]

@@ -365,10 +365,13 @@ mod tests {
     fn no_burst_reaches_over_a_loss() {
         let mut reading = Reading::default();
         switch(&mut reading, IN, 100);
+        reading.take(PERF_RECORD_SWITCH, IN, &record(&[], 8, 100));
         // Identity of the event, and how many records are lost.
         let lost = record(&[1, 5], 7, 110);
         assert!(reading.take(PERF_RECORD_LOST, 0, &lost).is_none());
         assert_eq!((reading.lost, switch(&mut reading, BLOCKS, 200)), (5, None));
+        let other = reading.take(PERF_RECORD_SWITCH, BLOCKS, &record(&[], 8, 200));
+        assert!(other.is_none(), "nor that of another task");
         switch(&mut reading, IN, 300);
         assert_eq!(switch(&mut reading, BLOCKS, 340), Some((Some(40), false)));
     }
