@@ -94,13 +94,8 @@ const fn four_kib(read_share: f64, order: Order) -> SyntheticSpec {
     SyntheticSpec {
         threads: 1,
         first_file: Bytes(1 << 30),
-        record_min: Bytes(4 << 10),
         record_max: Bytes(4 << 10),
-        order,
-        read_share: Real(read_share),
-        trim_share: Real(0.0),
-        inter_arrival_ms: Real(0.25),
-        arrivals: Arrival::Poisson,
+        ..paper(0.25, read_share, order)
     }
 }
 
