@@ -13,7 +13,7 @@ from recordings import DISCARD, FLUSH, SYNC, WRITE, Recorded, recording
 
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.kinds import TraceReplay
+from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.kinds.actors import Actors
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.report import notes, sentences, steps

@@ -1,8 +1,10 @@
-"""Workload kinds: one file each. A new kind is one file and one line in `KINDS`."""
+"""Workload kinds: one file each, which is all that a new kind is."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -10,86 +12,38 @@ from typing import Any
 import msgspec
 
 from schedlab.errors import SpecError, nearest, no_simulators
-from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind as WorkloadKind
-from schedlab.kinds.cached_reads import CachedReads
-from schedlab.kinds.calculation import Calculation
-from schedlab.kinds.calls import Calls
-from schedlab.kinds.command import Command
-from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
-from schedlab.kinds.cpu_command import CpuCommand
-from schedlab.kinds.cpu_fork_storm import ForkStorm
-from schedlab.kinds.cpu_groups import Groups
-from schedlab.kinds.cpu_messaging import Messaging, Pipe
-from schedlab.kinds.cpu_mixed import MixedWork
-from schedlab.kinds.cpu_wakeup import Wakeup
-from schedlab.kinds.database import Database
-from schedlab.kinds.device_queue import DeviceQueue
-from schedlab.kinds.device_timings import DeviceTimings
-from schedlab.kinds.file_test import FileTest
-from schedlab.kinds.fio_job import FioJob
-from schedlab.kinds.live_load import LiveLoad
-from schedlab.kinds.newcomer import Newcomer
-from schedlab.kinds.processes import Processes
-from schedlab.kinds.random_reads import RandomReads
-from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
-from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome as Outcome, ResolvedTarget as ResolvedTarget
-from schedlab.kinds.startup import Startup
-from schedlab.kinds.throttled_reads import ThrottledReads
-from schedlab.kinds.trace_replay import TraceReplay
-from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Metric, Workload
 from schedlab.spec.quantities import parse_quantity
 
-_OWN: dict[str, type[WorkloadKind]] = {
-    each.kind: each
-    for each in (
-        ArchiveExtraction,
-        CachedReads,
-        Calculation,
-        Calls,
-        Command,
-        CopyBesideDesktop,
-        CpuCommand,
-        Database,
-        DeviceQueue,
-        DeviceTimings,
-        FileTest,
-        FioJob,
-        ForkStorm,
-        Groups,
-        LiveLoad,
-        Messaging,
-        MixedWork,
-        Newcomer,
-        Pipe,
-        Processes,
-        RandomReads,
-        ReaderBesideWriters,
-        ReadersTogether,
-        Startup,
-        ThrottledReads,
-        TraceReplay,
-        Wakeup,
-        Weights,
-    )
-}
 #: Those of the simulators, a package of its own.
 SIMULATED = ("disk", "host-queue", "ssd")
 
 
 class _Kinds(Mapping[str, type[WorkloadKind]]):
-    """Our kinds, and those that other packages offer, which are loaded when they are asked for."""
+    """The kinds of this room, and those that other packages offer, loaded when asked for."""
 
     def __getitem__(self, kind: str) -> type[WorkloadKind]:
-        return _OWN[kind] if kind in _OWN else _others()[kind]
+        return own[kind] if kind in (own := _own()) else _others()[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**_OWN, **_others()})
+        return iter({**_own(), **_others()})
 
     def __len__(self) -> int:
-        return len({**_OWN, **_others()})
+        return len({**_own(), **_others()})
+
+
+@functools.cache
+def _own() -> dict[str, type[WorkloadKind]]:
+    """The kinds that the files of this room define."""
+    found: dict[str, type[WorkloadKind]] = {}
+    for file in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{file.name}")
+        for each in vars(module).values():
+            if isinstance(each, type) and issubclass(each, WorkloadKind) and hasattr(each, "kind"):
+                found[each.kind] = each
+    return dict(sorted(found.items()))
 
 
 @functools.cache
