@@ -13,9 +13,9 @@ from recordings import DISCARD, FLUSH, SYNC, WRITE, Recorded, recording
 
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.kinds.actors import Actors
 from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.report import notes, sentences, steps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View

@@ -109,7 +109,7 @@ pub type Make = fn(&PolicySpec) -> Box<dyn Policy>;
 /// is overtaken, and aging has no effect.
 #[rustfmt::skip]
 pub const POLICIES: &[Entry<Make>] = &[
-    ("fcfs", "arrival order", |_| Box::new(Least::default())),
+    ("fcfs", "arrival order", |_| Box::new(Least { in_order: true, ..Least::by(|_, _| 0.0) })),
     ("s", "smallest request first", |_| {
         Box::new(Least::by(|command, _| f64::from(command.pages)))
     }),
@@ -146,25 +146,26 @@ fn irbw(spec: &PolicySpec, reads_first: bool) -> Box<dyn Policy> {
     })
 }
 
-type Estimate = fn(&Command, &dyn View) -> f64;
-
-/// The least estimate first; who came first where there is none.
-#[derive(Default)]
-struct Least {
-    estimate: Option<Estimate>,
+/// The least estimate first.
+struct Least<F> {
+    estimate: F,
+    /// Who came first goes first, whatever the estimate.
+    in_order: bool,
     uses_buffer: bool,
     is_volatile: bool,
 }
 
-impl Least {
-    fn by(estimate: Estimate) -> Self {
+impl<F: Fn(&Command, &dyn View) -> f64> Least<F> {
+    fn by(estimate: F) -> Self {
         Least {
-            estimate: Some(estimate),
-            ..Least::default()
+            estimate,
+            in_order: false,
+            uses_buffer: false,
+            is_volatile: false,
         }
     }
 
-    fn by_missing(estimate: Estimate) -> Self {
+    fn by_missing(estimate: F) -> Self {
         Least {
             uses_buffer: true,
             ..Least::by(estimate)
@@ -172,14 +173,16 @@ impl Least {
     }
 }
 
-impl Policy for Least {
+impl<F: Fn(&Command, &dyn View) -> f64 + Send> Policy for Least<F> {
     fn estimate(&self, command: &Command, view: &dyn View) -> f64 {
-        self.estimate
-            .map_or(0.0, |estimate| estimate(command, view))
+        (self.estimate)(command, view)
     }
 
     fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
-        self.estimate.map_or(0, |_| window.least())
+        if self.in_order {
+            return 0;
+        }
+        window.least()
     }
 
     fn uses_buffer(&self) -> bool {
