@@ -63,7 +63,7 @@ def test_another_warm_up_is_refused(text):
 
 
 def test_an_automatic_warm_up_is_the_longest_of_all_runs():
-    runs = [Simulation(policy=policy, requests=400, seed=3) for policy in ("fcfs", "tsb", "s")]
+    runs = [Simulation(policy=policy, requests=400, seed=3) for policy in ("fcfs", "s", "tsb")]
     cuts = [one.run().report["steady"]["cut_requests"] for one in runs]
     assert max(cuts) > min(cuts)
     warm = [result.report for result in run_warm(runs, "auto")]

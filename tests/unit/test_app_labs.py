@@ -238,7 +238,7 @@ def test_policies_and_their_work(golden):
     assert (said, hint) == ("workload 'wake-up' is not known", "did you mean 'wakeup'?")
 
 
-def test_which_side_gets_the_policy():
+def test_which_side_gets_the_policy(monkeypatch):
     named = policy_comparison(CpuLoad(), policies="other,batch:apply_to=work", apply_to="load")
     assert [c.settings.get("apply_to") for c in named.candidates] == ["load", "work"]
     usual = policy_comparison(CpuLoad(), policies="other,batch")
@@ -249,6 +249,13 @@ def test_which_side_gets_the_policy():
     assert merged in twice.notes and len(twice.candidates) == 2
     nice = policy_comparison(CpuLoad(), policies="other:slice=3ms,nice=5,batch")
     assert merged not in nice.notes and len(nice.candidates) == 2
+    monkeypatch.setattr(
+        cpu_comparison,
+        "notes_of",
+        lambda policies, works: [*(of.policy for of in policies), len(works)],
+    )
+    several = policy_comparison(CpuLoad(workloads=("pipe", "wakeup")), policies="other,batch")
+    assert several.notes == ("other", "batch", 2)
 
 
 @pytest.fixture

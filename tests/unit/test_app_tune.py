@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -334,7 +335,9 @@ def test_the_page_of_a_search(searched, monkeypatch):
     trial = next(t for t in shown.trials if t.label == best)
     assert trial.setting == "as-is:workload.workers=64"
     assert trial.is_finalist and trial.is_feasible
-    assert trial.first is not None and 1640 <= trial.first <= 1645
+    mine = [run.metrics["iops"] for run in Folder.open(tuning.path / "search").runs()
+            if run.candidate == best]  # fmt: skip
+    assert len({*mine}) > 1 and trial.first == pytest.approx(statistics.geometric_mean(mine))
     assert trial.second is not None and trial.second == pytest.approx(1e9 / trial.first)
     assert trial.blocks == len(tuning.search.entries[int(best.partition("#")[2])].differences)
     assert trial.low is not None and trial.mean is not None and trial.high is not None

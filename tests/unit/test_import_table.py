@@ -54,7 +54,10 @@ def test_options_of_another_format_are_refused(tmp_path):
     (tmp_path / "table.csv").write_text("a,b\nnone,1\n")
     fio = f"none={DATA / SHOWN['fio']}"
     for words, why in (
-        (["fio", fio, "--unit", "s"], "--unit: not of the format fio"),
+        (
+            ["fio", fio, "--unit", "s", "--workload", "w"],
+            "--unit, --workload: not of the format fio",
+        ),
         ([fio, "--workload", "reads"], "--workload: not of the format fio"),
         (["table.csv"], "needs --candidate and --value"),
         (["csv", "table.csv", "table.csv", "--candidate", "a", "--value", "b"], "is one file"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import answers
 import pytest
+import reports
 from test_exports import record
 from test_fio_files import check, home, kind_of  # noqa: F401
 
@@ -17,7 +18,7 @@ from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
 from schedlab.report import fleet_table
 from schedlab.spec import Target, Workload
-from schedlab.spec.answer import Requirement
+from schedlab.spec.answer import OfKind, Requirement
 from schedlab.spec.capture import PARTS, _in_window
 from schedlab.spec.checked_line import encode
 from schedlab.store.exporters import iozone
@@ -149,3 +150,11 @@ def test_a_host_that_is_the_opposite_on_any_row_is_named(monkeypatch):
     monkeypatch.setattr(fleet_table, "_ratios", lambda row, name, base: rows[row])
     view = SimpleNamespace(answer=SimpleNamespace(take="bfq"), baseline="none")
     assert fleet_table.opposed(view) == {"odd", "strange"}
+
+
+def test_each_kind_of_device_has_its_own_hosts():
+    kinds = (OfKind("m", ("a", "b", "c"), answers.BEST), OfKind("n", ("d",), answers.SAME))
+    shown = fleet_table.kind_lines(reports.view_of(replace(answers.BEST, kinds=kinds)))
+    assert [(name, hosts, of.answer.code) for name, hosts, of in shown] == [
+        ("m (3\xa0machines)", "a, b and c", "best"), ("n (1\xa0machine)", "d", "same")
+    ]  # fmt: skip

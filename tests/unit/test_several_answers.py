@@ -151,7 +151,7 @@ def test_the_variance_of_boots_is_that_of_all_workloads_boots_and_sessions():
 def test_every_family_over_every_size_has_its_knee():
     works = [Workload(f"{kind} {size}", kind, "elapsed_s", {"record_bytes": size})
              for kind in ("k", "l") for size in (1024, 2048, 4096)]  # fmt: skip
-    candidates = [Candidate(name, {}) for name in "ab"]
+    candidates = [Candidate(*of) for of in (("a",), ("a again", {}, "a"), ("b",))]
     found = scaling.knees(works, candidates, [samples_of(work.label) for work in works])
     assert len(found) == 4 and len({(each.family, each.candidate) for each in found}) == 4
 
@@ -174,6 +174,20 @@ def test_any_adjusted_pair_may_deny_a_claim(order):
         adjusted = [(a, b, log if (a, b) == ("a", "b") else n, low) for a, b, n, low in pairs]
         flag = Flag("carry-over", "w0", (), {"adjusted": adjusted})
         assert answer_check._denies(flag, claim, row, 0.02) == is_denied
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_claim_of_any_row_is_denied_by_what_is_better_there(order):
+    made = replace(
+        answers.BEST,
+        rows=tuple(answers.primary(*of) for of in (("w0", "elapsed_s"), ("w1", "iops"))[::order]),
+        counted=("w0", "w1")[::order],
+        cells=dict.fromkeys(("w0", "w1"), answers.BEST.cells["w0"]),
+        flags=tuple(Flag("carry-over", row, (), {"adjusted": [("a", "b", log, 0.1)]})
+                    for row, log in (("w0", -0.5), ("w1", 0.5))),
+    )  # fmt: skip
+    said = "b is proven ahead, and yet carry-over"
+    assert {f"w0: {said}", f"w1: {said}"} <= {*answer_check.check(made)}
 
 
 def test_a_control_may_be_any_row_and_differ_by_any_candidate():

@@ -257,6 +257,7 @@ def test_each_size_of_a_working_set_and_each_quantum_has_its_own_cost(monkeypatc
     monkeypatch.setattr(switch_cost, "_period_ns", period)
     costs, _ = switch_cost.measure(0, 2, 10)
     assert costs["pipe"] == [1.0] * 2 and costs["futex"] == [2.0] * 2
+    assert switch_cost.costs_of(0, 2, 10, [1.0], None).direct == {"pipe": (1, 0), "futex": (2, 0)}
     few = switch_cost.FEW
     wanted = {size: (size + 1000 - (size + 1000 / few) / few) / (1 - 1 / few)
               for size in switch_cost.WORKING_SETS}  # fmt: skip

@@ -3,6 +3,7 @@ device, and that give the CPUs to tasks."""
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -270,7 +271,10 @@ def test_a_fitted_file_shows_every_key_load_and_note():
     deep.put("a.b.c", 1, 0)
     deep.put("a.b.d", 2, 0)
     assert deep.tables == {"a": {"b": {"c": 1, "d": 2}}} and deep.value("a.b.d") == 2
-    shown = [" ".join(line.split()) for line in lines(fitted)]
+    shown = lines(fitted)
+    assert [line.index(of) for line, of in zip(shown, ("p 1", "3 e", "5 us"), strict=False)
+            ] == [len("b.long_name  ")] * 3  # fmt: skip
+    shown = [" ".join(line.split()) for line in shown]
     assert shown == [
         "a.x p 1, q 2 ± 2.0%", "a.y 3 entries counted", "b.long_name 5 us unknown", "",
         "self-test device 1/s model 1/s rate p99", "one 1,000 1,050 +5.0% +10.0%",
@@ -413,15 +417,39 @@ def found(*names):
     return tuple(GateFinding(name, "") for name in names)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_any_policy_may_load_a_scheduler_and_any_task_may_have_another(order, monkeypatch):
+    for name in ("CpuSettings", "CommandRuns", "policy_in"):
+        monkeypatch.setattr(cpu_policies, name, lambda *words: words[-1])
+    monkeypatch.setattr(cpu_policies.launch, "WorkGroup", lambda control, name: name)
+    arms = [SimpleNamespace(label=name, policy=name) for name in ("ext", "other")][::order]
+    monkeypatch.setattr(cpu_policies, "arms", lambda experiment: arms)
+    kinds = {("w", arm.label): None for arm in arms}
+    admitted = SimpleNamespace(experiment=None, kinds=kinds)
+    assert PolicySession(admitted, None, print).schedulers == "scheduler"
+    rows = [(3, 0, 0), (3, 0, 0), (3, 5, 0), (0, 0, 0)][::order]
+    assert cpu_policies._share_under(CpuPolicy("batch"), rows) == 0.5
+
+
 def test_every_command_is_rehearsed_warmed_up_and_cleaned_up(session, monkeypatch):
-    kinds = {label: SimpleNamespace() for label in "vw"}
+    kinds = {**{label: SimpleNamespace() for label in "vw"}, "mix": "built in"}
+    asked = session.admitted.experiment
+    session.admitted.experiment = replace(
+        asked, workloads=(Workload("mix", "x", "calculations"), *asked.workloads)
+    )
+    monkeypatch.setattr(cpu_policies, "CpuMixKind", str)
+    session.policies = {("mix", arm.label): f"probe {arm.label}"
+                        for arm in cpu_policies.arms(asked)}  # fmt: skip
+    session._probe = lambda kind, policy: session.lines.append(policy)
     session.admitted.kinds = kinds
     session.admitted.kind = lambda workload, candidate: kinds[workload.label]
     monkeypatch.setattr(cpu_policies, "notes_of", lambda *_: ["known", "one", "two"])
     session._rehearse = lambda label, kind: session.lines.append(f"rehearse {label}")
     session._warm_up = lambda label, kind: session.lines.append(f"warm up {label}")
     session.open()
-    assert session.lines == ["one", "two", *(f"{what} {label}" for label in "vw"
+    probes = [*session.policies.values()]
+    assert len(probes) > 1
+    assert session.lines == ["one", "two", *probes, *(f"{what} {label}" for label in "vw"
                                              for what in ("rehearse", "warm up"))]  # fmt: skip
     session.lines.clear()
     session.close()

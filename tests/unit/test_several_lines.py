@@ -160,13 +160,21 @@ def test_the_pair_of_a_chart_is_that_of_its_own_workload(row):
     assert len({moments._pair(view, each) for each in answers.TRADE.cells}) > 1
 
 
-def test_times_by_block_size_are_in_per_cent_of_the_smallest_of_each_candidate():
-    """Of two candidates and two sizes: 1 and 2 s become 3 and 8 s."""
+def test_all_statements_that_can_be_compared_are_counted():
+    of = [SimpleNamespace(comes_out=out) for out in (None, True, False, True)]
+    view = SimpleNamespace(answer=SimpleNamespace(statements=of), texts=lambda _, **of: of)
+    assert handin.statements_line(view) == {"count": 2, "all": 3}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_times_by_block_size_are_in_per_cent_of_the_smallest_of_each_candidate(order):
+    """Of two candidates and two sizes: 1 and 2 s become 3 and 8 s; other work has no size."""
     view = reports.view_of(answers.TRADE)
     sizes = (4096, 8192)
     works = tuple(Workload(f"copy {size}", "copy", "elapsed_s",
                            {"block_bytes": size, "record_bytes": size, "test": "copy"})
                   for size in sizes[::-1])  # fmt: skip
+    works = (*works, Workload("other", "copy", "elapsed_s"))[::order]
     times = {(4096, "none"): 1.0, (4096, "bfq"): 2.0, (8192, "none"): 3.0, (8192, "bfq"): 8.0}
     runs = [
         replace(view.record.runs[0], block=block, workload=f"copy {size}", candidate=name,

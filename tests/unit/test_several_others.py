@@ -143,6 +143,15 @@ def test_the_order_of_work_is_that_of_each_cpu():
         assert quiz_page._order(result | {"cpus": 1}, said) == "B 1"
 
 
+@pytest.mark.parametrize("policies", [("prio", "rr"), ("rr", "prio"), ("rr", "fcfs")])
+def test_a_sheet_has_priorities_if_any_policy_has_them(monkeypatch, policies):
+    monkeypatch.setattr(quiz_page, "_blank_chart", lambda *_: "")
+    monkeypatch.setattr(quiz_page, "_title", lambda result, texts: result["policy"])
+    tasks = [{"name": "A", "arrival": 0, "bursts": [1], "priority": 7}]
+    sheet = quiz_page.QuizSheet(1, tasks, [{"policy": name} for name in policies])
+    assert ("<td>7" in quiz_page._sheet(sheet, Texts("en"))) is ("prio" in policies)
+
+
 def test_the_help_of_import_has_every_format():
     text = run("import", "--help").stdout
     assert [name for name in IMPORTERS if not re.search(rf"^ +{name} ", text, re.MULTILINE)] == []
@@ -177,7 +186,7 @@ def test_every_run_of_every_candidate_and_arm_is_in_the_order_of_running(monkeyp
 def test_any_row_any_table_any_capture_and_any_setting_is_looked_at(order):
     rows = [[1, 2, 3], [1, 2, 4], [3, 4, 5]][::order]
     assert _rows({"latency_ns": rows}) == {(1, 2): 7, (3, 4): 5}
-    with pytest.raises(ValueError, match="is not a row"):
+    with pytest.raises(ValueError, match=r"^\[1, 2\] is not a row"):
         _rows({"latency_ns": [[1, 2, 3], [1, 2]][::order]})
     tables = [SimpleNamespace(candidates=names, samples=SimpleNamespace(workload=of))
               for of, names in (("one", ("a",)), ("both", ("a", "b")))][::order]  # fmt: skip

@@ -83,7 +83,10 @@ def test_the_command_with_the_least_regret_is_named_and_the_worst_test_is_noted(
 ALIKE = Features(True, 3.0, 0.0, 0.0, classes=False, buffered=False, processes=1)
 
 
-def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(monkeypatch):
+@pytest.mark.parametrize(("rotational", "seconds"), [(False, 4.0), (True, 20.0)])
+def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(
+    monkeypatch, rotational, seconds
+):
     cells = []
 
     def measured(kernel, work, progress):
@@ -105,10 +108,11 @@ def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(monke
     monkeypatch.setattr(predict, "rows_of", lambda load, run: {"p": run["processes"][0]["iops"]})
     draws = SimpleNamespace(fit={}, tables={}, at=lambda seed: {"seed": seed})
     first, second = predict._measured_here(
-        "6.12", "sd-card", draws, load, ["none", "bfq"], ALIKE, print
-    )
-    assert [(cell.seed, cell.emulation.settings) for cell in cells] == [
-        (1, {"seed": 0}), (2, {"seed": 1})
+        "6.12", "sd-card", draws, load, ["none", "bfq"], replace(ALIKE, rotational=rotational),
+        print,
+    )  # fmt: skip
+    assert [(cell.seed, cell.seconds, cell.emulation.settings) for cell in cells] == [
+        (1, seconds, {"seed": 0}), (2, seconds, {"seed": 1})
     ]  # fmt: skip
     assert [cell.schedulers for cell in cells] == [["none", "bfq"]] * 2
     assert (first.kernel["none"], first.kernel["bfq"]) == pytest.approx((np.log(8), 0))

@@ -142,7 +142,10 @@ mod tests {
             });
         }
         collector.add_untraced(7, true);
+        collector.add_untraced(9, false);
         let collected = collector.finish(3);
+        let bursts = collected.tasks.iter().map(|of| (of.task, of.bursts));
+        assert_eq!(bursts.collect::<Vec<_>>(), [(7, 6), (9, 1)]);
         assert_eq!((collected.records.len(), collected.lost), (2, 6));
         let task = &collected.tasks[0];
         assert_eq!((task.bursts, task.total_ns, task.preempted), (6, 15, 3));

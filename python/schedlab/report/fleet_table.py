@@ -93,13 +93,13 @@ def kind_lines(view: View) -> list[tuple[str, str, View]]:
     texts = view.texts
     return [
         (
-            texts("format.bracket", text=of.device, inside=texts.counted("measured.hosts", n)),
+            texts("format.bracket", text=of.device,
+                  inside=texts.counted("measured.hosts", len(of.hosts))),
             _named(view, of.hosts),
             View(view.record, of.answer, texts),
         )
         for of in view.answer.kinds
-        if (n := len(of.hosts))
-    ]
+    ]  # fmt: skip
 
 
 def _named(view: View, hosts: tuple[str, ...]) -> str:

@@ -107,6 +107,19 @@ fn async_writes_go_one_at_a_time_after_a_late_read_and_16_to_a_slice() {
     assert_eq!(served, 16);
 }
 
+#[test]
+fn async_writes_wait_for_reads_of_the_device_and_not_for_each_other() {
+    let mut bench = Bench::<Cfq>::new("cfq:slice_idle=0,group_idle=0");
+    bench.ctx.now_ns = 10_000 * MS;
+    bench.add("R8");
+    let read = bench.expect("R8");
+    bench.add("W100 W300");
+    assert_eq!(bench.take(), None);
+    bench.complete(read);
+    bench.expect("W100");
+    bench.expect("W300");
+}
+
 fn ctx_sector(bench: &Bench<Cfq>, id: u32) -> u64 {
     bench.ctx.requests[id].sector
 }
