@@ -158,14 +158,14 @@ OUTSIDE = {
     "a remount": "mount -o remount,rw /; mount --bind -o rw {o} {o}; echo x > {o}/new",
     "a user namespace": "unshare -Urm sh -c 'mount -o remount,rw /; echo x > {o}/new'",
     "what is mounted above": "umount -l .; umount -l ..; echo x > {o}/new; echo x > ../outside/new",
-    "a setting of the kernel": "echo 1 > /proc/sys/vm/dirty_ratio; mkdir /sys/fs/cgroup/mine",
+    "a setting of the kernel": "echo 1 > /proc/sys/fs/lease-break-time; mkdir /sys/fs/cgroup/mine",
 }
 
 
 @pytest.mark.parametrize("way", OUTSIDE)
 def test_files_outside_are_held_with_confine(way, place, root_with_loop):
     outside = place.parent / "outside"
-    before, setting = tree(outside.parent), Path("/proc/sys/vm/dirty_ratio").read_text()
+    before, setting = tree(outside.parent), Path("/proc/sys/fs/lease-break-time").read_text()
     facts = outside.stat(), (outside / "precious").stat()
     line = OUTSIDE[way].format(o=outside)
     ended = started(f"{line}; echo done > inside && echo > $TMPDIR/x", place, confine="files")
@@ -175,7 +175,7 @@ def test_files_outside_are_held_with_confine(way, place, root_with_loop):
     assert {path: digest for path, digest in after.items() if not path.startswith(f"{place}/")} == {
         **before
     }
-    assert Path("/proc/sys/vm/dirty_ratio").read_text() == setting
+    assert Path("/proc/sys/fs/lease-break-time").read_text() == setting
     now = outside.stat(), (outside / "precious").stat()
     assert [(s.st_mode, s.st_uid, s.st_mtime_ns) for s in now] == [
         (s.st_mode, s.st_uid, s.st_mtime_ns) for s in facts

@@ -89,7 +89,7 @@ class Case:
         self.before = self.state()
 
     def state(self):
-        setting = Path("/proc/sys/vm/dirty_ratio").read_text()
+        setting = Path("/proc/sys/fs/lease-break-time").read_text()
         return tree(self.outside), setting, *self.devices.state()
 
     def run(self, held):
