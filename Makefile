@@ -40,8 +40,10 @@ test-machine: setup
 wheel: setup
 	packaging/wheel
 
-# Installs the wheel into an empty environment and uses it there without root and without compilers.
+# Installs the wheel into an empty environment and uses it there without root and without compilers,
+# with a kernel in virtual time as well.
 test-wheel: wheel
+	@tests/install-packages $(KERNEL_PACKAGES)
 	tests/suite wheel
 
 # What installs without Rust: a Debian package for this release, and an OCI image with it.
