@@ -24,13 +24,12 @@ def schedule_bars(name: str, result: Mapping[str, Any]) -> Bars:
         mine = [s for s in result["segments"] if s.get("task") == number]
         pauses = sorted(task["io"])
         ready, at = task["arrival_ns"], 0
-        for place, segment in enumerate(mine):
+        for segment in mine:
             while at < len(pauses) and pauses[at][1] <= segment["start_ns"]:
                 ready = max(ready, pauses[at][1])
                 at += 1
-            last = place + 1 == len(mine)
             is_whole = segment["end_ns"] - segment["start_ns"] >= result["quantum_effective"]
-            kind = 4 if last and task["finish_ns"] == segment["end_ns"] else 2 + is_whole
+            kind = 4 if task["finish_ns"] == segment["end_ns"] else 2 + is_whole
             if at < len(pauses) and pauses[at][0] == segment["end_ns"]:
                 kind = 1
             rows.append((min(ready, segment["start_ns"]), segment["start_ns"], segment["end_ns"],

@@ -224,6 +224,7 @@ def test_a_ramp_is_found_in_the_rates_of_the_first_block():
     rates = {("v", "none"): (series(80, 0),), ("w", "none"): (series(80, 20),)}
     asked = question(*works, stopping=Stopping(blocks=2))
     assert ramps(record_of(asked, [], series=rates)) == both  # the second workload alone
+    assert ramps(record_of(asked, [], series={("w", "none"): rates["w", "none"]})) == both
     torn = replace(series(80, 20), values=(math.nan, *series(80, 20).values[1:]))
     for hidden in (torn, series(80, 20, block=1), series(80, 0)):
         assert found(BESIDE, hidden) == {}

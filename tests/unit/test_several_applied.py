@@ -222,3 +222,17 @@ def test_all_files_of_the_machine_that_are_there_are_watched(tmp_path, monkeypat
     assert watch._of_machine() == {file: str(number) for number, file in enumerate(files)}
     monkeypatch.setattr(watch.knobs, "snapshot", lambda queue: {"a": "1", "b": "2"})
     assert watch._of_queue(Path("/q")) == {Path("/q/a"): "1", Path("/q/b"): "2"}
+
+
+def test_preferences_are_set_last_and_all_others_in_their_order(monkeypatch):
+    governor, preference = machine.knobs.GOVERNOR, machine.knobs.PREFERENCE
+    files = {"p": [f"/0/{preference}", f"/1/{preference}"], "z": ["/z"],
+             "g": [f"/1/{governor}", f"/0/{governor}"]}  # fmt: skip
+    monkeypatch.setattr(machine.settings, "check", lambda *_: None)
+    monkeypatch.setattr(
+        machine.settings, "resolve", lambda name, value, _: [(Path(p), value) for p in files[name]]
+    )
+    found = machine.knobs_of({"p": "1", "z": "2", "g": "3"})
+    assert [(str(path), text) for path, text in found.items()] == [
+        (path, text) for name, text in (("z", "2"), ("g", "3"), ("p", "1")) for path in files[name]
+    ]

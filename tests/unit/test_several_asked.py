@@ -57,6 +57,24 @@ def test_every_file_that_runs_start_or_read_has_its_digest(tmp_path):
     assert len({*digests.values()}) == len(names)
     before = dict.fromkeys(digests, "x") | {path["k1"]: digests[path["k1"]]}
     assert {*admit._changed(before, digests)} == {*map(path.get, names)} - {path["k1"]}
+    for changed, told in (("a", "a:"), ("ab", "a and b:"), ("abc", "a, b and c:")):
+        assert refused(admit.require_unchanged, SimpleNamespace(changed=[*changed]))[0].startswith(
+            told
+        )
+
+
+@pytest.mark.parametrize(("check", "wrong"), [
+    (admit._check_head, {"notes": ("right", "also right", "not\x1b right")}),
+    (admit._typed_kinds, {"workloads": tuple(
+        Workload(name, "file-test", "iops", {"test": "random-read"}, secondary=also)
+        for name, also in (("v", ()), ("w", ("iops", "throughput_bytes_per_s", "not right"))))}),
+    (admit._typed_kinds, {"candidates": (Candidate("none", {"scheduler": "none"}), Candidate(
+        "b", {"scheduler": "bfq", "slice_idle": 1, "not right": 2}))}),
+])  # fmt: skip
+def test_each_note_metric_and_setting_is_checked(check, wrong):
+    works = (Workload("w", "file-test", "iops", {"test": "random-read"}),)
+    check(experiment(workloads=works))
+    assert "right" in refused(check, experiment(**({"workloads": works} | wrong)))[0]
 
 
 @pytest.mark.parametrize("wrong", [

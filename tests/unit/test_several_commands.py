@@ -4,6 +4,7 @@ run commands and look at what a session has."""
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from schedlab.errors import HostError
@@ -11,7 +12,11 @@ from schedlab.host import devices, journal, knobs, queues
 from schedlab.run import phases
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.launch import Ended, WorkGroup
+from schedlab.spec import Candidate, Workload
 from schedlab.spec.output_metrics import parse_output_metric
+from schedlab_sim import bars, checked, cpu_validate, experiments, play
+from schedlab_sim.cpu_validate import Stay
+from schedlab_sim.fit import disk
 
 
 def test_what_is_started_joins_every_group():
@@ -66,3 +71,62 @@ def test_all_disks_of_a_file_system_are_below_it(tmp_path, monkeypatch):
         (tmp_path / name / "queue/scheduler").write_text("[none]\n")
     mount = SimpleNamespace(kind="btrfs", number="0:999", source="none")
     assert queues.queues_of(mount) == {"sda", "sdb"}
+
+
+def test_the_stays_of_each_task_are_bars_with_their_waits_and_ends():
+    """Whole quanta are 3, parts of one 2, pauses 1 and the last 4, in order of time."""
+    tasks = [{"name": name, "arrival_ns": at, "finish_ns": end, "io": io} for name,
+             at, end, io in (("a", 0, 60, []), ("b", 5, 50, [(30, 35), (45, 47)]))]  # fmt: skip
+    ran = ((0, 0, 10), (1, 20, 30), (0, 30, 36), (1, 40, 45), (1, 48, 50), (0, 50, 60))
+    segments = [{"task": task, "start_ns": start, "end_ns": end} for task, start, end in ran]
+    made = bars.schedule_bars("n", {"tasks": tasks, "segments": segments, "quantum_effective": 10})
+    assert [made.rows[row] for row in made.row] == [*"ababab"]
+    assert made.kind.tolist() == [3, 1, 2, 1, 4, 4]
+    assert made.times_ns.T.tolist() == [[0, 0, 10], [5, 20, 30], [10, 30, 36], [35, 40, 45],
+                                        [36, 50, 60], [47, 48, 50]]  # fmt: skip
+
+
+def test_decisions_of_all_cpus_are_in_order_of_time_and_a_switch_is_one_of_them():
+    segments = [{"cpu": 0, "start_ns": 0, "task": 0}, {"cpu": 0, "start_ns": 9, "switch": 1},
+                {"cpu": 0, "start_ns": 10, "task": 1}, {"cpu": 0, "start_ns": 20, "task": 0},
+                {"cpu": 1, "start_ns": 3, "switch": 2}, {"cpu": 1, "start_ns": 5, "task": 2},
+                {"cpu": 1, "start_ns": 15}, {"cpu": 1, "start_ns": 17, "task": 2}]  # fmt: skip
+    assert play._decisions(segments) == [(0, 0), (3, 2), (9, 1), (17, 2), (20, 0)]
+
+
+def test_settings_of_a_candidate_are_set_beside_those_of_the_workload():
+    work = Workload("w", "ssd", "iops", {"policy_set": {"a": 1, "b": 2}, "buffer_bytes": 8,
+                                         "device_set": {"x": 3}})  # fmt: skip
+    made = experiments.simulation_of(work, Candidate("c", {"policy": "p", "b": 5, "c": 6}), 7)
+    assert (made.policy, made.policy_set, made.seed) == ("p", {"a": 1, "b": 5, "c": 6}, 7)
+    assert made.device_set == {"x": 3, "buffer.size": 8}
+
+
+def test_the_rate_of_a_kind_of_process_is_the_mean_of_all_alike():
+    rows = [("a", "closed", 10.0, 1.0), ("b", "open", 5.0, 2e6), ("a", "closed", 30.0, 1.0),
+            ("b", "open", 5.0, 1e6), ("b", "open", 5.0, None)]  # fmt: skip
+    found = checked.rates_of(
+        [{"table": table, "arrivals": arrivals} for table, arrivals, *_ in rows],
+        [{"iops": iops, "latency_ns_mean": mean_ns} for *_, iops, mean_ns in rows],
+    )
+    assert found == {"a": 20.0, "b": pytest.approx(1500.001 / 3)}
+
+
+def test_rounds_are_of_the_same_sectors_in_any_order():
+    """Each sector takes its own time, whatever the order."""
+    draws = np.random.default_rng(1)
+
+    def timed(places):
+        return np.stack([np.zeros(len(places)), places * disk.MS], axis=1)
+
+    reads = SimpleNamespace(places=lambda count: draws.permutation(count) + 1.0, timed=timed,
+                            draws=draws)  # fmt: skip
+    rounds = disk._rounds(reads)
+    assert (rounds == rounds[:, :1]).all() and sorted(rounds[:, 0]) == [*range(24)]
+
+
+def test_all_is_moved_to_begin_at_the_earliest_of_all():
+    stays = [Stay(0, 9, 12, False, None), Stay(1, 12, 15, True, 7), Stay(2, 15, 20, False, None)]
+    assert [(each.woken_ns, each.start_ns) for each in cpu_validate._from_0(stays)] == [
+        (None, 2), (0, 5), (None, 8)
+    ]  # fmt: skip

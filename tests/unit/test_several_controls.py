@@ -105,6 +105,11 @@ def test_knobs_elsewhere_and_commands_are_all_known(session, tmp_path, monkeypat
         path.write_text("1\n")
         assert session.write_knob(path, 3) == "3"
     assert session.claims == paths and session._expected == {str(path): "3" for path in paths}
+    own = {queue: [queue / name for name in ("nr_requests", "nomerges")] for queue in
+           session.queues}  # fmt: skip
+    for path in (path for pair in zip(*own.values(), strict=True) for path in pair):
+        session.write_knob(path, 5)
+    assert session._set_in_queue == {queue: {*map(str, of)} for queue, of in own.items()}
     for place in session.queues:
         session._guard(place)
     monkeypatch.setattr(recover, "shell_line", lambda line: "")

@@ -213,6 +213,16 @@ def test_inside_a_guest_all_cells_and_all_schedulers_are_told(tmp_path, monkeypa
     ]
 
 
+def test_each_stream_of_a_recording_has_its_rate(monkeypatch):
+    device = SimpleNamespace(path="/dev/x", size_bytes=1, reset=lambda: None)
+    control = SimpleNamespace(emulated=lambda _: device, hold=str, set_scheduler=lambda *_: None)
+    streams = {"streams": [{"name": name} for name in "abc"]}
+    monkeypatch.setattr(in_kernel.TraceReplay, "replayed", lambda *_: (None, streams))
+    monkeypatch.setattr(in_kernel, "_figures", lambda actors, names: names)
+    rates = in_kernel._rates(control, replace(CELL, recording="x.trace", schedulers=("none",)))
+    assert [*rates] == [("none", [["a", "b", "c"]])]
+
+
 def test_each_scheduler_is_set_with_its_tunables_on_a_fresh_device_and_each_process_has_a_rate(
     monkeypatch,
 ):

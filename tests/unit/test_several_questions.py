@@ -268,6 +268,8 @@ def test_the_metric_of_a_replay_is_one_that_both_have_and_the_candidates_those_o
     assert [c.label for c in found.experiment.candidates] == ["a", "b"]
     assert [run.candidate for run in found.runs] == ["a", "b", f"b{AA_SUFFIX}"]
     assert found.experiment.baseline == "a"
+    assert _narrowed(replace(live, experiment=replace(live.experiment, baseline="b")), "x",
+                     labels).experiment.baseline == "b"  # fmt: skip
 
 
 def test_a_recording_is_of_any_of_the_devices_of_the_live_load():

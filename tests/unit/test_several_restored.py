@@ -543,7 +543,7 @@ def test_each_writer_of_a_file_is_named_by_its_own_command(tmp_path, monkeypatch
     monkeypatch.setattr(writers, "command_of", lambda process: f"command {process}")
     made = writers.Writers.__new__(writers.Writers)
     made._commands, made._last = {}, {}
-    for name, process in (("a", 10), ("b", 11), ("c", 10)):
+    for name, process in (("a", 11), ("a", 10), ("b", 10), ("b", 11), ("c", 10)):
         (tmp_path / name).touch()
         assert made._note(writers._MODIFY, os.open(tmp_path / name, os.O_RDONLY), process)
     found = {Path(path).name: of for path, of in made.take().items()}

@@ -103,7 +103,8 @@ def test_no_parameter_that_would_change_nothing_is_taken():
 
 
 def test_a_preview_has_every_line():
-    works = (Workload("w1", "random-reads", "iops"), Workload("w2", "random-reads", "iops"))
+    works = (Workload("w1", "random-reads", "iops"),
+             Workload("w2", "random-reads", "read_latency_ns_p99"))  # fmt: skip
     record = reports.record_of(answers.KEEP)
     experiment = replace(record.experiment, title="T", workloads=works, notes=("n1", "n2"))
     cells = tuple(Cell(block, at, work.label, name, 1)
@@ -117,6 +118,7 @@ def test_a_preview_has_every_line():
     lines = Preview(admitted, Plan(cells), settings, 60.0).lines()
     assert lines[1].startswith("8 runs in 2 blocks")
     expected = [
+        *(f"  {work.label}: {experiment.metric(work).title}" for work in works),
         "  a",
         "    x = 1",
         "    y = 2",

@@ -2,23 +2,29 @@
 add up, keep and restore what they saw."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from experiments import experiment
 from test_app_apply import RECORD, state  # noqa: F401
 from test_executor import executor, folder  # noqa: F401
 from test_live import FAST, SLOW, rated, snapshot
 
 from schedlab.app.apply import applied, undo
 from schedlab.app.apply.undo import Drift, Status
-from schedlab.host import settings
+from schedlab.app.compare import quanta
+from schedlab.app.measure import count, measure
+from schedlab.app.trace import block_io
+from schedlab.host import control, leftovers, recover, scratch, settings
 from schedlab.kinds import Outcome
+from schedlab.run.backends import io
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.durability import Durable, Places, Waits
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
-from schedlab.spec import Candidate, GateFinding
+from schedlab.spec import Candidate, GateFinding, Target
 
 
 def test_a_look_is_the_sum_of_all_devices_and_its_age_the_oldest():
@@ -95,3 +101,79 @@ def test_a_run_is_discarded_for_any_of_its_gates_and_keeps_all_its_series(folder
     busy = tuple(GateFinding(name, "x") for name in ("others", "steal"))
     runs.attempts[runs.cells[0].key] = 1
     assert [each.fatal for each in runs._softened(runs.cells[0], busy)] == [False, False]
+
+
+def test_every_disk_that_is_named_may_be_touched(monkeypatch):
+    named = []
+    monkeypatch.setattr(
+        control, "Control", lambda named_devices, **_: nullcontext(named.append(named_devices))
+    )
+    monkeypatch.setattr(io, "open_session", lambda *_: nullcontext("it"))
+    for target in (Target("device"), Target("directory", switch=("sda", "sdb", "sdc"))):
+        admitted = SimpleNamespace(experiment=experiment(target=target), kinds={}, place="/dev/x")
+        with measure.opened(admitted, SimpleNamespace(report=print)) as session:
+            assert session == "it"
+    assert named == [("/dev/x",), ("sda", "sdb", "sdc")]
+
+
+def test_each_slice_has_its_own_effective_quantum(monkeypatch):
+    monkeypatch.setattr(control, "Control", lambda **_: nullcontext())
+    monkeypatch.setattr(quanta, "held_crew", lambda asked, _: nullcontext(
+        (None, SimpleNamespace(effective_ms=2 * asked.policy.slice_ms))))  # fmt: skip
+    typed = SimpleNamespace(slices=(1.0, 5.0, 20.0), policy="rr", priority=1, cpus=(0,),
+                            calculation="primes")  # fmt: skip
+    assert quanta.effective_slices(typed, print) == {1.0: 2.0, 5.0: 10.0, 20.0: 40.0}
+
+
+def test_the_work_of_each_process_is_told():
+    told, row = [], SimpleNamespace
+    count._account([row(cpu_ns=n * 1e6, calculation_cpu_ns=n * 1e9, count=n * n,
+                        voluntary_switches=10 * n, involuntary_switches=20 * n)
+                    for n in (1, 2, 3)], told.append)  # fmt: skip
+    assert told == [f"process {n - 1}: {n}.0 ms CPU, {n}.00 calculations per CPU second, {10 * n} "
+                    f"voluntary and {20 * n} involuntary switches" for n in (1, 2, 3)]  # fmt: skip
+
+
+def test_each_second_is_shown_beside_the_one_before(monkeypatch):
+    seconds, shown = iter(["1", "2", "3"]), []
+    capture = SimpleNamespace(snapshot=lambda: next(seconds), finish=None)
+    monkeypatch.setattr("schedlab._core.BlockCapture", lambda _: capture)
+    monkeypatch.setattr(block_io.knobs, "device_name", str)
+    monkeypatch.setattr(block_io.durability, "watch", lambda _: (None, {}))
+    monkeypatch.setattr(block_io, "second_line", lambda now, before: (now, before))
+    monkeypatch.setattr(
+        block_io, "_while", lambda *of: [of[-1]() for _ in range(3)] and {"exit_status": 0}
+    )
+    block_io.watch_device("x", None, (), shown.append)
+    assert shown == [(1, None), (2, 1), (3, 2)]
+
+
+def test_a_loop_device_that_is_taken_meanwhile_is_disowned_and_the_next_one_tried(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "loop0").mkdir()
+    monkeypatch.setattr(scratch.owned, "SYS_BLOCK", tmp_path)
+    monkeypatch.setattr(scratch.owned, "add_loop", lambda number: number == 3)
+    lines = []
+    log = SimpleNamespace(append=lambda kind, path, **_: lines.append((kind, path)))
+    assert scratch.new_loop(log, "file") == 3
+    assert lines == [("own", "/dev/loop1"), ("disown", "/dev/loop1"), ("own", "/dev/loop2"),
+                     ("disown", "/dev/loop2"), ("own", "/dev/loop3")]  # fmt: skip
+
+
+@pytest.mark.parametrize("foreign", ["scheduler nr_requests", "nr_requests x", "x scheduler", ""])
+def test_tags_stay_as_they_are_where_another_program_set_them(tmp_path, monkeypatch, foreign):
+    widened, number = [], str(tmp_path / "nr_requests")
+    monkeypatch.setattr(recover, "_widen_tags", lambda *_: widened.append(1))
+    changes = [recover.KnobChange(str(tmp_path / name), "1", "2") for name in foreign.split()]
+    known = SimpleNamespace(originals={}, written={number, str(tmp_path / "x")})
+    recover._restore_queue(tmp_path, known, SimpleNamespace(foreign=changes, dry_run=False))
+    assert bool(widened) != ("nr_requests" in foreign)
+
+
+def test_what_is_made_is_known_after_a_reboot_where_it_would_stay(tmp_path, monkeypatch):
+    noted, log = [], SimpleNamespace(path=tmp_path / "log", append=lambda *_, **__: None)
+    monkeypatch.setattr(leftovers, "_note", lambda *of: noted.append(of[-2:]))
+    for what in ("file", "loop", "directory"):
+        leftovers.own(log, what, f"/{what}")
+    assert noted == [("file", "/file"), ("directory", "/directory")]
