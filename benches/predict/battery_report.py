@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlab_sim.checked import losses
 from schedlab_sim.predict.predict import NEAR, SURE
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ KINDS = ("disk", "sata", "nvme", "card")
 
 def figures(fits: Sequence[Row], truths: Sequence[Row], predicted: Sequence[Row]) -> Row:
     """Everything that the lines say, as one document."""
-    true = {(row["seed"], row["load"]): row for row in truths if row["decided"]}
+    true = pooled(truths)
     pairs = [(row, true[key]) for row in predicted if (key := (row["seed"], row["load"])) in true]
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -37,6 +38,29 @@ def figures(fits: Sequence[Row], truths: Sequence[Row], predicted: Sequence[Row]
             for name, is_busy in (("on an idle host", False), ("beside other work", True))
         },
     }
+
+
+def pooled(truths: Sequence[Row]) -> dict[tuple[int, str], Row]:
+    """By seed and load the truth of all its starts: requests of all by the time of all. Cells that
+    decide something.
+    """
+    starts: dict[tuple[int, str], list[Row]] = {}
+    for row in truths:
+        starts.setdefault((row["seed"], row["load"]), []).append(row)
+    found = {}
+    for key, (first, *more) in starts.items():
+        if first["decided"]:
+            seconds = [row["seconds"] for row in (first, *more)]
+            rates = {
+                scheduler: {
+                    name: float(np.average([r["rates"][scheduler][name] for r in (first, *more)],
+                                           weights=seconds))
+                    for name in rows
+                }
+                for scheduler, rows in first["rates"].items()
+            }  # fmt: skip
+            found[key] = {**first, "rates": rates, "losses": losses(rates)}
+    return found
 
 
 def _calibration(pairs: Sequence[tuple[Row, Row]]) -> Row:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from battery import cells_of, seeds_of, simulated
+from battery import Lines, cells_of, seeds_of, simulated
+from battery_report import pooled
 from hidden import hidden
 
 from schedlab.guest import kernels
@@ -166,8 +166,7 @@ def stored_cell(check: CheckedCell, kernel: Mapping[str, float]) -> CheckedLoad:
 
 def drawn_cells(folder: Path, seeds: Sequence[int]) -> list[CheckedLoad]:
     """Those of drawn devices whose truth was measured, beside the simulation of the true device."""
-    lines = (folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()
-    true = {(row["seed"], row["load"]): row for row in map(json.loads, lines) if row["decided"]}
+    true = pooled(Lines(folder / "truth.jsonl").rows)
     found = []
     for seed in seeds:
         device = hidden(seed, folder)

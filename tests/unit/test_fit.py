@@ -17,11 +17,11 @@ from schedlab_sim.predict.fit import fit_datasheet, held_out, twin_of
 from schedlab_sim.simulation import Simulation
 
 
-def steps_of(channels, dies, planes, transfer, read, count=300, noise=0.02, seed=1):
-    """What a device of these parts adds to the second of two reads."""
+def steps_of(channels, dies, planes, transfer, read, count=300, noise=0.02, seed=1, link=0.0):
+    """What a device of these parts and a link that they share adds to the second of two reads."""
     distances = np.arange(1, count + 1)
-    steps = np.zeros(count)
-    steps[distances % channels == 0] = transfer
+    steps = np.full(count, link)
+    steps[distances % channels == 0] = max(transfer, link)
     steps[distances % (channels * dies) == 0] = max(read, transfer)
     steps[distances % (channels * dies * planes) == 0] = read + transfer
     late = np.random.default_rng(seed).exponential(noise * (read + transfer), count)
@@ -43,6 +43,15 @@ def test_parts_and_times_of_flash_are_found_again(parts, transfer, read):
         assert found == pytest.approx((transfer, read), abs=0.1 * read)
 
 
+@pytest.mark.parametrize(
+    ("parts", "transfer", "read"), [((16, 4, 1), 663, 2955), ((4, 4, 1), 322, 1527)]
+)
+def test_a_step_that_all_reads_have_is_a_link_not_one_channel_of_many_dies(parts, transfer, read):
+    steps = steps_of(*parts, transfer, read, link=145)
+    assert flash.split_steps(steps) == parts
+    assert flash.times_of(flash.levels(steps, *parts)) == pytest.approx((transfer, read), abs=80)
+
+
 def flash_probes(**changes):
     lengths = {n: 100e3 + 30e3 * max(0, math.ceil(n / 4) - 1) for n in flash.LENGTHS}
     base = flash.FlashProbes(
@@ -62,13 +71,16 @@ def test_a_device_without_steps_is_said_to_be_unknown_and_one_in_order_has_one_t
 
 
 @pytest.mark.parametrize(
-    ("parts", "transfer", "unsure"),
-    [((16, 2, 2), 60e3, {"channels", "dies_per_package"}), ((4, 4, 2), 88e3, {"planes_per_die"}),
-     ((4, 4, 1), 900e3, set())],
+    ("parts", "transfer", "link", "unsure"),
+    [((16, 2, 2), 60e3, 0, {"channels", "dies_per_package"}),
+     ((4, 4, 2), 88e3, 0, {"planes_per_die"}), ((4, 4, 1), 900e3, 0, set()),
+     ((4, 4, 1), 300e3, 310e3, {"channels", "dies_per_package"})],
 )  # fmt: skip
-def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(parts, transfer, unsure):
+def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(
+    parts, transfer, link, unsure
+):
     """Where moving a page takes too little time, sixteen channels of two dies were 32 channels."""
-    pairs = 2e6 + steps_of(*parts, transfer, 1.9e6)
+    pairs = 2e6 + steps_of(*parts, transfer, 1.9e6, link=link)
     lengths = {n: 2e6 + transfer * (math.ceil(n / parts[0]) - 1) for n in flash.LENGTHS}
     fitted = flash.fit_flash(
         flash_probes(single=2e6, pairs=pairs, lengths=lengths, iops={1: 500, 32: 8e3})
@@ -83,6 +95,35 @@ def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(parts,
     assert not keys & {key for seed in range(1, 9) for key in draws.at(seed)}
 
 
+def test_a_time_has_the_error_that_other_parts_give_it():
+    """On a busy host two channels of eight dies fit as well as four of four, with other times."""
+    pairs = 2e6 + steps_of(4, 4, 1, 322e3, 1527e3, noise=0.1, link=145e3)
+    fitted = flash.fit_flash(flash_probes(single=2e6, pairs=pairs, iops={1: 500, 32: 8e3}))
+    assert fitted.errors["flash.channels"] == UNKNOWN
+    for key, true in (("flash.page_read", 1527e3), ("flash.page_transfer", 322e3)):
+        off = abs(math.log(number_of(fitted.value(key)) / true))
+        assert off <= 2 * fitted.errors[key] < 1
+
+
+def test_a_transfer_that_a_slower_link_hides_is_unknown_and_the_link_stays_in_every_draw():
+    pairs = 2e6 + steps_of(4, 4, 1, 92e3, 1075e3, link=133e3)
+    fitted = flash.fit_flash(flash_probes(single=2e6, pairs=pairs, iops={1: 500, 32: 8e3}))
+    assert fitted.errors["flash.page_transfer"] == UNKNOWN
+    assert number_of(fitted.value("flash.page_transfer")) == pytest.approx(133e3, rel=0.2)
+    off = math.log(number_of(fitted.value("flash.page_read")) / 1075e3)
+    assert abs(off) <= 2 * fitted.errors["flash.page_read"] < 0.2
+    draws = Draws(fitted.text({}), devices().values(), "x.toml")
+    assert not {"flash.page_transfer", "flash.channels"} & {k for n in range(1, 9)
+                                                            for k in draws.at(n)}  # fmt: skip
+
+
+def test_single_reads_that_were_all_late_take_no_longer_than_two_at_once():
+    """Then no step was left, and eight channels of four dies were one die, said to be counted."""
+    late = flash.fit_flash(flash_probes(single=125e3))
+    assert [late.value(key) for key in flash.PARTS] == [4, 4, 1]
+    assert number_of(late.value("flash.page_read")) == pytest.approx(60e3, rel=0.1)
+
+
 def test_planes_that_read_together_make_long_reads_of_a_card_as_fast_as_they_are(tmp_path):
     """Pages of 500 µs and 1.4 ms: one plane reads while the page of the other one is moved."""
     lengths = {n: 1.9e6 + 1.4e6 * (n - 1) for n in flash.LENGTHS}
@@ -93,8 +134,32 @@ def test_planes_that_read_together_make_long_reads_of_a_card_as_fast_as_they_are
     path = tmp_path / "card.toml"
     path.write_text(flash.fit_flash(probes).text({}))
     long = {"name": "l", "record": 128 << 10}
-    run = Simulation(device=str(path), scheduler="none", processes=long, seconds=4.0).run()
-    assert run["total"]["latency_ns_mean"] == pytest.approx(lengths[8], rel=0.06)
+    draws, reads = Draws(path.read_text(), devices().values(), "x.toml"), set()
+    for seed in range(6):
+        run = Simulation(device=str(path), scheduler="none", processes=long, seconds=2.0,
+                         device_set=draws.at(seed)).run()  # fmt: skip
+        assert run["total"]["latency_ns_mean"] == pytest.approx(lengths[8], rel=0.06)
+        reads.add(number_of(draws.at(seed).get("flash.page_read", 0)))
+    # Which of the two times is the longer one is not seen.
+    assert {500_000, 1_400_000} <= reads
+
+
+def test_a_longer_read_takes_no_less_and_is_not_measured_in_one_moment():
+    """A host that was busy at the reads of one page made three channels of one."""
+
+    class Device:
+        asked = 0
+
+        def places(self, count, step, room):
+            return [0] * count
+
+        def latencies_ns(self, places, size):
+            self.asked += 1
+            return [size * 3.0 + (1e5 if self.asked == 1 or size == 8 * 4096 else 0)] * len(places)
+
+    lengths = flash._lengths(Device(), 4096)
+    assert lengths[1] == 3 * 4096
+    assert lengths[8] == lengths[12] == 3 * 12 * 4096
 
 
 def test_a_page_ends_where_reads_stop_to_wait_not_where_one_was_less_late():
@@ -154,6 +219,13 @@ def test_skews_are_told_from_the_sectors_that_make_up_for_them():
     assert found.sectors == pytest.approx(1100, abs=2)
     assert found.track_skew_ms == pytest.approx(0.36, rel=0.1)
     assert found.cylinder_skew_ms == pytest.approx(0.66, rel=0.1)
+
+
+def test_a_skew_is_not_most_of_a_turn():
+    """Where the rate was too low, eight heads with skews of one and two turns were counted."""
+    found = disk.find_tracks(disk_angles(6.0, 816, 5, 1.154, 1.378, 0.1), 6.0, 189)
+    assert found.most_skew_ms < 0.6 * 6
+    assert not found.is_known
 
 
 def test_heads_are_unknown_where_a_busy_host_hides_the_skews():
@@ -261,6 +333,19 @@ def test_a_read_of_more_than_the_cache_keeps_is_no_hit(monkeypatch):
     assert [*disk._hits(Device())[0]] == [4096, 32 << 10]
     Device.is_small = False
     assert [*disk._hits(Device())[0]] == [4096, 32 << 10, 128 << 10]
+
+
+@pytest.mark.parametrize(("true", "step", "found"), [(128, 4, 128), (12, 1, 12), (1, 1, 1),
+                                                     (1022, 4, 1016), (300, 1, 254)])  # fmt: skip
+def test_what_a_busy_host_denies_once_is_asked_again(true, step, found):
+    denied = set()
+
+    def holds(count):
+        is_first = not denied and count > step
+        denied.add(count)
+        return count <= true and not is_first
+
+    assert disk._highest(holds, step, 200 if true == 300 else 8192, step) == found
 
 
 def test_late_completions_hardly_change_the_pace_of_a_stream_and_jumps_of_rates_are_an_error():

@@ -3,6 +3,7 @@ experiment, and measure in virtual time."""
 
 import contextlib
 import hashlib
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,8 @@ from experiments import experiment
 from schedlab.app.measure import files, in_guest, kernels, virtual, virtual_boots
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
+from schedlab.host.emulated import Emulation
+from schedlab.host.emulated_calibration import predict
 from schedlab.spec import (
     Candidate,
     Stopping,
@@ -241,3 +244,14 @@ def test_what_went_wrong_in_a_guest_is_told_with_both_lines(monkeypatch):
         SimpleNamespace(stdout="", stderr="")))  # fmt: skip
     in_guest._do("doctor --all --more")
     assert ran[-3:] == ["doctor", "--all", "--more"]
+
+
+def test_the_dilation_that_is_asked_for_serves_all_tags_of_a_device():
+    """Slow enough for 32 requests at a time, an NVMe SSD of 128 tags was refused in the guest."""
+    slow = Emulation(
+        "nvme", None, dilate=math.ceil(virtual.needed_dilation(Emulation("nvme", None)))
+    )
+    virtual.check_speed(slow, "")
+    rates = [predict(slow, depth)["iops"] / slow.dilate for depth in (virtual.TAGS, 128)]
+    assert virtual.TAGS < slow.describe()["tags"] == 128
+    assert rates[0] < virtual.MOST_PER_S and rates[1] < virtual.EMULATED_PER_S

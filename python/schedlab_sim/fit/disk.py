@@ -28,7 +28,7 @@ MS = 1e6
 RATE_PLACES, RATE_MIB, RATE_DEPTH = 20, 16, 4
 #: Distances of the seek curve, the shortest of some cylinders, and pairs at each.
 DISTANCES, SHORTEST_BYTES, PAIRS = 13, 12 << 20, 90
-PAUSE_S = 0.06
+PAUSE_S, TURN_MAX_S = 0.06, 0.02
 #: Sizes of reads of what is cached.
 HIT_SIZES = (4096, 32 << 10, 128 << 10)
 #: A late hit looks like a miss, a miss is seldom as fast as a hit: so few votes are enough.
@@ -41,6 +41,8 @@ RIVAL = 1.2
 VAGUE = 0.5
 #: Skews that differ by less than this share of a turn are equal.
 EVEN = 0.01
+#: A skew hides a way, not most of a turn.
+SKEW_MAX = 0.6
 IN_ORDER = 1.25
 #: Of a skew, the part that the way to the next track takes: the shipped models have .71 to .87.
 HIDDEN = 0.82
@@ -145,19 +147,12 @@ def _read_ahead_bytes(reads: Reads, is_hit: Callable[[float], bool]) -> int:
         for _ in range(VOTES):
             (at,) = reads.places(1, room_bytes=16 << 20)
             reads.timed([at])
-            time.sleep(PAUSE_S + kib / 50e3)
+            # At any angle: at one, what comes after it may be under the head each time.
+            time.sleep(PAUSE_S + kib / 50e3 + reads.draws.uniform(0, TURN_MAX_S))
             votes += is_hit(reads.latencies_ns([at + (kib << 10)])[0] / MS)
         return votes >= ENOUGH
 
-    if not reaches(4):
-        return 0
-    low, high = 4, 32
-    while high <= 8192 and reaches(high):
-        low, high = high, 2 * high
-    while high - low > max(4, low // 64):
-        middle = (low + high) // 8 * 4
-        low, high = (middle, high) if reaches(middle) else (low, middle)
-    return low << 10
+    return _highest(reaches, 4, 8192, 4) << 10 if reaches(4) or reaches(4) else 0
 
 
 def _segments(reads: Reads, is_hit: Callable[[float], bool]) -> int:
@@ -171,23 +166,34 @@ def _segments(reads: Reads, is_hit: Callable[[float], bool]) -> int:
             votes += is_hit(reads.latencies_ns(places[:1])[0] / MS)
         return votes >= ENOUGH
 
-    low, high = 1, 2
-    while high <= 128 and holds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return _highest(holds, 1, 128, 1)
+
+
+def _highest(holds: Callable[[int], bool], low: int, most: int, step: int) -> int:
+    """The highest multiple of `step` that holds, to 2 %, `low` being one; up to `most` it doubles.
+    What did not hold is asked again: a busy host makes a hit late for a while.
+    """
+    while True:
+        high = 2 * low
+        while high <= most and holds(high):
+            low, high = high, 2 * high
+        while high - low > max(step, low // 64):
+            middle = (low + high) // (2 * step) * step
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        if high > most or not holds(high):
+            return low
+        low = high
 
 
 def _rate(reads: Reads, share: float, record: int) -> float:
     """Bytes/s of sequential reads at a place."""
     start = int(share * (reads.size_bytes - ((RATE_MIB + 2) << 20))) // 4096 * 4096
     rates = []
-    for _ in range(2):
-        # Several at a time: a host that asks late lets a disk that waits miss its turn.
-        places = range(start, start + (RATE_MIB << 20), record)
-        rates.append(record * 1e9 / pace_ns(reads.timed(places, record, RATE_DEPTH)[:, 1]))
+    # Several at a time: a host that asks late lets a disk that waits miss its turn. One that reads
+    # ahead as much as it keeps loses more by them.
+    for size, depth in ((record, RATE_DEPTH), (record // 2, 1)):
+        places = range(start, start + (RATE_MIB << 20), size)
+        rates.append(size * 1e9 / pace_ns(reads.timed(places, size, depth)[:, 1]))
         reads.timed(reads.places(2))
     return max(rates)
 
@@ -324,6 +330,11 @@ class Tracks:
         return abs(self.cylinder_skew_ms - self.track_skew_ms)
 
     @property
+    def most_skew_ms(self) -> float:
+        """The larger of the two."""
+        return max(self.track_skew_ms, self.cylinder_skew_ms)
+
+    @property
     def is_known(self) -> bool:
         """Whether the angles tell the skews."""
         return (self.only or self.even) and self.coherence >= COHERENT
@@ -373,6 +384,10 @@ def find_tracks(angles: NDArray[Any], period_ms: float, guess: float) -> Tracks:
     found.sort(key=lambda each: each.coherence)
     by_heads = {each.heads: each for each in found}
     found = [refined(each, places, turns, period_ms) for each in by_heads.values()]
+    # A skew of a whole turn more is the same angle, and half of all that a stream could read.
+    found = [each for each in found if each.most_skew_ms < SKEW_MAX * period_ms]
+    if not found:
+        return replace(first[0], coherence=0.0)
     least = min(1 - each.coherence for each in found)
     rivals = [each for each in found if 1 - each.coherence <= RIVAL * least]
     # Of equal skews every number of heads is the same: one. Else few, where these fit as well.

@@ -59,7 +59,8 @@ class Draws:
         draws, changes = np.random.default_rng(seed), {}
         for key, error in self.errors.items():
             value = value_at(self.tables, key)
-            is_kept = key in PARTS and self._are_parts_seen
+            is_kept = key in (*PARTS, PAGE_TRANSFER) and self._are_parts_seen
+            is_kept &= key != PAGE_TRANSFER or error == UNKNOWN
             if key in FIXED or is_kept or error == 0 or value is None:
                 continue
             if error == UNKNOWN:
@@ -79,21 +80,22 @@ class Draws:
     def _is_sum_known(self) -> bool:
         """Whether reads show only the sum of reading and moving a page, of parts that are known."""
         times = {self.errors.get(PAGE_READ), self.errors.get(PAGE_TRANSFER)}
-        is_counted = self.errors.get(PARTS[0]) != UNKNOWN
-        return times == {UNKNOWN} and (is_counted or self._are_parts_seen)
+        return times == {UNKNOWN} and self._are_parts_seen
 
     @property
     def _are_parts_seen(self) -> bool:
         """Whether reads waited for each other, though not all parts could be told apart."""
         channels, _, planes = (self.errors.get(key) for key in PARTS)
-        is_doubt = channels == UNKNOWN and planes != UNKNOWN
-        return self.errors.get(PAGE_READ) != UNKNOWN or is_doubt
+        return {channels, planes, self.errors.get(PAGE_READ)} != {UNKNOWN}
 
     def _split(self, draws: np.random.Generator) -> dict[str, Any]:
         times = [(number_of(value_at(each, PAGE_READ)), number_of(value_at(each, PAGE_TRANSFER)))
                  for each in (self.tables, *self.others)]  # fmt: skip
         shares = [read / (read + transfer) for read, transfer in times if read + transfer > 0]
         share, total = draws.uniform(min(shares), max(shares)), sum(times[0])
+        if (value_at(self.tables, PARTS[2]) or 1) > 1:
+            # By turns: which of the two takes longer is not seen, but how long.
+            share = draws.choice((shares[0], 1 - shares[0]))
         return {PAGE_READ: time_text(share * total), PAGE_TRANSFER: time_text((1 - share) * total)}
 
     def _within(self, key: str, draws: np.random.Generator) -> float:

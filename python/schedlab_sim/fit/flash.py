@@ -43,7 +43,10 @@ LEAST_STEP = 0.05
 RIVAL = 1.1
 #: A time is another one below this share.
 SAME = 0.93
+#: A channel and a die are seen where they take so many times as long as the link.
+APART = 1.3
 Parts = tuple[int, int, int]
+PARTS = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def probe_flash(reads: Reads, tags: int) -> FlashProbes:
     pairs = _pairs(reads, distances, count, page_bytes)
     looks.append(reads.latencies_ns(reads.places(150)))
     reads.progress("size of a read")
-    lengths = {n: _length(reads, n, page_bytes) for n in LENGTHS}
+    lengths = _lengths(reads, page_bytes)
     # The host may have been busy at one of the two; of the quantile, not of times that may be late.
     single, further = min((*np.quantile(times, (LOW, LOW + 0.1)),) for times in looks)
     spread = float(further / single - 1)
@@ -152,8 +155,15 @@ def _pair(reads: Reads, distance: int, length: int, count: int, align: int) -> f
     return float(np.quantile(both, LOW))
 
 
+def _lengths(reads: Reads, page_bytes: int) -> dict[int, float]:
+    """Times of reads of so many pages, in rounds as well; a longer read takes no less."""
+    rounds = [[_length(reads, n, page_bytes) for n in LENGTHS] for _ in range(ROUNDS)]
+    least = np.minimum.accumulate(np.min(rounds, axis=0)[::-1])[::-1]
+    return dict(zip(LENGTHS, map(float, least), strict=True))
+
+
 def _length(reads: Reads, pages: int, page_bytes: int) -> float:
-    places = reads.places(25, page_bytes, (pages + 1) * page_bytes)
+    places = reads.places(9, page_bytes, (pages + 1) * page_bytes)
     return float(np.quantile(reads.latencies_ns(places, pages * page_bytes), LOW))
 
 
@@ -169,6 +179,8 @@ def fit_flash(probes: FlashProbes) -> Fitted:
         planes, read, transfer = _of_one_at_a_time(single, slope * channels, channels)
         fitted.notes.append("it serves one read at a time: dies and planes cannot be seen")
     else:
+        # Two reads take no less than one: a host may have been busy at all of the single ones.
+        single = min(single, float(np.quantile(probes.pairs, LOW)))
         steps = probes.pairs - single
         channels, dies, planes = split_steps(steps)
         transfer, read = times_of(levels(steps, channels, dies, planes))
@@ -177,11 +189,11 @@ def fit_flash(probes: FlashProbes) -> Fitted:
             transfer = min(slope * channels, 0.8 * read)
             read -= transfer
     is_seen = in_order or steps.max() > 0.1 * single
-    doubts = set() if in_order else unsure(steps, (channels, dies, planes))
+    others = [] if in_order else rivals(steps, (channels, dies, planes))
     is_faint = transfer < 1.5 * LEAST_STEP * (read + transfer)
-    if not in_order and channels > 1 and dies == 1 and (planes == 1 or is_faint):
-        # Without a step for a channel, dies of one channel look like channels.
-        doubts |= {"flash.channels", "flash.dies_per_package"}
+    doubts = set() if in_order else _doubts((channels, dies, planes), others, is_faint)
+    # Of all channels that share a slower link only the link is seen.
+    is_link = not in_order and channels == 1 and dies > 1
     if not is_seen:
         fitted.notes.append(
             "no two reads wait for each other: never written or trimmed blocks answer without the "
@@ -196,21 +208,19 @@ def fit_flash(probes: FlashProbes) -> Fitted:
             "the steps of two reads fit other parts as well: "
             + ", ".join(sorted(key.partition(".")[2] for key in doubts))
         )
-    for key, count in (("channels", channels), ("dies_per_package", dies),
-                       ("planes_per_die", planes)):  # fmt: skip
-        doubt = UNKNOWN if f"flash.{key}" in doubts else 0.0
-        fitted.put(f"flash.{key}", count, (unknown if key == "channels" else hidden) or doubt)
+    for key, count in zip(PARTS, (channels, dies, planes), strict=True):
+        doubt = UNKNOWN if key in doubts else 0.0
+        fitted.put(key, count, (unknown if key == PARTS[0] else hidden) or doubt)
     fitted.put("flash.packages_per_channel", 1, 0.0)
     row_bytes = channels * dies * planes * PAGES_PER_BLOCK * page
     blocks = math.ceil(1.07 * probes.size_bytes / row_bytes) + 8
     fitted.put("flash.blocks_per_plane", blocks, 0.0)
     fitted.put("flash.pages_per_block", PAGES_PER_BLOCK, UNKNOWN)
     fitted.put("flash.page", page, 0.0 if probes.is_page_seen else UNKNOWN)
-    # Of planes that read and move by turns, the way of the longer one is seen.
-    is_sum = dies * planes == 1 or (in_order and transfer < 2 * read)
-    split = unknown or (UNKNOWN if is_sum else None)
-    fitted.put("flash.page_read", time_text(read), split or max(noise * single / read, 0.02))
-    fitted.put("flash.page_transfer", time_text(transfer), split or _share(noise, single, transfer))
+    # Of planes that read and move by turns the longer time is seen, but not which one it is.
+    split = unknown or (UNKNOWN if in_order or dies * planes == 1 else None)
+    seen = [(transfer, read), *(times_of(levels(steps, *each)) for each in others)]
+    _put_times(fitted, seen, single, noise, split, is_link)
     is_link_seen = link is not None and "flash.channels" not in doubts
     fitted.put("link.bytes_per_s", link or 3.2e9, 0.15 if is_link_seen else UNKNOWN)
     fitted.put("link.latency", time_text(rest), _share(noise, single, rest))
@@ -220,6 +230,24 @@ def fit_flash(probes: FlashProbes) -> Fitted:
     fitted.tables |= {"name": "fitted", "service": "parallel"}
     fitted.tables["buffer"]["keeps"] = "write-only"
     return fitted
+
+
+def _put_times(
+    fitted: Fitted, seen: Sequence[tuple[float, float]], single: float, noise: float,
+    split: str | None, is_link: bool,
+) -> None:  # fmt: skip
+    """Moving and reading a page, the first of `seen`; others are those of other parts."""
+    transfer, read = seen[0]
+    moves, reads = (
+        max(abs(math.log(max(each, 1.0) / max(of[0], 1.0))) for each in of)
+        for of in zip(*seen, strict=True)
+    )
+    # What a slower link hides of moving is taken for reading.
+    least = max(noise * single / max(read, 1.0), 0.02, 0.5 * transfer / max(read, 1.0) * is_link)
+    fitted.put("flash.page_read", time_text(read), split or max(least, reads))
+    split = split or (UNKNOWN if is_link else None)
+    least = _share(noise, single, transfer)
+    fitted.put("flash.page_transfer", time_text(transfer), split or max(least, moves))
 
 
 def _put_unread(fitted: Fitted, blocks: int) -> None:
@@ -286,16 +314,25 @@ def split_steps(steps: NDArray[Any]) -> tuple[int, int, int]:
     return min((size, parts) for misfit, size, parts in found if misfit <= least + noise)[1]
 
 
-def unsure(steps: NDArray[Any], parts: Parts) -> set[str]:
-    """The keys of the parts in which others, of twice as many dies at most, fit nearly as well."""
-    names = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
+def rivals(steps: NDArray[Any], parts: Parts) -> list[Parts]:
+    """Others, of twice as many dies at most, that fit nearly as well."""
     if parts[1] * parts[2] == 1:
-        return set()
+        return []
     found = _misfits(steps)
     most = RIVAL * min(misfit for misfit, _, each in found if each == parts)
-    near = [each for misfit, size, each in found
-            if misfit <= most and size <= 2 * math.prod(parts)]  # fmt: skip
-    return {name for n, name in enumerate(names) if any(each[n] != parts[n] for each in near)}
+    return [each for misfit, size, each in found
+            if misfit <= most and size <= 2 * math.prod(parts) and each != parts]  # fmt: skip
+
+
+def _doubts(parts: Parts, others: Sequence[Parts], is_faint: bool) -> set[str]:
+    """The keys in which others differ; `is_faint`: no transfer was seen."""
+    channels, dies, planes = parts
+    doubts = {key for n, key in enumerate(PARTS) if any(each[n] != parts[n] for each in others)}
+    is_one_group = channels > 1 and dies == 1 and (planes == 1 or is_faint)
+    if is_one_group or (channels == 1 and dies > 1):
+        # Without a step for a channel, dies of one channel look like channels.
+        doubts |= {*PARTS[:2]}
+    return doubts
 
 
 def _misfits(steps: NDArray[Any]) -> list[tuple[float, int, Parts]]:
@@ -342,10 +379,11 @@ def _misfit(steps: NDArray[Any], channels: int, dies: int, planes: int) -> float
     """Mean absolute difference to the steps that two times would give."""
     level = levels(steps, channels, dies, planes)
     transfer, read = times_of(level)
-    free, highest = level[0], float(np.quantile(steps, 0.98))
-    if dies > 1 and transfer < LEAST_STEP * highest:
+    # A link that all channels share is a step as well, below that of a channel and of a die.
+    free, least = level[0] or 0.0, LEAST_STEP * (read + transfer)
+    if dies > 1 and min(transfer, read) < max(least, APART * free):
         return math.inf  # no step at all is another channel
-    none = min(free or 0.0, LEAST_STEP * highest)
+    none = free if dies > 1 else min(free, least)
     expected = (none, transfer, max(read, transfer), read + transfer)
     groups = _groups(len(steps), channels, dies, planes)
     pairs = zip(groups, expected, strict=True)
