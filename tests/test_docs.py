@@ -180,7 +180,9 @@ def test_no_help_breaks_inside_a_word_on_a_screen_of_80_columns() -> None:
             command, parent=PARENT, info_name=path, terminal_width=80, max_content_width=80
         )
         context.meta["help_all"] = True
-        words = set(re.sub(r"-\n\s+", "-", command.get_help(context)).split())
+        whole = command.get_help(context)
+        assert not re.search(r"[a-z]\.\.\.$", whole, re.MULTILINE), f"{path}: a line is cut"
+        words = set(re.sub(r"-\n\s+", "-", whole).split())
         for option in command.params:
             typed = set((getattr(option, "help", None) or "").split())
             broken = {word for word in typed - words if word.rstrip(".") not in words}

@@ -123,3 +123,13 @@ class Group(click.Group):
     """A group of such commands."""
 
     command_class = OneRule
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with the first sentence of their help, whole on a screen of any width."""
+        rows = [
+            (name, command.get_short_help_str(limit=1000))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name)) and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
