@@ -13,20 +13,25 @@ from test_answer_any import experiment, shown
 from schedlab import result
 from schedlab.analyse import (
     answer_check,
+    change_points,
     contradictions,
     flags,
     guarantees,
+    losses,
+    mix,
     objectives,
     pareto,
+    requirements,
     rows,
     rungs,
     scaling,
+    wild,
 )
 from schedlab.analyse.answer import answer
 from schedlab.analyse.doubts import _modes
 from schedlab.analyse.limits import limits
 from schedlab.kinds import KINDS
-from schedlab.spec import Candidate, Flag, PublishedMean, Samples, Workload
+from schedlab.spec import Candidate, Flag, PublishedMean, Require, Samples, Workload
 from schedlab.spec.answer import Loss
 from schedlab.spec.metrics import METRICS
 from schedlab.spec.results import StoredSession
@@ -265,3 +270,136 @@ def test_each_figure_of_another_actor_has_its_workload_and_metric():
     assert result._actors(record) == {
         (label, metric): actor for label, of in own.items() for metric, actor in of.items()
     }
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_flags_of_a_table_are_of_all_its_candidates_and_arms(order):
+    names = ("a", "b", "c")[::order]
+    runs = dict(zip("abc", (5, 3, 7), strict=True))
+    samples = SimpleNamespace(workload="w", blocks=range(9), candidates=("a", "x", "x", "b"),
+                              values=(1.0, 2.0, math.nan, 3.0))  # fmt: skip
+    table = SimpleNamespace(
+        samples=samples, left_out=("x",), candidates=names, arms=np.zeros((9, 4)), filled=6,
+        groups=[np.zeros(runs[name]) for name in names], starved=[runs[name] - 3 for name in names],
+        observed=np.array([[at < 8 - place for place in range(4)] for at in range(9)]),
+    )  # fmt: skip
+    lost, missing = flags._missing(table)
+    assert lost.values == {"cells": 8, "of": 9}
+    assert missing.values["filled"] == dict(zip((*names, "A/A"), (1, 2, 3, 4), strict=True))
+    (starved,) = flags._starved(table)
+    assert starved.values == {"counts": {n: runs[n] - 3 for n in names if n != "b"}, "runs": 7}
+    row = answers.primary("w", "elapsed_s", control=True)
+    cells = {n: answers.behind(1.0, 1, 1, up) for n, up in zip(names, (1.5, 1.01, 1.2)[::order],
+                                                               strict=True)}  # fmt: skip
+    (control,) = flags.control_flags(row, cells)
+    assert control.values["reach"] == pytest.approx(0.5)
+    bad = dict(zip(names, (9, 0, 0)[::order], strict=True))
+    p = flags.gates_p(bad, dict.fromkeys(names, 9))
+    assert p == pytest.approx(3 * 2 * math.comb(18, 9) / math.comb(36, 9))
+    far = [SimpleNamespace(row=1, column=2, distance=1.0), SimpleNamespace(row=0, column=1,
+                                                                         distance=2.0)]  # fmt: skip
+    table.number_of, table.blocks, table.session = (lambda block: block), (4, 6), (0, 1)
+    table.session_names, table.position = ("s", "t"), np.arange(8).reshape(2, 4)
+    findings = SimpleNamespace(aa=None, outliers=far, stalls={}, modes={}, uneven=None,
+                               unsteady=False, aging=None, carry_over=None)  # fmt: skip
+    found = [*flags.finding_flags(table, SimpleNamespace(unit="runs"), findings, 0.1)]
+    assert [(f.candidates, f.values["block"], f.values["run"], f.values["session"])
+            for f in found] == [((names[2],), 6, 7, "t"), ((names[1],), 4, 2, "s")]  # fmt: skip
+
+
+def test_levels_that_change_twice_have_both_changes_wherever_the_larger_is():
+    for jumps in ((0.0, 1.0, 5.0), (0.0, 5.0, 6.0)):
+        level = np.repeat(jumps, 14) + 0.01 * np.tile([0, 1, 2, 1, 3, 0, 2], 6)
+        assert change_points.change_points(level) == (14, 28)
+
+
+def test_a_loss_is_dominated_by_all_that_beat_it():
+    rows = (answers.primary("w0", "throughput_bytes_per_s"),
+            answers.secondary("w0", "latency_ns_p99"),
+            answers.primary("w1", "iops"), answers.secondary("w1", "reader_latency_ns_p99"),
+            answers.secondary("w1", "latency_ns_p99"))  # fmt: skip
+    best, worse = answers.behind(1.0, 1, 1, 1), answers.behind(2.0, 1.4, 1.3, 1.5)
+    cells = {row.name: {"a": best, "b": best, "c": worse} for row in rows}
+    found = pareto.pareto(replace(answers.BEST, rows=rows, cells=cells))
+    assert {work: [of.dominated_by for of in points] for work, points in found.items()} == {
+        work: [(), (), ("a", "b")] for work in ("w0", "w1")
+    }
+    assert [(points[0].throughput_metric, points[0].latency_metric) for points in found.values()
+            ] == [("throughput_bytes_per_s", "latency_ns_p99"),
+                  ("iops", "reader_latency_ns_p99")]  # fmt: skip
+
+
+def joined_rows(order):
+    """Two rows of three blocks and two candidates, of which all that a mix adds up differs."""
+    metric = METRICS["elapsed_s"]
+    both = []
+    for value, bound, exact in ((2.0, "at-least", True), (8.0, "", False)):
+        values, bounds = tuple(value + at for at in range(6)), (bound, *[""] * 5)
+        sample = Samples(
+            f"w{value}", metric, ("a", "b") * 3, (0, 0, 1, 1, 2, 2), values, bounds=bounds
+        )
+        data = rows.row_data(sample, ("a", "b"), None, blocked=True)
+        both.append(replace(data, filled=value, exact=exact, rounding=np.array([value, 0.0]),
+                            below_step=np.array([exact, False])))  # fmt: skip
+    both[1] = replace(both[1], aa=1, y=np.column_stack([both[1].y, both[1].y[:, 1]]),
+                      bounds=np.column_stack([both[1].bounds] * 2)[:, :3])  # fmt: skip
+    both[0].y[2, 1] = np.nan
+    return both[::order]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_mix_has_the_bounds_gaps_rounding_and_doubts_of_all_its_rows(order):
+    whole = mix._joined(joined_rows(order), (0.25, 0.75)[::order])
+    assert whole.aa is None and whole.y.shape == (3, 2) and not whole.exact
+    assert whole.bounds.tolist() == [[True, False], [False, False], [False, False]]
+    assert whole.below_step.tolist() == [True, False]
+    assert whole.rounding.tolist() == [0.25 * 2 + 0.75 * 8, 0.0]
+    assert whole.filled == 0.25 * 2 + 0.75 * 8 + 0.25 and whole.share == 0.25 / 6
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_requirement_is_judged_by_its_own_limit_on_every_candidate(order):
+    sample = Samples("w", METRICS["elapsed_s"], tuple("abc"[::order]) * 3 + ("d",) * 3,
+                     (0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, 2),
+                     (*((2.0, 3.0, 4.0)[::order]), *((2.1, math.nan, 4.1)[::order]),
+                      *((2.05, math.nan, 4.05)[::order]), 9.0, 9.1, 9.2))  # fmt: skip
+    data = rows.row_data(sample, ("a", "b", "c", "d"), None, blocked=True)
+    row = answers.primary("w", "elapsed_s")
+    requires = [Require("w", "elapsed_s", 3.0, True), Require("w", "elapsed_s", 5.0, True)][::order]
+    found = requirements.judged(requires, [row], [data], 0.05)
+    expected = {3.0: ["met", "open", "missed", "missed"], 5.0: ["met", "open", "met", "missed"]}
+    assert [[*of.candidates.values()] for of in found] == [expected[of.limit] for of in found]
+    assert [of.limit for of in found] == [of.limit for of in requires]
+
+
+def test_the_decisive_run_is_that_without_which_the_bound_is_least():
+    y = np.zeros((7, 3)) + 0.01 * np.arange(21).reshape(7, 3) % 0.02
+    data = []
+    for name, line in (("w0", 2), ("w1", 5), ("w2", 3)):
+        own = y.copy()
+        own[line, 1] = 3.0
+        data.append(SimpleNamespace(
+            name=name, y=own, labels=("a", "b"), k=2, aa=0, blocks=(3, 4, 5, 6, 8, 9, 11),
+            blocked=True, bounds=np.zeros((7, 3), bool), without=lambda *spot: spot,
+        ))  # fmt: skip
+    bounds = iter((0.4, 0.1, 0.3))
+    again = lambda at, row: SimpleNamespace(bound=next(bounds), take=at % 2, code="best")  # noqa: E731
+    found = wild.wild_run(data, 1.0, again, (1, 2, *data[0].blocks))
+    assert (found.row, found.block, found.bound, found.take) == ("w1", 8, 0.1, "b")
+
+
+def test_means_of_sessions_have_the_bounds_and_hosts_of_their_own_blocks():
+    sample = Samples("w", METRICS["elapsed_s"], ("a", "b") * 4, (0, 0, 1, 1, 2, 2, 3, 3),
+                     (1.0,) * 8, bounds=("", "", "", "at-least", "", "", "", ""),
+                     hosts=("h",) * 4 + ("i",) * 4)  # fmt: skip
+    data = rows.row_data(sample, ("a", "b"), None, blocked=True)
+    means = losses.by_unit(data, np.array([0, 0, 1, 1]))
+    assert means.bounds.tolist() == [[False, True], [False, False]]
+    assert len({*means.host.tolist()}) == 2
+
+
+def test_a_candidate_or_arm_with_a_bound_in_any_run_is_bounded():
+    sample = Samples("w", METRICS["elapsed_s"], ("a", "b", "a#aa") * 2, (0, 0, 0, 1, 1, 1),
+                     (1.0,) * 6, bounds=("",) * 5 + ("at-least",))  # fmt: skip
+    data = rows.row_data(sample, ("a", "b"), ("a", "a#aa"), blocked=True)
+    assert (data.bounded.tolist(), data.there.tolist()) == ([True, False], [True, True])

@@ -1,23 +1,40 @@
 """Of several findings, queues, files, processes or replays each counts: conditions of a run."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import answers
 import pytest
 from experiments import Clock, experiment
 
-from schedlab.errors import GateError
+from schedlab.errors import GateError, HostError
+from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
+from schedlab.kinds.resolved import Outcome
 from schedlab.run import (
     cache,
+    candidate_settings,
     drain,
+    durability,
+    explain,
+    failures,
     fidelity,
     gates,
+    launch,
+    live_figures,
+    live_pilot,
     neighbours,
+    phases,
 )
+from schedlab.run.backends import cpu_ext, live
+from schedlab.run.backends.io import bounded, with_times
+from schedlab.run.command_runs import CommandRuns
+from schedlab.run.executor import Executor
+from schedlab.run.launch import Ended
 from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
-from schedlab.spec import Candidate, Workload
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Workload
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))
@@ -179,3 +196,173 @@ def test_every_replay_is_rehearsed_and_every_figure_told(monkeypatch):
     lines.clear()
     again = fidelity.rehearse(session, lines.append)
     assert [line.split(":")[0] for line in lines] == list(again) == ["one", "two"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_candidate_of_each_workload_fails_on_its_own(order):
+    counted = failures.Failures()
+    kind = SimpleNamespace(ignore_exit=False, ok_exit=(0,))
+    ended = Ended(1.0, 7, None, False, False, b"", b"no")
+    pairs = [(work, arm) for work in ("v", "w") for arm in ("none", "bfq")][::order]
+    for _ in range(ATTEMPTS_MAX - 1):
+        for pair in pairs:
+            counted.note(*pair, kind, ended)
+    counted.note(*pairs[0], kind, replace(ended, status=0))
+    counted.note(*pairs[0], kind, ended)
+    with pytest.raises(failures.CommandFailed, match=f"{pairs[1][0]} .* under {pairs[1][1]}:"):
+        counted.note(*pairs[1], kind, ended)
+
+
+def test_the_workloads_that_are_worth_an_explanation_are_those_of_their_largest_row():
+    rows = (answers.primary("w0", "elapsed_s"), replace(answers.primary("w0", "cpu_s"), name="o"),
+            answers.primary("w1", "elapsed_s"), answers.primary("w2", "elapsed_s"))  # fmt: skip
+    sizes = (3.0, 9.0, 5.0, 1.1)
+    cells = {row.name: {"a": answers.behind(1.0, 1, 1, 1), "b": answers.behind(1.0, size, 1, 99)}
+             for row, size in zip(rows, sizes, strict=True)}  # fmt: skip
+    found = explain.worth_explaining(replace(answers.BEST, rows=rows, cells=cells))
+    assert found == ("w0", "w1")
+
+
+def test_files_below_other_mounts_are_none_of_a_directory(tmp_path, monkeypatch):
+    for name in ("a", "b", "c"):
+        (tmp_path / name / "in").mkdir(parents=True)
+        (tmp_path / name / "in/file").touch()
+    device = tmp_path.stat().st_dev
+    monkeypatch.setattr(cache, "_device", lambda path: device if path.name != "b" else -1)
+    found = {path.relative_to(tmp_path).parts[0] for path in cache._files(tmp_path)}
+    assert found == {"a", "c"}
+
+
+def test_each_run_has_the_times_and_the_bounds_that_it_is_given():
+    kind = ReaderBesideWriters(seconds=3.0, ramp_seconds=2.0)
+    for seconds, ramp in ((0.0, 1.5), (4.0, 0.0), (4.0, 1.5)):
+        cell = Cell(0, 0, "w", "none", 1, seconds=seconds, ramp_seconds=ramp)
+        assert with_times(kind, cell) == ReaderBesideWriters(
+            seconds=seconds or 3.0, ramp_seconds=ramp or 2.0)  # fmt: skip
+    metrics = {"read_latency_ns_mean": 5.0, "rate": 1.0}
+    before = {"rate": "at-most", "read_latency_ns_mean": "at-least"}
+    found = bounded(Outcome(metrics, bounds=before), "read_latency_ns_p99")
+    assert found.metrics == {**metrics, "read_latency_ns_p99": 5.0}
+    assert found.bounds == {**before, "read_latency_ns_p99": "at-least"}
+
+
+def test_a_rehearsal_sets_the_limit_of_each_workload_again():
+    runs = CommandRuns.__new__(CommandRuns)
+    runs.limits_s = {}
+    free, own = SimpleNamespace(timeout_s=0.0), SimpleNamespace(timeout_s=7.0)
+    rehearsed = (("a", free, 10.0, 200.0), ("b", free, 20.0, 400.0), ("c", own, 20.0, 7.0),
+                 ("a", free, 5.0, 100.0))  # fmt: skip
+    for label, kind, took_s, limit_s in rehearsed:
+        assert runs.rehearsed(label, kind, took_s) == runs.limit_s(label, kind) == limit_s
+    assert runs.limits_s == {"a": 100.0, "b": 400.0, "c": 7.0}
+
+
+def test_cleanups_that_fail_have_the_hint_of_the_first(monkeypatch):
+    def run_phase(label, kind, name, tokens, standing):
+        raise HostError(f"{label} failed", f"mend {label}")
+
+    monkeypatch.setattr(phases, "run_phase", run_phase)
+    kind, group = SimpleNamespace(phases=lambda: {}), SimpleNamespace(end=lambda: [])
+    with pytest.raises(HostError) as found:
+        phases.clean_up(None, [(name, kind, {}) for name in "abc"], group, group)
+    assert (str(found.value), found.value.hint) == ("a failed\nb failed\nc failed", "mend a")
+
+
+def test_a_decided_workload_ends_at_its_first_block_without_a_run():
+    made = Executor.__new__(Executor)
+    made.workloads, made.ended = dict.fromkeys("uvw"), {"u": 1}
+    runs = [SimpleNamespace(block=block, workload=work)
+            for block, works in ((9, "uvw"), (3, "uw"), (5, "uw"), (7, "u"), (8, "u"))
+            for work in works]  # fmt: skip
+    made._find_ended(runs)
+    assert made.ended == {"u": 1, "v": 3, "w": 7}
+    made.blocks, made.rules = [[], [], [SimpleNamespace(block=6)]], SimpleNamespace(
+        workloads=lambda number: ("x",))  # fmt: skip
+    made.workloads["x"] = made.workloads["y"] = None
+    made._end_decided(2)
+    assert made.ended == {"u": 1, "v": 3, "w": 7, "y": 6}
+
+
+def test_a_figure_of_a_capture_counts_what_is_in_flight_at_its_end():
+    seen = {"in_flight": 5, "entered": 10, "lost": 1}, {"in_flight": 3, "entered": 30, "lost": 4}
+    first, last = (durability.Durable({}, {}, Counter(), Counter(of)) for of in seen)
+    assert (last - first).identity == {"in_flight": 3, "entered": 20, "lost": 3}
+
+
+def test_the_main_groups_are_those_of_reads_and_writes():
+    flow = live_figures.Flow
+    flows = {("a", "read"): flow(60), ("b", "write"): flow(50), ("c", "fsync"): flow(900),
+             ("d", "write"): flow(40), ("e", "read"): flow(30)}  # fmt: skip
+    seen = [SimpleNamespace(figures=live_figures.Look(flows=flows)) for _ in range(2)]
+    assert live_pilot.main_groups(seen) == ("a", "b", "d")
+
+
+def test_the_load_has_to_stop_for_several_periods_in_a_row_and_each_gap_is_told_once():
+    made, told = live.LiveSession.__new__(live.LiveSession), []
+    made.devices, made.report = SimpleNamespace(queues=("sda", "sdb")), told.append
+    made._idle_periods = made._without_figure = 0
+    for _ in range(live.IDLE_PERIODS_MOST):
+        made._expect_load(False)
+        made._expect_load(True)
+    for _ in range(live.IDLE_PERIODS_MOST - 1):
+        made._expect_load(False)
+    with pytest.raises(HostError, match="nothing used sda, sdb in"):
+        made._expect_load(False)
+    for at, missing in enumerate((True, True, False, True)):
+        made._report_missing([gates.GateFinding("no-value", f"why {at}")] if missing else [])
+    assert [line.rpartition(": ")[2] for line in told] == ["why 0", "why 3"]
+
+
+def test_the_last_ejection_of_all_records_of_the_log_is_the_reason(tmp_path, monkeypatch):
+    log = tmp_path / "kmsg"
+    lines = [f'sched_ext: BPF scheduler "s" disabled (reason {at})' for at in (1, 2)]
+    log.write_text("\n".join([lines[0], lines[1], *["other"] * 30]))
+    monkeypatch.setattr(cpu_ext, "KERNEL_LOG", log)
+    monkeypatch.setattr(cpu_ext, "RECORD_BYTES_MAX", len(lines[0]) + 1)
+    assert cpu_ext._reason() == "reason 2"
+
+
+def test_usual_frequencies_and_files_of_a_start_are_all_that_were_seen(monkeypatch):
+    before, watch = gates.Snapshot(0.0, 0.0, 0.0, 0, 0, 0, 0), gates.Watch()
+    for khz in (3e6, 1e6, 2.5e6):
+        monkeypatch.setattr(gates, "snapshot", lambda device, khz=khz: replace(
+            before, frequency_khz=khz))  # fmt: skip
+        watch.before(0)
+    assert watch._frequencies_khz == [3e6, 1e6, 2.5e6]
+    group = SimpleNamespace(files=("a", "b"))
+    order = launch.order_of(launch.Launch(["/bin/true"], Path("/"), {}, cgroups=("b", "c")), group)
+    assert order["cgroups"] == ["a", "b", "c"]
+
+
+def test_both_views_of_a_setting_are_found_and_late_ones_go_back_last(tmp_path, monkeypatch):
+    paths = {name: tmp_path / name for name in ("dirty_ratio", "dirty_bytes", "late", "other")}
+    for at, path in enumerate(paths.values()):
+        path.write_text(str(at))
+    views = {paths["dirty_ratio"]: paths["dirty_bytes"]}
+    monkeypatch.setattr(candidate_settings.knobs, "companion", views.get)
+    monkeypatch.setattr(candidate_settings.knobs, "is_late", lambda path: path.name == "late")
+    monkeypatch.setattr(candidate_settings.knobs, "one_of_each", lambda found: found)
+    wrote = []
+    control = SimpleNamespace(write_knob=lambda path, text: wrote.append((path.name, text)))
+    made = candidate_settings.CandidateSettings(control, (), [])
+    wanted = [("late", paths["late"], "9"), ("ratio", paths["dirty_ratio"], "8"),
+              ("other", paths["other"], "7")]  # fmt: skip
+    monkeypatch.setattr(made, "_knobs", lambda values: wanted)
+    made._find({})
+    assert {path.name for path in made._found} == {*paths}
+    made._leave_alone(set())
+    assert wrote[-1] == ("late", "2") and sorted(wrote) == [
+        ("dirty_bytes", "1"), ("dirty_ratio", "0"), ("late", "2"), ("other", "3")]  # fmt: skip
+
+
+def test_what_a_candidate_sets_is_told_of_all_queues_and_the_longest_switch_counts(monkeypatch):
+    clock, took = iter([0.0, 5.0, 5.0, 6.0, 6.0, 8.0]), iter([("a", "1"), ("b", "2"), ("c", "3")])
+    monkeypatch.setattr(candidate_settings.time, "monotonic", lambda: next(clock))
+
+    def set_scheduler(queue, scheduler, tunables, found):
+        return SimpleNamespace(scheduler=scheduler, tunables=dict([next(took)]))
+
+    control = SimpleNamespace(set_scheduler=set_scheduler)
+    made = candidate_settings.CandidateSettings(control, ("x", "y", "z"), [])
+    assert made._set_queues({"scheduler": "bfq"}) == (
+        {"scheduler": "bfq", "a": "1", "b": "2", "c": "3"}, 5.0)  # fmt: skip

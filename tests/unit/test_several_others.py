@@ -2,11 +2,14 @@
 draw."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import answers
 import numpy as np
 import pytest
+import reports
 from calls import run
 
 from schedlab.analyse import cells as analysed
@@ -17,9 +20,12 @@ from schedlab.app.setting_checks import check_switch
 from schedlab.cpu import refusals
 from schedlab.design.planning import PilotRun, _costs
 from schedlab.kinds import OVERRIDE, overrides
-from schedlab.report import bars, page_figures, quiz_page, terminal, why
+from schedlab.report import bars, page_figures, quiz_page, terminal, timeline, why, words
+from schedlab.report.bars import Bars, Scene
 from schedlab.report.texts import Texts
-from schedlab.spec import Candidate, capture
+from schedlab.report.timeline import Timeline
+from schedlab.report.view import View
+from schedlab.spec import Candidate, Explanation, capture
 from schedlab.store.folder import _rows
 from schedlab.store.importers import IMPORTERS
 from schedlab.store.importers.csv import Columns
@@ -229,3 +235,111 @@ def test_the_cost_of_a_workload_is_that_of_its_own_runs(order):
     names = [*pilot][::order]
     together = _costs([run for name in names for run in pilot[name]], 0.0)
     assert together == [cost for name in names for cost in alone[name]]
+
+
+def waited(group, device_s, depth=9.0, **more):
+    return Explanation(group, 0.0, 0.0, device_s, depth, 0.0, 1000, **more)
+
+
+def whyed(by_candidate, answer=answers.TRADE, engines=("psync",)):
+    """A view of explanations of the groups of each candidate on a workload."""
+    record = reports.record_of(answer)
+    runs = [replace(run, properties={"engine": engines[run.block % len(engines)]})
+            for run in record.runs]  # fmt: skip
+    found = {(answers.READER, name): of for name, of in by_candidate.items()}
+    record = replace(record, runs=tuple(runs), explanations=found)
+    return View(record, answer, Texts("en"))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_reasons_are_of_all_candidates_groups_and_runs(order, monkeypatch):
+    texts, view = Texts("en"), whyed({}, engines=("psync", "io_uring")[::order])
+    assert why._engines(view, answers.READER) == {"psync", "io_uring"}
+    groups = [
+        ("r", [("none", waited("r", 1, lost=5)), ("bfq", waited("r", 1, lost=6))]),
+        ("w", [("none", waited("w", 1, lost=90)), ("bfq", waited("w", 1, lost=80))]),
+    ][::order]
+    share = words.share(texts, 170 / 4170)
+    assert why._lost(view, dict(groups)) == [texts("why.lost", share=share)]
+    gaps = [("a", waited("", 1, gap_share=-0.3)), ("b", waited("", 1, gap_share=0.1))][::order]
+    names = ", ".join(name for name, _ in gaps)
+    told = texts("why.gap", names=names, share=words.share(texts, 0.3))
+    assert why._gap(view, gaps) == [told]
+    ratios = [("a", waited("", 1, requests_per_operation=1.0)),
+              ("b", waited("", 1, requests_per_operation=4.0))][::order]  # fmt: skip
+    assert why._split(view, "x", ratios) == [texts("why.split", group="x", low="1.0", high="4.0")]
+    limited = [("a", Explanation("", 1.0, 0, 1.0, has_limits=True)),
+               ("b", Explanation("", 1.0, 0, 1.0))][::order]  # fmt: skip
+    (line,) = why._waits(view, "x", limited, "tag")
+    waits = [texts("why.wait", name=name, time=texts.quantity(1.0, "s", 2),
+                   total=texts.quantity(2.0, "s", 2)) for name, _ in limited]  # fmt: skip
+    assert line == texts("why.tag_limits", group="x", waits=texts.listed(waits))
+    deep = [("a", waited("", 9e-3, 8.0)), ("b", waited("", 1e-3, 5.0, outside_s=1e-4)),
+            ("c", waited("", 8e-3, 1.0))][::order]  # fmt: skip
+    within, alone = why._device(view, "x", deep)
+    assert within == texts("why.device", names=texts.listed([n for n, _ in deep if n != "c"]),
+                           group="x", share=words.share(texts, 10 / 10.1), depth="6")  # fmt: skip
+    assert alone == texts("why.device_shallow", names="c", group="x",
+                          share=words.share(texts, 1.0), depth="1")  # fmt: skip
+    rows = [("none", waited("", 9.0)), ("kyber", waited("", 1.0)), ("bfq", waited("", 3.0))]
+    assert " kyber " in why._fell(view, "x", rows[::order])[0]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_group_has_its_own_row_and_only_the_first_tells_what_was_lost(order):
+    of = replace(answers.TRADE, rows=(*answers.ROWS[:4],
+                                      replace(answers.ROWS[4], actor="writers"),
+                                      answers.secondary(answers.READER, "iops", actor="other")),
+                 cells=answers.TRADE.cells | {f"{answers.READER}: iops": {}})  # fmt: skip
+    slow = {"none": 9e-3, "kyber": 5e-3, "bfq": 6e-3}
+    view = whyed({name: tuple(waited(group, s, lost=lost) for group, lost in
+                              (("readers", 100), ("writers", 50))[::order])
+                  for name, s in slow.items()}, of)  # fmt: skip
+    first, second = why.explained(view)
+    assert (first.group, second.group) == ("readers", "writers")
+    lost = view.texts("why.lost", share=words.share(view.texts, 300 / 6300))
+    assert (lost in first.sentences, lost in second.sentences) == (True, False)
+    unknown = whyed({name: (waited("readers", 10e-3 - s),) for name, s in slow.items()})
+    assert why.explained(unknown)[0].sentences[0] == view.texts("why.unknown")
+    ahead = whyed({"none": (waited("readers", 9e-3),), "kyber": (waited("readers", 5e-3),),
+                   "mq-deadline": (waited("readers", 1e-3),)})  # fmt: skip
+    assert why.explained(ahead)[0].sentences[0] != view.texts("why.unknown")
+
+
+def ran(name, *bars, rows=("p", "q"), notes=()):
+    """A run of bars (row, arrival, issue, end) in ms."""
+    return Bars(name, rows, np.array([row for row, *_ in bars]),
+                np.array([[of[at] for of in bars] for at in (1, 2, 3)], np.int64) * 1_000_000,
+                notes=notes)  # fmt: skip
+
+
+def timed(*scenes):
+    return Timeline(tuple(Scene(f"work {at}", ("wait", "device"), tuple(runs))
+                          for at, runs in enumerate(scenes)), Texts("en"))  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_timeline_compares_the_first_run_with_the_most_unlike_and_tells_of_all(order):
+    first = ran("one", (0, 0, 50, 100), (1, 40, 60, 100), notes=("n1",))
+    others = [ran("slow", (0, 0, 1, 400), notes=("n2",)), ran("quick", (1, 0, 1, 10)),
+              ran("same", (0, 0, 50, 100))][::order]  # fmt: skip
+    view = timed([first, *others], [first])
+    scene = view.scenes[0]
+    assert [bars.name for bars in view._pair(scene)] == ["one", "quick"]
+    assert {"n1", "n2"} <= {*view._notes()}
+    below = {
+        name: f"above=one&below={pair}"
+        for name, pair in (("one", "quick"), ("slow", "slow"), ("quick", "quick"), ("same", "same"))
+    }
+    for each in scene.runs:
+        assert below[each.name] in view.address(0, scene, each, 0)
+    idle = ran("idle", (0, 0, 50, 100), (0, 100, 400, 500), (0, 500, 600, 900))
+    never = [ran(name, (0, 0, 0, 900)) for name in ("x", "y")]
+    busy, none = view.idling(replace(scene, runs=(never[0], idle, never[1])))
+    assert "idle" in busy and view.moment(100_000_000, 3) in busy
+    assert view.moment(600_000_000, 3) in busy and view.time(300_000_000) in busy
+    assert none == view.texts("timeline.idling_none", names="x and y",
+                              limit=view.time(timeline.PAUSE_NS))  # fmt: skip
+    late = ran("late", (0, 0, 1, 2), (1, 500, 510, 520))
+    table = view._processes(0, scene, late)
+    assert "0.500000" in table and table.count("<tr") == 3

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import answers
 import pytest
@@ -13,8 +14,10 @@ import reports
 from schedlab.report import (
     charts,
     commands,
+    difference_page,
     durable,
     exchange,
+    fleet_table,
     handin,
     index_page,
     markup,
@@ -24,10 +27,13 @@ from schedlab.report import (
     replays,
     screen,
     sentences,
+    shares,
+    standalone,
     steps,
     tables,
     terminal,
     why,
+    words,
 )
 from schedlab.report.charts import LossRange
 from schedlab.report.texts import Texts
@@ -298,8 +304,8 @@ def test_charts_fit_the_figures_of_all_rows_and_curves(order, monkeypatch):
         curves = [(at, [(0.5, low), (0.9, high)]) for at, (low, high) in enumerate(values)]
         drawn = charts.latency([curves[at] for at in order], TEXTS, "label")
         assert "100\u00a0ms" in drawn or "100 ms" in drawn
-    for shares in ((0.9, 0.999999), (0.999999, 0.9)):
-        curves = [(at, [(0.5, 1e3), (share, 2e3)]) for at, share in enumerate(shares)]
+    for both in ((0.9, 0.999999), (0.999999, 0.9)):
+        curves = [(at, [(0.5, 1e3), (share, 2e3)]) for at, share in enumerate(both)]
         deep = charts.latency(curves, TEXTS, "label")
         assert deep.count("<text") > charts.latency(
             [(at, [(0.5, 1e3), (0.9, 2e3)]) for at in range(2)], TEXTS, "label"
@@ -457,3 +463,138 @@ def test_the_chosen_point_of_each_curve_is_on_that_curve():
     assert [(each.key, each.at) for each in handin._through_chosen(view, curves)] == [
         (test, size * KIB) for test in ("read", "write") for size in (4, 16, 64)
     ]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_fleet_is_judged_by_the_worst_of_all_rows_in_the_words_of_that_row(order):
+    rows = (answers.primary("w0", "throughput_bytes_per_s"), answers.primary("w1", "elapsed_s"))
+    logs = [{"h0": {"a": {0: 0.0, 1: 0.1}, "b": {0: 0.02, 1: 0.1}}, "h1": {"b": {0: 1.0}}},
+            {"h0": {"a": {0: 0.5, 1: 0.5}, "b": {0: 0.0, 1: 0.0}},
+             "h1": {"a": {0: 0.3}, "b": {0: 0.1}}}]  # fmt: skip
+    view = viewed(answers.BEST)
+    line = fleet_table._near(view, [(rows[at], logs[at]) for at in order])
+    assert line == TEXTS(
+        "fleet.near", name="b", near=TEXTS.margin(0.05), count=0, all=2, host="h0", row="w1",
+        behind=words.said(TEXTS, words.way(METRICS["elapsed_s"]), 0.5),
+    )  # fmt: skip
+    of = replace(answers.BEST, used="hosts", rows=tuple(rows[at] for at in order),
+                 cells={row.name: answers.BEST.cells["w0"] for row in rows})  # fmt: skip
+
+    def change(record):
+        runs = [replace(run, host=host, block=run.block, metrics=dict(run.metrics))
+                for run in record.runs for host in ("h0", "h1")]  # fmt: skip
+        return replace(record, runs=tuple(runs))
+
+    names = [table.name for table in fleet_table.fleet_tables(viewed(of, change))]
+    assert names == [f"fleet-w{at}" for at in order]
+
+
+def test_a_table_for_programs_has_each_unit_and_each_row_its_margin(monkeypatch):
+    columns = [tables.Column("name", text=True), tables.Column("a", "B/s"),
+               tables.Column("b", "ns")]  # fmt: skip
+    table = tables.build(TEXTS, "t", "T", columns, [["x", 1.0, 2.0]], ["one", "two"])
+    monkeypatch.setattr(exchange, "study_tables", lambda view: [table])
+    rows = tuple(replace(row, margin=0.01 * at) for at, row in enumerate(answers.TRADE.rows, 1))
+    view = viewed(replace(answers.TRADE, rows=rows))
+    assert exchange.one_table(view, "t", "csv", 80).splitlines()[0] == 'name,"a, B/s","b, ns"'
+    cells = [line.rsplit(",", 1)[1] for line in exchange.csv_text(view).splitlines()[1:]]
+    assert cells == [str(0.01 * at) for at in range(1, 6) for _ in answers.NAMES]
+
+
+def test_a_share_is_the_median_and_a_candidate_is_late_as_often_as_it_was():
+    reached = {"none": (0.1, 0.3, 0.2), "kyber": (0.9, 0.7, 0.8)}
+
+    def change(record):
+        runs = []
+        for run in record.runs:
+            if run.workload == answers.READER and run.candidate in reached and run.block < 3:
+                of = {"share_asked": 0.75, "share_reached": reached[run.candidate][run.block],
+                      "censored": run.candidate == "none" or run.block < 2,
+                      "left_behind": ["init", "sh"][: 1 + run.block]}  # fmt: skip
+                run = replace(run, properties=of)  # noqa: PLW2901
+            runs.append(run)
+        works = [replace(w, parameters={"shell": "ls"}) for w in record.experiment.workloads]
+        return replace(record, runs=tuple(runs),
+                       experiment=replace(record.experiment, workloads=tuple(works)))  # fmt: skip
+
+    view = viewed(answers.TRADE, change)
+    assert [*shares.share_lines(view, answers.READER)] == [
+        TEXTS("shares.reached", name=name, reached=words.share(TEXTS, share),
+              asked=words.share(TEXTS, 0.75)) for name, share in (("none", 0.2), ("kyber", 0.8))
+    ]  # fmt: skip
+    told = commands.command_lines(view)
+    assert TEXTS("text.command_limit", names="none (3), kyber (2)") in told
+    assert TEXTS("text.command_left", names="init (6), sh (4)") in told
+
+
+def test_each_picture_has_its_number_and_all_items_of_its_legend_a_place():
+    items = "".join(
+        f'<li><svg class="key s{at}" viewBox="0 0 12 12"><i/></svg>{name}</li>'
+        for at, name in enumerate(("short", "a name that is much longer", "third", "fourth"))
+    )
+    inside = "".join(f'<path class="s{at}"/><use href="#m{at}"/>' for at in range(4))
+    page = f'<ul class="legend">{items}</ul>' + "".join(
+        f'<svg class="chart" viewBox="0 0 {width} 50" aria-label="{title}">{inside}</svg>'
+        for title, width in (("Two of it", 200), ("One of it", 4000))
+    )
+    drawn = standalone.figures(page, ["<svg><title>Other</title></svg>"])
+    assert [*drawn] == ["001-two-of-it", "002-one-of-it", "003-other"]
+    of = [re.findall(r"translate\(([\d.]+) ([\d.]+)\)", svg) for svg in drawn.values()]
+    assert of[0] == [("0", "56"), ("0", "76"), ("0", "96"), ("72", "96")]
+    assert [y for _, y in of[1]] == ["56"] * 4
+    assert [float(x) for x, _ in of[1]] == sorted(float(x) for x, _ in of[1])
+    assert {f'id="m{at}"' in svg for at in range(4) for svg in [*drawn.values()][:2]} == {True}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lines_over_time_have_the_moments_of_all_and_each_its_own_bins(order, monkeypatch):
+    view = viewed(answers.BEST)
+    lines = [charts.ChartLine(0, [(1.0, 5.0), (3.0, 6.0)]), charts.ChartLine(1, [(2.0, 7.0)])]
+    table = page_first.over_time(view, [lines[at] for at in order], "T", "ms")
+    values = [[1.0, 5.0, None], [2.0, None, 7.0], [3.0, 6.0, None]]
+    assert [[cell.number for cell in row.cells] for row in table.rows] == [
+        [time, *(rest[at] for at in order)] for time, *rest in values
+    ]
+    assert [column.title for column in table.columns[1:]] == [f"{'ab'[at]}, ms" for at in order]
+    drawn = []
+    monkeypatch.setattr(page_first, "over_time", lambda view, lines, *of: drawn.extend(lines))
+    why_of = [(name, SimpleNamespace(depth_series=series, bin_s=bin_s)) for name, series, bin_s in
+              (("a", (1.0, 2.0), 0.5), ("b", (3.0, 4.0, 5.0), 0.1))]  # fmt: skip
+    shallow = ("b", SimpleNamespace(depth_series=(1.0,), bin_s=1.0))
+    rows = [shallow, *(why_of[at] for at in order)]
+    page_first._depths(view, why.Why("w0", "", tuple(rows), ()))
+    expected = [(0, [(0.25, 1.0), (0.75, 2.0)]), (1, [(0.05, 3.0), (0.15, 4.0), (0.25, 5.0)])]
+    assert [(line.series, [pytest.approx(p) for p in line.points]) for line in drawn] == [
+        expected[at] for at in order
+    ]
+
+
+def test_every_row_and_candidate_is_a_case_and_each_that_is_worse_failed():
+    view = viewed(answers.TRADE)
+    worse = {("none", answers.SEQ), ("none", answers.READER), ("bfq", answers.NEWCOMER)}
+    parts = {"none": answers.TRADE, "bfq": answers.TRADE_OPEN}
+    cases = difference_page.cases(view.record, parts, worse)
+    assert [(case.of, case.failed) for case in cases] == [
+        (name, (name, row.name) in worse) for name in parts for row in answers.ROWS
+    ]
+    suite = ElementTree.fromstring(difference_page.junit(("x", "y"), cases))
+    assert (suite.get("tests"), suite.get("failures")) == ("10", "3")
+    assert [each[0].tag for each in suite].count("failure") == 3
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_no_change_is_bounded_where_any_row_has_no_bound(at):
+    rows = (answers.primary("w0", "elapsed_s"), answers.primary("w1", "elapsed_s"))
+    closed, runs = answers.BEST.cells["w0"]["b"], [3, 3]
+    runs[at] = 1
+    cells = {f"w{i}": {"b": replace(closed, loss=0.0, up=None if i == at else 0.1, runs=runs[i])}
+             for i in range(2)}  # fmt: skip
+    view = viewed(replace(answers.BEST, rows=rows, counted=("w0", "w1"), cells=cells))
+    assert sentences.change(view) == TEXTS("answer.change_unbounded")
+
+
+def test_the_mean_of_a_chosen_point_is_that_of_both_arms_without_a_zero():
+    arm = "a" + AA_SUFFIX
+    values = {"a": {0: 1.0, 1: 4.0}, "b": {0: 0.0, 1: 4.0}, arm: {0: 2.0}}
+    means = handin._geometric(viewed(answers.BEST), values)
+    assert means == {"a": pytest.approx(2.0)}

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 from importlib import resources
 from statistics import fmean, stdev
 
@@ -154,3 +155,22 @@ def test_a_published_table_is_statements_with_the_intervals_of_its_repetitions()
     assert len(experiment.statements) == 127 and len(experiment.workloads) == 3 * 63
     labels = {work.label for work in experiment.workloads}
     assert set(of[0]["workloads"]) == {label for label in labels if ", 1 process " in label}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_figure_is_judged_beside_the_next_one_and_over_its_own_candidate(order):
+    """In any order: of three figures the next is not apart from the first, the last is."""
+    values = {
+        ("m", "a", "x"): {0: 10.0, 1: 12.0, 2: 11.0}, ("m", "b", "x"): {0: 11.0, 1: 10.0, 2: 10.5},
+        ("m", "c", "x"): {0: 1.0, 1: 1.2, 2: 1.1}, ("m", "a", "y"): {0: 6.0, 1: 9.0},
+    }  # fmt: skip
+    of = Statement("it", "m", tuple("abc"[::order]), ("x",), at="a")
+    (found,) = compared([of], values)
+    assert (found.figure, found.workload, found.comes_out) == (11.0, "a", None)
+    far = replace(of, workloads=tuple("ac"[::order]))
+    assert compared([far], values)[0].comes_out is True
+    over = replace(of, workloads=("a",), candidates=tuple("xy"[::order]), over_workloads=("c",),
+                   at="")  # fmt: skip
+    assert compared([over], values | {("m", "c", "y"): {0: 0.5, 1: 0.5, 7: 9.0}})[0] == (
+        ComparedStatement("it", "", 15.0, None, "a", "y")
+    )
