@@ -224,6 +224,20 @@ def test_all_files_of_the_machine_that_are_there_are_watched(tmp_path, monkeypat
     assert watch._of_queue(Path("/q")) == {Path("/q/a"): "1", Path("/q/b"): "2"}
 
 
+def test_the_later_of_several_files_is_also_as_before_where_applying_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    files = [tmp_path / name for name in "abc"]
+    for file in files[:2]:
+        file.write_text(file.name)
+    record = replace(RECORD, files=tuple(map(str, files)))
+    with pytest.raises(KeyError), applied.stored([record], Writing()):
+        for file in files[1:]:
+            file.write_text("new")
+        raise KeyError
+    assert [file.read_text() for file in files[:2]] == ["a", "b"] and not files[2].exists()
+    assert applied.find(RECORD.device) is None
+
+
 def test_preferences_are_set_last_and_all_others_in_their_order(monkeypatch):
     governor, preference = machine.knobs.GOVERNOR, machine.knobs.PREFERENCE
     files = {"p": [f"/0/{preference}", f"/1/{preference}"], "z": ["/z"],

@@ -1,11 +1,13 @@
 """Of several groups, cleanups, workloads, metrics, claims, lines or disks each counts: rooms that
 run commands and look at what a session has."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from calls import refused
 
 from schedlab.errors import HostError
 from schedlab.host import devices, journal, knobs, queues
@@ -14,7 +16,19 @@ from schedlab.run.command_runs import CommandRuns
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.spec import Candidate, Workload
 from schedlab.spec.output_metrics import parse_output_metric
-from schedlab_sim import bars, checked, cpu_validate, experiments, play
+from schedlab_sim import (
+    bars,
+    checked,
+    cpu_schedule,
+    cpu_validate,
+    decisions,
+    device,
+    experiments,
+    play,
+    replay,
+    simulation,
+    tables,
+)
 from schedlab_sim.cpu_validate import Stay
 from schedlab_sim.fit import disk
 
@@ -130,3 +144,24 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
     assert [(each.woken_ns, each.start_ns) for each in cpu_validate._from_0(stays)] == [
         (None, 2), (0, 5), (None, 8)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "expected"), [
+    (lambda: simulation._plain({"a": {"b": [math.inf, 1.0]}, "c": {"d": math.nan}}),
+     {"a": {"b": ["inf", 1.0]}, "c": {"d": "nan"}}),
+    (lambda: tables._side_by_side("abcdefg"), [[*"abc"], [*"def"], ["g"]]),
+    (lambda: [name for name in device.devices() if name not in refused(device.device_text, "x")[1]],
+     []),
+    (lambda: replay.replay_warnings({"skipped": {"bad": 1, "clock": 0}, "lines": 9, "split": 1,
+                                     "changed_share": 0.5})[1:],
+     ["50.0% of the requests were moved to fit, 1 of them were split"]),
+    (lambda: cpu_schedule.tasks_of({"tasks": None, "processes": 3, "time": "1s"}, False),
+     [{"name": name, "bursts": ["1s"]} for name in ("P0", "P1", "P2")]),
+    (lambda: cpu_schedule._reveal([], {"policy": "mlfq", "levels": 3, "boost": 5}).split()[4:],
+     ["''", "--policy", "mlfq", "--set", "mlfq.levels=3", "--set", "mlfq.boost=5ns"]),
+    (lambda: [text[0] for text in decisions.warnings(
+        "abc", {"6.1": {"a": {}}, "6.2": {"b": {}, "d": {}}, "7.0": {"c": {}}}, version="6")],
+     ["c"]),
+])  # fmt: skip
+def test_of_several_parts_each_has_its_place(made, expected):
+    assert made() == expected

@@ -59,6 +59,7 @@ def test_every_knob_that_another_program_changed_is_found(session, tmp_path):
                session.queues[1] / "nr_requests", elsewhere[0], elsewhere[2]]  # fmt: skip
     for path in changed:
         path.write_text("99\n")
+    session._set_in_queue = {queue: {"x"} for queue in session.queues}
     found = session.check()
     assert {each.detail.split(" is 99 ")[0] for each in found} == {*map(str, changed)}
     session.keep()

@@ -253,11 +253,11 @@ def test_all_profiles_units_and_keys_of_tuned_count(tmp_path):
 def test_every_file_of_nixos_and_every_unit_before_may_have_the_disk(tmp_path):
     root = tmp_path / "root"
     for name in "abc":
-        text = f'hardware.block.scheduler = {{\n"sd{name}" = "bfq";\n'
-        write(root, f"etc/nixos/{name}.nix", text)
+        text = f'hardware.block.scheduler = {{\n"sd*" = "none";\n"sd{name}" = "bfq";\n'
+        write(root / name, f"etc/nixos/{name}.nix", text)
     for name in "abc":
-        (found,) = setters._nixos(f"sd{name}", root)
-        assert found.file.name == f"{name}.nix"
+        (found,) = setters._nixos(f"sd{name}", root / name)
+        assert (found.file.name, found.value) == (f"{name}.nix", "bfq")
     sections = {"a": "uname_regex=x\nelevator=none", "b": "elevator=kyber", "c": "elevator=bfq"}
     text = "".join(f"[{name}]\ntype=disk\n{lines}\n" for name, lines in sections.items())
     write(root, "etc/tuned/active_profile", "one\n")
@@ -378,7 +378,7 @@ def test_a_planned_file_is_judged_for_what_it_is(order, tmp_path):
 
 def test_a_line_that_goes_on_at_the_end_of_a_file_is_not_part_of_the_next(tmp_path):
     first, second = (tmp_path / name for name in ("a.service", "b.conf"))
-    first.write_text("[Service]\nExecStart=one \\\nand more\nExecStart=cut \\\n")
+    first.write_text("[Service]\nExecStart=one \\\nand \\\nmore\nExecStart=cut \\\n")
     second.write_text("ExecStartPost=two\n")
     lines = [text for _, _, text in setters._commands_of([first, second])]
     assert lines == ["ExecStart=one and more", "ExecStartPost=two"]

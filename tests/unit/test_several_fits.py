@@ -234,7 +234,7 @@ def test_what_is_unknown_is_drawn_between_the_least_and_the_most_of_all_models()
     errors = "[fit.error]\n" + "".join(f'"flash.{name}" = "unknown"\n' for name in names)
     # Of reads of 100 us: writes of 200, 1000 and 300, erasures of 500, 4000 and 1000 us.
     others = [model_of(50, 100, 250, 2), model_of(10, 100, 400, 16), model_of(200, 600, 2000, 3),
-              'model = "disk"\n']  # fmt: skip
+              model_of(1, 90, 9000, 90).replace("ssd", "disk")]  # fmt: skip
     draws = Draws(model_of(100, 500, 900) + errors, others, "x")
     found = [draws.at(seed) for seed in range(1, 400)]
     for key, low, high in (("flash.page_write", 200e3, 1000e3), ("flash.block_erase", 500e3, 4e6)):
@@ -251,6 +251,8 @@ def test_all_times_of_one_curve_are_changed_where_one_is():
     assert _possible({"x": 1}, tables) == {"x": 1}
     for name, value in tables.items():
         assert set(_possible({name: value}, tables)) == set(tables)
+    kept = _possible({"seek_average": 5e6}, tables)
+    assert [type(kept[name]) for name in tables] == [str, int, str]
     assert _possible({"cache.read_ahead": 9, "cache.segment": 5}, {}) == {
         "cache.read_ahead": 9, "cache.segment": 9
     }  # fmt: skip

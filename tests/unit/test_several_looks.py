@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from calls import refused
 from test_app_apply import RECORD, state  # noqa: F401
 from test_live import flow
 from test_setters import write
 
 from schedlab.app.apply import applied, undo, watch
+from schedlab.app.measure.files import experiment_of
+from schedlab.cpu import crew
+from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
-from schedlab.host import devices, knobs, processes
+from schedlab.host import devices, journalled, kernel_paths, knobs, processes, setters, settings
 from schedlab.run import durability, gates, live_pilot, other_programs
 from schedlab.run.backends import io_commands
 from schedlab.run.durability import Places
@@ -179,3 +183,24 @@ def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_pat
         assert f"it has partition sda{number}" in found
         for holder in ("dm-0", "dm-1"):
             assert f"it is held by {holder}{number} (sda{number})" in found
+
+
+@pytest.mark.parametrize(("made", "expected"), [
+    (lambda: crew._listed([7, 0, 1, 2, 5, 4]), "0-2,4-5,7"),
+    (lambda: knobs.accepts("x a=1", "a=1 x"), False),
+    (lambda: knobs.accepts("a=1 b=2 c=3", "c=3 a=1"), True),
+    (lambda: knobs.accepts("a=1 b=2", "a=1 b=3"), False),
+    (lambda: CpuPolicy("rr", 1, slice_ms=20, autogroup="off", knobs={"knob.x": 1}).host_settings,
+     {"knob.x": 1, "knob.sched_rr_timeslice_ms": 20, "knob.sched_autogroup_enabled": 0}),
+    (lambda: journalled.is_whole({"kind": "queue", "queue": "q", "values": {"a": "1", "b": 2}}),
+     False),
+    (lambda: [*map(journalled.is_knob, (f"{settings.SYSCTL}/vm/x", f"{settings.DEBUG}/x",
+                                        f"{settings.CPUFREQ}/policy0/x", "/etc/x"))],
+     [True, True, True, False]),
+    (lambda: [setters._aims_at(f"/sys/{of}/block/sd*/queue/scheduler".replace("//", "/"), "sda")
+              for of in ("", "class", "else")], [True, True, False]),
+    (lambda: kernel_paths._decoded(rb"a\040b\011c\134"), "a b\tc\\"),
+    (lambda: refused(experiment_of, {"parameters": 1, "fixed": 2}, "x")[0].split("'")[1], "fixed"),
+])  # fmt: skip
+def test_of_several_parts_each_has_its_place(made, expected):
+    assert made() == expected

@@ -46,6 +46,7 @@ def test_each_entry_of_systemd_boot_is_found_by_its_kernel_and_ours_is_removed(
 ):
     entries = [{"id": f"{name}.conf", "version": name, "path": str(tmp_path / name / "x.conf")}
                for name in ("6.1", "6.12")][::order]  # fmt: skip
+    entries += [{"id": "late.conf", "version": "6.1", "path": "/late.conf"}]
     entries += [{"id": "one.efi", "version": "7", "path": "/efi/one.efi"}, {"id": "auto"}]
     for entry in entries[:2]:
         Path(entry["path"]).parent.mkdir()
