@@ -16,6 +16,7 @@ from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result
 from schedlab.app.measure import budget
 from schedlab.app.tune import question, space, view
+from schedlab.design.planning import PilotRun
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.spec import (
@@ -423,6 +424,22 @@ def test_a_budget_knows_every_workload(tmp_path):
         ("u", 1.0, 0.25), ("v", 2.0, 0.5)
     }  # fmt: skip
     assert {cell.block for cell in plan.cells} == set(range(4)) and plan.ends == (4,)
+
+
+def test_a_budget_is_planned_by_what_each_workload_is(monkeypatch):
+    works = tuple(Workload(label, "file-test", "iops", {"test": "read"}, weight=weight,
+                           negative_control=label in "vw")
+                  for label, weight in zip("uvwx", (1.0, 2.0, 3.0, 4.0), strict=True))  # fmt: skip
+    pilot, asked = [PilotRun("u", "none", 1.0, 1.0, 1.0)], experiment(workloads=works)
+    monkeypatch.setattr(budget, "pilot_runs", lambda _: pilot)
+    monkeypatch.setattr(budget, "ramps", lambda _: {})
+    monkeypatch.setattr(budget, "nothing_to_order", lambda work: work.label in "wx")
+    known = {}
+    monkeypatch.setattr(budget, "plan_budget", lambda *_, **of: known.update(of) or {}["end"])
+    with pytest.raises(KeyError):
+        budget.plan_rest(SimpleNamespace(record=lambda: SimpleNamespace(experiment=asked)))
+    assert known == {"weights": {"u": 1.0, "v": 2.0, "w": 3.0, "x": 4.0},
+                     "controls": {"v", "w"}, "unordered": {"w", "x"}}  # fmt: skip
 
 
 def test_every_workload_that_needs_a_longer_ramp_gets_its_own(monkeypatch):

@@ -159,6 +159,8 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
      [{"name": name, "bursts": ["1s"]} for name in ("P0", "P1", "P2")]),
     (lambda: cpu_schedule._reveal([], {"policy": "mlfq", "levels": 3, "boost": 5}).split()[4:],
      ["''", "--policy", "mlfq", "--set", "mlfq.levels=3", "--set", "mlfq.boost=5ns"]),
+    (lambda: cpu_schedule._reveal([], {"eevdf": {"a": True, "b": False}, "cpus": 2}).split()[5:],
+     ["--set", "eevdf.a=true", "--set", "eevdf.b=false", "--cpus", "2"]),
     (lambda: [text[0] for text in decisions.warnings(
         "abc", {"6.1": {"a": {}}, "6.2": {"b": {}, "d": {}}, "7.0": {"c": {}}}, version="6")],
      ["c"]),

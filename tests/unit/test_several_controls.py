@@ -97,6 +97,10 @@ def test_all_settings_of_a_queue_are_set_and_undone_before_another_scheduler(ses
     written.clear()
     session._make_fresh(place, "kyber")
     assert written == [("nomerges", "1"), ("nr_requests", "0"), ("scheduler", "kyber")]
+    written.clear()
+    (place / "scheduler").write_text("bfq [kyber] none\n")
+    session._make_fresh(place, "kyber")
+    assert written == [("scheduler", "none"), ("scheduler", "kyber")]
 
 
 def test_knobs_elsewhere_and_commands_are_all_known(session, tmp_path, monkeypatch):

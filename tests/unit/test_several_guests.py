@@ -177,7 +177,8 @@ def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_pa
     files = {"b": ["b/x.py", "b/y.py", "b.libs/z.so", "../bin/b", "bin/b", "__pycache__/q"],
              "a": ["a.py"], "c-c": ["c.py", "gone/x"],
              "schedlab": ["s.dist-info/RECORD", "s.dist-info/entry_points.txt"]}  # fmt: skip
-    for name in ("b", "b.libs", "bin", "__pycache__"):
+    monkeypatch.setattr(image, "PACKAGE", tmp_path / "schedlab")
+    for name in ("b", "b.libs", "bin", "__pycache__", "schedlab.libs"):
         (tmp_path / name).mkdir()
     for name in ("a.py", "c.py", "tool1", "tool2", "file1", "file2"):
         (tmp_path / name).touch()
@@ -195,7 +196,7 @@ def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_pa
                         str(tmp_path / name) if (tmp_path / name).exists() else None)  # fmt: skip
     assert image._distributions() == ["a", "b", "c-c"]
     found = dict(image._sources()[4:])
-    tops = {"a.py", "b", "b.libs", "c.py", "s.dist-info/entry_points.txt"}
+    tops = {"a.py", "b", "b.libs", "c.py", "s.dist-info/entry_points.txt", "schedlab.libs"}
     assert found == {
         **{tmp_path / top: image.PACKAGES / top for top in tops},
         **{tmp_path / name: tmp_path / name for name in ("tool1", "tool2", "file1", "file2")},

@@ -251,6 +251,7 @@ def test_waits_and_lengths_are_those_of_all_stays_of_all_tasks():
     assert cpu_validate._lengths(stays) == [2, 3, 1, 1, 1]
     assert sorted(cpu_validate._waits(stays)) == [1, 2, 3]
     assert sorted(cpu_validate._waits_after_sleep(stays)) == [1, 2]
+    assert cpu_validate._waits([stay(2, *of) for of in ((0, 2), (5, 6), (9, 10))]) == [3, 3]
     assert cpu_validate._share(stays, 0, 11 * 10**6) == pytest.approx(3 / 7)
 
 

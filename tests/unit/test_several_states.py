@@ -17,7 +17,7 @@ from schedlab.app.apply.undo import Drift, Status
 from schedlab.app.compare import quanta
 from schedlab.app.measure import count, measure
 from schedlab.app.trace import block_io
-from schedlab.host import control, leftovers, recover, scratch, settings
+from schedlab.host import control, leftovers, recover, scratch, settings, write_ahead
 from schedlab.kinds import Outcome
 from schedlab.run.backends import io
 from schedlab.run.candidate_settings import CandidateSettings
@@ -177,3 +177,15 @@ def test_what_is_made_is_known_after_a_reboot_where_it_would_stay(tmp_path, monk
     for what in ("file", "loop", "directory"):
         leftovers.own(log, what, f"/{what}")
     assert noted == [("file", "/file"), ("directory", "/directory")]
+
+
+def test_all_that_a_write_caused_is_in_the_journal(monkeypatch):
+    lines, caused = [], {"/a": "1", "/b": "2", "/c": "3"}
+    for name, of in (("caused", lambda *_: caused), ("Path", str)):
+        monkeypatch.setattr(write_ahead, name, of)
+    monkeypatch.setattr(write_ahead.journalled, "is_knob", lambda _: True)
+    for name in ("queue_above", "companion", "write_value"):
+        monkeypatch.setattr(write_ahead.knobs, name, lambda *_: None)
+    log = SimpleNamespace(append=lambda kind, **of: lines.append((kind, of.get("values"))))
+    assert write_ahead.write(log, "/x", "0", "9") == caused
+    assert lines == [("write", None), ("after", caused)]
