@@ -150,7 +150,10 @@ def simulations_of(check: CheckedCell) -> list[Simulation]:
 def losses_of(check: CheckedCell, figures: Mapping[str, Sequence[Any]]) -> dict[str, float]:
     """The loss of each scheduler from the figures of its processes."""
     load = SimulatedLoad(check.processes, {"processes": check.processes})
-    rates = {name: rows_of(load, {"processes": rows}) for name, rows in figures.items()}
+    rates = {
+        name: rows_of(load, {"scheduler": name, "processes": [*rows], "total": rows[0]})
+        for name, rows in figures.items()
+    }
     return {name: round(loss, 4) for name, loss in losses(rates).items()}
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from schedlab.report.bars import OPERATIONS, Bars, Scene, bars_of, log_bars
+from schedlab.spec.schedule import Schedule
 
 if TYPE_CHECKING:
     from schedlab_sim.results import SimResult
     from schedlab_sim.simulation_set import SimulationCell
 
 
-def schedule_bars(name: str, result: Mapping[str, Any]) -> Bars:
-    """The stays of tasks on CPUs, each with the wait before it and why it ended.
-
-    `result` is that of a CPU simulation.
-    """
+def schedule_bars(name: str, result: Schedule) -> Bars:
+    """The stays of tasks on CPUs, each with the wait before it and why it ended."""
     import numpy as np
 
     rows: list[tuple[int, int, int, int, str]] = []

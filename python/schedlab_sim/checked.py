@@ -18,10 +18,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from schedlab.store.process_files import is_buffered, meet, only_simulated, processes_of, waiters_of
+from schedlab.store.process_files import (
+    ProcessRow,
+    is_buffered,
+    meet,
+    only_simulated,
+    processes_of,
+    waiters_of,
+)
 from schedlab_sim.device import device_text
+from schedlab_sim.results import HostReport, ProcessFigures
 from schedlab_sim.simulation import Simulation
 
 MEASURED = Path(str(files("schedlab_sim"))) / "checked_cells.json"
@@ -99,7 +108,7 @@ class CheckedLoad:
 
 
 def features_of(
-    processes: Sequence[Mapping[str, Any]], tags: int, rotational: bool, parallel: bool = False
+    processes: Sequence[ProcessRow], tags: int, rotational: bool, parallel: bool = False
 ) -> Features:
     """Those of processes, one for each of `count`."""
     depths = np.array([float(each["depth"]) for each in processes])
@@ -120,7 +129,7 @@ def features_of(
 
 
 def outside(
-    scheduler: str, processes: Sequence[Mapping[str, Any]], features: Features, distance: float
+    scheduler: str, processes: Sequence[ProcessRow], features: Features, distance: float
 ) -> str:
     """Why nothing is known of how far a simulation of processes (none: of a trace) is from the
     kernel; "" where something is.
@@ -145,7 +154,7 @@ def outside(
     return ""
 
 
-def _unchecked(process: Mapping[str, Any]) -> str:
+def _unchecked(process: ProcessRow) -> str:
     """A key of a process that no checked cell has; "" where they have all."""
     if process["arrivals"] != "closed":
         return "arrivals"
@@ -164,13 +173,13 @@ class Expected:
     figures of some schedulers.
     """
 
-    processes: Sequence[Mapping[str, Any]]
+    processes: Sequence[ProcessRow]
     features: Features | None
     nearest: str
     distance: float | None
     outside: Mapping[str, str]
 
-    def rates(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    def rates(self, runs: Sequence[HostReport]) -> dict[str, dict[str, float]]:
         """By scheduler those of the rows, means over its runs."""
         found: dict[str, dict[str, float]] = {}
         for name in self.outside if self.processes else ():
@@ -179,7 +188,7 @@ class Expected:
             found[name] = {row: fmean(one[row] for one in each) for row in each[0]}
         return found
 
-    def document(self, rates: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    def document(self, rates: Mapping[str, Mapping[str, float]]) -> dict[str, object]:
         """As a part of a JSON document."""
         return {
             "nearest": self.nearest, "distance": self.distance, "outside": dict(self.outside),
@@ -221,7 +230,7 @@ def expected_of(simulations: Sequence[Simulation]) -> Expected:
     tables = tomllib.loads(device_text(first.device))
     own = {key.partition(".")[2]: value for key, value in flash.items()}
     tables = {**tables, "flash": {**tables.get("flash", {}), **own}}
-    rotational = bool(first.facts()["rotational"])
+    rotational = first.facts()["rotational"]
     features = features_of(processes, first.tags, rotational, dies_of(tables) > 1)
     cell, distance = nearest(features, checked_cells())
     reasons = {}
@@ -251,7 +260,7 @@ def dies_of(tables: Mapping[str, Any]) -> int:
 
 
 def rates_of(
-    processes: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]]
+    processes: Sequence[ProcessRow], figures: Sequence[ProcessFigures]
 ) -> dict[str, float]:
     """The rate of each kind of process, of those alike their mean; of arrivals that do not wait for
     answers the inverse of their mean response. `figures` has `iops` and `latency_ns_mean` of each.
@@ -293,31 +302,30 @@ def losses(rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def stored(cells: Sequence[CheckedLoad], measured: Mapping[str, Any]) -> str:
+def stored(cells: Sequence[CheckedLoad], measured: Mapping[str, object]) -> str:
     """The file of checked cells, a cell a line."""
     rows = ",\n".join(json.dumps(asdict(cell)) for cell in cells)
     return f'{{"measured": {json.dumps(dict(measured))}, "cells": [\n{rows}\n]}}\n'
 
 
-@cache
-def _kept() -> Mapping[str, Any]:
-    document: Mapping[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
-    return document
+class _Kept(msgspec.Struct):
+    measured: dict[str, object]
+    cells: tuple[CheckedLoad, ...]
 
 
 @cache
+def _kept() -> _Kept:
+    return msgspec.json.decode(MEASURED.read_bytes(), type=_Kept)
+
+
 def checked_cells() -> tuple[CheckedLoad, ...]:
     """The cells that are kept."""
-    return tuple(
-        CheckedLoad(**{**cell, "features": Features(**cell["features"])})
-        for cell in _kept()["cells"]
-    )
+    return _kept().cells
 
 
-def measured() -> Mapping[str, Any]:
+def measured() -> Mapping[str, object]:
     """When and where the cells were measured."""
-    found: Mapping[str, Any] = _kept()["measured"]
-    return found
+    return _kept().measured
 
 
 def nearest(features: Features, cells: Sequence[CheckedLoad]) -> tuple[CheckedLoad, float]:

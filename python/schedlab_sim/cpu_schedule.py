@@ -9,12 +9,13 @@ import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from schedlab.errors import SpecError
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import counted, milliseconds_text
 from schedlab.spec.reading import read_toml
+from schedlab.spec.schedule import Figure, Mean, Schedule, Task
 from schedlab.store.files import made
 from schedlab_sim.decisions import warnings
 from schedlab_sim.tables import aligned
@@ -22,7 +23,7 @@ from schedlab_sim.tables import aligned
 if TYPE_CHECKING:
     from schedlab.report.play import Play
 
-COLUMNS = {  # heading: key of a task's result, in ns unless in COUNTS
+COLUMNS: Mapping[str, Figure] = {  # heading: key of a task's result, in ns unless in COUNTS
     "arrival": "arrival_ns",
     "finish": "finish_ns",
     "turnaround": "turnaround_ns",
@@ -34,6 +35,7 @@ COLUMNS = {  # heading: key of a task's result, in ns unless in COUNTS
 }
 COUNTS = {"bursts"}
 ANSWERS = ("turnaround", "waiting", "response")
+MEANS: tuple[Mean, ...] = ("turnaround_ns_mean", "waiting_ns_mean", "response_ns_mean")
 
 # Settings of some policies, each with the policy that `--set POLICY.KEY=VALUE` names.
 OF_POLICY = {
@@ -41,14 +43,44 @@ OF_POLICY = {
     "wakeup_granularity": "cfs",
 }  # fmt: skip
 
+# Options that are settings of the simulator.
+SAME: tuple[Literal["quantum", "cpus", "switch_cost", "hz", "seed", "kernel"], ...] = (
+    "quantum", "cpus", "switch_cost", "hz", "seed", "kernel",
+)  # fmt: skip
 # Options of the chart alone.
-OF_CHART = ("from_ns", "to_ns", "width", "measured")
+OF_CHART: tuple[Literal["from_ns", "to_ns", "width", "measured"], ...] = (
+    "from_ns", "to_ns", "width", "measured",
+)  # fmt: skip
 WIDTHS_PX = (300, 20_000)
 # Options that would change nothing beside --play.
 NOT_PLAYED = {"gantt": "--gantt", "bursts": "--validate", "as_json": "--json"}
 
 
-def document(options: Mapping[str, Any]) -> dict[str, object]:
+# The options of `sim cpu`; times in ns.
+CpuOptions = TypedDict(
+    "CpuOptions",
+    {
+        "tasks": str | None, "processes": int | None, "time": int | None,
+        "calculation": int | None, "policy": str, "quantum": int, "cpus": int, "switch_cost": int,
+        "hz": int | None, "kernel": str | None, "set": tuple[str, ...], "seed": int | None,
+        "gantt": str | None, "from_ns": int, "to_ns": int | None, "width": int | None,
+        "measured": str | None, "quiz": bool, "bursts": str | None,
+        "lang": str | None, "as_json": bool,
+    },
+)  # fmt: skip
+
+
+class CpuSettings(TypedDict):
+    """Those of the simulator that are read here, of crates/sim/src/cpu/task.rs."""
+
+    policy: str
+    quantum: int
+    cpus: int
+    hz: NotRequired[int]
+    eevdf: NotRequired[dict[str, object]]
+
+
+def document(options: CpuOptions) -> dict[str, object]:
     """The document of `sim cpu --json`."""
     tasks, settings, seed = inputs(options)
     if options["quiz"]:
@@ -56,7 +88,7 @@ def document(options: Mapping[str, Any]) -> dict[str, object]:
     return {"schema": 1, "tasks": tasks, "results": schedules(tasks, settings, options)}
 
 
-def shown(options: Mapping[str, Any]) -> list[str]:
+def shown(options: CpuOptions) -> list[str]:
     """The output of `sim cpu`: a quiz, or results and how they compare."""
     tasks, settings, seed = inputs(options)
     if options["quiz"]:
@@ -66,11 +98,11 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     if len(results) > 1:
         lines += comparison_lines(results)
     if version := options["kernel"]:
-        lines += warnings((str(one["policy"]) for one in settings), version=version)
+        lines += warnings((one["policy"] for one in settings), version=version)
     return [*lines, *textwrap.wrap(Texts("en")("quiz.rule"), 80)]
 
 
-def plays_of(options: Mapping[str, Any]) -> list[Play]:
+def plays_of(options: CpuOptions) -> list[Play]:
     """The decisions of each policy (`--play`)."""
     from schedlab_sim.play import cpu_play, refuse_unplayed
 
@@ -80,10 +112,8 @@ def plays_of(options: Mapping[str, Any]) -> list[Play]:
 
 
 def schedules(
-    tasks: Sequence[Mapping[str, Any]],
-    settings: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
-) -> list[dict[str, object]]:
+    tasks: Sequence[Task], settings: Sequence[CpuSettings], options: CpuOptions
+) -> list[Schedule]:
     """The schedule under each policy; with `gantt` the only one is drawn into that file, or all on
     a page.
     """
@@ -92,7 +122,7 @@ def schedules(
         hint = "name one policy, or a page: --gantt FILE.html"
         raise SpecError(f"--gantt draws one schedule, not {len(settings)}", hint)
     results = [simulate(tasks, one) for one in settings]
-    if is_page:
+    if is_page and options["gantt"]:
         from schedlab.report.bars import CPU_PARTS, Scene
         from schedlab.report.timeline import Timeline
         from schedlab_sim.bars import schedule_bars
@@ -107,9 +137,7 @@ def schedules(
     return results
 
 
-def inputs(
-    options: Mapping[str, Any],
-) -> tuple[list[dict[str, object]], list[dict[str, object]], int]:
+def inputs(options: CpuOptions) -> tuple[list[Task], list[CpuSettings], int]:
     """(tasks with times in ns, settings of each policy, seed)."""
     idle = [name.removesuffix("_ns") for name in OF_CHART if options[name]]
     if idle and not options["gantt"]:
@@ -135,10 +163,9 @@ def parse_time(text: str) -> int:
         raise SpecError(str(error), "write 4ms, 2us or 30s") from error
 
 
-def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, object]:
+def settings_of(policy: str, options: CpuOptions) -> CpuSettings:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
-    same = ("quantum", "cpus", "switch_cost", "hz", "seed", "kernel")
-    settings = {key: options[key] for key in same if options[key] is not None}
+    settings: dict[str, object] = {key: options[key] for key in SAME if options[key] is not None}
     settings["policy"] = policy
     if options["time"] is not None:
         settings["until"] = options["time"]
@@ -146,7 +173,7 @@ def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, object]:
         settings["calculation_ns"] = float(options["calculation"])
     for text in options["set"]:
         _set(settings, text)
-    return settings
+    return cast("CpuSettings", settings)
 
 
 def _set(settings: dict[str, Any], text: str) -> None:
@@ -169,7 +196,7 @@ def _set(settings: dict[str, Any], text: str) -> None:
         )
 
 
-def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, object]]:
+def tasks_of(options: CpuOptions, is_quiz: bool) -> list[Task]:
     """The tasks from --tasks, from --processes, or for a quiz from the seed."""
     from schedlab._core import parse_cpu_tasks
 
@@ -193,7 +220,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, object
 
         return tasks_of_bursts(Path(text))
     try:
-        tasks: list[dict[str, object]] = json.loads(parse_cpu_tasks(text))
+        tasks: list[Task] = json.loads(parse_cpu_tasks(text))
     except ValueError as error:
         raise SpecError(str(error), 'for example --tasks "A:0:8,B:1:4/2/1:prio=2"') from error
     return tasks
@@ -210,7 +237,7 @@ def _is_file(text: str) -> bool:
 _TASK = 'for example: [[task]] name = "A" bursts = ["8ms"]'
 
 
-def _tasks_from_file(path: Path) -> list[dict[str, object]]:
+def _tasks_from_file(path: Path) -> list[Task]:
     content, _ = read_toml(path, "name a TOML file with [[task]]")
     if unknown := sorted(set(content) - {"task"}):
         raise SpecError(f"{path}: unknown key {unknown[0]!r}", "expected only [[task]]")
@@ -223,7 +250,7 @@ def _tasks_from_file(path: Path) -> list[dict[str, object]]:
     return tasks
 
 
-def _quiz_tasks(seed: int) -> str:
+def _quiz_tasks(seed: int | None) -> str:
     """Three to five tasks that can be scheduled by hand."""
     draw = random.Random(seed)
     arrival, texts = 0, []
@@ -233,20 +260,20 @@ def _quiz_tasks(seed: int) -> str:
     return ",".join(texts)
 
 
-def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+def simulate(tasks: Sequence[Task], settings: CpuSettings) -> Schedule:
     """The schedule, as crates/sim/src/cpu/result.rs has it; SpecError names what is wrong."""
     from schedlab._core import run_cpu_simulation
 
     try:
         job = json.dumps({"tasks": tasks, "settings": settings})
-        result: dict[str, object] = json.loads(run_cpu_simulation(job))
+        result: Schedule = json.loads(run_cpu_simulation(job))
     except ValueError as error:
         text = re.sub(r" at line \d+ column \d+$", "", str(error))  # of JSON that no user wrote
         raise SpecError(text, "see schedlab sim cpu --help") from error
     return result
 
 
-def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def chart(result: Schedule, options: CpuOptions) -> str:
     """The schedule as an SVG document, drawn as the options request."""
     from schedlab.report.gantt import schedule_chart
     from schedlab.store.bursts import read_bursts
@@ -265,7 +292,7 @@ def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     return schedule_chart(result, (options["from_ns"], to_ns), width, measured)
 
 
-def _heading(result: Mapping[str, Any]) -> str:
+def _heading(result: Schedule) -> str:
     from schedlab._core import sim_names
 
     title = dict(sim_names("cpu policy"))[result["policy"]]
@@ -277,10 +304,12 @@ def _heading(result: Mapping[str, Any]) -> str:
     )
 
 
-def result_lines(result: Mapping[str, Any]) -> list[str]:
+def result_lines(result: Schedule) -> list[str]:
     """Heading, table and summary of one schedule."""
     with_counts = result["tasks"][0]["calculations"] is not None
-    columns = COLUMNS | ({"count": "calculations"} if with_counts else {})
+    columns = {**COLUMNS}
+    if with_counts:
+        columns["count"] = "calculations"
     rows = [["task, ms", *columns]]
     for task in result["tasks"]:
         cells = [
@@ -302,12 +331,12 @@ def result_lines(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def comparison_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
+def comparison_lines(results: Sequence[Schedule]) -> list[str]:
     """The policies side by side."""
     rows = [["policy, ms", "turnaround", "waiting", "response", "switches", "busy", "Jain"]]
     for result in results:
         summary = result["summary"]
-        means = (summary[f"{key}_ns_mean"] for key in ANSWERS)
+        means = (summary[key] for key in MEANS)
         rows.append(
             [
                 result["policy"],
@@ -320,7 +349,7 @@ def comparison_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*aligned(rows), ""]
 
 
-def _compact(task: Mapping[str, Any]) -> str:
+def _compact(task: Task) -> str:
     """The task as --tasks takes it."""
 
     def milliseconds(time: str | int) -> str:
@@ -330,13 +359,14 @@ def _compact(task: Mapping[str, Any]) -> str:
 
     bursts = "/".join(milliseconds(burst) for burst in task["bursts"])
     text = f"{task['name']}:{milliseconds(task.get('arrival', 0))}:{bursts}"
-    keys = {"priority": "prio", "nice": "nice", "weight": "weight"}
-    text += "".join(f":{short}={task[key]}" for key, short in keys.items() if task.get(key))
+    keys = (("prio", task.get("priority")), ("nice", task.get("nice")),
+            ("weight", task.get("weight")))  # fmt: skip
+    text += "".join(f":{short}={value}" for short, value in keys if value)
     slice_time = task.get("slice")
     return text + (f":slice={milliseconds(slice_time)}" if slice_time else "")
 
 
-def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
+def _reveal(tasks: Sequence[Task], settings: CpuSettings) -> str:
     """The command that prints the answers."""
     names = {"switch_cost": "switch-cost", "until": "time"}
     units = {"quantum", "switch_cost", "until", *OF_POLICY} - {"levels"}
@@ -354,17 +384,13 @@ def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
     return shlex.join(words)
 
 
-def quiz(
-    tasks: Sequence[Mapping[str, Any]], settings: Sequence[Mapping[str, Any]], seed: int
-) -> dict[str, Any]:
+def quiz(tasks: Sequence[Task], settings: Sequence[CpuSettings], seed: int) -> dict[str, object]:
     """The questions, and the commands that answer them."""
     reveal = {one["policy"]: _reveal(tasks, one) for one in settings}
     return {"schema": 1, "seed": seed, "tasks": tasks, "find": ANSWERS, "reveal": reveal}
 
 
-def quiz_lines(
-    tasks: Sequence[Mapping[str, Any]], settings: Sequence[Mapping[str, Any]], seed: int
-) -> list[str]:
+def quiz_lines(tasks: Sequence[Task], settings: Sequence[CpuSettings], seed: int) -> list[str]:
     """The same on paper."""
     lines = [f"Tasks (seed {seed}; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):"]
     lines += [f"  {_compact(task)}" for task in tasks]
@@ -374,14 +400,13 @@ def quiz_lines(
             "",
             f"{one['policy']}, quantum {quantum} ms, {counted(one['cpus'], 'CPU')}: draw, and fill",
         ]
-        blank = [[str(task["name"]), *("____" for _ in ANSWERS)] for task in tasks]
+        blank = [[task["name"], *("____" for _ in ANSWERS)] for task in tasks]
         lines += aligned([["task, ms", *ANSWERS], *blank, ["mean", *("____" for _ in ANSWERS)]])
-    commands = quiz(tasks, settings, seed)["reveal"].values()
     return [
         *lines,
         "",
         textwrap.fill(Texts("en")("quiz.rule"), 80),
         "",
         "Answers:",
-        *(f"  {command}" for command in commands),
+        *(f"  {_reveal(tasks, one)}" for one in settings),
     ]

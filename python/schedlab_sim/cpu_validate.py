@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.errors import SpecError
 from schedlab.store import bursts as measured
@@ -25,6 +25,9 @@ from schedlab_sim.tables import aligned
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from schedlab.spec.schedule import Task
+    from schedlab_sim.cpu_schedule import CpuOptions, CpuSettings
 
 SHARE_POINTS = 0.01
 SWITCHES_SHARE = 0.05
@@ -81,7 +84,7 @@ class CpuValidation:
         """Whether every checked figure is within its tolerance."""
         return not self.not_judged and all(one.is_close is not False for one in self.comparisons)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Everything, in plain JSON types."""
         return asdict(self) | {"accepted": self.is_accepted}
 
@@ -96,7 +99,7 @@ def read_stays(path: Path) -> list[Stay]:
     return _from_0(stays)
 
 
-def tasks_of(path: Path) -> list[dict[str, Any]]:
+def tasks_of(path: Path) -> list[Task]:
     """Tasks for the simulator that compute and sleep as long as those of a file of bursts. Where it
     does not say when a task woke, its sleep lasts until it ran.
     """
@@ -105,7 +108,7 @@ def tasks_of(path: Path) -> list[dict[str, Any]]:
         replace(stay, woken_ns=stay.start_ns) if slept and stay.woken_ns is None else stay
         for stay, slept in _with_sleeps(_stays(path, bursts))
     ])  # fmt: skip
-    return _tasks(stays, {"policy": ""}, measured.labels_of(names))
+    return _tasks(stays, None, measured.labels_of(names))
 
 
 def _with_sleeps(stays: Sequence[Stay]) -> Iterator[tuple[Stay, bool]]:
@@ -219,31 +222,35 @@ def _own_settings(own: Sequence[Stay]) -> Counter[tuple[int, int, int]]:
     return times
 
 
-def _weighed(own: Sequence[Stay], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of the simulated task: its weight, and under eevdf its slice unless all have one."""
+def _weigh(task: Task, own: Sequence[Stay], settings: CpuSettings | None) -> None:
+    """Give a simulated task its weight, and under eevdf its slice unless all have one."""
     known = _own_settings(own)
     if not known:
-        return {}
+        return
     ((policy, nice, slice_ns), _), *_ = known.most_common(1)
-    keys = {"weight": SCHED_IDLE_WEIGHT} if policy == SCHED_IDLE else {"nice": nice}
-    if slice_ns and settings["policy"] == "eevdf" and "slice" not in settings.get("eevdf", {}):
-        keys["slice"] = slice_ns
-    return keys
+    if policy == SCHED_IDLE:
+        task["weight"] = SCHED_IDLE_WEIGHT
+    else:
+        task["nice"] = nice
+    is_eevdf = settings and settings["policy"] == "eevdf"
+    if settings and is_eevdf and slice_ns and "slice" not in settings.get("eevdf", {}):
+        task["slice"] = slice_ns
 
 
 def _tasks(
-    stays: Sequence[Stay], settings: Mapping[str, Any], labels: Mapping[int, str]
-) -> list[dict[str, Any]]:
+    stays: Sequence[Stay], settings: CpuSettings | None, labels: Mapping[int, str]
+) -> list[Task]:
     """The tasks of stays, as crates/sim/src/cpu/task.rs has them."""
-    arrivals = _arrivals(stays)
-    return [
-        {"name": labels.get(task, f"T{task}"), "arrival": arrivals[task], "bursts": _work(own)}
-        | _weighed(own, settings)
-        for task, own in _by_task(stays).items()
-    ]
+    arrivals, tasks = _arrivals(stays), []
+    for number, own in _by_task(stays).items():
+        name = labels.get(number, f"T{number}")
+        task: Task = {"name": name, "arrival": arrivals[number], "bursts": [*_work(own)]}
+        _weigh(task, own, settings)
+        tasks.append(task)
+    return tasks
 
 
-def _simulated(stays: Sequence[Stay], settings: Mapping[str, Any]) -> list[Stay]:
+def _simulated(stays: Sequence[Stay], settings: CpuSettings) -> list[Stay]:
     """The stays of a simulation of tasks that compute and sleep as long as was measured."""
     from schedlab_sim.cpu_schedule import simulate
 
@@ -307,7 +314,7 @@ def _wanted_ns(stays: Sequence[Stay]) -> int:
     return wanted_ns
 
 
-def _reason(stays: Sequence[Stay], settings: Mapping[str, Any]) -> str:
+def _reason(stays: Sequence[Stay], settings: CpuSettings) -> str:
     """Why the schedule cannot be checked; empty where it can."""
     if settings.get("cpus", 1) != 1:
         return "more than one CPU: each has its own queue, and the model has one"
@@ -350,7 +357,7 @@ def demerit(simulated: ArrayLike, measured: ArrayLike) -> float:
     return float(np.sqrt(np.mean((one - other) ** 2)))
 
 
-def validate(path: Path, settings: Mapping[str, Any]) -> CpuValidation:
+def validate(path: Path, settings: CpuSettings) -> CpuValidation:
     """The measured schedule of a file beside the simulated one of the same tasks."""
     measured = read_stays(path)
     simulated = _simulated(measured, settings)
@@ -414,15 +421,16 @@ def lines(validation: CpuValidation) -> list[str]:
     return [f"{validation.policy}, {validation.tasks} tasks", *aligned(rows), prefix, last]
 
 
-def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]:
+def checked(options: CpuOptions, as_json: bool) -> tuple[list[str], bool]:
     """The lines of `schedlab sim cpu --validate`, and whether the simulation is close enough."""
     from schedlab_sim.cpu_schedule import settings_of
 
-    idle = [name for name in IDLE if options[name] not in (None, False, 0)]
+    typed: Mapping[str, object] = options
+    idle = [name for name in IDLE if typed[name] not in (None, False, 0)]
     if idle:
         option = f"--{idle[0].removesuffix('_ns')}"
         raise SpecError(f"{option} would change nothing beside --validate", f"omit {option}")
     settings = settings_of(options["policy"], {**options, "seed": options["seed"] or 1})
-    validation = validate(Path(options["bursts"]), settings)
+    validation = validate(Path(options["bursts"] or ""), settings)
     shown = [json.dumps(validation.as_json())] if as_json else lines(validation)
     return shown, validation.is_accepted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from schedlab.errors import SpecError
 
@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from schedlab_sim.results import SimResult
     from schedlab_sim.simulation import Simulation
 
+# What is used of the judgement of a run, and of its report; older results have no `is_cold`.
+Steady = TypedDict(
+    "Steady",
+    {
+        "is_overloaded": bool, "is_steady": bool, "is_cold": NotRequired[bool],
+        "is_too_short": bool, "backlog": int, "cold_requests": NotRequired[int],
+        "cut_share": float, "cut_requests": int,
+    },
+)  # fmt: skip
+SsdReport = TypedDict("SsdReport", {"steady": Steady, "iops": float, "requests": int})
 
-def verdict_of(steady: Mapping[str, Any]) -> str:
+
+def verdict_of(steady: Steady) -> str:
     """`steady`, or why response times of the run say nothing: `overloaded`, `cold`, `too short`,
     `transient`.
     """
@@ -21,13 +32,13 @@ def verdict_of(steady: Mapping[str, Any]) -> str:
         return "overloaded"
     if steady["is_steady"]:
         return "steady"
-    if steady.get("is_cold"):  # results of older versions have no such key
+    if steady.get("is_cold"):
         return "cold"
     return "too short" if steady["is_too_short"] else "transient"
 
 
-def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
-    """Warnings about one run; `report` has `steady`, `iops` and `requests`."""
+def warnings_of(name: str, report: SsdReport) -> list[str]:
+    """Warnings about one run."""
     steady = report["steady"]
     judgement = verdict_of(steady)
     if judgement == "overloaded":
@@ -77,7 +88,7 @@ def refuse_idle_parameters(typed: Mapping[str, str], policies: Sequence[str]) ->
             )
 
 
-def parse_warm_up(text: str) -> dict[str, Any] | None:
+def parse_warm_up(text: str) -> dict[str, int | str] | None:
     """`none`, `auto` (None), a number of requests, or a time such as `2s`, as the simulator's
     `warm_up`.
     """
@@ -94,7 +105,7 @@ def parse_warm_up(text: str) -> dict[str, Any] | None:
     )
 
 
-def fixed_warm_up(text: str) -> dict[str, Any]:
+def fixed_warm_up(text: str) -> dict[str, int | str]:
     """The same for the runs of an experiment, which are cut alike: SpecError for `auto`."""
     settings = parse_warm_up(text)
     if settings is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import SpecError
 from schedlab.report.play import Pick, Play, Queued
 from schedlab.spec.quantities import milliseconds_text
+from schedlab.spec.schedule import Schedule, Segment, Task
 from schedlab_sim.device import device_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ OPERATIONS = ("read", "write", "trim")
 PICKS_MAX = 2000
 
 
-def refuse_unplayed(typed: Mapping[str, Any], options: Mapping[str, str]) -> None:
+def refuse_unplayed(typed: Mapping[str, object], options: Mapping[str, str]) -> None:
     """SpecError for the first of these options that is typed: it would be ignored."""
     if idle := [option for name, option in options.items() if typed[name]]:
         raise SpecError(f"{idle[0]} would change nothing beside --play", f"omit {idle[0]}")
@@ -94,7 +95,7 @@ def _ssd_play(simulation: Simulation, label: str) -> Play:
         )
     flash = _flash(simulation)
     planes = math.prod(flash.values())
-    alpha = float(simulation.policy_set.get("alpha", 0.9))
+    alpha = float(str(simulation.policy_set.get("alpha", 0.9)))
     picks = []
     for at_ns, queue, scores, row in follower.queues:
         waiting = tuple(
@@ -117,7 +118,7 @@ def _flash(simulation: Simulation) -> dict[str, int]:
     device, changed = tomllib.loads(device_text(simulation.device)), simulation.device_set
     if changed.get("ftl.allocation", device["ftl"]["allocation"]) != "cwdp":
         return {"none": 0}
-    return {name: int(changed.get(f"flash.{name}", device["flash"][name])) for name in PLANES}
+    return {name: int(str(changed.get(f"flash.{name}", device["flash"][name]))) for name in PLANES}
 
 
 def _of_ssd(row: Any, score: float, planes: int, policy: tuple[str, str, float]) -> Queued:
@@ -148,7 +149,7 @@ def _disk_play(simulation: Simulation, label: str) -> Play:
     import numpy as np
 
     facts = simulation.facts()
-    depth, size = int(facts["queue_depth"]), int(facts["size_bytes"])
+    depth, size = facts["queue_depth"], facts["size_bytes"]
     result = simulation.run()
     log = np.sort(result.log, order=["dispatched_ns", "completed_ns"])
     arrivals = sorted((int(row["arrival_ns"]), int(row["index"])) for row in log)
@@ -189,7 +190,7 @@ WITH_ONE_QUANTUM = {"rr", "lottery", "stride"}
 CPU_COLUMNS = ("task", "waited", "had", "left", "priority")
 
 
-def cpu_play(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> Play:
+def cpu_play(tasks: Sequence[Task], result: Schedule) -> Play:
     """The run queue at each decision of a CPU schedule (crates/sim/src/cpu/result.rs)."""
     decisions = _decisions(result["segments"])[:PICKS_MAX]
     ready = [_ReadyTask(task, result, number) for number, task in enumerate(tasks)]
@@ -201,14 +202,14 @@ def cpu_play(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> P
         waiting = tuple(one.waiting(at_ns, longest_ns) for one in there)
         chosen = next(at for at, one in enumerate(there) if one.number == number)
         picks.append(Pick(at_ns, waiting, chosen))
-    policy, quantum_ns = result["policy"], int(result["quantum_effective"])
+    policy, quantum_ns = result["policy"], result["quantum_effective"]
     quantum = "" if policy in WITHOUT_QUANTUM else milliseconds_text(quantum_ns)
     share = quantum_ns / longest_ns if policy in WITH_ONE_QUANTUM else 0.0
     rule = _rules("cpu policy")[policy]
     return Play(policy, rule, CPU_COLUMNS, tuple(picks), quantum_ms=quantum, quantum=share)
 
 
-def _decisions(segments: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+def _decisions(segments: Sequence[Segment]) -> list[tuple[int, int]]:
     """(when, which task) of each pick: a switch begins where its task is picked."""
     decisions, switching = [], {}
     for segment in segments:
@@ -224,9 +225,9 @@ def _decisions(segments: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
 class _ReadyTask:
     """A task over time, from the log of its schedule."""
 
-    def __init__(self, task: Mapping[str, Any], result: Mapping[str, Any], number: int) -> None:
+    def __init__(self, task: Task, result: Schedule, number: int) -> None:
         own = result["tasks"][number]
-        self.number, self.name, self.own = number, str(task["name"]), own
+        self.number, self.name, self.own = number, task["name"], own
         self.priority = str(task.get("priority", 0))
         self.bursts_ns = [_ns(burst) for burst in task["bursts"][::2]]
         self.runs = [
@@ -247,7 +248,7 @@ class _ReadyTask:
     def since(self, at_ns: int) -> int:
         """Since when it waits."""
         ends = [end for _, end in (*self.runs, *self.own["io"]) if end <= at_ns]
-        return int(max([self.own["arrival_ns"], *ends]))
+        return max([self.own["arrival_ns"], *ends])
 
     def waiting(self, at_ns: int, longest_ns: int) -> Queued:
         """It in the queue: what it had of the CPU, and what is left of this burst, drawn as a share

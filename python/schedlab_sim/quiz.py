@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.report.quiz_page import QuizSheet, page
 from schedlab.report.texts import Texts
 from schedlab.store.files import write_atomic
-from schedlab_sim.cpu_schedule import inputs, simulate
+from schedlab_sim.cpu_schedule import CpuOptions, inputs, simulate
 
 SEEDS = 100_000
 
 
-def write_sheets(options: Mapping[str, Any], count: int, path: Path, language: str | None) -> int:
+def write_sheets(options: CpuOptions, count: int, path: Path, language: str | None) -> int:
     """Write `count` sheets and their key; gives the first seed. SpecError for a bad schedule."""
     if options["tasks"] or options["processes"]:
         raise SpecError("--count: each sheet has random tasks", "omit --tasks and --processes")
@@ -27,4 +25,4 @@ def write_sheets(options: Mapping[str, Any], count: int, path: Path, language: s
         results = [simulate(tasks, one) for one in settings]
         sheets.append(QuizSheet(seed, tasks, results))
     write_atomic(path, page(sheets, Texts(language)))
-    return int(first)
+    return first

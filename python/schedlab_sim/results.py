@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from schedlab.errors import SpecError
 
@@ -62,6 +62,28 @@ TOTALS = (
     "write_hit_ratio",
 )
 
+# What is used of the figures of a process (of one in the kernel the first two are known), of a run
+# under a scheduler, and of a run of a disk.
+ProcessFigures = TypedDict(
+    "ProcessFigures",
+    {
+        "iops": float, "latency_ns_mean": float, "name": NotRequired[str],
+        "throughput_bytes_per_s": NotRequired[float], "latency_ns_p99": NotRequired[int | None],
+        "latency_bins": NotRequired[list[dict[str, int]]],
+    },
+)  # fmt: skip
+HostReport = TypedDict(
+    "HostReport", {"scheduler": str, "processes": list[ProcessFigures], "total": ProcessFigures}
+)
+DiskReport = TypedDict(
+    "DiskReport",
+    {
+        "policy": str, "iops": float, "latency_ns_mean": float, "latency_ns_p99": int | None,
+        "latency_ns_max": int, "seek_ns_mean": float, "rotation_ns_mean": float,
+        "utilisation": float, "hit_ratio": float,
+    },
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class SimResult(Mapping[str, Any]):
@@ -77,7 +99,7 @@ class SimResult(Mapping[str, Any]):
     @functools.cached_property
     def report(self) -> dict[str, Any]:
         """The whole report."""
-        report: dict[str, object] = json.loads(self.report_json)
+        report: dict[str, Any] = json.loads(self.report_json)
         return report
 
     def __getitem__(self, key: str) -> Any:
@@ -97,10 +119,14 @@ class SimResult(Mapping[str, Any]):
         """Numbers by name; those of processes are of all together."""
         return self.metrics_of("total")
 
-    def process(self, name: str) -> Mapping[str, Any]:
+    @property
+    def host(self) -> HostReport:
+        """The report of a run under a scheduler."""
+        return cast("HostReport", self.report)
+
+    def process(self, name: str) -> ProcessFigures:
         """The figures of a process above a device, or `total`; SpecError for one that is none."""
-        everybody: list[dict[str, Any]] = [*self["processes"], self["total"]]
-        known = {each["name"]: each for each in everybody}
+        known = {each["name"]: each for each in (*self.host["processes"], self.host["total"])}
         if name not in known:
             raise SpecError(f"process {name!r} is not simulated", f"one of: {', '.join(known)}")
         return known[name]
@@ -143,8 +169,8 @@ class SimResult(Mapping[str, Any]):
         """
         if "read" in self:
             return [self[direction]["response"]["bins"] for direction in DIRECTIONS]
-        figures = self.process(process) if "processes" in self else self
-        return [[list(each.values()) for each in figures["latency_bins"]]]
+        mine = self.process(process) if "processes" in self else cast("ProcessFigures", self.report)
+        return [[list(each.values()) for each in mine["latency_bins"]]]
 
     def histogram(self, direction: str, part: str = "response") -> NDArray[np.uint64]:
         """Occupied bins of an SSD's `read` or `write` times as rows (low_ns, high_ns, count)."""
@@ -162,7 +188,7 @@ class SimResult(Mapping[str, Any]):
         return np.array(self.report["queue_depth"], dtype=np.float64), width_ms
 
 
-def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(figures: Mapping[str, object]) -> dict[str, float]:
     return {name: float(value) for name, value in figures.items() if isinstance(value, int | float)}
 
 

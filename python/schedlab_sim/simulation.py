@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schedlab.errors import SpecError
+from schedlab.host.emulated_facts import DeviceFacts
 from schedlab.spec.names import is_policy_file
 from schedlab.store.compiled import compiled
 from schedlab.store.process_files import process_text
@@ -133,7 +136,7 @@ class Simulation:
     scheduler: str | None = None
     policy: str | None = None
     workload: str | Path | Requests | None = None
-    processes: str | Path | Mapping[str, Any] = "random32"
+    processes: str | Path | Mapping[str, object] = "random32"
     trace: str | Path | None = None
     format: str | None = None
     service: str | None = None
@@ -151,12 +154,12 @@ class Simulation:
     dilate: int = 1
     seconds: float = 20.0
     warm_up_seconds: float = 0.0
-    warm_up: Mapping[str, Any] = field(default_factory=dict)
-    device_set: Mapping[str, Any] = field(default_factory=dict)
-    policy_set: Mapping[str, Any] = field(default_factory=dict)
-    workload_set: Mapping[str, Any] = field(default_factory=dict)
-    trace_set: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    warm_up: Mapping[str, object] = field(default_factory=dict)
+    device_set: Mapping[str, object] = field(default_factory=dict)
+    policy_set: Mapping[str, str | int | float] = field(default_factory=dict)
+    workload_set: Mapping[str, object] = field(default_factory=dict)
+    trace_set: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """A path as workload is that of a trace."""
@@ -258,15 +261,16 @@ class Simulation:
             job = json.dumps(self.job(), sort_keys=True)
             return SimResult(*_core.simulate(job, columns, stop, policy))
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> DeviceFacts:
         """Facts of the device below a scheduler: kind, rotational, size_bytes, queue_depth, policy,
         service. SpecError names a wrong key and its range.
         """
         from schedlab._core import emulated_facts
 
         with compiled(HINTS.get(self.model, HINTS["ssd"])):
-            facts: Mapping[str, Any] = json.loads(emulated_facts(json.dumps(self.device_job())))
-        return facts
+            return msgspec.json.decode(
+                emulated_facts(json.dumps(self.device_job())), type=DeviceFacts
+            )
 
 
 @functools.cache

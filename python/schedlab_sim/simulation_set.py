@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from schedlab.errors import SpecError
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment
@@ -33,7 +33,7 @@ from schedlab_sim.simulation import (
 
 if TYPE_CHECKING:
     from schedlab.report.play import Play
-    from schedlab_sim.results import SimResult
+    from schedlab_sim.results import DiskReport, HostReport, SimResult
 
 Typed = Mapping[str, Any]
 SEEDS = 8
@@ -49,7 +49,7 @@ class Shown:
     """The output of a command: a table, the same as JSON, and what the reader is warned of."""
 
     lines: Sequence[str]
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     warnings: Sequence[str]
 
 
@@ -111,7 +111,7 @@ class SimulationSet:
         for cell, result in zip(cells, results, strict=True):
             if "steady" in result:
                 name = f"{cell.candidate.label}, seed {cell.simulation.seed},"
-                warnings += judge.warnings_of(name, result)
+                warnings += judge.warnings_of(name, cast("judge.SsdReport", result.report))
         show = {"ssd": self._ssd, "disk": self._disk, "host-queue": self._host}[self.kind]
         lines, document = show(cells, results)
         head = {"schema": SCHEMA_VERSION, "device": self.first.device}
@@ -160,7 +160,7 @@ class SimulationSet:
         elif first.trace is None:
             head["arrivals"] = {"kind": "closed", "depth": first.depth or 1}
             heading += f", {counted(first.depth or 1, 'request')} outstanding"
-        runs = [result.report for result in results]
+        runs = [cast("DiskReport", result.report) for result in results]
         basis = f"note: mean over {counted(count, 'seed')}; ratio: IOPS to the first policy's"
         document = {**head, "set": dict(first.device_set), "runs": runs}
         return [heading, *tables.disk_table(runs, count), basis], document
@@ -177,10 +177,10 @@ class SimulationSet:
             f"{self.first.device}: {kind}{service}, window {facts['queue_depth']}, "
             f"{facts['policy']}; {self.first.tags} tags"
         ]
-        runs: dict[str, list[dict[str, object]]] = {}
+        runs: dict[str, list[HostReport]] = {}
         first: dict[str, dict[str, Simulation]] = {}
         for cell, result in zip(cells, results, strict=True):
-            runs.setdefault(cell.source, []).append(result.report)
+            runs.setdefault(cell.source, []).append(result.host)
             first.setdefault(cell.source, {}).setdefault(cell.candidate.label, cell.simulation)
         checked: dict[str, dict[str, object]] = {}
         for source, same in runs.items():
@@ -331,4 +331,4 @@ def _seconds(text: str) -> float:
     settings = judge.fixed_warm_up(text)
     if "requests" in settings:
         raise SpecError(f"--warm-up {text}: with --scheduler a time is cut", "for example 2s")
-    return parse_time(settings.get("time", "0")) / 1e9
+    return parse_time(str(settings.get("time", "0"))) / 1e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.spec import SCHEMA_VERSION, to_json
 from schedlab.spec.names import is_policy_file
@@ -13,7 +13,7 @@ from schedlab_sim.judge import verdict_of
 from schedlab_sim.policy_file import policy_sha256
 
 if TYPE_CHECKING:
-    from schedlab_sim.results import SimResult
+    from schedlab_sim.results import DiskReport, HostReport, SimResult
     from schedlab_sim.simulation import Simulation
 
 SSD_COLUMNS = {
@@ -25,7 +25,7 @@ SSD_COLUMNS = {
     "iops": "IOPS",
     "utilisation": "busy",
 }
-DISK_COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
+DISK_COLUMNS: dict[str, tuple[str, Callable[[DiskReport], float | None]]] = {
     "IOPS": (".1f", lambda run: run["iops"]),
     "mean ms": (".2f", lambda run: run["latency_ns_mean"] / 1e6),
     "p99 ms": (".1f", lambda run: run["latency_ns_p99"] and run["latency_ns_p99"] / 1e6),
@@ -118,7 +118,7 @@ def ssd_document(
     return document
 
 
-def disk_table(runs: Sequence[Mapping[str, Any]], seeds: int) -> list[str]:
+def disk_table(runs: Sequence[DiskReport], seeds: int) -> list[str]:
     """A line per policy: means over the seeds, and IOPS as a ratio to the first policy's."""
     rows = [["policy", *DISK_COLUMNS, "ratio"]]
     first = 0.0
@@ -132,7 +132,7 @@ def disk_table(runs: Sequence[Mapping[str, Any]], seeds: int) -> list[str]:
 
 
 def _mean(
-    runs: Sequence[Mapping[str, Any]], form: str, value: Callable[[Mapping[str, Any]], float | None]
+    runs: Sequence[DiskReport], form: str, value: Callable[[DiskReport], float | None]
 ) -> str:
     """The mean of a figure; `-` where a run has too few requests for it."""
     values = [value(run) for run in runs]
@@ -140,7 +140,7 @@ def _mean(
     return format(math.fsum(known) / len(known), form) if len(known) == len(values) else "-"
 
 
-def host_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def host_table(runs: Sequence[HostReport]) -> list[str]:
     """Lines: what each process got under each scheduler, means over the seeds."""
     lines = [f"{'scheduler':<28}{'process':<16}{'MB/s':>9}{'1/s':>10}{'mean ms':>10}{'p99 ms':>10}"]
     schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
@@ -148,8 +148,8 @@ def host_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         same = [run for run in runs if run["scheduler"] == scheduler]
         for index, process in enumerate((*same[0]["processes"], same[0]["total"])):
             each = [(*run["processes"], run["total"])[index] for run in same]
-            p99s = [one["latency_ns_p99"] for one in each]
-            p99 = "–" if None in p99s else f"{fmean(p99s) / 1e6:.1f}"
+            p99s = [ns for one in each if (ns := one["latency_ns_p99"]) is not None]
+            p99 = f"{fmean(p99s) / 1e6:.1f}" if len(p99s) == len(each) else "–"
             lines.append(
                 f"{scheduler:<28}{process['name']:<16}"
                 f"{fmean([one['throughput_bytes_per_s'] for one in each]) / 1e6:>9.2f}"

@@ -103,7 +103,6 @@ def _trade() -> Answer:
         counted=(NEWCOMER, READER, SEQ),
         cells=cells,
         worst_row=READER,
-        base_bound=math.log(61),
         others=math.log(16),
         level=0.7,
         seconds=17.0,
@@ -116,11 +115,11 @@ def _pair(code: str, a: CellAnswer, b: CellAnswer, *, take: str, base: str = "a"
     """Two candidates on one row."""
     row = primary("w0", "elapsed_s")
     cells = {"w0": {"a": a, "b": b}}
-    mine, had = cells["w0"][take], cells["w0"][base]
+    mine = cells["w0"][take]
     defaults = {
         "candidates": ("a", "b"), "bound": mine.up, "behind": mine.loss, "margin": DELTA,
         "blocks": 6, "units": 6, "used": "blocks", "scope": "this-boot", "rows": (row,),
-        "counted": ("w0",), "cells": cells, "worst_row": "w0", "base_bound": had.up,
+        "counted": ("w0",), "cells": cells, "worst_row": "w0",
         "level": 0.7, "seconds": 10.0,
     }  # fmt: skip
     return Answer(code=code, take=take, base=base, **(defaults | more))  # type: ignore[arg-type]

@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from answers import DELTA, behind
+from captures import whole
 from msgspec import structs
 
 from schedlab import _core
@@ -32,7 +34,7 @@ from schedlab.host import knobs
 from schedlab.result import Result
 from schedlab.run import durability
 from schedlab.spec import Candidate
-from schedlab.spec.load_result import TaskResult
+from schedlab.spec.load_result import Ending, TaskResult
 from schedlab.store.bursts import from_csv
 from schedlab_sim.emulated_devices import emulation_of, kept_lines, model_lines
 
@@ -167,9 +169,9 @@ def watched():
         "device": "/dev/sdb", "scheduler": "bfq", "elapsed_ns": 2_500_000_000,
         "depth": {"driver": {"mean": 3.25, "series": [[0, 1.0], [1, 7.0]]},
                   "scheduler": {"mean": 12.75, "series": []}},
-        "classes": [{"name": "be 4", "process": "reader", "processes": 1},
+        "classes": [{"name": "be 4", "process": 17, "processes": 1},
                     {"name": "idle", "process": None, "processes": 0},
-                    {"name": "rt 0", "process": "a long name of a process", "processes": 1}],
+                    {"name": "a long name of a process", "process": 18, "processes": 1}],
         "groups": [
             {"class": 0, "operation": "read", "requests": 900, "bytes": 3_000_000,
              **waits(0, 1_000_000, 4_000_000, 90_000_000)},
@@ -218,11 +220,10 @@ class Capture:
         assert self.now_s < 4000, "it never ends"
 
     def snapshot(self):
-        now = watched() | {"elapsed_ns": round((self.now_s - 70) * 1e9)}
-        return json.dumps(now)
+        now = {"elapsed_ns": round((self.now_s - 70) * 1e9), "device": self.options["device"]}
+        return json.dumps(whole(watched() | now))
 
-    def finish(self):
-        return json.dumps({"device": self.options["device"], "passed_s": self.now_s - 70})
+    finish = snapshot
 
 
 @pytest.fixture
@@ -239,7 +240,7 @@ def test_a_device_is_watched_for_its_time():
     shown = []
     result = trace_io.watch_device("sdb", 3.3, (), shown.append)
     assert result["device"] == "/dev/etherd/sdb" and result["exit_status"] is None
-    assert result["passed_s"] == pytest.approx(3.6)
+    assert result["elapsed_ns"] == 3_600_000_000
     assert [line[:7] for line in shown] == ["  1.2 s", "  2.0 s", "  3.2 s"]
     assert "833 reads/s" in shown[0]
     assert "  0 reads/s" in shown[1]
@@ -287,7 +288,10 @@ def bursts_of(**changes):
 def traced(**changes):
     check = SimpleNamespace(name="cpu", found=1.0, expected=2.0, deviation=0.5,
                             sentence=lambda: "the sums agree")  # fmt: skip
-    account = {"cpu_ns": 12_345_678, "voluntary_switches": 30, "involuntary_switches": 12}
+    account = msgspec.convert(
+        dict.fromkeys(Ending.__struct_fields__, 0)
+        | {"cpu_ns": 12_345_678, "voluntary_switches": 30, "involuntary_switches": 12}, Ending
+    )  # fmt: skip
     bursts = bursts_of(**changes)
     return trace_command.Traced(bursts, (check,), account)
 
@@ -314,6 +318,8 @@ def test_bursts_as_plain_types_and_as_csv(tmp_path):
     document = trace_command.as_json(traced())
     assert document["checks"] == [{"name": "cpu", "found": 1.0, "expected": 2.0, "deviation": 0.5}]
     assert (document["schema"], document["method"], document["lost"]) == (1, "bpf", 5)
+    account = {"cpu_ns": 12_345_678, "voluntary_switches": 30, "involuntary_switches": 12}
+    assert document["account"] == {"exit_status": 0, **account}
     out = tmp_path / "bursts.csv"
     trace_command.write_bursts(out, bursts_of())
     assert out.read_text() == "end_ns,duration_ns,task,preempted\n9,4,101,1\n12,3,102,0\n"

@@ -18,7 +18,7 @@ from schedlab.app.measure import labs, virtual, virtual_boots
 from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
 from schedlab.guest import cache, image, initramfs, kernels, machine, monitor, place
-from schedlab.guest.machine import MARK, BootSettings
+from schedlab.guest.machine import MARK, BootSettings, Message
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 
@@ -177,11 +177,11 @@ def test_a_machine_that_is_killed_while_it_loads_says_so(tmp_path):
 
 def test_messages_of_a_guest_are_lines_with_a_mark(tmp_path):
     kernel = kernels.find(str(bz_image(tmp_path / "bzImage")))
-    lines = [f'{MARK}{{"report": 1}}', "noise", f"{MARK}half a li", f'{MARK}{{"ended": true}}']
+    lines = [f'{MARK}{{"report": "one"}}', "noise", f"{MARK}half a li", f'{MARK}{{"ended": true}}']
     script = "".join(f"echo '{line}' >>console;" for line in lines)
     heard = []
     machine.run(["sh", "-c", script], tmp_path, kernel, None, heard.append)
-    assert heard == [{"report": 1}, {"ended": True}]
+    assert heard == [Message(report="one"), Message(ended=True)]
 
 
 def experiment(kind="io", target=None, **more):
@@ -404,9 +404,9 @@ def test_progress_of_a_guest_has_both_times():
     seen, reports = [], []
     heed = virtual.heeding(Observer(seen.append, reports.append))
     fields = {"done": 0, "total": 4, "block": 1, "blocks": 2, "eta_s": 0.0, "last": None}
-    heed({"progress": {**fields, "text": "run 0/4", "repeated": ""}})
-    heed({"progress": {**fields, "done": 1, "text": "run 1/4, 3 s left", "repeated": "why"}})
-    heed({"report": "measured"})
+    heed(Message(progress={**fields, "text": "run 0/4", "repeated": ""}))
+    heed(Message(progress={**fields, "done": 1, "text": "run 1/4, 3 s left", "repeated": "why"}))
+    heed(Message(report="measured"))
     assert [each.text.split(" (")[0] for each in seen] == ["run 0/4", "run 1/4, 3 s left"]
     assert seen[1].text.endswith("left here") and seen[1].repeated == "why"
     assert reports == ["measured"]

@@ -26,6 +26,7 @@ from schedlab.run.backends.cpu_policy import (
 from schedlab.run.failures import CommandFailed, Failures
 from schedlab.run.metrics_from_output import Missing, Reader, json_values, taken
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Workload
+from schedlab.spec.load_result import Ending
 from schedlab.spec.output_metrics import converted, dimension, parse_output_metric
 
 METRICS = (
@@ -367,12 +368,13 @@ def test_a_command_that_fails_in_a_row_under_one_candidate_is_the_answer():
 def test_the_account_of_a_command_is_in_seconds_and_bytes():
     report = {"user_ns": 250_000_000, "system_ns": 1_500_000_000, "rss_bytes": 4096,
               "major_faults": 7, "voluntary_switches": 5, "involuntary_switches": 3,
-              "read_bytes": 11, "dirtied_bytes": 13}  # fmt: skip
-    assert launch._usage(report) == {
+              "read_bytes": 11, "dirtied_bytes": 13, "elapsed_ns": 1, "status": 0, "signal": None,
+              "cpu_ns": 1}  # fmt: skip
+    assert launch._usage(Ending(**report)) == {
         "cpu_s": 1.75, "user_s": 0.25, "system_s": 1.5, "rss_bytes": 4096, "major_faults": 7,
         "context_switches": 8, "own_read_bytes": 11, "own_dirtied_bytes": 13,
     }  # fmt: skip
-    assert launch._usage({}) == {}
+    assert launch._usage(None) == {}
 
 
 def test_of_a_long_output_both_ends_are_kept():

@@ -6,6 +6,7 @@ import answers
 import msgspec
 import pytest
 import reports
+from captures import whole
 
 from schedlab.report.shares import share_lines
 from schedlab.report.texts import LANGUAGES, Texts
@@ -113,10 +114,12 @@ def test_a_capture_becomes_explanations():
         "totals": {},
         "bfq": [{"class": 1, "rows": [[100, 9, 30, 1, 100], [200, 9, 30, 1, 100],
                                       [300, 1, 1, 1, 100]]}],
-        "lost": {"arrivals_unseen": 1, "events": 2, "classes": None},
+        "lost": {"arrivals_unseen": 1, "events": 2, "classes": 0},
         "cost": None,
     }  # fmt: skip
-    (reader,) = explanations(capture)  # the writers had no request, "other" belongs to no group
+    (reader,) = explanations(
+        whole(capture)
+    )  # the writers had no request, "other" belongs to no group
     assert reader.group == "readers" and reader.requests == 40
     assert reader.tag_s == pytest.approx(0.25e-6)
     assert reader.device_s == pytest.approx(40e-6)
@@ -127,7 +130,7 @@ def test_a_capture_becomes_explanations():
 
 
 def from_engine(capture, group, **more):
-    return explanations(capture, [msgspec.convert(group, GroupResult)], **more)
+    return explanations(whole(capture), [msgspec.convert(group, GroupResult)], **more)
 
 
 def test_the_engine_says_what_was_outside_the_block_layer():
@@ -148,7 +151,7 @@ def test_the_engine_says_what_was_outside_the_block_layer():
     halved = engine | {"series": {"reads": [[0, 5, 40960, 500_000]], "writes": []}}
     (split,) = from_engine(capture, halved)
     assert (split.outside_s, split.requests_per_operation) == (0, 2)
-    assert explanations(capture)[0].outside_s == 0
+    assert explanations(whole(capture))[0].outside_s == 0
 
 
 def test_only_the_measured_window_is_explained():
@@ -243,7 +246,7 @@ def test_a_weight_counts_as_raised_until_it_first_falls_back(raising, expected):
     capture = one_class(
         bfq=[other, {"class": 1, "rows": rows}], series=[other, {"class": 1, "rows": moved}]
     )
-    (reader,) = explanations(capture)
+    (reader,) = explanations(whole(capture))
     assert (reader.raised, reader.raised_s, reader.raised_bytes) == pytest.approx(expected)
 
 

@@ -288,7 +288,7 @@ def test_a_fitted_file_shows_every_key_load_and_note():
 
 
 def waits(count, total, *octaves):
-    return {"waits": count, "sum_ns": total, "max_ns": 900.0, "histogram": list(octaves)}
+    return {"waits": count, "sum_ns": total, "max_ns": 900, "histogram": list(octaves)}
 
 
 def test_every_wait_of_the_work_and_the_load_is_told(monkeypatch):

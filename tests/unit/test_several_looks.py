@@ -1,5 +1,6 @@
 """Of several devices, sensors, CPUs, processes or calls each counts in what a run looks at."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -88,14 +89,13 @@ def test_calls_waits_and_writers_of_all_processes_and_devices_count():
     one, fsync = next(iter(OPERATION_OF.items()))
     calls = [call("db", [8, 0], one, [[1, 2, 3], [5, 6, 4]]), call("db", [8, 0], one, [[1, 2, 5]]),
              call("cp", [8, 16], one, [[1, 2, 7]])]  # fmt: skip
-    writers = [{"calls": 1, "process": "db", "bytes": 1}, {"calls": 0, "process": "cp", "bytes": 2},
-               {"calls": 0, "process": "cp", "bytes": 4}]  # fmt: skip
-    waiting = [["db", None, one, 5], ["db", None, one, 9], ["db", None, one, 7],
-               ["cp", None, one, 3]]  # fmt: skip
-    seen = durability._read(
-        {"calls": calls[:2], "commits": calls[2:], "writers": writers, "waiting": waiting,
-         "accounting": {"lost": 1, "entered": 9}}, Places(((8, 0), (8, 16))),
-    )  # fmt: skip
+    writers = [{"calls": who == "db", "process": who, "bytes": n}
+               for who, n in (("db", 1), ("cp", 2), ("cp", 4))]  # fmt: skip
+    waiting = [["db", [8, 0], one, 5], ["db", [8, 0], one, 9], ["db", [8, 0], one, 7],
+               ["cp", [8, 16], one, 3]]  # fmt: skip
+    snapshot = {"calls": calls[:2], "commits": calls[2:], "writers": writers, "waiting": waiting,
+                "accounting": {"lost": 1, "entered": 9}}  # fmt: skip
+    seen = durability._read(json.dumps(snapshot), Places(((8, 0), (8, 16))))
     assert seen.calls["db", (8, 0), fsync].bins == {(1, 2): 8, (5, 6): 4}
     assert (seen.of(fsync).returned, len(seen.calls)) == (19, 2)
     assert seen.written == {durability.OWN: 1, "cp": 6}

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from captures import whole
 from experiments import Clock, experiment
 from test_live import FAST, SLOW, flow, snapshot
 
@@ -185,14 +186,14 @@ class Counting:
         self.documents, self.added = iter(documents), []
 
     def snapshot(self, over_time=True):
-        return json.dumps(next(self.documents))
+        return json.dumps(whole(next(self.documents)))
 
     def add(self, number, process):
         self.added.append((number, process))
 
 
 def test_a_look_is_at_all_devices_and_all_their_calls(monkeypatch):
-    first, second = ({**snapshot(n), "elapsed_ns": 2e9} for n in (10, 20))
+    first, second = ({**snapshot(n), "elapsed_ns": 2_000_000_000} for n in (10, 20))
     durable = Durable(Places(), {("db", (8, 0), durability.OPERATIONS[0]): waits(3, 5)}, Counter(),
                       Counter())  # fmt: skip
     control = SimpleNamespace(expect_within=lambda s: None)

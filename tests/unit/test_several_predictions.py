@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from schedlab.errors import SpecError
+from schedlab.guest.machine import Message
 from schedlab.host.emulated import Emulation
 from schedlab.spec.load_result import Latencies, SideResult
 from schedlab.store.process_files import meet, processes_of
@@ -102,7 +103,9 @@ def test_each_draw_is_measured_under_each_scheduler_and_has_its_own_losses(
     own = [{"iops": next(runs), "latency_ns_mean": 1.0} for _ in range(4)]
     halves = iter([own[:2], own[2:]])
     monkeypatch.setattr(
-        predict, "run_threads", lambda some: [{"processes": [each]} for each in next(halves)]
+        predict,
+        "run_threads",
+        lambda some: [SimpleNamespace(host={"processes": [each]}) for each in next(halves)],
     )
     load = SimulatedLoad("w", {"processes": {"name": "p"}}, "--load", [{"name": "p"}])
     monkeypatch.setattr(predict, "rows_of", lambda load, run: {"p": run["processes"][0]["iops"]})
@@ -169,9 +172,9 @@ def test_a_guest_gets_the_recordings_of_all_cells(monkeypatch, tmp_path):
 
 def test_a_guest_measures_each_cell_under_each_scheduler(monkeypatch):
     places = [(cell, name) for cell in (0, 1) for name in ("none", "bfq")]
-    messages = [{"cell": cell, "scheduler": name, "rates": [{"iops": n}]}
+    messages = [Message(cell=cell, scheduler=name, rates=[{"iops": n}])
                 for n, (cell, name) in enumerate(places)]  # fmt: skip
-    jobs, told = booting(monkeypatch, ("none", "bfq"), [{"other": 1}, *messages]), []
+    jobs, told = booting(monkeypatch, ("none", "bfq"), [Message(up=True), *messages]), []
     other = replace(CELL, emulation=Emulation("disk7200", None), seed=2)
     found = in_kernel.measured_rates("6.12", [CELL, other], told.append)
     assert [found[cell][name] for cell, name in places] == [[{"iops": n}] for n in range(4)]
@@ -267,7 +270,7 @@ def test_a_held_out_load_is_the_mean_of_all_its_batches(monkeypatch):
         progress=told.append, size_bytes=1 << 30, timed=timed,
         places=lambda count, record, size=0: np.full(count, 8192),
     )  # fmt: skip
-    twin, twins = SimpleNamespace(run=lambda: {"total": {}}), []
+    twin, twins = SimpleNamespace(run=lambda: SimpleNamespace(host={"total": {}})), []
     monkeypatch.setattr(
         fit, "twin_of", lambda file, tags, process: twins.append(process["name"]) or twin
     )

@@ -138,7 +138,7 @@ def test_every_pick_of_every_play_is_asked_and_counted(order, monkeypatch):
         f"{right} of {of} predictions right\n" for right, of in ((0, 2), (2, 4), (2, 5))
     ]
     printed.clear()
-    play.show_plays(plays, {"play": play.TERMINAL})
+    play.show_plays(plays, play.TERMINAL)
     assert printed == [0, 1, 2]
 
 

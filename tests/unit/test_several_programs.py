@@ -23,7 +23,7 @@ from schedlab.run.candidate_settings import CandidateSettings, of_queue
 from schedlab.run.executor import Executor
 from schedlab.run.guard_rails import parse_guard
 from schedlab.run.launch import WorkGroup
-from schedlab.run.live_figures import Flow, Look, _last
+from schedlab.run.live_figures import Flow, Look, last_of
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.metrics_from_output import Reader
 from schedlab.spec import Candidate, GateFinding, Target, Workload
@@ -273,7 +273,7 @@ def test_no_reading_of_a_period_is_lost():
                      for take in ("sum",)])  # fmt: skip
     values, found = reader.read(b'{"jobs": [{"v": 1}, {"v": 2}, {"v": 4}]}', b"", lambda path: None)
     assert (values, found) == ({"v": 7.0}, [])
-    assert _last({"depth": {"limits": {"series": [[0, 1.0], [1, 2.0], [2, 5.0]]}}}, "limits") == 5
+    assert last_of({"depth": {"limits": {"series": [[0, 1.0], [1, 2.0], [2, 5.0]]}}}, "limits") == 5
 
 
 def test_the_device_that_is_written_to_is_the_one_that_was_given_up(monkeypatch):

@@ -342,7 +342,6 @@ class RowArrays:
         missed = tuple(c for c, ok in zip(question.labels, self.allowed, strict=True) if not ok)
         is_trade = choice.code in ("trade", "trade-open")
         used, scope = self._used()
-        reach = choice.reach[question.base]
         return Answer(
             code=choice.code,
             take=take,
@@ -360,7 +359,6 @@ class RowArrays:
             cells=cells,
             same=self._same(choice),
             worst_row=self.counted_names[int(np.argmax(point))] if point else "",
-            base_bound=float(reach) if math.isfinite(reach) else None,
             base_loss=max(gains, key=lambda loss: loss.low) if gains else None,
             loser=max(losers, key=lambda loss: loss.low) if losers else None,
             others=others(choice.rows, choice.sure, choice.take) if is_trade else None,

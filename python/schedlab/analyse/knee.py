@@ -9,36 +9,18 @@ never a knee.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from schedlab.analyse.quantiles import Floats, f_tail
 from schedlab.errors import SpecError
+from schedlab.spec.findings import Knee
 
 PLACES = 801
 LEVEL = 0.05
 #: The place of the bend is chosen by the data, so that the F test for a bend is too eager.
 BEND_LEVEL = 0.01
 FEWEST_VALUES = 4
-
-
-@dataclass(frozen=True)
-class Knee:
-    """The bend of y over x: `knee` in the unit of x, inside [`low`, `high`] with 95 % confidence.
-
-    `reason` is why there is none: "too few values", "straight" (one line fits as well) or
-    "edge" (the interval reaches the smallest or largest value: test further ones). Slopes are
-    exponents: y grows as x to that power before and after the knee.
-    """
-
-    reason: Literal["knee", "too few values", "straight", "edge"]
-    knee: float | None = None
-    low: float | None = None
-    high: float | None = None
-    slope_before: float | None = None
-    slope_after: float | None = None
 
 
 def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:

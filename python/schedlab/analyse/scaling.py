@@ -49,9 +49,12 @@ def knees(
 ) -> tuple[KneeFigure, ...]:
     """The knee of every curve over at least two sizes, or why there is none."""
     return tuple(
-        KneeFigure(c.family, c.size, c.candidate, c.metric, **vars(find_knee(c.sizes, c.values)))
+        KneeFigure(
+            family=c.family, size=c.size, candidate=c.candidate, metric=c.metric,
+            **vars(find_knee(c.sizes, c.values)),
+        )
         for c in curves(workloads, candidates, samples)
-    )
+    )  # fmt: skip
 
 
 def call_costs(

@@ -7,9 +7,9 @@ charged, there are as many as context switches, and every burst was either kept 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import msgspec
 
@@ -43,6 +43,15 @@ class Check:
         )
 
 
+TaskBursts = TypedDict(
+    "TaskBursts",
+    {
+        "task": int, "bursts": int, "total_ns": int, "preempted": int,
+        "untraced_starts": NotRequired[int], "histogram": list[tuple[int, int, int]],
+    },
+)  # fmt: skip
+
+
 class Bursts(msgspec.Struct, frozen=True):
     """A capture: totals per task, and records (end_ns, duration_ns, task, preempted, scheduling),
     the last one (cpu, woken_ns, policy, nice, slice_ns) or None: crates/trace/src/collector.rs.
@@ -50,7 +59,7 @@ class Bursts(msgspec.Struct, frozen=True):
 
     method: str
     passed_over: tuple[str, ...]
-    tasks: tuple[Mapping[str, Any], ...]
+    tasks: tuple[TaskBursts, ...]
     records: tuple[tuple[int, int, int, bool, tuple[int, int, int, int, int] | None], ...] = ()
     lost: int = 0
     lost_tasks: int = 0
@@ -65,9 +74,11 @@ class Bursts(msgspec.Struct, frozen=True):
         """Bursts whose beginning the kernel did not trace."""
         return sum(task["untraced_starts"] for task in self.tasks)
 
-    def of(self, task: int) -> Mapping[str, Any]:
+    def of(self, task: int) -> TaskBursts:
         """The totals of one task; zeros when it never ran."""
-        nothing = {"task": task, "bursts": 0, "total_ns": 0, "preempted": 0, "histogram": []}
+        nothing: TaskBursts = {
+            "task": task, "bursts": 0, "total_ns": 0, "preempted": 0, "histogram": [],
+        }  # fmt: skip
         return next((t for t in self.tasks if t["task"] == task), nothing)
 
 

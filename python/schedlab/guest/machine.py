@@ -4,17 +4,18 @@ at the host's time. It runs as the user, without a network, and ends with its ow
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from schedlab.errors import HostError
 from schedlab.guest.kernels import Kernel
@@ -36,6 +37,33 @@ _ARGUMENTS = (
     *("console=ttyS0", "quiet", "panic=-1", "nokaslr", "norandmaps", "idle=poll"),
     *("random.trust_cpu=off", "random.trust_bootloader=off"),
 )
+
+
+class Told(msgspec.Struct):
+    """An error of the guest, with its exit code."""
+
+    message: str
+    hint: str
+    code: int
+
+
+class Message(msgspec.Struct):
+    """A message of the guest: it is ready, up, or has ended; an error; a line for the user, or
+    progress; rates under a scheduler on one of the cells.
+    """
+
+    ready: bool = False
+    up: bool = False
+    ended: bool = False
+    error: Told | None = None
+    report: str | None = None
+    progress: dict[str, Any] | None = None
+    cell: int = 0
+    scheduler: str = ""
+    rates: list[dict[str, float]] | None = None
+
+
+Heed = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +144,7 @@ def run(
     place: Path,
     kernel: Kernel,
     state: Path | None,
-    heed: Callable[[Mapping[str, Any]], None],
+    heed: Heed,
 ) -> None:
     """Run a machine from a state to its end; `heed` gets each message of the guest as it comes.
     Without a state it boots, and its state is saved as `devices` when it is ready.
@@ -132,10 +160,10 @@ def run(
             if state:
                 monitor.load(state)
             for message in _messages(place / "console", process, patience):
-                if "ready" in message and not state:
+                if message.ready and not state:
                     monitor.save(place / "devices")
                     return
-                is_ended = is_ended or "ended" in message
+                is_ended = is_ended or message.ended
                 heed(message)
         code = process.wait()
     if not is_ended:
@@ -178,7 +206,7 @@ class _Patience:
 
 def _messages(
     console: Path, process: subprocess.Popen[bytes], patience: _Patience
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Message]:
     """Those of the guest, until the machine ended and all is read."""
     with console.open(encoding="utf-8", errors="replace") as file:
         for line in _lines(file.readline, process, patience):
@@ -187,12 +215,11 @@ def _messages(
                 yield message
 
 
-def _message(line: str) -> Mapping[str, Any]:
-    """That of a line; empty where something else was printed into it."""
-    with suppress(ValueError):
-        found = json.loads(line.removeprefix(MARK))
-        return found if isinstance(found, dict) else {}
-    return {}
+def _message(line: str) -> Message | None:
+    """That of a line; None where something else was printed into it."""
+    with suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(line.removeprefix(MARK), type=Message)
+    return None
 
 
 @contextmanager

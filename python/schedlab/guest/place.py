@@ -8,13 +8,12 @@ import json
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
+from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.guest import machine
 from schedlab.guest.cache import (
     cache,
@@ -27,7 +26,7 @@ from schedlab.guest.cache import (
 from schedlab.guest.image import image
 from schedlab.guest.initramfs import initramfs
 from schedlab.guest.kernels import Kernel
-from schedlab.guest.machine import BootSettings
+from schedlab.guest.machine import BootSettings, Heed, Message
 from schedlab.host.facts import memory
 from schedlab.store.files import DATA_FILTER, write_atomic
 
@@ -35,7 +34,6 @@ RESULT = "result"
 _NAME = "virtual"
 _PREFIX = "schedlab-virtual-"
 _OF_SESSION = ("digest", "job_sha256", "seed")
-Heed = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Boot:
     initrd: bytes
     root: Path
     job: bytes
-    facts: Mapping[str, Any]
+    facts: Mapping[str, int | str]
 
     @classmethod
     def of(cls, kernel: Kernel, job: Job, settings: BootSettings) -> Boot:
@@ -90,7 +88,7 @@ class Boot:
         HostError where it ends without a result, the guest's own error as it was raised there.
         """
 
-        def heed_errors(message: Mapping[str, Any]) -> None:
+        def heed_errors(message: Message) -> None:
             _raise_error(message)
             heed(message)
 
@@ -181,12 +179,15 @@ def _packed(job: Job, settings: BootSettings) -> bytes:
     return buffer.getvalue()
 
 
-def _raise_error(message: Mapping[str, Any]) -> None:
-    if "error" in message:
-        raise _error(message["error"])
+def _raise_error(message: Message) -> None:
+    """An error of the guest is raised here, with its exit code."""
+    if told := message.error:
+        error = HostError(told.message, told.hint)
+        error.exit_code = told.code
+        raise error
 
 
-def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
+def _unpack(archive: Path, out: Path, facts: Mapping[str, int | str]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".") as directory:
         try:
@@ -203,19 +204,12 @@ def _unpack(archive: Path, out: Path, facts: Mapping[str, Any]) -> None:
         shutil.move(folder, out)
 
 
-def _error(fields: Mapping[str, Any]) -> SchedlabError:
-    """An error of the guest, with its exit code."""
-    error = HostError(str(fields["message"]), str(fields["hint"]))
-    error.exit_code = int(fields["code"])
-    return error
-
-
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _digest(facts: Mapping[str, Any]) -> str:
+def _digest(facts: Mapping[str, int | str]) -> str:
     return _hex(json.dumps(facts, sort_keys=True).encode())
 
 

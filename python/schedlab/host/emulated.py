@@ -25,13 +25,20 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, cause_of
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate, models
-from schedlab.host.emulated_facts import findings
+from schedlab.host.emulated_facts import (
+    Account,
+    DeviceFacts,
+    EmulatedFacts,
+    findings,
+)
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, new_loop, require_root
@@ -92,31 +99,20 @@ class Emulation:
             "seed": self.seed,
         }
 
-    def describe(self) -> dict[str, Any]:
-        """Facts of the device, before it exists. SpecError for what cannot be.
-
-        Keys: emulated, model, sha256, kind, rotational, size_bytes, queue_depth, tags, policy,
-        service, shortest_ns, dilate, data, served_in_order. A device that exists adds those of
-        emulated_calibration.
-        """
+    def describe(self) -> EmulatedFacts:
+        """Facts of the device, before it exists. SpecError for what cannot be."""
         if not 1 <= self.dilate < math.inf:
             raise SpecError(f"dilate = {self.dilate}: expected at least 1", "--dilate 1")
         name, text = model_text(self.model)
-        facts: dict[str, Any] = json.loads(
-            models().emulated_facts(json.dumps(self.device_config()))
-        )
+        text_of_facts = models().emulated_facts(json.dumps(self.device_config()))
+        facts = msgspec.json.decode(text_of_facts, type=DeviceFacts)
         depth = facts["queue_depth"] if self.queue_depth is None else self.queue_depth
         if self.rotational is not None:
             facts["rotational"] = self.rotational
-        return {
-            "emulated": True,
-            "model": name,
-            "sha256": hashlib.sha256(text.encode()).hexdigest(),
-            **facts,
-            "dilate": self.dilate,
-            "data": self.data,
-            **_driver_facts(depth),
-        }
+        tags, in_order = _driver_facts(depth)
+        own = {"emulated": True, "model": name, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        more = {"dilate": self.dilate, "data": self.data, "tags": tags, "served_in_order": in_order}
+        return cast("EmulatedFacts", {**own, **facts, **more})
 
 
 def shipped_models() -> dict[str, str]:
@@ -142,30 +138,31 @@ def model_text(model: str) -> tuple[str, str]:
 def own_size_bytes(emulation: Emulation) -> int:
     """The size that a device file gives in so many words; 0 for models that have any size."""
     facts = replace(emulation, size_bytes=None).describe()
-    return int(facts["size_bytes"]) if facts["kind"] == "fixed" else 0
+    return facts["size_bytes"] if facts["kind"] == "fixed" else 0
 
 
 @dataclass(frozen=True)
 class Emulated(Scratch):
     """An emulated device; like a scratch device, with its model and the way to its server."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: EmulatedFacts = field(default_factory=lambda: cast("EmulatedFacts", {}))
     server: Server | None = None
 
     def mark(self) -> None:
         """Begin a window: what `account` gives counts from here."""
         self._server().ask("mark")
 
-    def account(self) -> dict[str, object]:
+    def account(self) -> Account:
         """Requests served since `mark`, how late, how deep; see `Report` in crates/emulate."""
-        return self._server().ask("read")
+        return cast("Account", self._server().ask("read"))
 
     def hold(self, commands: int) -> None:
         """Let the device hold so many commands from now on, with scheduler none and reset."""
         if commands == self.facts["queue_depth"]:
             return
         self.reset(commands)
-        self.facts.update(queue_depth=commands, **_driver_facts(commands))
+        self.facts["queue_depth"] = commands
+        self.facts["tags"], self.facts["served_in_order"] = _driver_facts(commands)
         _set_queue(owned.SYS_BLOCK / Path(self.path).name / "queue", self.facts)
 
     def reset(self, commands: int | None = None) -> None:
@@ -195,7 +192,7 @@ class Emulated(Scratch):
         """Whether the server still serves."""
         return self.server is not None and self.server.is_alive()
 
-    def gate_findings(self, account: Mapping[str, Any]) -> tuple[GateFinding, ...]:
+    def gate_findings(self, account: Account) -> tuple[GateFinding, ...]:
         """Reasons to discard a run on this device, from its account; see emulated_facts."""
         return findings(account, self.facts)
 
@@ -359,13 +356,13 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
     queue = owned.SYS_BLOCK / Path(path).name / "queue"
     _set_queue(queue, facts)
     server.ask("watch", inflight=str(queue.parent / "inflight"))
-    facts |= calibrate(path, server, emulation, facts)
+    facts = cast("EmulatedFacts", {**facts, **calibrate(path, server, emulation, facts)})
     device = Emulated(
         path=path,
         backing_file=str(backing),
         size_bytes=facts["size_bytes"],
         direct_io=direct_io,
-        rotational=bool(facts["rotational"]),
+        rotational=facts["rotational"],
         facts=facts,
         server=server,
     )
@@ -431,13 +428,12 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
     return stretched
 
 
-def _driver_facts(commands: int) -> dict[str, object]:
-    """The driver's tags for a device that holds so many commands."""
-    tags = min(max(commands, knobs.LEAST_TAGS), DEFAULT_TAGS)
-    return {"tags": tags, "served_in_order": commands < knobs.LEAST_TAGS}
+def _driver_facts(commands: int) -> tuple[int, bool]:
+    """The driver's tags for a device that holds so many commands; whether it serves in order."""
+    return min(max(commands, knobs.LEAST_TAGS), DEFAULT_TAGS), commands < knobs.LEAST_TAGS
 
 
-def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
+def _set_queue(queue: Path, facts: EmulatedFacts) -> None:
     """Give the queue of a device of ours what the model has; it goes with the device.
 
     Under `none` a new `nr_requests` is the number of tags, and stays that when another scheduler

@@ -15,7 +15,7 @@ import math
 import os
 import statistics
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from schedlab.package import offered
 
 if TYPE_CHECKING:
     from schedlab.host.emulated import Emulation, Server
+    from schedlab.host.emulated_facts import EmulatedFacts
 
 CEILING_S = 0.2
 WAY_BATCHES, WAY_S, WAY_REQUESTS_MAX = 9, 0.5, 100
@@ -37,7 +38,7 @@ LEAD_PER_MIB_MAX_NS = 5_000_000
 
 
 def calibrate(
-    path: str, server: Server, emulation: Emulation, facts: Mapping[str, Any]
+    path: str, server: Server, emulation: Emulation, facts: EmulatedFacts
 ) -> dict[str, object]:
     """Measure the way, set the lead; HostError for a model that is too fast for this host.
 

@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from schedlab.spec import GateFinding
 from schedlab.spec.quantities import size_text
 
+# Of a model (crates/sim/src/model).
+DeviceFacts = TypedDict(
+    "DeviceFacts",
+    {
+        "kind": str, "rotational": bool, "size_bytes": int, "queue_depth": int, "policy": str,
+        "service": str, "shortest_ns": int,
+    },
+)  # fmt: skip
+
+
+Calibrated = TypedDict(
+    "Calibrated",
+    {
+        "overhead_ns": int, "ceiling_per_s": int, "lead_ns": int, "lead_read_per_mib_ns": int,
+        "lead_write_per_mib_ns": int,
+    },
+    total=False,
+)  # fmt: skip
+
+
+class EmulatedFacts(DeviceFacts, Calibrated):
+    """Those of a device; one that exists has those of emulated_calibration, too."""
+
+    emulated: bool
+    model: str
+    sha256: str
+    dilate: float
+    data: str
+    tags: int
+    served_in_order: bool
+
+
+Times = TypedDict("Times", {"mean_ns": float, "p50_ns": int, "p99_ns": int})
+# What is used of `Report` in crates/emulate.
+Account = TypedDict(
+    "Account",
+    {
+        "elapsed_s": float, "reads": int, "writes": int, "discards": int, "read_bytes": int,
+        "written_bytes": int, "modelled": Times, "replied": Times, "late_share": float,
+        "reordered_share": float, "depth_max": int, "errors": int, "hidden_mean": float,
+        "hidden_error": float,
+    },
+)  # fmt: skip
 MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 # The way of a request that follows at once is shorter than that of one after a pause, which the
 # calibration measures: a lead may be off by this share of itself.
 LEAD_DOUBT = 1 / 3
 
 
-def describe(facts: Mapping[str, Any]) -> str:
+def describe(facts: EmulatedFacts) -> str:
     """A device in a few words: `disk7200, 8 GiB, 32 tags, emulated`."""
     size = facts["size_bytes"]
     parts = [facts["model"], size_text(size, 4), f"{facts['tags']} tags"]
@@ -25,7 +67,7 @@ def describe(facts: Mapping[str, Any]) -> str:
     return ", ".join([*parts, "emulated"])
 
 
-def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[GateFinding, ...]:
+def findings(account: Account, facts: EmulatedFacts) -> tuple[GateFinding, ...]:
     """Why a window's figures are not those of the model; empty when they are.
 
     The limits are on what a program measures: means within 2 % of the model, or within a third of
@@ -62,17 +104,16 @@ def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[Gate
     return tuple(failed)
 
 
-def lead_share(account: Mapping[str, Any], facts: Mapping[str, Any]) -> float:
+def lead_share(account: Account, facts: EmulatedFacts) -> float:
     """How much before their time replies were sent, as a share of the model's mean response."""
-    lead_ns = float(facts.get("lead_ns", 0))
-    for kind, size in (("read", "read_bytes"), ("write", "written_bytes")):
-        moved_mib = account.get(size, 0) / (1 << 20) / (account["reads"] + account["writes"])
-        lead_ns += facts.get(f"lead_{kind}_per_mib_ns", 0) * moved_mib
-    modelled_ns: float = max(account["modelled"]["mean_ns"], 1.0)
-    return lead_ns / modelled_ns
+    moved_ns = (facts.get("lead_read_per_mib_ns", 0) * account["read_bytes"]
+                + facts.get("lead_write_per_mib_ns", 0) * account["written_bytes"])  # fmt: skip
+    requests = account["reads"] + account["writes"]
+    lead_ns = facts.get("lead_ns", 0) + moved_ns / (1 << 20) / requests
+    return lead_ns / max(account["modelled"]["mean_ns"], 1.0)
 
 
-def mean_error(account: Mapping[str, Any]) -> tuple[float, float]:
+def mean_error(account: Account) -> tuple[float, float]:
     """How far the mean response at the block device was off the model's, and the standard error
     of the sampling, both as shares of the model's.
 
@@ -80,7 +121,7 @@ def mean_error(account: Mapping[str, Any]) -> tuple[float, float]:
     time that a request spends on its way. Replies are sent early to make up for it. Flushes are
     in neither count: the kernel has none of them in flight.
     """
-    requests = sum(account[kind] for kind in ("reads", "writes", "discards"))
+    requests = account["reads"] + account["writes"] + account["discards"]
     modelled_ns = max(account["modelled"]["mean_ns"], 1.0)
     between_ns = account["elapsed_s"] * 1e9 / max(requests, 1)
     way_ns = account["hidden_mean"] * between_ns

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import schedlab
 from schedlab.errors import HostError
@@ -236,7 +236,16 @@ def _schedulers(name: str) -> list[str]:
         return []
 
 
-def queue_facts(name: str) -> dict[str, Any]:
+QueueFacts = TypedDict(
+    "QueueFacts",
+    {
+        "rotational": bool | None, "hardware_queues": int | None, "driver_tags": int | None,
+        "driver_tags_in_use": int | None, "nr_requests": int | None,
+    },
+)  # fmt: skip
+
+
+def queue_facts(name: str) -> QueueFacts:
     """Facts that decide a comparison of schedulers on a device, independent of its tunables.
 
     `rotational` is what it reports (bfq believes it). `driver_tags` is how many requests

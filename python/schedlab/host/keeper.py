@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import descriptors, journal, owned, recover
 from schedlab.host.emulated import Emulated, Emulation
-from schedlab.host.emulated_facts import describe
+from schedlab.host.emulated_facts import EmulatedFacts, describe
 from schedlab.package import IMPORT_PATH
 from schedlab.spec.reading import opened
 
@@ -46,10 +46,10 @@ class Kept:
 
     name: str
     path: str
-    facts: dict[str, Any]
+    facts: EmulatedFacts
     since_s: float
     keeper: int
-    account: dict[str, object] = field(default_factory=dict)
+    account: Mapping[str, object] = field(default_factory=dict)
 
     def line(self) -> str:
         """One line for people: `/dev/loop7: disk7200, 8 GiB, 32 tags, emulated`."""
@@ -261,7 +261,7 @@ def _announce(descriptor: int, content: dict[str, object]) -> None:
 
 
 def _state(name: str, device: Emulated, since_s: float) -> dict[str, object]:
-    account = {}
+    account: Mapping[str, object] = {}
     with contextlib.suppress(HostError):
         account = device.account()
     return {

@@ -55,12 +55,12 @@ def load_depth(requested: int, tags: int, workers: int) -> int:
 
 
 def actor(
-    name: str, target: ResolvedTarget, region: Region, workload: Mapping[str, Any], **options: Any
+    name: str, target: ResolvedTarget, region: Region, work: Mapping[str, object], **options: Any
 ) -> dict[str, object]:
-    """A group of processes that do `workload` by direct I/O; several divide their region."""
+    """A group of processes that do `work` by direct I/O; several divide their region."""
     offset, span = region
     usual = {"engine": "io_uring", "direct": True, "layout": "divided", "offset": offset}
-    return group(name, target, {**workload, "span": span}, **{**usual, **options})
+    return group(name, target, {**work, "span": span}, **{**usual, **options})
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def added(reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> li
 
 def run_actors(
     target: ResolvedTarget,
-    groups: Sequence[Mapping[str, Any]],
+    groups: Sequence[Mapping[str, object]],
     seconds: float,
     ramp_seconds: float = 0.0,
     depth: int = 0,

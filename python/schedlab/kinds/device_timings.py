@@ -16,7 +16,8 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 RECORD_BYTES = 2 << 20
 # timing -> (order of the records, seconds)
-TIMINGS = {"cached": ({"kind": "same"}, 2.0), "buffered": (SEQUENTIAL, 3.0)}
+SAME: dict[str, object] = {"kind": "same"}
+TIMINGS = {"cached": (SAME, 2.0), "buffered": (SEQUENTIAL, 3.0)}
 
 
 class DeviceTimings(WorkloadKind, frozen=True):

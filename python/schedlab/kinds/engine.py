@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import msgspec
 
@@ -20,14 +21,18 @@ if TYPE_CHECKING:
 DOCTOR = "see `schedlab doctor` for what this machine allows"
 
 
+# The processes or threads of a group.
+GroupIds = TypedDict("GroupIds", {"name": str, "ids": list[int]})
+
+
 class JobWatcher(Protocol):
     """The callback for every job of the engine."""
 
     def prepare(self, names: Sequence[str]) -> None:
         """A job with these groups is about to start."""
 
-    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
-        """Its processes are ready, [{"name": …, "ids": […]}, …]; their load starts now."""
+    def begin(self, workers: Sequence[GroupIds]) -> None:
+        """Its processes are ready; their load starts now."""
 
     def see(self, groups: Sequence[GroupResult]) -> None:
         """It has ended."""
@@ -47,14 +52,14 @@ def watching_jobs(watcher: JobWatcher) -> Iterator[None]:
 
 
 def group(
-    name: str, target: ResolvedTarget, workload: Mapping[str, Any], **options: Any
+    name: str, target: ResolvedTarget, workload: Mapping[str, object], **options: Any
 ) -> dict[str, object]:
     """One group of workers of an engine job; `options` as in crates/load/src/io/job.rs."""
     return {"name": name, "path": str(target.path), "workload": dict(workload), **options}
 
 
 def work(
-    pattern: Mapping[str, Any], direction: Mapping[str, Any], record_bytes: int, seed: int,
+    pattern: Mapping[str, object], direction: Mapping[str, object], record_bytes: int, seed: int,
     depth: int = 1, **more: Any,
 ) -> dict[str, object]:  # fmt: skip
     """The requests of a group: a closed loop of `depth`, unless `more` has other `arrivals`."""
@@ -64,7 +69,7 @@ def work(
 
 
 def run_job(
-    groups: Sequence[Mapping[str, Any]],
+    groups: Sequence[Mapping[str, object]],
     seconds: float | None,
     ramp_seconds: float = 0.0,
     should_end: Callable[[], bool] | None = None,
@@ -75,7 +80,7 @@ def run_job(
 
 
 def run_groups(
-    groups: Sequence[Mapping[str, Any]],
+    groups: Sequence[Mapping[str, object]],
     seconds: float | None,
     ramp_seconds: float = 0.0,
     should_end: Callable[[], bool] | None = None,
@@ -103,11 +108,15 @@ def run_groups(
     watcher = _watcher.get()
     if watcher is not None:
         watcher.prepare([str(group["name"]) for group in groups])
-    ready = None if watcher is None else lambda text: watcher.begin(json.loads(text))
+    ready = None if watcher is None else partial(_begin, watcher)
     result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready, replay))
     if watcher is not None:
         watcher.see(result.groups)
     return result
+
+
+def _begin(watcher: JobWatcher, text: str) -> None:
+    watcher.begin(msgspec.json.decode(text, type=list[GroupIds]))
 
 
 def _answer(call: Callable[[], str]) -> JobResult:

@@ -20,7 +20,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import latency
 from schedlab.spec.load_result import GroupResult
 
-SEQUENTIAL: dict[str, Any] = {"kind": "sequential"}
+SEQUENTIAL: dict[str, object] = {"kind": "sequential"}
 RANDOM: dict[str, object] = {"kind": "random", "replacement": False}
 READ: dict[str, object] = {"kind": "read"}
 WRITE: dict[str, object] = {"kind": "write"}

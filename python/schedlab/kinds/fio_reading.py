@@ -19,8 +19,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
+from schedlab.spec.load_result import Ending
 from schedlab.spec.printable import is_printable
 from schedlab.spec.reading import read_bytes
 from schedlab.store.fio_output import numbered
@@ -407,11 +410,10 @@ def _fio(path: Path, environment: Mapping[str, str]) -> tuple[int, str, str]:
         ending = child.wait(10.0)
         if not ending:
             raise HostError(f"fio did not read {path} within 10 s", "fio --parse-only FILE")
-        ended = json.loads(ending)
         texts = [os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
                  for fd in streams[1:]]  # fmt: skip
     finally:
         for fd in streams:
             os.close(fd)
-    status = ended["status"] if ended["status"] is not None else 128 + ended["signal"]
-    return int(status), texts[0], texts[1]
+    status = msgspec.json.decode(ending, type=Ending).exit_status
+    return status, texts[0], texts[1]

@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -29,6 +29,7 @@ OUTPUT_LIMIT_BYTES = 64 << 20
 # What a command gets in its environment, by the name of the token.
 VARIABLES = {"dir": "SCHEDLAB_DIRECTORY", "device": "SCHEDLAB_DEVICE", "run": "SCHEDLAB_RUN",
              "seed": "SCHEDLAB_SEED"}  # fmt: skip
+Tokens = TypedDict("Tokens", {"dir": Path, "device": str, "run": str, "seed": str})
 # What changes the quoting of a shell line, and tokens.
 _PIECE = re.compile(r"""(@[a-z]+@|\\.|['"]|\$\(|\))""", re.DOTALL)
 # Variables whose values are stored: no secret is in them.
@@ -232,12 +233,12 @@ def sha256_of_program(argv: Sequence[str]) -> str:
         return ""
 
 
-def replaced(text: str, tokens: Mapping[str, Any]) -> str:
+def replaced(text: str, tokens: Mapping[str, object]) -> str:
     """`text` with every `@name@` replaced."""
     return _token(tokens).sub(lambda found: str(tokens[found[1]]), text)
 
 
-def replaced_in_line(line: str, tokens: Mapping[str, Any]) -> str:
+def replaced_in_line(line: str, tokens: Mapping[str, object]) -> str:
     """A shell line with every `@name@` replaced, so that the shell takes the value as it is.
 
     A value with blanks or quotes becomes the variable that holds it: the shell does not parse it
@@ -276,5 +277,5 @@ def _for_shell(name: str, value: str, quote: str, line: str) -> str:
     return f"${{{variable}}}" if quote else f'"${{{variable}}}"'
 
 
-def _token(tokens: Mapping[str, Any]) -> re.Pattern[str]:
+def _token(tokens: Mapping[str, object]) -> re.Pattern[str]:
     return re.compile(f"@({'|'.join(map(re.escape, tokens))})@")

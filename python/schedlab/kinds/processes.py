@@ -13,16 +13,14 @@ from schedlab.kinds.file_test import Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Metric, latency
 from schedlab.spec.load_result import SideResult
-from schedlab.store.process_files import only_simulated, processes_of, unique_names
+from schedlab.store.process_files import ProcessRow, only_simulated, processes_of, unique_names
 
 QUANTILES = ("p50", "p90", "p99")
 LATENCIES = ("latency_ns_mean", *(f"latency_ns_{q}" for q in QUANTILES))
 RATE = "throughput_bytes_per_s"
 
 
-def engine_groups(
-    rows: Sequence[Mapping[str, Any]], target: ResolvedTarget
-) -> list[dict[str, Any]]:
+def engine_groups(rows: Sequence[ProcessRow], target: ResolvedTarget) -> list[dict[str, object]]:
     """Processes in their regions as groups of an engine job, in their order."""
     groups = []
     for row, name in zip(rows, unique_names(rows), strict=True):
@@ -58,7 +56,7 @@ class Processes(WorkloadKind, frozen=True):
     seconds: Seconds = 2.0
     ramp_seconds: Seconds = 0.5
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[ProcessRow]:
         """All keys of each process."""
         return processes_of({"process": self.processes})
 
@@ -104,13 +102,13 @@ class Processes(WorkloadKind, frozen=True):
         """
         rows = processes_of({"process": self.processes}, target.size_bytes, seed)
         depth = sum(row["depth"] for row in rows)
-        jobs = engine_groups(rows, target)
+        jobs, names = engine_groups(rows, target), unique_names(rows)
         actors = run_actors(target, jobs, self.seconds, self.ramp_seconds, depth)
         metrics: dict[str, float] = {}
         bounds: dict[str, str] = {}
         everything = []
         for name in dict.fromkeys(row["table"] for row in rows):
-            members = [job["name"] for row, job in zip(rows, jobs, strict=True)
+            members = [each for row, each in zip(rows, names, strict=True)
                        if row["table"] == name]  # fmt: skip
             record = next(row["record"] for row in rows if row["table"] == name)
             sides = [actors.side(each, way) for each in members for way in ("reads", "writes")]

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypedDict
 
+import msgspec
 from msgspec import Meta
 
 from schedlab.errors import SpecError
@@ -27,6 +28,7 @@ from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import GateFinding, Metric, latency
 from schedlab.spec.foreign import unread
 from schedlab.spec.reading import split_format
+from schedlab.spec.results import FidelityRow
 
 if TYPE_CHECKING:
     from schedlab._core import ReplayPlan
@@ -45,6 +47,33 @@ LATE_NS, LATE_SHARE = 1e6, 0.1
 LIKE = {"bytes_per_s": 0.10, "mean": 0.10, "p99": 0.25}
 CLASSES = {1: "rt", 2: "be", 3: "idle"}
 CLASS_SHIFT = 13
+
+# The streams of a trace, the figures of its programs by direction (all: an empty name), and both
+# (crates/formats/src/script.rs).
+StreamSeen = TypedDict(
+    "StreamSeen",
+    {
+        "name": str, "command": str, "ioprio": int, "cgroup": int, "requests": int, "depth": int,
+        "record": int | None, "reads": bool, "writes": bool, "first_read_ns": int | None,
+        "first_write_ns": int | None,
+    },
+)  # fmt: skip
+ProgramSeen = TypedDict(
+    "ProgramSeen",
+    {
+        "name": str, "direction": Literal["reads", "writes"], "requests": int, "bytes": int,
+        "mean_ns": float | None, "bins": list[list[int]],
+    },
+)  # fmt: skip
+Summary = TypedDict(
+    "Summary",
+    {
+        "requests": int, "period_ns": int, "figures_ns": int, "scheduler": str | None,
+        "device": str | None, "touched_bytes": int, "discards": int, "moved": int,
+        "widened": int, "ambiguous_share": float, "groups": list[ProgramSeen],
+        "streams": list[StreamSeen],
+    },
+)  # fmt: skip
 
 
 class TraceReplay(WorkloadKind, frozen=True):
@@ -71,7 +100,7 @@ class TraceReplay(WorkloadKind, frozen=True):
     # bfq raises the weight of what starts for some seconds, and kyber learns.
     ramp_seconds: Seconds = 2.0
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """The recording as `Scripts` of crates/formats; SpecError where it is no load."""
         return _read(self)[1]
 
@@ -177,21 +206,22 @@ class TraceReplay(WorkloadKind, frozen=True):
             for name, mine in names.items()
             if name
         }
+        late_ns = latency.quantile(lags, 0.99)
         facts = {"arrivals": f"recorded, {self.timing}", "streams": len(streams),
                  "moved_requests": seen["moved"], "widened_requests": seen["widened"],
-                 "late_ns_p99": latency.quantile(lags, 0.99)}  # fmt: skip
+                 "late_ns_p99": late_ns}  # fmt: skip
         properties = {
             **actors.properties(), "measured_from_s": actors.measured_from_s, **facts,
             "unissued": sum(g.unissued for g in actors.groups.values()),
         }  # fmt: skip
         properties.pop("oldest_pending_ns", None)
         return Outcome(
-            metrics, properties, tuple(self._late(seen, facts["late_ns_p99"])),
+            metrics, properties, tuple(self._late(seen, late_ns)),
             {"latency_ns": rows}, bounds, series,
             {name: rows for name, rows in latencies.items() if rows},
         )  # fmt: skip
 
-    def replayed(self, target: ResolvedTarget, seed: int) -> tuple[Actors, dict[str, Any]]:
+    def replayed(self, target: ResolvedTarget, seed: int) -> tuple[Actors, Summary]:
         """The engine's result, and the description of the streams that it replayed."""
         plan, seen = _read(self, target.size_bytes, target.logical_block_bytes)
         groups = [self._group(target, seed, *each) for each in enumerate(seen["streams"])]
@@ -202,7 +232,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         return Actors(result, 0, target.tags, self.seconds), seen
 
     def _group(
-        self, target: ResolvedTarget, seed: int, number: int, seen: Mapping[str, Any]
+        self, target: ResolvedTarget, seed: int, number: int, seen: StreamSeen
     ) -> dict[str, object]:
         """The engine's group that replays a stream."""
         depth = min(max(SLOTS_PER_DEPTH[self.timing] * seen["depth"], SLOTS_LEAST), SLOTS_MOST)
@@ -256,7 +286,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         """Whether requests of a direction were due in the run, and had not completed at its end."""
         run_ns = (self.ramp_seconds + self.seconds) * 1e9
         first_ns = {
-            one["name"]: one[f"first_{side.removesuffix('s')}_ns"]
+            one["name"]: one["first_read_ns"] if side == "reads" else one["first_write_ns"]
             for one in self.summary()["streams"]
         }
         due = [
@@ -265,7 +295,7 @@ class TraceReplay(WorkloadKind, frozen=True):
         ]  # fmt: skip
         return any(actors.groups[name].unanswered for name in due)
 
-    def _late(self, seen: Mapping[str, Any], late_ns: float | None) -> Iterator[GateFinding]:
+    def _late(self, seen: Summary, late_ns: float | None) -> Iterator[GateFinding]:
         """A program that starts its requests late is not the recorded one."""
         limit_ns = max(LATE_NS, LATE_SHARE * seen["period_ns"] / seen["requests"])
         if self.timing == "open" and late_ns and late_ns > limit_ns:
@@ -291,9 +321,9 @@ class TraceReplay(WorkloadKind, frozen=True):
                 found[f"{prefix}latency_ns_p99"] = latency.quantile(one["bins"], 0.99)
         return {name: value for name, value in found.items() if value}
 
-    def fidelity(self, replayed: Mapping[str, float]) -> list[dict[str, object]]:
-        """The figures of a rehearsal beside those of the part that it replayed: rows of `metric`,
-        `recorded`, `replayed` (in the unit of the metric) and `is_like`.
+    def fidelity(self, replayed: Mapping[str, float]) -> list[FidelityRow]:
+        """The figures of a rehearsal beside those of the part that it replayed, in the unit of the
+        metric.
         """
         return [
             {"metric": name, "recorded": value, "replayed": replayed[name],
@@ -331,7 +361,7 @@ def _version(path: Path) -> tuple[int, int]:
 
 def _read(
     kind: TraceReplay, size: int = 0, block: int = 0, figures_ns: int = 0
-) -> tuple[ReplayPlan, dict[str, Any]]:
+) -> tuple[ReplayPlan, Summary]:
     """The streams, and their description, for a target of that size and unit of addresses."""
     file, name = split_format(kind.trace, RECORD_IT)
     options = {
@@ -345,7 +375,7 @@ def _read(
 @lru_cache(maxsize=4)
 def _plan(
     file: str, name: str | None, options: str, version: tuple[int, int]
-) -> tuple[ReplayPlan, dict[str, object]]:
+) -> tuple[ReplayPlan, Summary]:
     from schedlab import _core
 
     try:
@@ -353,4 +383,4 @@ def _plan(
     except ValueError as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise SpecError(message, hint or unread(file, message)) from error
-    return plan, json.loads(plan.summary())
+    return plan, msgspec.json.decode(plan.summary(), type=Summary)

@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from schedlab.report.drawing import COLOURS, linear
+from schedlab.spec.schedule import Schedule, Segment, TaskFigures, occupant
 
 Window = tuple[int, int]
 WIDTH, LEFT, RIGHT = 920, 130, 20
@@ -40,12 +41,6 @@ def tick_step_ns(span_ns: int) -> int:
     """A step of 1, 2 or 5 times a power of ten that cuts `span_ns` into at most ten."""
     steps = (int(10**power) * factor for power in range(20) for factor in (1, 2, 5))
     return next(step for step in steps if span_ns // step <= 10)
-
-
-def occupant(segment: Mapping[str, Any]) -> tuple[str, int | None]:
-    """The work of a CPU in a segment: `task`, `switch` or `idle`, and the index of its task."""
-    what = next(each for each in ("task", "switch", "idle") if each in segment)
-    return what, segment[what]
 
 
 def fill(number: int) -> str:
@@ -129,7 +124,7 @@ def _joined(spans: Iterable[tuple[int, int]], gap_ns: int) -> list[tuple[int, in
 
 
 def schedule_chart(
-    result: Mapping[str, Any], window: Window, width: int, measured: Sequence[Mapping[str, int]]
+    result: Schedule, window: Window, width: int, measured: Sequence[Mapping[str, int]]
 ) -> str:
     """A CPU schedule, `width` pixels wide; `measured` bursts are below those of their task."""
     tasks, cpus = result["tasks"], result["cpus"]
@@ -162,9 +157,7 @@ def schedule_chart(
     return canvas.document(title, width, bottom + 26)
 
 
-def _draw_segment(
-    canvas: Canvas, segment: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], y: int
-) -> None:
+def _draw_segment(canvas: Canvas, segment: Segment, tasks: Sequence[TaskFigures], y: int) -> None:
     start, end = segment["start_ns"], segment["end_ns"]
     what, task = occupant(segment)
     if task is None:
@@ -176,7 +169,7 @@ def _draw_segment(
         canvas.bar(y, BAR, start, end, 'fill="#444"', f"switch to {name}")
 
 
-def _draw_task(canvas: Canvas, result: Mapping[str, Any], number: int, y: int) -> None:
+def _draw_task(canvas: Canvas, result: Schedule, number: int, y: int) -> None:
     task = result["tasks"][number]
     name, end_ns = task["name"], task["finish_ns"]
     if end_ns is None:

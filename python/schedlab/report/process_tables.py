@@ -5,13 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from schedlab.report.tables import Chart, Column, Table, build
 from schedlab.report.view import View
 from schedlab.spec import Run
 
 INDEX = 100.0
+#: What is counted of a process; its figures are these and what follows from them.
+Count = Literal["calculations", "bursts", "cpu_burst_s"]
+Figures = dict[str, float | None]
 # What a shell's `time` prints; of a program that is timed until its data are on the device, that.
 TIMES = ("elapsed_synced_s", "elapsed_s", "user_s", "system_s")
 
@@ -49,7 +52,7 @@ def _times(view: View) -> Iterator[Table]:
         yield build(texts, f"runs-times-{own}", title, columns, every)
 
 
-def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
+def _workers(run: Run) -> Sequence[Mapping[Count, float]]:
     """The bursts of each process of a run on its CPUs."""
     workers = run.properties.get("workers", ())
     return [w for w in workers if isinstance(w, Mapping) and "cpu_burst_s" in w]
@@ -74,11 +77,12 @@ COUNTS = (
 BY_PROCESS = ("calculations", "cpu_burst_s", "per_burst_second")
 
 
-def _figures(workers: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+def _figures(workers: Sequence[Mapping[Count, float]]) -> Figures:
     """The counts of some processes together, and what follows from them."""
-    sums: dict[str, float | None] = {
+    keys: tuple[Count, ...] = ("calculations", "bursts", "cpu_burst_s")
+    sums: Figures = {
         key: sum(float(w[key]) for w in workers) if all(key in w for w in workers) else None
-        for key in ("calculations", "bursts", "cpu_burst_s")
+        for key in keys
     }
     count, bursts, burst = sums.values()
     sums["per_burst_second"] = count / burst if count is not None and burst else None
@@ -87,7 +91,7 @@ def _figures(workers: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 
 def _count_table(
-    view: View, name: str, heads: Sequence[Column], rows: Sequence[tuple[list[Any], dict[str, Any]]]
+    view: View, name: str, heads: Sequence[Column], rows: Sequence[tuple[list[Any], Figures]]
 ) -> Table:
     """A table of counts, without the columns that no row has."""
     texts = view.texts
@@ -141,7 +145,7 @@ def _mean_count(runs: Sequence[Run], key: str, part: slice) -> float | None:
 
 def _sums(view: View) -> list[Table]:
     """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
-    rows: list[tuple[list[Any], dict[str, Any]]] = []
+    rows: list[tuple[list[Any], Figures]] = []
     first = 0.0
     for name, runs in _with_workers(view).items():
         each = [_figures(_workers(run)) for run in runs]

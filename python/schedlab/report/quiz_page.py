@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from schedlab.report import frame
-from schedlab.report.gantt import occupant
 from schedlab.report.markup import drawn_table, paragraph
 from schedlab.report.tables import Column, build
 from schedlab.report.texts import Texts
 from schedlab.spec.quantities import counted, milliseconds_text
+from schedlab.spec.schedule import Figure, Mean, Schedule, Task, occupant
 
-# heading: key of a task's result, in ns
-ASKED = {
-    "turnaround": "turnaround_ns", "waiting": "waiting_ns", "response": "response_ns",
-}  # fmt: skip
+# heading: key of a task's result, in ns, and of the mean
+ASKED: Mapping[str, tuple[Figure, Mean]] = {
+    "turnaround": ("turnaround_ns", "turnaround_ns_mean"),
+    "waiting": ("waiting_ns", "waiting_ns_mean"),
+    "response": ("response_ns", "response_ns_mean"),
+}
 CHART_PX, ROW_PX = 680, 22
 
 
@@ -26,8 +27,8 @@ class QuizSheet:
     """One student's tasks, and their schedule under each policy (crates/sim/src/cpu/result.rs)."""
 
     seed: int
-    tasks: Sequence[Mapping[str, Any]]
-    results: Sequence[Mapping[str, Any]]
+    tasks: Sequence[Task]
+    results: Sequence[Schedule]
 
 
 def page(sheets: Sequence[QuizSheet], texts: Texts) -> str:
@@ -73,20 +74,20 @@ def _figures(first: str, texts: Texts) -> list[Column]:
     return [Column(first, text=True), *(Column(texts(f"quiz.{name}")) for name in ASKED)]
 
 
-def _given(task: Mapping[str, Any]) -> list[str]:
-    bursts = " / ".join(milliseconds_text(burst) for burst in task["bursts"])
+def _given(task: Task) -> list[str]:
+    bursts = " / ".join(milliseconds_text(int(burst)) for burst in task["bursts"])
     priority = str(task.get("priority", 0))
-    return [str(task["name"]), milliseconds_text(task.get("arrival", 0)), bursts, priority]
+    return [str(task["name"]), milliseconds_text(int(task.get("arrival", 0))), bursts, priority]
 
 
-def _title(result: Mapping[str, Any], texts: Texts) -> str:
+def _title(result: Schedule, texts: Texts) -> str:
     parts = [result["policy"], counted(result["cpus"], "CPU")]
     if "rr" in result["policy"]:
         parts.insert(1, texts("quiz.quantum", ms=milliseconds_text(result["quantum_effective"])))
     return ", ".join(parts)
 
 
-def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any], label: str) -> str:
+def _blank_chart(tasks: Sequence[Task], result: Schedule, label: str) -> str:
     """A grid to draw the schedule in: a row for each task, some more time than is needed."""
     end_ms = int(result["summary"]["makespan_ns"] // 1_000_000) + 3
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 1000, 10**9) if end_ms / s <= 40)
@@ -118,9 +119,9 @@ def _key(n: int, sheet: QuizSheet, texts: Texts) -> str:
     for result in sheet.results:
         title = _title(result, texts)
         for task in result["tasks"]:
-            figures = [milliseconds_text(task[key]) for key in ASKED.values()]
+            figures = [milliseconds_text(task[key]) for key, _ in ASKED.values()]
             rows.append([f"{title}: {task['name']}", *figures, ""])
-        means = [milliseconds_text(result["summary"][f"{key}_mean"]) for key in ASKED.values()]
+        means = [milliseconds_text(result["summary"][mean]) for _, mean in ASKED.values()]
         rows.append([f"{title}: {texts('quiz.mean')}", *means, _order(result, texts)])
     columns = [*_figures("", texts), Column(texts("quiz.runs"), text=True)]
     return drawn_table(
@@ -128,15 +129,16 @@ def _key(n: int, sheet: QuizSheet, texts: Texts) -> str:
     )
 
 
-def _order(result: Mapping[str, Any], texts: Texts) -> str:
+def _order(result: Schedule, texts: Texts) -> str:
     """The work of each CPU, one part after the other."""
     orders: dict[int, list[str]] = {}
     for part in result["segments"]:
         what, task = occupant(part)
         name = "" if task is None else result["tasks"][task]["name"]
         text = name if what == "task" else texts(f"quiz.{what}", name=name)
-        times = {key: milliseconds_text(part[f"{key}_ns"]) for key in ("start", "end")}
-        orders.setdefault(part["cpu"], []).append(texts("quiz.stretch", what=text, **times))
+        start, end = (milliseconds_text(ns) for ns in (part["start_ns"], part["end_ns"]))
+        stretch = texts("quiz.stretch", what=text, start=start, end=end)
+        orders.setdefault(part["cpu"], []).append(stretch)
     if result["cpus"] == 1:
         return ", ".join(orders.get(0, ()))
     return "; ".join(f"CPU {cpu}: {', '.join(parts)}" for cpu, parts in sorted(orders.items()))

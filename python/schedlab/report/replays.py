@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from schedlab.report.view import View
+from schedlab.spec.results import FidelityRow, ReplayFidelity
 
-Row = Mapping[str, Any]
 
-
-def _fidelities(view: View) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _fidelities(view: View) -> Iterator[tuple[str, ReplayFidelity]]:
     """(workload, its `fidelity`) of every replay with runs."""
     for label, runs in view.runs_by_workload.items():
         found = (run.properties["fidelity"] for run in runs if "fidelity" in run.properties)
@@ -38,8 +36,8 @@ def replay_lines(view: View) -> list[str]:
         rows = [
             texts(
                 "text.replay_row", change=_change(view, row),
-                **{key: texts.quantity(row[key], view.metric(row["metric"]).unit)
-                   for key in ("recorded", "replayed")},
+                recorded=texts.quantity(row["recorded"], view.metric(row["metric"]).unit),
+                replayed=texts.quantity(row["replayed"], view.metric(row["metric"]).unit),
             )
             for row in fidelity["rows"]
         ]  # fmt: skip
@@ -49,7 +47,7 @@ def replay_lines(view: View) -> list[str]:
     return lines
 
 
-def _change(view: View, row: Row) -> str:
+def _change(view: View, row: FidelityRow) -> str:
     change = view.texts.percent(row["replayed"] / row["recorded"] - 1)
     return f"{view.texts.metric(view.metric(row['metric']))} {change}"
 

@@ -7,9 +7,10 @@ the same tables as those of the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import schedlab
@@ -22,7 +23,7 @@ from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
-from schedlab.spec import METRICS
+from schedlab.spec import METRICS, Run
 
 WIDTH_MAX = 48
 FONT, FONT_SIZE = "Calibri", 11
@@ -321,24 +322,27 @@ def _runs(view: View, sheet: Sheet) -> None:
 def runs_table(view: View) -> Table:
     """Every attempt with all its metrics, and the checks that it failed."""
     texts, runs = view.texts, view.record.runs
-    names = dict.fromkeys(name for run in runs for name in run.metrics)
-    metrics = [view.metric(name) for name in names]
-    heads = ["column.workload", "column.candidate", "sheet.status", "sheet.started"]
-    columns = [Column(texts(key), text=True) for key in heads]
-    counts = ("column.block", "column.position", "sheet.attempt")
-    columns += [Column(texts(key), decimals=0) for key in counts]
-    elapsed = texts.metric(METRICS["elapsed_s"])
-    columns.append(Column(f"{elapsed}, {texts.maybe('unit.s', 's')}", decimals=2))
-    columns += [Column(texts.metric(m), m.unit, digits=4) for m in metrics]
-    columns.append(Column(texts("column.check"), text=True))
-    rows = [
-        [run.workload, run.candidate, run.status, run.started_at,
-         view.record.number_of(run.block), run.position + 1, run.attempt, run.elapsed_s,
-         *(run.metrics.get(m.name) for m in metrics),
-         "; ".join(f"{gate.gate}: {gate.detail}" for gate in run.gates)]
-        for run in runs
+    elapsed = f"{texts.metric(METRICS['elapsed_s'])}, {texts.maybe('unit.s', 's')}"
+    metrics = [view.metric(name) for name in dict.fromkeys(n for run in runs for n in run.metrics)]
+    columns: list[tuple[Column, Callable[[Run], object]]] = [
+        (Column(texts("column.workload"), text=True), lambda run: run.workload),
+        (Column(texts("column.candidate"), text=True), lambda run: run.candidate),
+        (Column(texts("sheet.status"), text=True), lambda run: run.status),
+        (Column(texts("sheet.started"), text=True), lambda run: run.started_at),
+        (Column(texts("column.block"), decimals=0), lambda run: view.record.number_of(run.block)),
+        (Column(texts("column.position"), decimals=0), lambda run: run.position + 1),
+        (Column(texts("sheet.attempt"), decimals=0), lambda run: run.attempt),
+        (Column(elapsed, decimals=2), lambda run: run.elapsed_s),
+        *((Column(texts.metric(m), m.unit, digits=4), partial(_value, m.name)) for m in metrics),
+        (Column(texts("column.check"), text=True),
+         lambda run: "; ".join(f"{gate.gate}: {gate.detail}" for gate in run.gates)),
     ]  # fmt: skip
-    return build(texts, "runs", texts("sheet.runs"), columns, rows)
+    rows = [[value(run) for _, value in columns] for run in runs]
+    return build(texts, "runs", texts("sheet.runs"), [head for head, _ in columns], rows)
+
+
+def _value(metric: str, run: Run) -> float | None:
+    return run.metrics.get(metric)
 
 
 def _host(view: View, sheet: Sheet) -> None:

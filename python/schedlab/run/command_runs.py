@@ -3,14 +3,14 @@ time limits, and the outcome of a run however it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.fio_job import FioJob
-from schedlab.kinds.launching import Launching
+from schedlab.kinds.launching import Launching, Tokens
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import launch, phases
 from schedlab.run.failures import Failures
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from schedlab.host.control import Control
     from schedlab.run.confinement import Wall
 
-Tokens = Mapping[str, Any]
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
 # failed gate -> what to do about it in a rehearsal
 HINTS = {
@@ -56,7 +55,7 @@ class CommandRuns:
         """The cgroups of these processes: they move below that of a candidate."""
         return launch.paths_of(self.work, self.standing)
 
-    def tokens(self, directory: Path, device: str = "", seed: int = 0) -> dict[str, object]:
+    def tokens(self, directory: Path, device: str = "", seed: int = 0) -> Tokens:
         """Values of the places in the lines of one more run."""
         self._number += 1
         return {"dir": directory, "device": device, "run": f"{self._number:06d}",

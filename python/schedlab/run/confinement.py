@@ -14,7 +14,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.host import kernel_paths, knobs, owned
 
@@ -98,7 +98,7 @@ class Wall:
         """Whether walls are around this program."""
         return kind.confine != "nothing" and not self.missing
 
-    def facts(self, kind: Launching) -> Mapping[str, Any]:
+    def facts(self, kind: Launching) -> Mapping[str, object]:
         """The confinement that a program had, and why not more."""
         if kind.confine == "nothing":
             return {"held": "nothing", "reason": "--unconfined", "walls": []}

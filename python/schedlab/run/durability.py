@@ -18,7 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
+
+import msgspec
 
 from schedlab.host import devices, knobs
 from schedlab.host.kernel_paths import mounts
@@ -70,6 +72,25 @@ def _parsed(number: str) -> Number:
     return int(major), int(minor)
 
 
+# What is used of a snapshot: calls of one process, device and kind, or commits of a journal; who
+# wrote while a call waited, and whether it calls; calls that wait, with their age in ns.
+Calls = TypedDict(
+    "Calls",
+    {
+        "process": str, "device": Number, "call": str, "returned": int, "sum_ns": int,
+        "parts_ns": tuple[int, int, int], "bins": list[tuple[int, int, int]],
+    },
+)  # fmt: skip
+Writer = TypedDict("Writer", {"process": str, "calls": bool, "bytes": int})
+Syncs = TypedDict(
+    "Syncs",
+    {
+        "calls": list[Calls], "commits": list[Calls], "writers": list[Writer],
+        "waiting": list[tuple[str, Number, str, int]], "accounting": dict[str, int],
+    },
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Waits:
     """Calls that returned: their number, summed time, its parts, and (low, high) ns -> count."""
@@ -80,10 +101,10 @@ class Waits:
     bins: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Waits:
+    def of(cls, row: Calls) -> Waits:
         """A row of a snapshot."""
         bins = Counter({(low, high): count for low, high, count in row["bins"]})
-        return cls(row["returned"], row["sum_ns"], tuple(row["parts_ns"]), bins)
+        return cls(row["returned"], row["sum_ns"], row["parts_ns"], bins)
 
     def __add__(self, other: Waits) -> Waits:
         parts = tuple(a + b for a, b in zip(self.parts_ns, other.parts_ns, strict=True))
@@ -175,11 +196,11 @@ class Watched:
 
     def seen(self) -> Durable:
         """All that was counted until now."""
-        return _read(json.loads(self._capture.snapshot()), self.places)
+        return _read(self._capture.snapshot(), self.places)
 
     def finish(self) -> Durable:
         """End it; what was counted in all."""
-        return _read(json.loads(self._capture.finish()), self.places)
+        return _read(self._capture.finish(), self.places)
 
 
 def watch(places: Places, *, follow: bool = False) -> tuple[Watched | None, str]:
@@ -199,17 +220,16 @@ def watch(places: Places, *, follow: bool = False) -> tuple[Watched | None, str]
         return None, str(error)
 
 
-def _read(document: Mapping[str, Any], places: Places) -> Durable:
+def _read(text: str, places: Places) -> Durable:
+    document = msgspec.json.decode(text, type=Syncs)
     calls: dict[tuple[str, Number, str], Waits] = {}
     for row in (*document["calls"], *document["commits"]):
         if operation := durability.OPERATION_OF.get(row["call"]):
-            major, minor = row["device"]
-            key = (row["process"] or "journal", (major, minor), operation)
+            key = (row["process"] or "journal", row["device"], operation)
             calls[key] = calls.get(key, Waits()) + Waits.of(row)
     written = Counter[str]()
     for writer in document["writers"]:
-        who = OWN if writer["calls"] else _writer(writer["process"])
-        written[who] += writer["bytes"]
+        written[OWN if writer["calls"] else _writer(writer["process"])] += writer["bytes"]
     ages_ns: dict[tuple[str, str], int] = {}
     for process, _device, call, age_ns in document["waiting"]:
         if operation := durability.OPERATION_OF.get(call):

@@ -13,15 +13,17 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from schedlab.design.plan import cell_seed
 from schedlab.errors import GateError, HostError
 from schedlab.host import knobs
-from schedlab.kinds.engine import watching_jobs
+from schedlab.kinds.engine import GroupIds, watching_jobs
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
 from schedlab.spec import (
@@ -31,9 +33,12 @@ from schedlab.spec import (
     Workload,
 )
 from schedlab.spec.answer import Answer
-from schedlab.spec.capture import explanations, is_alike
+from schedlab.spec.capture import BlockSeen, explanations, is_alike
 from schedlab.spec.load_result import GroupResult
 from schedlab.store.folder import Folder
+
+if TYPE_CHECKING:
+    from schedlab._core import BlockCapture, RecordCapture
 
 CLASSES_MAX = 15
 SECONDS_MAX = 120
@@ -65,12 +70,12 @@ class JobCapture:
         self.recording = recording
         self.zero_ns = 0
         self.tasks: dict[str, list[int]] = {}
-        self._recorder: Any = None
+        self._recorder: RecordCapture | None = None
         self.problem = ""
-        self.result: dict[str, object] | None = None
+        self.result: BlockSeen | None = None
         self.engine: Sequence[GroupResult] = ()
         self.lead_s = self._started_s = 0.0
-        self._running: Any = None
+        self._running: BlockCapture | None = None
 
     def prepare(self, names: Sequence[str]) -> None:
         """Start with a class for each group; only the first job counts."""
@@ -93,7 +98,7 @@ class JobCapture:
             with contextlib.suppress(OSError, RuntimeError, ValueError, HostError):
                 self._recorder = _core.RecordCapture(json.dumps(wanted))
 
-    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+    def begin(self, workers: Sequence[GroupIds]) -> None:
         """From now on the requests of these processes are those of their groups."""
         if self._running is None or self.lead_s:
             return
@@ -105,7 +110,7 @@ class JobCapture:
             self.problem = str(error)
         self.lead_s = time.monotonic() - self._started_s
         self.zero_ns = time.monotonic_ns()
-        self.tasks = {str(group["name"]): list(group["ids"]) for group in workers}
+        self.tasks = {group["name"]: group["ids"] for group in workers}
 
     def see(self, groups: Sequence[GroupResult]) -> None:
         """Stop when the first job has ended, and keep its own figures."""
@@ -125,7 +130,7 @@ class JobCapture:
             self.problem = self.problem or "the workload started no process that can be traced"
             return
         try:
-            self.result = json.loads(self._running.finish())
+            self.result = msgspec.json.decode(self._running.finish(), type=BlockSeen)
         except (OSError, RuntimeError, ValueError) as error:
             self.problem = str(error)
 

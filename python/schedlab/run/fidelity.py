@@ -7,22 +7,23 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.errors import GateError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.spec import Candidate, Cell, Workload
+from schedlab.spec.results import ReplayFidelity
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
 
-def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dict[str, object]]:
+def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, ReplayFidelity]:
     """The `fidelity` of each replay under the scheduler of its recording: `scheduler` and the
     `rows` of `TraceReplay.fidelity`; without rows where that scheduler is not offered here.
     """
-    found = {}
+    found: dict[str, ReplayFidelity] = {}
     experiment = session.admitted.experiment
     for workload in experiment.workloads:
         candidate = experiment.candidates[0]
@@ -31,7 +32,7 @@ def rehearse(session: IoSession, report: Callable[[str], None]) -> dict[str, dic
             continue
         seen = kind.summary()
         name = seen["scheduler"]
-        facts: dict[str, Any] = {"device": seen["device"], "scheduler": name, "rows": []}
+        facts: ReplayFidelity = {"device": seen["device"], "scheduler": name, "rows": []}
         found[workload.label] = facts
         if not name or not all(name in knobs.offered(queue) for queue in session.queues):
             under = name or "an unknown scheduler"

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schedlab.errors import GateError, HostError, as_root
 from schedlab.host import owned, processes
 from schedlab.kinds.brought import program_path
@@ -26,11 +28,13 @@ from schedlab.kinds.launching import (
     SHELL,
     VARIABLES,
     Launching,
+    Tokens,
     replaced,
     replaced_in_line,
 )
 from schedlab.run.confinement import TEMPORARY, Wall
 from schedlab.spec import GateFinding
+from schedlab.spec.load_result import Ending
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -305,12 +309,12 @@ def _ended(
     timed_out: bool = False,
     exceeded: bool = False,
 ) -> Ended:
-    report = json.loads(ending) if ending else {}
+    report = msgspec.json.decode(ending, type=Ending) if ending else None
     stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
     return Ended(
-        elapsed_s=report.get("elapsed_ns", 0) / 1e9,
-        status=report.get("status"),
-        signal=report.get("signal"),
+        elapsed_s=report.elapsed_ns / 1e9 if report else 0.0,
+        status=report.status if report else None,
+        signal=report.signal if report else None,
         timed_out=timed_out,
         output_exceeded=exceeded,
         stdout=stdout,
@@ -322,18 +326,18 @@ def _ended(
 def launch_of(
     kind: Launching,
     line: str,
-    tokens: Mapping[str, Any],
+    tokens: Tokens,
     group: WorkGroup,
     **options: Any,
 ) -> Launch:
     """The launch of a phase's shell line, or (empty) of the command itself."""
-    facts = {variable: str(tokens[name]) for name, variable in VARIABLES.items()}
-    confinement = group.wall.order(kind, Path(tokens["dir"])) if group.wall else None
+    facts = {VARIABLES[name]: str(value) for name, value in tokens.items()}
+    confinement = group.wall.order(kind, tokens["dir"]) if group.wall else None
     if confinement and confinement.get("files"):
         facts["TMPDIR"] = TEMPORARY
     return Launch(
         argv=_words(kind, line, tokens),
-        directory=Path(tokens["dir"]),
+        directory=tokens["dir"],
         environment=kind.environment_of(facts),
         user=kind.user,
         stdin=_input(kind, group),
@@ -352,7 +356,7 @@ def _input(kind: Launching, group: WorkGroup) -> str:
     return group.wall.place(kind.stdin) if group.wall else str(Path(kind.stdin).resolve())
 
 
-def _words(kind: Launching, line: str, tokens: Mapping[str, Any]) -> list[str]:
+def _words(kind: Launching, line: str, tokens: Tokens) -> list[str]:
     if line := line or kind.shell:
         return [SHELL, "-c", replaced_in_line(line, tokens)]
     return [replaced(word, tokens) for word in kind.command()]
@@ -451,19 +455,19 @@ def _content(fd: int, limit_bytes: int) -> bytes:
     return os.pread(fd, size, 0)
 
 
-def _usage(usage: Mapping[str, Any]) -> dict[str, float]:
+def _usage(usage: Ending | None) -> dict[str, float]:
     if not usage:
         return {}
-    user_s, system_s = usage["user_ns"] / 1e9, usage["system_ns"] / 1e9
+    user_s, system_s = usage.user_ns / 1e9, usage.system_ns / 1e9
     return {
         "cpu_s": user_s + system_s,
         "user_s": user_s,
         "system_s": system_s,
-        "rss_bytes": float(usage["rss_bytes"]),
-        "major_faults": float(usage["major_faults"]),
-        "context_switches": float(usage["voluntary_switches"] + usage["involuntary_switches"]),
-        "own_read_bytes": float(usage["read_bytes"]),
-        "own_dirtied_bytes": float(usage["dirtied_bytes"]),
+        "rss_bytes": float(usage.rss_bytes),
+        "major_faults": float(usage.major_faults),
+        "context_switches": float(usage.switches),
+        "own_read_bytes": float(usage.read_bytes),
+        "own_dirtied_bytes": float(usage.dirtied_bytes),
     }
 
 

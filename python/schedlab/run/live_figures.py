@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from schedlab.kinds.live_load import OPERATIONS, STATISTICS, group_metric
 from schedlab.run.durability import Durable
 from schedlab.spec import durability
+from schedlab.spec.capture import BlockSeen, Place
 from schedlab.spec.latency import QUANTILES, REQUESTS_BEYOND_MIN, bin_of, is_supported
 
 Bin = tuple[int, int]
@@ -168,9 +168,7 @@ def gap_sentence(gap: int, sectors: int) -> str:
     )
 
 
-def look(
-    at_s: float, snapshots: Iterable[Mapping[str, Any]], durable: Durable | None = None
-) -> Look:
+def look(at_s: float, snapshots: Iterable[BlockSeen], durable: Durable | None = None) -> Look:
     """The snapshots of the captured devices as one; processes of one name are one group. The calls
     of `durable` are operations as reads and writes are.
     """
@@ -178,22 +176,19 @@ def look(
     ages_ns: dict[Key, int] = {}
     in_flight = lost = errors = held = gap = sectors = 0
     for snapshot in snapshots:
-        names = [str(each["name"]) for each in snapshot["classes"]]
+        names = [each["name"] for each in snapshot["classes"]]
         for group in snapshot["groups"]:
             total = group["total"]
-            flow = Flow(
-                int(group["requests"]),
-                int(group["bytes"]),
-                int(total["sum_ns"]),
-                Counter({(low, high): count for low, high, count in total["bins"]}),
-            )
-            key = (names[group["class"]], str(group["operation"]))
+            bins = Counter({(low, high): count for low, high, count in total["bins"]})
+            flow = Flow(group["requests"], group["bytes"], total["sum_ns"], bins)
+            key = (names[group["class"]], group["operation"])
             flows[key] = flows.get(key, Flow()) + flow
         for number, operation, age_ns in snapshot["waiting"]:
-            key = (names[number], str(operation))
-            ages_ns[key] = max(ages_ns.get(key, 0), int(age_ns))
-        limited = round(_last(snapshot, "limits"))
-        in_flight += snapshot["totals"]["in_flight"] + round(_last(snapshot, "scheduler")) + limited
+            key = (names[number], operation)
+            ages_ns[key] = max(ages_ns.get(key, 0), age_ns)
+        limited = round(last_of(snapshot, "limits"))
+        queued = round(last_of(snapshot, "scheduler"))
+        in_flight += snapshot["totals"]["in_flight"] + queued + limited
         held += limited
         gap += snapshot["accounting"]["gap_sectors"]
         sectors += (snapshot["accounting"]["device_sectors"] or (0, 0))[1]
@@ -210,6 +205,7 @@ def look(
     return Look(at_s, flows, in_flight, lost, errors, ages_ns, held, gap, sectors)
 
 
-def _last(snapshot: Mapping[str, Any], where: str) -> float:
+def last_of(snapshot: BlockSeen, where: Place) -> float:
+    """Requests at a place in the newest bin of time."""
     series = snapshot["depth"][where]["series"]
-    return float(series[-1][1]) if series else 0.0
+    return series[-1][1] if series else 0.0

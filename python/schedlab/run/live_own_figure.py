@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.command import Command
@@ -65,7 +65,7 @@ class OwnFigure:
             )
 
     @property
-    def confinement(self) -> Mapping[str, Any]:
+    def confinement(self) -> Mapping[str, object]:
         """The walls around the command, as a run's record has them; nothing without one."""
         if self._command is None or self._wall is None:
             return {}

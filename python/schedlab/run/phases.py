@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from schedlab.errors import HostError, SchedlabError
-from schedlab.kinds.launching import Launching
+from schedlab.kinds.launching import Launching, Tokens
 from schedlab.run import launch
 from schedlab.run.launch import WorkGroup
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 PHASE_TIMEOUT_S = 3600.0
 
 
-def run_phase(
-    label: str, kind: Launching, name: str, tokens: Mapping[str, Any], standing: WorkGroup
-) -> None:
+def run_phase(label: str, kind: Launching, name: str, tokens: Tokens, standing: WorkGroup) -> None:
     """Run a command's phase, if it has that one; HostError when it fails.
 
     Servers that it starts run on in the group `standing`.
@@ -44,7 +42,7 @@ def run_phase(
 
 def clean_up(
     control: Control,
-    commands: Iterable[tuple[str, Launching, Mapping[str, Any]]],
+    commands: Iterable[tuple[str, Launching, Tokens]],
     work: WorkGroup,
     standing: WorkGroup,
 ) -> None:

@@ -245,7 +245,7 @@ class Answer:
     that they are the same. `candidates` are all, in their order. `same`: those whose bound is
     within the margin (codes `same`, `same-0`). Of what is taken: `bound` on its largest loss over
     the counted rows (`None`: no bound), the estimate `behind` of that loss, and `worst_row`, the
-    row of that estimate. `base_bound` is the bound of the baseline. `base_loss`: where the
+    row of that estimate. `base_loss`: where the
     baseline is proven behind, largest first (`None`: nowhere, or it is what is taken); `loser`:
     the same of the other candidate that is furthest behind, told where `base_loss` is not.
     `others` (codes `trade…`): every other candidate loses at least that somewhere.
@@ -286,7 +286,6 @@ class Answer:
     cells: Mapping[str, Mapping[str, CellAnswer]]
     same: tuple[str, ...] = ()
     worst_row: str = ""
-    base_bound: float | None = None
     base_loss: Loss | None = None
     loser: Loss | None = None
     others: float | None = None

@@ -1,12 +1,11 @@
-"""A block-layer capture, by class of processes: its JSON as explanations.
-
-The format is documented in `crates/trace/src/blocks.rs`.
+"""A block-layer capture: what is read of its JSON, which is stored and printed as it is
+(`crates/trace/src/blocks.rs` documents it), and the same by class of processes as explanations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal, TypedDict
 
 from schedlab.spec.load_result import GroupResult, OverTime
 from schedlab.spec.results import Explanation
@@ -16,7 +15,8 @@ NS = 1e-9
 NOT_RAISED = 1.0
 # Columns of the rows of a class over time: t_ms, reads, writes, other, bytes, then the parts.
 BYTES = 4
-PARTS = {"tag": 5, "plug": 6, "scheduler": 7, "device": 8, "total": 9}
+Part = Literal["tag", "plug", "scheduler", "device", "total"]
+PARTS: Mapping[Part, int] = {"tag": 5, "plug": 6, "scheduler": 7, "device": 8, "total": 9}
 # Operations are taken as single requests when their numbers differ by no more than this share, and
 # one request at an end of the window.
 SINGLE = 0.02
@@ -24,8 +24,52 @@ SINGLE = 0.02
 UNLIKE = 2.0
 
 
+# In ns; `bins` are rows (low, high, count).
+Times = TypedDict(
+    "Times", {"count": int, "sum_ns": int, "max_ns": int, "bins": list[tuple[int, int, int]]}
+)
+# A class has its first process, and how many it has.
+ClassSeen = TypedDict("ClassSeen", {"name": str, "process": int | None, "processes": int})
+GroupSeen = TypedDict(
+    "GroupSeen",
+    {
+        "class": int, "operation": str, "size_max": int | None, "requests": int, "bytes": int,
+        "tag": Times, "plug": Times, "scheduler": Times, "device": Times, "total": Times,
+    },
+)  # fmt: skip
+SeriesSeen = TypedDict("SeriesSeen", {"class": int, "rows": list[list[int]]})
+BfqSeen = TypedDict("BfqSeen", {"class": int, "rows": list[tuple[int, int, float, str, int]]})
+# `series` has rows (t_ms, mean).
+DepthSeen = TypedDict("DepthSeen", {"mean": float, "max": int, "series": list[tuple[int, float]]})
+Place = Literal["scheduler", "driver", "both", "limits"]
+Accounting = TypedDict(
+    "Accounting",
+    {"captured_sectors": int, "device_sectors": tuple[int, int] | None, "gap_sectors": int},
+)
+
+
+class BlockSeen(TypedDict):
+    """A snapshot or the result of a block capture."""
+
+    device: str
+    scheduler: str
+    elapsed_ns: int
+    sees_limits: bool
+    classes: list[ClassSeen]
+    groups: list[GroupSeen]
+    series: list[SeriesSeen]
+    depth: dict[Place, DepthSeen]
+    tags: int
+    totals: dict[str, int]
+    bfq: list[BfqSeen] | None
+    lost: dict[str, int]
+    waiting: list[tuple[int, str, int]]
+    accounting: Accounting
+    cost: dict[str, object] | None
+
+
 def explanations(
-    capture: Mapping[str, Any], engine: Sequence[GroupResult] = (), lead_s: float = 0.0
+    capture: BlockSeen, engine: Sequence[GroupResult] = (), lead_s: float = 0.0
 ) -> tuple[Explanation, ...]:
     """One explanation per class that had requests, without `other` (all other processes).
 
@@ -39,9 +83,8 @@ def explanations(
     for number, of in enumerate(capture["classes"]):
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
-            name = str(of["name"])
-            over_time = seen.get(name, OverTime())
-            explained.append(_of_class(capture, number, name, rows, over_time, lead_s))
+            over_time = seen.get(of["name"], OverTime())
+            explained.append(_of_class(capture, number, of["name"], rows, over_time, lead_s))
     return tuple(explained)
 
 
@@ -51,17 +94,16 @@ def is_alike(value: float, usual: float) -> bool:
 
 
 def _of_class(
-    capture: Mapping[str, Any],
+    capture: BlockSeen,
     number: int,
     name: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[GroupSeen],
     engine: OverTime,
     lead_s: float,
 ) -> Explanation:
     depth = capture["depth"]
     driver = depth["driver"]["series"]
     raised, until_s, moved = _raised(capture, number)
-    lost = capture["lost"]
     window = engine.window_ms
     captured = (window[0] + lead_s * 1e3, window[1] + lead_s * 1e3) if window else None
     ramp = window if window and _served_before(engine, window[0]) else None
@@ -78,24 +120,24 @@ def _of_class(
         device_depth=_depth(depth["driver"], captured),
         scheduler_depth=_depth(depth["scheduler"], captured),
         requests=count,
-        lost=sum(int(n or 0) for n in lost.values()),
+        lost=sum(capture["lost"].values()),
         bin_s=(driver[1][0] - driver[0][0]) / 1e3 if len(driver) > 1 else 0.1,
-        depth_series=tuple(float(mean) for _, mean in driver),
+        depth_series=tuple(mean for _, mean in driver),
         plug_s=mean_s["plug"],
-        has_limits=bool(capture.get("sees_limits")),
+        has_limits=capture["sees_limits"],
         raised=raised,
         raised_s=until_s,
         raised_bytes=moved,
         outside_s=outside_s,
         requests_per_operation=per_operation,
-        gap_share=_gap_share(capture.get("accounting") or {}),
+        gap_share=_gap_share(capture["accounting"]),
     )
 
 
-def _gap_share(accounting: Mapping[str, Any]) -> float:
+def _gap_share(accounting: Accounting) -> float:
     """The share of the sectors that the device moved which the capture has not."""
-    device = accounting.get("device_sectors")
-    return float(accounting["gap_sectors"] / max(device[1], 1)) if device else 0.0
+    device = accounting["device_sectors"]
+    return accounting["gap_sectors"] / max(device[1], 1) if device else 0.0
 
 
 def _served_before(engine: OverTime, t_ms: float) -> bool:
@@ -104,15 +146,15 @@ def _served_before(engine: OverTime, t_ms: float) -> bool:
     return any(row[0] + engine.bin_ms <= t_ms and row[1] for row in rows)
 
 
-def _altogether(rows: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, float]]:
+def _altogether(rows: Sequence[GroupSeen]) -> tuple[int, dict[Part, float]]:
     """(requests, nanoseconds by part) of everything that was captured of a class."""
     requests = sum(group["total"]["count"] for group in rows)
     return requests, {part: sum(group[part]["sum_ns"] for group in rows) for part in PARTS}
 
 
 def _in_window(
-    capture: Mapping[str, Any], number: int, window: tuple[float, float]
-) -> tuple[int, dict[str, float]]:
+    capture: BlockSeen, number: int, window: tuple[float, float]
+) -> tuple[int, dict[Part, float]]:
     """The same of the requests that were issued in the window, in whole bins."""
     series = [of["rows"] for of in capture["series"] if of["class"] == number]
     rows = [row for rows in series for row in rows if window[0] <= row[0] < window[1]]
@@ -120,10 +162,10 @@ def _in_window(
     return requests, {part: sum(row[column] for row in rows) for part, column in PARTS.items()}
 
 
-def _depth(depth: Mapping[str, Any], window: tuple[float, float] | None) -> float:
+def _depth(depth: DepthSeen, window: tuple[float, float] | None) -> float:
     """Mean requests in the scheduler or the driver, in the window if there is one."""
     seen = [mean for t_ms, mean in depth["series"] if window and window[0] <= t_ms < window[1]]
-    return float(sum(seen) / len(seen) if seen else depth["mean"])
+    return sum(seen) / len(seen) if seen else depth["mean"]
 
 
 def _outside(
@@ -151,7 +193,7 @@ def _outside(
     return max(0.0, latency_s - inside_s), ratio
 
 
-def _raised(capture: Mapping[str, Any], number: int) -> tuple[float, float, float]:
+def _raised(capture: BlockSeen, number: int) -> tuple[float, float, float]:
     """(largest coefficient, seconds, bytes) until bfq stopped raising the weight of a class.
 
     All 0 where it never raised it, or never stopped.
@@ -176,4 +218,4 @@ def _raised(capture: Mapping[str, Any], number: int) -> tuple[float, float, floa
         if row[0] < ended
     )
     largest = max(raising for t, raising in weights if t < ended)
-    return float(largest), (ended - began) / 1e3, float(moved)
+    return largest, (ended - began) / 1e3, float(moved)

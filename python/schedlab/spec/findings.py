@@ -103,21 +103,29 @@ class ComparedStatement:
 
 
 @dataclass(frozen=True)
-class KneeFigure:
-    """Where the metric of a candidate bends over an ordered size of its workloads.
+class Knee:
+    """The bend of y over x: `knee` in the unit of x, inside [`low`, `high`] with 95 % confidence.
 
-    `size` is the parameter that is ordered, its unit in its name. `reason` says why there is no
-    knee (see `analyse.knee.Knee`); the knee lies inside [`low`, `high`] with 95 % confidence, and
-    the metric grows as the size to the power of the slopes before and after it.
+    `reason` is why there is none: "too few values", "straight" (one line fits as well) or
+    "edge" (the interval reaches the smallest or largest value: test further ones). Slopes are
+    exponents: y grows as x to that power before and after the knee.
     """
 
-    family: str
-    size: str
-    candidate: str
-    metric: Metric
     reason: Literal["knee", "too few values", "straight", "edge"]
     knee: float | None = None
     low: float | None = None
     high: float | None = None
     slope_before: float | None = None
     slope_after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KneeFigure(Knee):
+    """Where the metric of a candidate bends over an ordered size of its workloads, a parameter with
+    its unit in its name.
+    """
+
+    family: str
+    size: str
+    candidate: str
+    metric: Metric

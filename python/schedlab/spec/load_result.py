@@ -108,6 +108,33 @@ class JobResult(Struct, frozen=True):
     inflight: InDriver | None = None
 
 
+class Ending(Struct, frozen=True):
+    """The end of a launched program (crates/load/src/launch.rs): a status or a signal."""
+
+    elapsed_ns: int
+    status: int | None
+    signal: int | None
+    user_ns: int
+    system_ns: int
+    cpu_ns: int
+    rss_bytes: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    read_bytes: int
+    dirtied_bytes: int
+
+    @property
+    def exit_status(self) -> int:
+        """As a shell has it."""
+        return 128 + (self.signal or 0) if self.status is None else self.status
+
+    @property
+    def switches(self) -> int:
+        """Context switches of both kinds."""
+        return self.voluntary_switches + self.involuntary_switches
+
+
 class TaskResult(Struct, frozen=True):
     """A task of a crew (crates/load/src/cpu/job.rs): ns since the common start, and CPU time."""
 

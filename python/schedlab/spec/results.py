@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from schedlab.spec.experiment import (
     ATTEMPTS_MAX,
@@ -23,6 +23,13 @@ RunStatus = Literal["ok", "discarded"]
 Bound = Literal["", "at-most", "at-least"]
 
 
+FidelityRow = TypedDict(
+    "FidelityRow", {"metric": str, "recorded": float, "replayed": float, "is_like": bool}
+)
+#: How like its recording a replay is; without rows where that is not known.
+ReplayFidelity = TypedDict(
+    "ReplayFidelity", {"device": str | None, "scheduler": str | None, "rows": list[FidelityRow]}
+)
 #: Types of the properties that analyses and reports work with; all others are only shown.
 PROPERTIES: Mapping[str, Any] = {
     **dict.fromkeys(

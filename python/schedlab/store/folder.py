@@ -40,6 +40,7 @@ from schedlab.spec import (
     from_json,
     to_json,
 )
+from schedlab.spec.capture import BlockSeen
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.convert import NUMBER_MAX, convert
 from schedlab.spec.experiment import SCHEMA_VERSION
@@ -381,7 +382,7 @@ class Folder:
                 found[run.workload, run.candidate] = own
         return found
 
-    def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
+    def write_capture(self, number: int, captured: BlockSeen) -> str:
         """Store a capture of the block layer; the name of its file."""
         name = f"{RAW}/capture-{number:02d}.json"
         write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -19,12 +19,22 @@ from schedlab.errors import SpecError
 from schedlab.spec.reading import read_text
 
 #: Keys of a process that a real one has only with these values.
-ONLY_SIMULATED: Mapping[str, Any] = {
+ONLY_SIMULATED: Mapping[Literal["think", "background", "fsync_every", "direct"], object] = {
     "think": 0, "background": False, "fsync_every": 0, "direct": True,
 }  # fmt: skip
 KEYS = "docs/guides/kernel-schedulers.md lists the keys"
 
-Source = str | Path | Mapping[str, Any]
+Source = str | Path | Mapping[str, object]
+#: What is used of a process; `table` is the name of its table, `workload` as the engine has it.
+ProcessRow = TypedDict(
+    "ProcessRow",
+    {
+        "name": str, "table": str, "pattern": str, "read_share": float, "record": int,
+        "depth": int, "think": int, "start": int, "offset": int | None, "span": int,
+        "ioprio": str, "weight": int, "direct": bool, "background": bool, "fsync_every": int,
+        "arrivals": str, "workload": Mapping[str, object],
+    },
+)  # fmt: skip
 
 
 def presets() -> dict[str, str]:
@@ -53,9 +63,7 @@ def process_text(processes: Source) -> dict[str, str]:
     return {"text": text, "place": str(path)}
 
 
-def processes_of(
-    source: Source, size_bytes: int | None = None, seed: int = 0
-) -> list[dict[str, Any]]:
+def processes_of(source: Source, size_bytes: int | None = None, seed: int = 0) -> list[ProcessRow]:
     """All keys of each process, one for each of `count`; sizes in bytes, times in ns. On a device
     of so many bytes each has its region and its `workload`, as the load engine takes it.
 
@@ -68,7 +76,7 @@ def processes_of(
         text = _core.host_processes(named["text"], named.get("place"), size_bytes, seed)
     except ValueError as error:
         raise SpecError(str(error), KEYS) from error
-    rows: list[dict[str, object]] = json.loads(text)
+    rows: list[ProcessRow] = json.loads(text)
     return rows
 
 
@@ -80,7 +88,7 @@ def tables_of(source: Source) -> tuple[dict[str, object], ...]:
     return tuple(content["process"])
 
 
-def unique_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def unique_names(rows: Sequence[ProcessRow]) -> list[str]:
     """The names of processes; tables of one name (jobs of fio) have a number behind it."""
     names: list[str] = []
     for row in rows:
@@ -89,22 +97,22 @@ def unique_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def only_simulated(process: Mapping[str, Any]) -> str:
+def only_simulated(process: ProcessRow) -> str:
     """The key that a real process cannot have; "" where it can have all."""
     return next((key for key, usual in ONLY_SIMULATED.items() if process[key] != usual), "")
 
 
-def waiters_of(processes: Sequence[Mapping[str, Any]]) -> int:
+def waiters_of(processes: Sequence[ProcessRow]) -> int:
     """Requests that wait at most at the same time."""
     return sum(process["depth"] for process in processes)
 
 
-def is_buffered(processes: Sequence[Mapping[str, Any]]) -> bool:
+def is_buffered(processes: Sequence[ProcessRow]) -> bool:
     """Whether one of them goes through the page cache."""
     return not all(process["direct"] for process in processes)
 
 
-def meet(processes: Sequence[Mapping[str, Any]]) -> bool:
+def meet(processes: Sequence[ProcessRow]) -> bool:
     """Whether sequential processes go through the same blocks."""
     regions = sorted(
         (process["offset"], process["span"] or math.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -12,6 +12,9 @@ from schedlab.cli.options import COUNT, SEED, command, json_option
 from schedlab.cli.sections import section
 from schedlab.cli.types import Listed, QuantityType
 from schedlab_sim.cli.play import play_options, refuse_idle_language, show_plays
+
+if TYPE_CHECKING:
+    from schedlab_sim.cpu_schedule import CpuOptions
 
 
 class TimeNs(QuantityType[int]):
@@ -80,7 +83,9 @@ _more = section(
 @_chart
 @_more
 @section("Result", json_option)
-def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> None:
+def cpu(
+    count: int | None, out: str | None, play: str | None, **options: Unpack[CpuOptions]
+) -> None:
     """Simulate policies on tasks: schedule, turnaround, waiting, response, fairness.
 
     \b
@@ -93,21 +98,21 @@ def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> No
     from schedlab_sim.cpu_schedule import document, plays_of, shown
     from schedlab_sim.cpu_validate import checked
 
-    refuse_idle_language(options, is_page=count is not None)
-    pages = {"play": options.pop("play"), "lang": options["lang"]}
+    lang, as_json = options["lang"], options["as_json"]
+    refuse_idle_language({**options, "play": play}, is_page=count is not None)
     if (count is None) != (out is None) or (count is not None and not options["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
-    if pages["play"] is not None:
+    if play is not None:
         if count is not None:
             raise SpecError("--count would change nothing beside --play", "omit --count and --out")
-        show_plays(plays_of({**options, "as_json": as_json}), pages)
+        show_plays(plays_of(options), play, lang)
         return
     if count is not None and out is not None:
         if as_json:
             raise SpecError("--json: sheets are HTML", "omit it")
         from schedlab_sim.quiz import write_sheets
 
-        first = write_sheets(options, count, Path(out), pages["lang"])
+        first = write_sheets(options, count, Path(out), lang)
         print_lines([f"{out}: {count} sheets of seeds {first} to {first + count - 1}, and the key"])
         return
     if options["bursts"]:

@@ -145,7 +145,7 @@ def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
 
     refuse_idle_language(typed, is_page=False)
     if typed.get("play"):
-        show_plays(plays_of(typed), typed)
+        show_plays(plays_of(typed), typed["play"], typed["lang"])
         return
     asked = simulations_of(typed)
     if not (verdict or typed["out"] or typed["dry_run"]):

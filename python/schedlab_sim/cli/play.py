@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,22 +29,21 @@ play_options = section(
 )  # fmt: skip
 
 
-def refuse_idle_language(typed: Mapping[str, Any], *, is_page: bool) -> None:
+def refuse_idle_language(typed: Mapping[str, object], *, is_page: bool) -> None:
     """SpecError for a language where no page is written."""
     is_page = is_page or str(typed.get("gantt")).endswith(".html")
     if typed.get("lang") and not is_page and typed.get("play") in (None, TERMINAL):
         raise SpecError("--lang would change nothing here: it is that of a page", "omit --lang")
 
 
-def show_plays(plays: Sequence[Play], typed: Mapping[str, Any]) -> None:
+def show_plays(plays: Sequence[Play], file: str, lang: str | None = None) -> None:
     """The plays: a page, questions in a terminal, or all choices as lines."""
     from schedlab.report.play import page
     from schedlab.report.texts import Texts
     from schedlab.store.files import write_atomic
 
-    file = typed["play"]
     if file != TERMINAL:
-        write_atomic(Path(file), page(plays, Texts(typed["lang"])))
+        write_atomic(Path(file), page(plays, Texts(lang)))
         click.echo(f"page: {file}")
     elif sys.stdin.isatty() and sys.stdout.isatty():
         _ask(plays)

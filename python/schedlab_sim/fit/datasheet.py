@@ -5,7 +5,7 @@ shipped models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, cast
 
 from schedlab.errors import SpecError
 from schedlab_sim.fit.fitted import UNKNOWN, Fitted, number_of, time_text
@@ -13,12 +13,15 @@ from schedlab_sim.fit.fitted import UNKNOWN, Fitted, number_of, time_text
 #: Interfaces and the shipped model that stands in for what a sheet does not state.
 INTERFACES = {"disk": "disk7200", "sata": "sata-ssd", "nvme": "nvme", "card": "sd-card"}
 STATED = ("interface", "iops-1", "iops-32", "read", "write")
+Stated = TypedDict(
+    "Stated", {"interface": str, "iops-1": int, "iops-32": int, "read": int, "write": int}
+)
 EXAMPLE = "--datasheet interface=nvme,iops-1=12000,iops-32=280000,read=3.2GB,write=1.8GB"
 #: A sheet states the best of one unit under its own conditions.
 WIDE = 0.25
 
 
-def stated(text: str) -> dict[str, Any]:
+def stated(text: str) -> Stated:
     """`interface=sata,iops-1=9000,…`: rates of 4 KiB reads with 1 and 32 at a time, and bytes/s of
     sequential reads and writes. SpecError for a key that is not known or is missing.
     """
@@ -33,13 +36,11 @@ def stated(text: str) -> dict[str, Any]:
     if parts["interface"] not in INTERFACES:
         known = ", ".join(INTERFACES)
         raise SpecError(f"--datasheet interface={parts['interface']}: one of {known}", EXAMPLE)
-    values: dict[str, Any] = {"interface": parts["interface"]}
-    for key in STATED[1:]:
-        values[key] = parse_size(parts[key].removesuffix("/s"))
-    return values
+    rates = {key: parse_size(parts[key].removesuffix("/s")) for key in STATED[1:]}
+    return cast("Stated", {"interface": parts["interface"], **rates})
 
 
-def of_datasheet(values: Mapping[str, Any], base: Mapping[str, Any], size_bytes: int) -> Fitted:
+def of_datasheet(values: Stated, base: Mapping[str, object], size_bytes: int) -> Fitted:
     """The fitted device of the stated values; `base` is the content of the shipped model."""
     fitted = Fitted(size_bytes, tables=dict(base))
     fitted.notes.append("from a data sheet: nothing of it was measured")
@@ -50,7 +51,7 @@ def of_datasheet(values: Mapping[str, Any], base: Mapping[str, Any], size_bytes:
     return fitted
 
 
-def _disk(fitted: Fitted, values: Mapping[str, Any]) -> None:
+def _disk(fitted: Fitted, values: Stated) -> None:
     turn_s = 60 / fitted.value("rpm")
     fitted.put("rpm", fitted.value("rpm"), UNKNOWN)
     average_s = max(1 / values["iops-1"] - turn_s / 2 - 2e-4, 1e-3)
@@ -67,7 +68,7 @@ def _disk(fitted: Fitted, values: Mapping[str, Any]) -> None:
         fitted.put(key, fitted.value(key), UNKNOWN)
 
 
-def _flash(fitted: Fitted, values: Mapping[str, Any]) -> None:
+def _flash(fitted: Fitted, values: Stated) -> None:
     page, channels = number_of(fitted.value("flash.page")), fitted.value("flash.channels")
     transfer_s = min(channels * page / values["read"], 0.75 / values["iops-1"])
     read_s = max(1 / values["iops-1"] - transfer_s - 1e-5, 0.2 / values["iops-1"])

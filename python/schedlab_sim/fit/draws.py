@@ -42,7 +42,7 @@ class Draws:
     def __init__(self, text: str, others: Iterable[str], place: str) -> None:
         self.tables = tomllib.loads(text)
         self.fit = convert(FIT, self.tables.get("fit", {}), f"{place}: fit")
-        self.errors: Mapping[str, Any] = self.fit.get("error", {})
+        self.errors: Mapping[str, float | str] = self.fit.get("error", {})
         kind = self.tables.get("model", "ssd")
         parsed = [tomllib.loads(other) for other in others]
         self.others = [each for each in parsed if each.get("model", "ssd") == kind]
@@ -52,7 +52,7 @@ class Draws:
         """Whether the file has errors to draw from."""
         return bool(self.errors)
 
-    def at(self, seed: int) -> dict[str, Any]:
+    def at(self, seed: int) -> dict[str, object]:
         """The changes of one draw; the file itself at seed 0."""
         if seed == 0:
             return {}
@@ -88,7 +88,7 @@ class Draws:
         channels, _, planes = (self.errors.get(key) for key in PARTS)
         return {channels, planes, self.errors.get(PAGE_READ)} != {UNKNOWN}
 
-    def _split(self, draws: np.random.Generator) -> dict[str, Any]:
+    def _split(self, draws: np.random.Generator) -> dict[str, object]:
         times = [(number_of(value_at(each, PAGE_READ)), number_of(value_at(each, PAGE_TRANSFER)))
                  for each in (self.tables, *self.others)]  # fmt: skip
         shares = [read / (read + transfer) for read, transfer in times if read + transfer > 0]
@@ -126,7 +126,7 @@ def _as(value: Any, new: float) -> Any:
     return max(round(new), 1)
 
 
-def _possible(changes: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+def _possible(changes: dict[str, Any], tables: Mapping[str, object]) -> dict[str, object]:
     """The three seek times ascend and are those of one curve (as the simulator checks them), what
     is read ahead fits into a segment, and a skew that hid a way hides it in every draw.
     """

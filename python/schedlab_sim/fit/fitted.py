@@ -6,13 +6,23 @@ import datetime
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from schedlab.errors import SchedlabError
 from schedlab.spec.quantities import parse_size, parse_time_ns
 
 #: The error of a key that reads do not show: the shipped models say where it can be.
 UNKNOWN = "unknown"
+
+
+# Held-out reads of the device beside the model's; errors are shares.
+SelfTest = TypedDict(
+    "SelfTest",
+    {
+        "load": str, "rate_per_s": float, "model_rate_per_s": float, "rate_error": float,
+        "mean_error": float, "p99_error": float,
+    },
+)  # fmt: skip
 
 
 @dataclass
@@ -28,7 +38,7 @@ class Fitted:
     tables: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, float | str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    self_test: list[dict[str, Any]] = field(default_factory=list)
+    self_test: list[SelfTest] = field(default_factory=list)
 
     def put(self, key: str, value: Any, error: float | str) -> None:
         """Set a key, `table.name` being a name of a table."""
@@ -43,7 +53,7 @@ class Fitted:
         """The value of a key; None where it is absent."""
         return value_at(self.tables, key)
 
-    def text(self, origin: Mapping[str, Any]) -> str:
+    def text(self, origin: Mapping[str, object]) -> str:
         """The device file; `origin` says where it comes from (device, reads, seconds)."""
         import tomli_w
 

@@ -21,9 +21,10 @@ from schedlab_sim.checked import HOST
 from schedlab_sim.device import devices as shipped
 from schedlab_sim.fit.datasheet import INTERFACES, of_datasheet, stated
 from schedlab_sim.fit.disk import fit_disk, probe_disk
-from schedlab_sim.fit.fitted import Fitted
+from schedlab_sim.fit.fitted import Fitted, SelfTest
 from schedlab_sim.fit.flash import fit_flash, probe_flash
 from schedlab_sim.fit.reads import Reads
+from schedlab_sim.results import ProcessFigures
 from schedlab_sim.simulation import Simulation
 
 #: A device that works for others for more than this share of the time is busy. Below it they add
@@ -82,7 +83,7 @@ def fit_device(path: Path, out: Path | None, progress: Callable[[str], None]) ->
         allocated = 2 * min(driver_tags(name) or tags, 128)
         most_kb = int(knobs.read_value(queue / "max_sectors_kb"))
         limits = {"tags": max(tags, 4), "nr_requests": allocated, "max_sectors_kb": most_kb}
-        origin: dict[str, Any] = {"device": device, "queue": limits}
+        origin: dict[str, object] = {"device": device, "queue": limits}
         target.write_text(fitted.text(origin), encoding="utf-8")
         fitted.self_test = _self_test(reads, target, tags)
     after = _counts(name)
@@ -102,7 +103,7 @@ def fit_datasheet(text: str, out: Path | None) -> FittedFile:
     values = stated(text)
     model = INTERFACES[values["interface"]]
     base = tomllib.loads(shipped()[model])
-    size_bytes = int(Simulation(device=model, scheduler="none").facts()["size_bytes"])
+    size_bytes = Simulation(device=model, scheduler="none").facts()["size_bytes"]
     fitted = of_datasheet(values, base, size_bytes)
     target = made(out or Path(f"{values['interface']}.toml"))
     target.write_text(fitted.text({"device": "data sheet"}), encoding="utf-8")
@@ -168,7 +169,7 @@ def _first_of_all() -> Iterator[None]:
         os.sched_setscheduler(0, *before)
 
 
-def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
+def _self_test(reads: Reads, file: Path, tags: int) -> list[SelfTest]:
     """Rate, mean and p99 of held-out reads on the device and on the model of `file`."""
     rows = []
     for label, record, asked, is_sequential in HELD_OUT:
@@ -193,25 +194,25 @@ def _self_test(reads: Reads, file: Path, tags: int) -> list[dict[str, Any]]:
             batch = min(2 * batch, 64 * depth)
         measured = np.concatenate(times)
         process = held_out(label, record, depth, reads.size_bytes, first if is_sequential else None)
-        simulated = twin_of(file, tags, process).run()["total"]
+        simulated = twin_of(file, tags, process).run().host["total"]
         rows.append(_compared(label, rate / max(spent, 1e-9), measured, simulated))
     return rows
 
 
 def held_out(
     label: str, record: int, depth: int, size_bytes: int, first: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A held-out load as a process: random, or sequential from byte `first` on, as zones of a disk
     differ in their rates.
     """
-    process: dict[str, Any] = {"name": label, "record": record, "depth": depth}
+    process: dict[str, object] = {"name": label, "record": record, "depth": depth}
     if first is not None:
         span = size_bytes // 4 // record * record
         process |= {"pattern": "sequential", "offset": first, "span": span}
     return process
 
 
-def twin_of(file: Path, tags: int, process: Mapping[str, Any]) -> Simulation:
+def twin_of(file: Path, tags: int, process: Mapping[str, object]) -> Simulation:
     """The simulation of a held-out load: one process, whose requests get their tags in order."""
     return Simulation(
         device=str(file), scheduler="none", tags=max(tags, 4), seconds=20.0,
@@ -220,10 +221,10 @@ def twin_of(file: Path, tags: int, process: Mapping[str, Any]) -> Simulation:
 
 
 def _compared(
-    label: str, rate: float, measured_ns: np.ndarray[Any, Any], simulated: dict[str, Any]
-) -> dict[str, Any]:
+    label: str, rate: float, measured_ns: np.ndarray[Any, Any], simulated: ProcessFigures
+) -> SelfTest:
     mean, p99 = float(measured_ns.mean()), float(np.quantile(measured_ns, 0.99))
-    model_p99 = simulated["latency_ns_p99"] or simulated["latency_ns_mean"]
+    model_p99 = simulated.get("latency_ns_p99") or simulated["latency_ns_mean"]
     return {
         "load": label,
         "rate_per_s": round(rate, 2),

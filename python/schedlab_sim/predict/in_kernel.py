@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from schedlab.app.measure.virtual import check_speed, kernels_named
 from schedlab.errors import SpecError
-from schedlab.guest.machine import BootSettings
+from schedlab.guest.machine import BootSettings, Message
 from schedlab.guest.place import Boot, Job
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation, model_text
@@ -23,7 +23,8 @@ from schedlab.kinds.actors import Actors, run_actors
 from schedlab.kinds.processes import engine_groups, mean_ns
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.trace_replay import TraceReplay, file_of
-from schedlab.store.process_files import processes_of
+from schedlab.store.process_files import processes_of, unique_names
+from schedlab_sim.results import ProcessFigures
 
 CELLS = "cells.json"
 
@@ -39,7 +40,7 @@ class KernelCell:
     """
 
     emulation: Emulation
-    processes: Sequence[Mapping[str, Any]]
+    processes: Sequence[Mapping[str, object]]
     schedulers: Sequence[str]
     seconds: float
     seed: int
@@ -50,7 +51,7 @@ class KernelCell:
 
 def measured_rates(
     kernel: str, cells: Sequence[KernelCell], progress: Callable[[str], None]
-) -> list[dict[str, list[dict[str, float]]]]:
+) -> list[dict[str, list[ProcessFigures]]]:
     """Of each cell by scheduler: `iops` and `latency_ns_mean` of each process, of a recording those
     of all its requests.
 
@@ -74,14 +75,15 @@ def measured_rates(
         if name not in booted.schedulers:
             offered = ", ".join(booted.schedulers)
             raise SpecError(f"Linux {booted.release} has no {name}", f"it offers {offered}")
-    found: list[dict[str, list[dict[str, float]]]] = [{} for _ in cells]
+    found: list[dict[str, list[ProcessFigures]]] = [{} for _ in cells]
     runs, done = sum(len(cell.schedulers) for cell in cells), 0
 
-    def heed(message: Mapping[str, Any]) -> None:
+    def heed(message: Message) -> None:
         nonlocal done
-        if "rates" in message:
+        if message.rates is not None:
             done += 1
-            found[message["cell"]][message["scheduler"]] = message["rates"]
+            rates = cast("list[ProcessFigures]", message.rates)
+            found[message.cell][message.scheduler] = rates
             progress(f"Linux {booted.release} in virtual time: {done} of {runs} runs")
 
     progress(f"Linux {booted.release} in virtual time: it boots")
@@ -108,7 +110,7 @@ def measure_in_guest(job: Path, tell: Callable[..., None]) -> None:
                 tell(cell=number, scheduler=scheduler, rates=rates)
 
 
-def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[str, float]]]]:
+def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[ProcessFigures]]]:
     device = control.emulated(cell.emulation)
     path = control.hold(device.path)
     for scheduler in cell.schedulers:
@@ -128,7 +130,7 @@ def _rates(control: Control, cell: KernelCell) -> Iterator[tuple[str, list[dict[
         rows = processes_of({"process": cell.processes}, device.size_bytes, cell.seed)
         jobs = engine_groups(rows, target)
         actors = run_actors(target, jobs, cell.seconds)
-        yield scheduler, [_figures(actors, [job["name"]]) for job in jobs]
+        yield scheduler, [_figures(actors, [name]) for name in unique_names(rows)]
 
 
 def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
@@ -136,7 +138,7 @@ def _bare(path: Path, size_bytes: int) -> ResolvedTarget:
     return ResolvedTarget(path, size_bytes, None, 4096, True, path, size_bytes)
 
 
-def _figures(actors: Actors, names: Sequence[str]) -> dict[str, float]:
+def _figures(actors: Actors, names: Sequence[str]) -> ProcessFigures:
     ways = ("reads", "writes")
     sides = [actors.side(name, way) for name in names for way in ways]
     rate = sum(actors.rate(names, way, operations=True) for way in ways)

@@ -25,6 +25,7 @@ from schedlab.host.emulated import Emulation
 from schedlab.kinds.fio_processes import processes_of_job
 from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.store.process_files import (
+    ProcessRow,
     is_buffered,
     only_simulated,
     presets,
@@ -53,6 +54,7 @@ from schedlab_sim.fit.draws import Draws
 from schedlab_sim.pool import run_threads
 from schedlab_sim.predict.in_kernel import KernelCell, measured_rates
 from schedlab_sim.replay import replay_of
+from schedlab_sim.results import HostReport
 from schedlab_sim.simulation import Simulation, split_schedulers
 
 #: Devices that are drawn; errors of the instrument for each.
@@ -79,7 +81,7 @@ class SimulatedLoad:
     name: str
     fields: Mapping[str, Any]
     option: str = "--workloads"
-    processes_on: Callable[[int], list[dict[str, Any]]] | None = None
+    processes_on: Callable[[int], list[dict[str, object]]] | None = None
 
     def on(self, device: str, draws: Draws) -> SimulatedLoad:
         """The same on a device: its smallest draw has room for it."""
@@ -87,7 +89,7 @@ class SimulatedLoad:
             return self
         changes = [draws.at(seed) for seed in range(DRAWS + 1)]
         drawn = [Simulation(device=device, scheduler="none", device_set=each) for each in changes]
-        least = min(int(each.facts()["size_bytes"]) for each in drawn)
+        least = min(each.facts()["size_bytes"] for each in drawn)
         content = {"process": self.processes_on(least)}
         return dataclasses.replace(self, fields={"processes": content}, processes_on=None)
 
@@ -104,7 +106,7 @@ class SimulatedLoad:
         return float(replay.summary()["period_ns"] / 1e9)
 
     @functools.cached_property
-    def processes(self) -> Sequence[Mapping[str, Any]]:
+    def processes(self) -> Sequence[ProcessRow]:
         """Those of a file that a simulation has read without an error; none of a trace."""
         return processes_of(self.fields["processes"]) if "processes" in self.fields else ()
 
@@ -178,7 +180,7 @@ def predictions(
     schedulers: str,
     progress: Callable[[str], None],
     kernel: str,
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[dict[str, object]], list[str]]:
     """Those of each load on each device, as documents and as lines; two devices are compared."""
     documents, text = [], []
     for load in loads:
@@ -209,11 +211,11 @@ def predict(
             "a prediction compares different schedulers", "--schedulers none,mq-deadline,kyber,bfq"
         )
     # The simulator reads both files first: it says what is wrong in them.
-    rotational = bool(Simulation(device=device, scheduler=names[0]).facts()["rotational"])
+    rotational = Simulation(device=device, scheduler=names[0]).facts()["rotational"]
     draws = Draws(device_text(device), shipped().values(), device)
     load = load.on(device, draws)
     plain = simulation_of(device, draws, load, names[0])
-    tried = _lasting(plain, 0.2).run()
+    tried = _lasting(plain, 0.2).run().host
     features = dataclasses.replace(
         load_features(load, tried, plain.tags, rotational), parallel=dies_of(draws.tables) > 1
     )
@@ -277,10 +279,10 @@ def _measured_here(
     found = []
     for some, figures in zip(simulations, measured, strict=True):
         there = {
-            name: rows_of(load, {"processes": rows, "total": rows[0]})
+            name: rows_of(load, {"scheduler": name, "processes": rows, "total": rows[0]})
             for name, rows in figures.items()
         }
-        here = {str(one.scheduler): rows_of(load, run)
+        here = {str(one.scheduler): rows_of(load, run.host)
                 for one, run in zip(some, run_threads(some), strict=True)}  # fmt: skip
         found.append(CheckedLoad(load.name, features, losses(there), losses(here)))
     return tuple(found)
@@ -312,7 +314,7 @@ def _rates(
     )
     found: list[dict[str, dict[str, float]]] = [{} for _ in range(DRAWS + 1)]
     for (seed, name), result in zip(places, results, strict=True):
-        found[seed][name] = rows_of(load, result)
+        found[seed][name] = rows_of(load, result.host)
     return found
 
 
@@ -321,16 +323,14 @@ def _lasting(simulation: Simulation, seconds: float) -> Simulation:
     return simulation if simulation.trace else dataclasses.replace(simulation, seconds=seconds)
 
 
-def rows_of(load: SimulatedLoad, result: Mapping[str, Any]) -> dict[str, float]:
+def rows_of(load: SimulatedLoad, result: HostReport) -> dict[str, float]:
     """The rates of the kinds of processes; of a recording the inverse of the mean response."""
     if not load.processes:
         return {"all": 1e9 / max(result["total"]["latency_ns_mean"], 1.0)}
     return rates_of(load.processes, result["processes"])
 
 
-def load_features(
-    load: SimulatedLoad, tried: Mapping[str, Any], tags: int, rotational: bool
-) -> Features:
+def load_features(load: SimulatedLoad, tried: HostReport, tags: int, rotational: bool) -> Features:
     """Those of a load; of a recording from `tried`, a simulation of it."""
     if load.processes:
         return features_of(load.processes, tags, rotational)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from schedlab.app.trace.block_io import BTF_HINT
 from schedlab.errors import HostError, SpecError
@@ -22,6 +23,7 @@ from schedlab.host.queues import queues_below
 from schedlab.kinds.live_load import OPERATIONS
 from schedlab.run.backends.io import driver_tags
 from schedlab.run.live_figures import Look, look
+from schedlab.spec.capture import BlockSeen
 from schedlab.spec.quantities import size_text
 from schedlab.spec.reading import read_text
 
@@ -160,35 +162,35 @@ def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sle
         pass  # what was seen until now is shown
     finally:
         passed_s = time.monotonic() - began
-        documents: list[Mapping[str, Any]] = [json.loads(one.finish()) for one in captures]
+        documents = [msgspec.json.decode(one.finish(), type=BlockSeen) for one in captures]
     queues = tuple(_queue(name, one) for name, one in zip(names, documents, strict=True))
     return Observed(str(path), queues, look(passed_s, documents), tuple(_senders(documents)))
 
 
-def _queue(name: str, document: Mapping[str, Any]) -> Queue:
+def _queue(name: str, document: BlockSeen) -> Queue:
     depth, reported = document["depth"], driver_tags(name)
     return Queue(
         name,
-        str(document["scheduler"]),
+        document["scheduler"],
         knobs.offered(name),
-        min(int(document["tags"]) or reported, reported),
-        float(depth["both"]["mean"]),
-        int(depth["both"]["max"]),
-        int(depth["driver"]["max"]),
+        min(document["tags"] or reported, reported),
+        depth["both"]["mean"],
+        depth["both"]["max"],
+        depth["driver"]["max"],
     )
 
 
-def _senders(documents: Iterable[Mapping[str, Any]]) -> Iterator[Sender]:
+def _senders(documents: Iterable[BlockSeen]) -> Iterator[Sender]:
     """Each process once, also where it used several queues."""
     counts: dict[tuple[str, int], int] = {}
     most: dict[tuple[str, int], int] = {}
     for document in documents:
-        for group in document["groups"]:
-            of = document["classes"][group["class"]]
-            if group["operation"] in OPERATIONS:
-                key = (str(of["name"]), int(of["process"] or 0))
-                counts[key] = counts.get(key, 0) + int(group["requests"])
-                most[key] = max(most.get(key, 1), int(of["processes"]))
+        for seen in document["groups"]:
+            of = document["classes"][seen["class"]]
+            if seen["operation"] in OPERATIONS:
+                key = (of["name"], of["process"] or 0)
+                counts[key] = counts.get(key, 0) + seen["requests"]
+                most[key] = max(most.get(key, 1), of["processes"])
     for (name, process), requests in counts.items():
         group = processes.control_group_of(process) if process else ""
         yield Sender(name, process, group, requests, most[name, process])

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.crew import held, ran
@@ -82,6 +82,16 @@ def loss(switch_ns: float, slice_ms: float) -> float:
     return switch_ns / (slice_ms * 1e6 + switch_ns)
 
 
+# A quantum beside the baseline's: shares.
+Beside = TypedDict(
+    "Beside",
+    {
+        "candidate": str, "baseline": str, "predicted": float, "predicted_low": float,
+        "predicted_high": float, "measured": float,
+    },
+)  # fmt: skip
+
+
 def swept(folder: Path) -> Result:
     """The result of a sweep of quanta; SpecError for a folder of anything else."""
     from schedlab.result import Result
@@ -94,13 +104,13 @@ def swept(folder: Path) -> Result:
     return result
 
 
-def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[dict[str, object]]:
+def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[Beside]:
     """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
     predicted from the cost of a switch (± half_ns), with its ends, and measured.
     """
     candidates = {c.label: c for c in result.record.experiment.candidates}
     baseline = candidates[result.record.experiment.baseline]
-    rows = []
+    rows: list[Beside] = []
     answer = result.answer
     for row in (row for row in answer.rows if row.role in ("primary", "part")):
         cells = answer.cells[row.name]
@@ -144,7 +154,7 @@ class Costs:
     direct: Mapping[str, tuple[float, float]]
     ladder: Mapping[int, tuple[float, float]]
     losses: Mapping[float, float]
-    beside: Sequence[Mapping[str, Any]]
+    beside: Sequence[Beside]
 
     def as_json(self) -> dict[str, object]:
         """All of it as plain JSON types."""
@@ -204,7 +214,7 @@ def costs_of(
     )
 
 
-def _beside_line(row: Mapping[str, Any]) -> str:
+def _beside_line(row: Beside) -> str:
     return (
         f"{row['candidate']} beside {row['baseline']}: predicted {row['predicted'] * 100:+.4f} % "
         f"({row['predicted_low'] * 100:+.4f} to {row['predicted_high'] * 100:+.4f} %), "

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.errors import SpecError, nearest
 from schedlab.guest import image, kernels
-from schedlab.guest.machine import BootSettings
+from schedlab.guest.machine import BootSettings, Heed, Message
 from schedlab.guest.place import Boot, Job
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.run.executor import Progress
@@ -266,16 +266,15 @@ class GuestProgress(Progress):
         return self.why
 
 
-def heeding(observer: Observer) -> Callable[[Mapping[str, Any]], None]:
+def heeding(observer: Observer) -> Heed:
     """Messages of a guest as those of a measurement here."""
     began_s = 0.0
 
-    def heed(message: Mapping[str, Any]) -> None:
+    def heed(message: Message) -> None:
         nonlocal began_s
-        if "report" in message:
-            observer.report(str(message["report"]))
-        if "progress" in message:
-            fields = {**message["progress"]}
+        if message.report is not None:
+            observer.report(message.report)
+        if fields := message.progress:
             text, why = str(fields.pop("text")), str(fields.pop("repeated"))
             began_s = began_s or time.monotonic()
             now = GuestProgress(**fields, line=text, why=why)

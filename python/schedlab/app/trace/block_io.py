@@ -7,14 +7,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar
+
+import msgspec
 
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
 from schedlab.host import knobs
 from schedlab.host.devices import disks_below
 from schedlab.run import durability
 from schedlab.run.durability import Durable
-from schedlab.run.live_figures import gap_sentence
+from schedlab.run.live_figures import gap_sentence, last_of
+from schedlab.spec.capture import Accounting, BlockSeen, ClassSeen, Part
 from schedlab.spec.durability import OPERATIONS, Chain, metric, reason
 
 STEP_S = 1.0
@@ -23,7 +26,7 @@ BTF_HINT = as_root(SIMULATED_QUEUE, "run it as root on a kernel with BTF")
 #: A larger share of lost requests ends a recording with exit code 1.
 LOST_SHARE_MAX = 0.001
 # What is shown of each kind of request, with the factor from nanoseconds.
-PARTS = ("tag", "plug", "scheduler", "device")
+PARTS: tuple[Part, ...] = ("tag", "plug", "scheduler", "device")
 #: Bios that a limit holds back for each call that waits, from which it counts as the reason.
 LIMITED_LEAST = 0.25
 REASONS = {
@@ -34,6 +37,49 @@ REASONS = {
     "journal": "the commit of the journal",
     "data": "the write of their own data",
 }
+#: Requests that a recording lacks, in words.
+Lack = Literal["lost", "missed", "unfinished", "untraced"]
+LACKS: Mapping[Lack, str] = {
+    "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end",
+    "untraced": "of them with a completion that the kernel did not trace (its time is marked)",
+}  # fmt: skip
+T = TypeVar("T")
+
+
+CallsOf = TypedDict(
+    "CallsOf",
+    {"process": str, "device": list[int], "operation": str, "calls": int, "latency_ns_mean": float},
+)
+
+
+# Why they waited is known where somebody did.
+DurableFacts = TypedDict(
+    "DurableFacts",
+    {
+        "metrics": Mapping[str, float], "at_least": list[str], "identity": Mapping[str, int],
+        "by_process": list[CallsOf], "chain": NotRequired[dict[str, Any]],
+        "reason": NotRequired[str],
+    },
+)  # fmt: skip
+
+
+class WatchedDevice(BlockSeen):
+    """A capture, with the status of its command and the waits for durable data, or why none."""
+
+    exit_status: int | None
+    durability: DurableFacts | str
+
+
+# The counts of crates/trace/src/records.rs; the share is of requests or of what the device counted,
+# whichever is more.
+Recorded = TypedDict(
+    "Recorded",
+    {
+        "records": int, "arrived": int, "lost": int, "missed": int, "unfinished": int,
+        "untraced": int, "accounting": Accounting, "exit_status": NotRequired[int | None],
+        "lost_share": NotRequired[float],
+    },
+)  # fmt: skip
 
 
 def watch_device(
@@ -41,7 +87,7 @@ def watch_device(
     seconds: float | None,
     command: Sequence[str],
     show: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
+) -> WatchedDevice:
     """Capture a device for `seconds`, or until `command` ends, or Ctrl-C; the result.
 
     `show` gets a line each second. The result is as in crates/trace/src/blocks.rs, with
@@ -56,26 +102,25 @@ def watch_device(
     except (OSError, RuntimeError) as error:
         raise HostError(str(error), BTF_HINT) from error
     syncs, no_syncs = durability.watch(durability.places_of([name]))
-    before: Mapping[str, Any] | None = None
+    before: BlockSeen | None = None
 
     def each_second() -> None:
         nonlocal before
-        now = json.loads(capture.snapshot())
+        now = msgspec.json.decode(capture.snapshot(), type=BlockSeen)
         show(second_line(now, before))
         before = now
 
-    result = _while(command, seconds, capture.finish, each_second)
-    return {**result, "durability": durable_facts(syncs.finish(), result) if syncs else no_syncs}
+    result, status = _while(command, seconds, capture.finish, BlockSeen, each_second)
+    waits = durable_facts(syncs.finish(), result) if syncs else no_syncs
+    return {**result, "exit_status": status, "durability": waits}
 
 
-def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, object]:
-    """Latencies of fsync and its kin, what they waited for (`chain`) and for what most (`reason`),
-    as JSON types; `blocks` is a capture of the same time.
-    """
+def durable_facts(durable: Durable, blocks: BlockSeen) -> DurableFacts:
+    """Those of a capture; `blocks` is one of the same time."""
     chain = durable.chain()
     values, bounds = durable.metrics()
-    facts: dict[str, Any] = {"metrics": values, "at_least": sorted(bounds),
-                             "identity": dict(durable.identity), "by_process": []}  # fmt: skip
+    facts: DurableFacts = {"metrics": values, "at_least": sorted(bounds),
+                           "identity": dict(durable.identity), "by_process": []}  # fmt: skip
     for (process, device, operation), calls in sorted(durable.calls.items()):
         mean_ns = calls.sum_ns / max(calls.returned, 1)
         facts["by_process"].append(
@@ -84,20 +129,19 @@ def durable_facts(durable: Durable, blocks: Mapping[str, Any]) -> dict[str, obje
         )  # fmt: skip
     if chain:
         writes = [g for g in blocks["groups"] if g["operation"] == "write"]
-        tag, total = (sum(g[part]["sum_ns"] for g in writes) for part in ("tag", "total"))
+        tag, total = (sum(g["tag"]["sum_ns"] for g in writes),
+                      sum(g["total"]["sum_ns"] for g in writes))  # fmt: skip
         waiting = chain.total_s / max(blocks["elapsed_ns"] / 1e9, 1e-9)  # calls, on average
         is_limited = blocks["depth"]["limits"]["mean"] > LIMITED_LEAST * waiting
-        of = reason(chain, tag_share=tag / max(total, 1), is_limited=is_limited)
-        facts |= {"chain": vars(chain), "reason": of}
+        facts["chain"] = vars(chain)
+        facts["reason"] = reason(chain, tag_share=tag / max(total, 1), is_limited=is_limited)
     return facts
 
 
 def record_device(
     device: str, seconds: float | None, command: Sequence[str], out: Path, anonymise: bool
-) -> dict[str, Any]:
-    """Write every request of a device into `out`, as long as `watch_device` would watch; the
-    counts of crates/trace/src/records.rs, with `lost_share` (of requests, or of what the device
-    counted, whichever is more) and `exit_status`.
+) -> Recorded:
+    """Write every request of a device into `out`, as long as `watch_device` would watch.
 
     SpecError where `out` is there, or on the device itself: its writes would be in the recording.
     """
@@ -119,7 +163,7 @@ def record_device(
     except OSError as error:
         raise HostError(str(error), BTF_HINT) from error
     try:
-        result = _while(command, seconds, recording.finish)
+        result, status = _while(command, seconds, recording.finish, Recorded)
     except SpecError:
         out.unlink()  # the command never began
         raise
@@ -127,24 +171,19 @@ def record_device(
     missing = max(result["accounting"]["gap_sectors"], 0)
     sectors = (result["accounting"]["device_sectors"] or (0, 0))[1]
     share = max(result["lost"] / max(seen, 1), missing / max(sectors, 1))
-    return {**result, "lost_share": share}
+    return {**result, "exit_status": status, "lost_share": share}
 
 
-def recorded_line(result: Mapping[str, Any], out: Path) -> str:
+def recorded_line(result: Recorded, out: Path) -> str:
     """The contents of a recording and its gaps, in words."""
     text = f"{out}: {result['records']:,} requests"
-    missing = {
-        "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end",
-        "untraced": "of them with a completion that the kernel did not trace (its time is marked)",
-    }  # fmt: skip
-    parts = [f"{result[key]:,} {words}" for key, words in missing.items() if result[key]]
-    if gap := _gap_of(result):
+    parts = [f"{result[key]:,} {words}" for key, words in LACKS.items() if result[key]]
+    if gap := _gap_of(result["accounting"]):
         parts.append(gap)
     return f"{text}; {', '.join(parts)}" if parts else text
 
 
-def _gap_of(result: Mapping[str, Any]) -> str:
-    accounting = result["accounting"]
+def _gap_of(accounting: Accounting) -> str:
     return gap_sentence(accounting["gap_sectors"], (accounting["device_sectors"] or (0, 0))[1])
 
 
@@ -152,17 +191,18 @@ def _while(
     command: Sequence[str],
     seconds: float | None,
     finish: Callable[[], str],
+    kind: type[T],
     each_second: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
-    """The result of a capture beside the command, with its `exit_status`; it ends in any case."""
+) -> tuple[T, int | None]:
+    """The result of a capture beside the command, and its exit status; it ends in any case."""
     child = None
     try:
         child = _started(command)
         _wait(child, seconds, each_second)
     finally:
-        result: dict[str, Any] = json.loads(finish())
+        result = msgspec.json.decode(finish(), type=kind)
         _end(child)
-    return {**result, "exit_status": child.returncode if child else None}
+    return result, child.returncode if child else None
 
 
 def _wait(
@@ -206,26 +246,26 @@ def _is_over(child: subprocess.Popen[bytes] | None, began_s: float, seconds: flo
     return seconds is not None and time.monotonic() - began_s >= seconds
 
 
-def second_line(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
+def second_line(now: BlockSeen, before: BlockSeen | None) -> str:
     """Requests per second since the last line, and what is in flight."""
     passed_s = (now["elapsed_ns"] - (before["elapsed_ns"] if before else 0)) / 1e9
     counts = {}
     for operation in ("read", "write"):
         completed = _requests(now, operation) - (_requests(before, operation) if before else 0)
         counts[operation] = completed / max(passed_s, 1e-3)
-    depth = {k: (now["depth"][k]["series"] or [[0, 0.0]])[-1][1] for k in ("driver", "scheduler")}
+    driver, queued = (last_of(now, place) for place in ("driver", "scheduler"))
     return (
         f"{now['elapsed_ns'] / 1e9:5.1f} s  {counts['read']:9,.0f} reads/s "
-        f"{counts['write']:9,.0f} writes/s  in the driver {depth['driver']:5.1f}  "
-        f"in the scheduler {depth['scheduler']:5.1f}"
+        f"{counts['write']:9,.0f} writes/s  in the driver {driver:5.1f}  "
+        f"in the scheduler {queued:5.1f}"
     )
 
 
-def _requests(result: Mapping[str, Any], operation: str) -> int:
+def _requests(result: BlockSeen, operation: str) -> int:
     return sum(g["requests"] for g in result["groups"] if g["operation"] == operation)
 
 
-def lines(result: Mapping[str, Any]) -> Iterator[str]:
+def lines(result: WatchedDevice) -> Iterator[str]:
     """The result as text: who waited where, mean microseconds per request."""
     driver, queued = result["depth"]["driver"], result["depth"]["scheduler"]
     yield (
@@ -258,16 +298,16 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         )
     if lost := sum(losses.values()):
         yield f"note: {lost:,} events were lost and are missing from the figures"
-    if gap := _gap_of(result):
+    if gap := _gap_of(result["accounting"]):
         yield f"note: {gap}"
 
 
-def _which(of: Mapping[str, Any]) -> str:
+def _which(of: ClassSeen) -> str:
     """The process of a class, or how many it has; empty for none."""
     return f"× {of['processes']}" if of["processes"] > 1 else str(of["process"] or "")
 
 
-def _durable_lines(facts: Mapping[str, Any] | str | None) -> Iterator[str]:
+def _durable_lines(facts: DurableFacts | str | None) -> Iterator[str]:
     """The waits for durable data in words; nothing where nobody waited."""
     if not facts or isinstance(facts, str) or "chain" not in facts:
         return

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from schedlab._core import Launched
 from schedlab.cpu.bursts import RING_BYTES, Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
+from schedlab.spec.load_result import Ending
 from schedlab.store.bursts import as_csv
 from schedlab.store.files import write_atomic
 
@@ -26,7 +28,7 @@ class Traced:
 
     bursts: Bursts
     checks: tuple[Check, ...]
-    account: Mapping[str, Any]
+    account: Ending
 
 
 def trace_command(
@@ -56,13 +58,9 @@ def trace_command(
             ended = held.wait(0.05)
         except KeyboardInterrupt:
             continue  # the terminal interrupted the command as well; its end is awaited
-    ending = json.loads(ended)
-    names = ("cpu_ns", "voluntary_switches", "involuntary_switches")
-    status = ending["status"] if ending["signal"] is None else 128 + ending["signal"]
-    account = {"exit_status": status} | {name: ending[name] for name in names}
+    ending = msgspec.json.decode(ended, type=Ending)
     bursts = capture.finish()
-    switches = account["voluntary_switches"] + account["involuntary_switches"]
-    return Traced(bursts, check(bursts, account["cpu_ns"], switches), account)
+    return Traced(bursts, check(bursts, ending.cpu_ns, ending.switches), ending)
 
 
 def write_bursts(out: Path, bursts: Bursts) -> None:
@@ -80,7 +78,10 @@ def as_json(traced: Traced) -> dict[str, object]:
         "tasks": bursts.tasks,
         "lost": bursts.lost,
         "lost_tasks": bursts.lost_tasks,
-        "account": traced.account,
+        "account": {
+            name: getattr(traced.account, name)
+            for name in ("exit_status", "cpu_ns", "voluntary_switches", "involuntary_switches")
+        },
         "checks": [
             {"name": c.name, "found": c.found, "expected": c.expected, "deviation": c.deviation}
             for c in traced.checks
@@ -95,11 +96,10 @@ def lines(traced: Traced) -> Iterator[str]:
         yield f"note: {reason}"
     yield (f"method: {bursts.method}, {bursts.lost} records lost")
     if not bursts.has_bursts:
-        switches = account["voluntary_switches"] + account["involuntary_switches"]
-        yield (f"CPU time {account['cpu_ns'] / 1e6:.3f} ms in {switches} bursts")
+        yield (f"CPU time {account.cpu_ns / 1e6:.3f} ms in {account.switches} bursts")
         return
     yield ("task      bursts  preempted     sum ms    mean ms     max ms")
-    by_time = sorted(bursts.tasks, key=lambda task: -int(task["total_ns"]))
+    by_time = sorted(bursts.tasks, key=lambda task: -task["total_ns"])
     for task in by_time[:TASKS_SHOWN]:
         total_ms, count = task["total_ns"] / 1e6, task["bursts"]
         longest_ms = task["histogram"][-1][1] / 1e6 if task["histogram"] else 0.0

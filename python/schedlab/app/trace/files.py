@@ -23,7 +23,7 @@ def formats(*, writable: bool = False) -> list[str]:
     return [name for name, _, can_write in _core.trace_formats() if can_write or not writable]
 
 
-def stats(file: str, options: Mapping[str, Any]) -> dict[str, object]:
+def stats(file: str, options: Mapping[str, object]) -> dict[str, object]:
     """Statistics of the requests of `FILE[:FORMAT]`; `options` are those of reading a trace."""
     from schedlab import _core
 
@@ -33,7 +33,7 @@ def stats(file: str, options: Mapping[str, Any]) -> dict[str, object]:
     return {"schema": 1, "file": str(path), **json.loads(text)}
 
 
-def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[str, object]:
+def convert(file: str, out: Path, to: str, options: Mapping[str, object]) -> dict[str, object]:
     """Write the requests of `FILE[:FORMAT]` to `out` in the format `to`, in order of arrival."""
     from schedlab import _core
 

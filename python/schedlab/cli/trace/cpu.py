@@ -37,4 +37,4 @@ def cpu(
         trace_command.write_bursts(out, traced.bursts)
     document = trace_command.as_json(traced)
     print_lines([json.dumps(document)] if as_json else trace_command.lines(traced))
-    ctx.exit(traced.account["exit_status"])
+    ctx.exit(traced.account.exit_status)

@@ -5,12 +5,25 @@ Tracing costs about 0.1 µs per wake-up and switch, so these runs are never scor
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
+
+import msgspec
 
 from schedlab.spec.latency import bin_of
+
+if TYPE_CHECKING:
+    from schedlab._core import RunQueueCapture
+
+
+# What is used of crates/trace/src/runqueue.rs: rows of `histogram` are (low, high, count), in ns.
+Waits = TypedDict(
+    "Waits",
+    {"waits": int, "sum_ns": int, "max_ns": int, "histogram": list[tuple[int, int, int]]},
+)
+ClassWaits = TypedDict("ClassWaits", {"woken": Waits, "preempted": Waits})
+RunQueueSeen = TypedDict("RunQueueSeen", {"classes": list[ClassWaits]})
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class RunQueueWatch:
         from schedlab import _core
 
         self.problem = ""
-        self._capture: Any = None
+        self._capture: RunQueueCapture | None = None
         try:
             sides = [(int(is_load[group]), pid) for group, pid in pids]
             self._capture = _core.RunQueueCapture(sides)
@@ -52,16 +65,14 @@ class RunQueueWatch:
         """End the capture; the waiting times of the work and the load."""
         if self._capture is None:
             return []
-        result = json.loads(self._capture.finish())
-        return waiting_of(result["classes"])
+        return waiting_of(msgspec.json.decode(self._capture.finish(), type=RunQueueSeen)["classes"])
 
 
-def waiting_of(classes: Sequence[Mapping[str, Any]]) -> list[Waiting]:
+def waiting_of(classes: Sequence[ClassWaits]) -> list[Waiting]:
     """The waits of each class: the work first, then the load."""
     rows = []
     for side, of in zip(("work", "load"), classes, strict=False):
-        for after, key in (("wake-up", "woken"), ("preemption", "preempted")):
-            waits = of[key]
+        for after, waits in (("wake-up", of["woken"]), ("preemption", of["preempted"])):
             if waits["waits"]:
                 mean = waits["sum_ns"] / waits["waits"]
                 octaves = waits["histogram"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.cpu.crew import ended, held, ran
 from schedlab.cpu.policy import POLICIES, REAL_TIME, CpuPolicy
@@ -38,6 +38,7 @@ from schedlab.spec.load_result import CrewResult
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
+    from schedlab.kinds.launching import Tokens
 
 BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
 PROBE_S = 0.02
@@ -321,7 +322,7 @@ class PolicySession:
             "at the latest"
         )
 
-    def _tokens(self, kind: CpuCommand, seed: int = 0) -> dict[str, Any]:
+    def _tokens(self, kind: CpuCommand, seed: int = 0) -> Tokens:
         return self.runs.tokens(Path(kind.directory or ".").resolve(), seed=seed)
 
     @contextmanager

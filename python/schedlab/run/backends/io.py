@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from schedlab.run.drain import flush
 from schedlab.run.io_groups import IoGroups
 from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload, latency
+from schedlab.spec.results import ReplayFidelity
 
 # Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
 SETTLED_FROM_S = 300.0
@@ -56,7 +57,7 @@ class IoSession:
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
         self.described: set[str] = set()
-        self.fidelity: dict[str, dict[str, object]] = {}
+        self.fidelity: Mapping[str, ReplayFidelity] = {}
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s

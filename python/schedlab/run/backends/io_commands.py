@@ -11,7 +11,7 @@ import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError
@@ -32,6 +32,7 @@ from schedlab.spec.durability import METRICS
 from schedlab.spec.quantities import counted, duration_text
 
 if TYPE_CHECKING:
+    from schedlab.kinds.launching import Tokens
     from schedlab.run.backends.io import IoSession
 
 SHORT_OF_LAUNCHES = 20
@@ -227,7 +228,7 @@ class CommandCells:
     def _run(
         self,
         kind: Command,
-        tokens: Mapping[str, Any],
+        tokens: Tokens,
         timeout_s: float | None,
         dirty: DirtyPeak | None = None,
     ) -> Ran:
@@ -368,7 +369,7 @@ class CommandCells:
             return 0
         return experiment.stopping.blocks * len(arms(experiment))
 
-    def _tokens(self, kind: Command, seed: int = 0) -> dict[str, object]:
+    def _tokens(self, kind: Command, seed: int = 0) -> Tokens:
         device = self.wall.device_path(kind) or str(self.session.target.raw_path)
         return self.runs.tokens(self.place.directory, device, seed)
 

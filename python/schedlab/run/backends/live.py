@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from schedlab.errors import (
     SIMULATED_QUEUE,
     GateError,
@@ -40,6 +42,7 @@ from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look, look
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.spec.capture import BlockSeen
 
 if TYPE_CHECKING:
     from schedlab._core import BlockCapture
@@ -116,7 +119,10 @@ class Captured:
     def look(self) -> Look:
         """The counters of this moment; its time is that of the series."""
         self._control.expect_within(WATCH_S)
-        documents = [json.loads(capture.snapshot(over_time=False)) for capture in self._captures]
+        documents = [
+            msgspec.json.decode(capture.snapshot(over_time=False), type=BlockSeen)
+            for capture in self._captures
+        ]
         durable = self._syncs.seen() if self._syncs else None
         return look(documents[0]["elapsed_ns"] / 1e9, documents, durable)
 
@@ -124,7 +130,7 @@ class Captured:
         """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
         rows: dict[int, list[int]] = {}
         for capture in self._captures:
-            for series in json.loads(capture.snapshot())["series"]:
+            for series in msgspec.json.decode(capture.snapshot(), type=BlockSeen)["series"]:
                 for t_ms, reads, writes, _other, size_bytes, *parts in series["rows"]:
                     row = rows.setdefault(t_ms, [0, 0, 0])
                     for place, value in enumerate((reads + writes, size_bytes, parts[-1])):
