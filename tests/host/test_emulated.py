@@ -314,8 +314,8 @@ def _in_flight(path):
 LEAD_NS = 100_000
 # 100 requests per second of 10 ms, each 100 us on its way, and sent early by that.
 GOOD = {
-    "read_bytes": 0, "written_bytes": 0, "elapsed_s": 10.0, "reads": 1000, "writes": 0, "discards": 0, "flushes": 0,
-    "errors": 0, "depth_max": 32,
+    "elapsed_s": 10.0, "reads": 1000, "writes": 0, "discards": 0, "flushes": 0,
+    "read_bytes": 0, "written_bytes": 0, "errors": 0, "depth_max": 32,
     "modelled": {"mean_ns": 1e7, "p99_ns": 30_000_000},
     "replied": {"mean_ns": 0.99e7, "p99_ns": 29_900_000},
     "hidden_mean": 0.01, "hidden_error": 0.0, "reordered_share": 0.0,
