@@ -70,7 +70,7 @@ CpuOptions = TypedDict(
 )  # fmt: skip
 
 
-class CpuSettings(TypedDict):
+class ScheduleSettings(TypedDict):
     """Those of the simulator that are read here, of crates/sim/src/cpu/task.rs."""
 
     policy: str
@@ -112,7 +112,7 @@ def plays_of(options: CpuOptions) -> list[Play]:
 
 
 def schedules(
-    tasks: Sequence[Task], settings: Sequence[CpuSettings], options: CpuOptions
+    tasks: Sequence[Task], settings: Sequence[ScheduleSettings], options: CpuOptions
 ) -> list[Schedule]:
     """The schedule under each policy; with `gantt` the only one is drawn into that file, or all on
     a page.
@@ -137,7 +137,7 @@ def schedules(
     return results
 
 
-def inputs(options: CpuOptions) -> tuple[list[Task], list[CpuSettings], int]:
+def inputs(options: CpuOptions) -> tuple[list[Task], list[ScheduleSettings], int]:
     """(tasks with times in ns, settings of each policy, seed)."""
     idle = [name.removesuffix("_ns") for name in OF_CHART if options[name]]
     if idle and not options["gantt"]:
@@ -163,7 +163,7 @@ def parse_time(text: str) -> int:
         raise SpecError(str(error), "write 4ms, 2us or 30s") from error
 
 
-def settings_of(policy: str, options: CpuOptions) -> CpuSettings:
+def settings_of(policy: str, options: CpuOptions) -> ScheduleSettings:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
     settings: dict[str, object] = {key: options[key] for key in SAME if options[key] is not None}
     settings["policy"] = policy
@@ -173,7 +173,7 @@ def settings_of(policy: str, options: CpuOptions) -> CpuSettings:
         settings["calculation_ns"] = float(options["calculation"])
     for text in options["set"]:
         _set(settings, text)
-    return cast("CpuSettings", settings)
+    return cast("ScheduleSettings", settings)
 
 
 def _set(settings: dict[str, Any], text: str) -> None:
@@ -260,7 +260,7 @@ def _quiz_tasks(seed: int | None) -> str:
     return ",".join(texts)
 
 
-def simulate(tasks: Sequence[Task], settings: CpuSettings) -> Schedule:
+def simulate(tasks: Sequence[Task], settings: ScheduleSettings) -> Schedule:
     """The schedule, as crates/sim/src/cpu/result.rs has it; SpecError names what is wrong."""
     from schedlab._core import run_cpu_simulation
 
@@ -366,7 +366,7 @@ def _compact(task: Task) -> str:
     return text + (f":slice={milliseconds(slice_time)}" if slice_time else "")
 
 
-def _reveal(tasks: Sequence[Task], settings: CpuSettings) -> str:
+def _reveal(tasks: Sequence[Task], settings: ScheduleSettings) -> str:
     """The command that prints the answers."""
     names = {"switch_cost": "switch-cost", "until": "time"}
     units = {"quantum", "switch_cost", "until", *OF_POLICY} - {"levels"}
@@ -384,13 +384,15 @@ def _reveal(tasks: Sequence[Task], settings: CpuSettings) -> str:
     return shlex.join(words)
 
 
-def quiz(tasks: Sequence[Task], settings: Sequence[CpuSettings], seed: int) -> dict[str, object]:
+def quiz(
+    tasks: Sequence[Task], settings: Sequence[ScheduleSettings], seed: int
+) -> dict[str, object]:
     """The questions, and the commands that answer them."""
     reveal = {one["policy"]: _reveal(tasks, one) for one in settings}
     return {"schema": 1, "seed": seed, "tasks": tasks, "find": ANSWERS, "reveal": reveal}
 
 
-def quiz_lines(tasks: Sequence[Task], settings: Sequence[CpuSettings], seed: int) -> list[str]:
+def quiz_lines(tasks: Sequence[Task], settings: Sequence[ScheduleSettings], seed: int) -> list[str]:
     """The same on paper."""
     lines = [f"Tasks (seed {seed}; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):"]
     lines += [f"  {_compact(task)}" for task in tasks]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from schedlab.spec.schedule import Task
-    from schedlab_sim.cpu_schedule import CpuOptions, CpuSettings
+    from schedlab_sim.cpu_schedule import CpuOptions, ScheduleSettings
 
 SHARE_POINTS = 0.01
 SWITCHES_SHARE = 0.05
@@ -222,7 +222,7 @@ def _own_settings(own: Sequence[Stay]) -> Counter[tuple[int, int, int]]:
     return times
 
 
-def _weigh(task: Task, own: Sequence[Stay], settings: CpuSettings | None) -> None:
+def _weigh(task: Task, own: Sequence[Stay], settings: ScheduleSettings | None) -> None:
     """Give a simulated task its weight, and under eevdf its slice unless all have one."""
     known = _own_settings(own)
     if not known:
@@ -238,7 +238,7 @@ def _weigh(task: Task, own: Sequence[Stay], settings: CpuSettings | None) -> Non
 
 
 def _tasks(
-    stays: Sequence[Stay], settings: CpuSettings | None, labels: Mapping[int, str]
+    stays: Sequence[Stay], settings: ScheduleSettings | None, labels: Mapping[int, str]
 ) -> list[Task]:
     """The tasks of stays, as crates/sim/src/cpu/task.rs has them."""
     arrivals, tasks = _arrivals(stays), []
@@ -250,7 +250,7 @@ def _tasks(
     return tasks
 
 
-def _simulated(stays: Sequence[Stay], settings: CpuSettings) -> list[Stay]:
+def _simulated(stays: Sequence[Stay], settings: ScheduleSettings) -> list[Stay]:
     """The stays of a simulation of tasks that compute and sleep as long as was measured."""
     from schedlab_sim.cpu_schedule import simulate
 
@@ -314,7 +314,7 @@ def _wanted_ns(stays: Sequence[Stay]) -> int:
     return wanted_ns
 
 
-def _reason(stays: Sequence[Stay], settings: CpuSettings) -> str:
+def _reason(stays: Sequence[Stay], settings: ScheduleSettings) -> str:
     """Why the schedule cannot be checked; empty where it can."""
     if settings.get("cpus", 1) != 1:
         return "more than one CPU: each has its own queue, and the model has one"
@@ -357,7 +357,7 @@ def demerit(simulated: ArrayLike, measured: ArrayLike) -> float:
     return float(np.sqrt(np.mean((one - other) ** 2)))
 
 
-def validate(path: Path, settings: CpuSettings) -> CpuValidation:
+def validate(path: Path, settings: ScheduleSettings) -> CpuValidation:
     """The measured schedule of a file beside the simulated one of the same tasks."""
     measured = read_stays(path)
     simulated = _simulated(measured, settings)

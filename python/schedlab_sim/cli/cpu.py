@@ -83,9 +83,7 @@ _more = section(
 @_chart
 @_more
 @section("Result", json_option)
-def cpu(
-    count: int | None, out: str | None, play: str | None, **options: Unpack[CpuOptions]
-) -> None:
+def cpu(count: int | None, out: str | None, play: str | None, **typed: Unpack[CpuOptions]) -> None:
     """Simulate policies on tasks: schedule, turnaround, waiting, response, fairness.
 
     \b
@@ -98,25 +96,23 @@ def cpu(
     from schedlab_sim.cpu_schedule import document, plays_of, shown
     from schedlab_sim.cpu_validate import checked
 
-    lang, as_json = options["lang"], options["as_json"]
-    refuse_idle_language({**options, "play": play}, is_page=count is not None)
-    if (count is None) != (out is None) or (count is not None and not options["quiz"]):
+    refuse_idle_language({**typed, "play": play}, is_page=count is not None)
+    if (count is None) != (out is None) or (count is not None and not typed["quiz"]):
         raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
     if play is not None:
         if count is not None:
             raise SpecError("--count would change nothing beside --play", "omit --count and --out")
-        show_plays(plays_of(options), play, lang)
-        return
+        return show_plays(plays_of(typed), play, typed["lang"])
     if count is not None and out is not None:
-        if as_json:
+        if typed["as_json"]:
             raise SpecError("--json: sheets are HTML", "omit it")
         from schedlab_sim.quiz import write_sheets
 
-        first = write_sheets(options, count, Path(out), lang)
+        first = write_sheets(typed, count, Path(out), typed["lang"])
         print_lines([f"{out}: {count} sheets of seeds {first} to {first + count - 1}, and the key"])
         return
-    if options["bursts"]:
-        lines, is_accepted = checked(options, as_json)
+    if typed["bursts"]:
+        lines, is_accepted = checked(typed, typed["as_json"])
         print_lines(lines)
         raise SystemExit(0 if is_accepted else 1)
-    print_lines([json.dumps(document(options))] if as_json else shown(options))
+    print_lines([json.dumps(document(typed))] if typed["as_json"] else shown(typed))
