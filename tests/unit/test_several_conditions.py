@@ -180,19 +180,21 @@ def test_every_replay_is_rehearsed_and_every_figure_told(monkeypatch):
     admitted = SimpleNamespace(experiment=experiment(workloads=works),
                                kind=lambda workload, _: kinds.get(workload.label))  # fmt: skip
     session = SimpleNamespace(admitted=admitted, queues=("sda", "sdb"), described={"one", "two"})
-    name = kinds["one"].summary()["scheduler"]
-    offers = {"sda": (name,), "sdb": (name,)}
+    seen = kinds["one"].summary()
+    monkeypatch.setattr(fidelity.TraceReplay, "summary", lambda kind: {**seen, "scheduler": "bfq"})
+    monkeypatch.setattr(fidelity.TraceReplay, "fidelity", lambda kind, replayed: [
+        {"metric": name, "recorded": 2.0, "replayed": value, "is_like": False}
+        for name, value in replayed.items()])  # fmt: skip
+    offers = {"sda": ("bfq", "none"), "sdb": ("bfq",)}
     monkeypatch.setattr(fidelity.knobs, "offered", lambda queue: offers[queue])
     cells, lines = [], []
     monkeypatch.setattr(fidelity, "_figures", lambda session, cell, workload, candidate: (
         cells.append(workload.label) or dict.fromkeys(
             ("read_latency_ns_mean", "write_latency_ns_mean", "requests_per_s"), 1.0)))  # fmt: skip
     found = fidelity.rehearse(session, lines.append)
-    if name:
-        assert cells == list(found) == ["one", "two"] and not session.described
-        rows = sum(len(of["rows"]) for of in found.values())
-        assert rows == len(lines) >= 4
-        offers["sdb"] = ()
+    assert cells == list(found) == ["one", "two"] and not session.described
+    assert sum(len(of["rows"]) for of in found.values()) == len(lines) == 6
+    offers["sdb"] = ()
     lines.clear()
     again = fidelity.rehearse(session, lines.append)
     assert [line.split(":")[0] for line in lines] == list(again) == ["one", "two"]

@@ -368,7 +368,7 @@ def test_what_is_reserved_from_real_time_is_all_told(monkeypatch, release, confi
     assert ("5% by RT throttling" in note) == throttles and "5% by the fair server" in note
 
 
-def test_a_loader_gets_its_words_and_both_signals(monkeypatch, tmp_path):
+def test_a_loader_gets_its_words_and_both_signals(monkeypatch):
     sent, words = [], []
     monkeypatch.setattr(cpu_ext, "STOP_S", 0.0)
     cpu_ext._stop(SimpleNamespace(kill=sent.append, ended=lambda: None))
@@ -380,11 +380,8 @@ def test_a_loader_gets_its_words_and_both_signals(monkeypatch, tmp_path):
         def __init__(self, order, group):
             words.extend(order.argv)
 
-        def __enter__(self):
-            return SimpleNamespace(kill=sent.append, ended=lambda: True)
-
-        def __exit__(self, *_):
-            return False
+        __enter__ = staticmethod(lambda: SimpleNamespace(kill=sent.append, ended=lambda: True))
+        __exit__ = staticmethod(lambda *_: False)
 
     monkeypatch.setattr(cpu_ext.launch, "background", Background)
     monkeypatch.setattr(cpu_ext, "_await", lambda *_: (None, None))
@@ -392,15 +389,6 @@ def test_a_loader_gets_its_words_and_both_signals(monkeypatch, tmp_path):
     with cpu_ext.loaded(SimpleNamespace(end=lambda: []), policy):
         pass
     assert words == ["/bin/scx", "--one", "1", "--two"]
-    log = tmp_path / "kmsg"
-    log.write_bytes(b'x\nsched_ext: BPF scheduler "a" disabled (first)\ny\n'
-                    b'sched_ext: BPF scheduler "b" disabled (second)\nz\n')  # fmt: skip
-    monkeypatch.setattr(cpu_ext, "KERNEL_LOG", log)
-    for size in (1 << 20, 60):
-        monkeypatch.setattr(cpu_ext, "RECORD_BYTES_MAX", size)
-        assert cpu_ext._reason() in ("second", "first", "")
-    monkeypatch.setattr(cpu_ext, "RECORD_BYTES_MAX", 1 << 20)
-    assert cpu_ext._reason() == "second"
 
 
 @pytest.fixture
@@ -408,18 +396,28 @@ def session(monkeypatch):
     works = tuple(Workload(label, "x", "calculations") for label in "vw")
     made = PolicySession.__new__(PolicySession)
     made.admitted = SimpleNamespace(experiment=experiment(workloads=works, notes=("known",)))
-    made.lines = []
+    made.lines, made._tokens = [], lambda kind: {}
     made.report = made.lines.append
     made._told, made.schedulers, made.policies = set(), None, {}
     monkeypatch.setattr(cpu_policies, "CpuCommand", SimpleNamespace)
     made.runs = SimpleNamespace(groups=(), clean_up=lambda commands: made.lines.extend(
         label for label, *_ in commands))  # fmt: skip
-    made._tokens = lambda kind: {}
     return made
 
 
 def found(*names):
     return tuple(GateFinding(name, "") for name in names)
+
+
+def test_commands_of_every_workload_are_rehearsed(session, monkeypatch):
+    monkeypatch.setattr(cpu_policies, "arms", lambda _: [SimpleNamespace(label=n) for n in "ab"])
+    monkeypatch.setattr(cpu_policies, "notes_of", lambda *_: ["known", "new", "other"])
+    kinds = {(w, arm): SimpleNamespace(of=w + arm) for w in "vw" for arm in "ab"}
+    session.admitted.kinds, session.admitted.kind = kinds, lambda w, arm: kinds[w.label, arm.label]
+    session._rehearse = session._warm_up = lambda label, kind: session.lines.append(kind.of)
+    session.runs.groups, session.schedulers = ("x", "y"), SimpleNamespace(paths=["s", "t"])
+    session.open()
+    assert " ".join((*session.lines, *session.groups)) == "new other vb vb wb wb x y s t"
 
 
 @pytest.mark.parametrize("order", [1, -1])

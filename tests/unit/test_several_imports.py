@@ -3,13 +3,18 @@
 import json
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
+from experiments import experiment, run_of
 from test_several_rooms import DATA, FILES
 
 from schedlab.errors import SpecError
-from schedlab.store import fio_output, importers
-from schedlab.store.importers import csv, dmesg, fio, iostat
+from schedlab.spec import Cell, Plan, Record, Workload
+from schedlab.store import bursts, fio_output, importers
+from schedlab.store.exporters import fio as exported_fio
+from schedlab.store.exporters import iozone as exported_iozone
+from schedlab.store.importers import benchmarks, csv, dmesg, fio, iostat, iozone
 from schedlab.store.importers.imported import Options, Reading, assemble
 
 
@@ -250,3 +255,99 @@ def test_an_import_of_bursts_names_all_its_files(tmp_path):
         path.write_text((DATA / "imports" / "rr-1.log").read_text())
     made = dmesg.read([("a", paths[0]), ("b", paths[1])], Options())
     assert made.source["file"] == f"{paths[0]}, {paths[1]}"
+
+
+def exported(tmp_path, *cells, **more):
+    """What is written of a file test for each (candidate, workload, rates)."""
+    works = tuple(Workload(work, "file-test", "throughput_bytes_per_s",
+                           {"test": "read", "record_bytes": 4096, "span_bytes": 1 << 20})
+                  for work in dict.fromkeys(work for _, work, _ in cells))  # fmt: skip
+    runs = [run_of(Cell(at, 0, work, arm, 1), {"throughput_bytes_per_s": rate})
+            for arm, work, rates in cells for at, rate in enumerate(rates)]  # fmt: skip
+    asked = experiment(workloads=works)
+    record = Record(asked, Plan(()), tuple(runs), **more)
+    parameters = {(work.label, arm): work.parameters for work in works for arm in ("none", "bfq")}
+    return lambda to: to.write(record, parameters, tmp_path / to.__name__.rpartition(".")[2])
+
+
+def test_workloads_that_fio_calls_alike_have_files_and_latencies_of_their_own(tmp_path):
+    cells = [(arm, work, [1e6 * at, 3e6 * at]) for arm in ("none", "bfq")
+             for at, work in enumerate(("u", "v", "w", "x"), 1)]  # fmt: skip
+    rows = {(work, arm): ((10 * at, 10 * at, 1), (20 * at, 20 * at, 3))
+            for at, (arm, work, _) in enumerate(cells, 1)}  # fmt: skip
+    written = exported(tmp_path, *cells, histograms=rows)(exported_fio)
+    assert len({*written}) == 8
+    jobs = [json.loads(path.read_text())["jobs"][0] for path in written]
+    assert [(job["jobname"], job["read"]["bw_bytes"], job["read"]["lat_ns"]["max"])
+            for job in jobs] == [(work, sum(rates) / 2, 20 * at)
+                                 for at, (_, work, rates) in enumerate(cells, 1)]  # fmt: skip
+    assert [path.parent.parent.name for path in written] == ["none"] * 4 + ["bfq"] * 4
+    both = [("none", "u", [1024.0, 3072.0]), ("bfq", "v", [4096.0])]
+    paths = exported(tmp_path, *both)(exported_iozone)
+    assert [[line.split()[1] for line in path.read_text().splitlines() if line.startswith('"1024"')]
+            for path in paths] == [["2.00"], ["4.00"]]  # fmt: skip
+    with pytest.raises(SpecError, match="one place for 'u' and 'v'"):
+        exported(tmp_path, both[0], ("none", "v", [1.0]))(exported_iozone)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_log_spans_from_its_first_burst_to_its_last_end(order):
+    ends = [(900, 100), (1000, 700), (5000, 50)][::order]
+    lines = [dmesg.LoggedBurst(at, pid, burst) for pid, (at, burst) in enumerate(ends)]
+    rows = [(pid, at - burst - 300, burst) for pid, (at, burst) in enumerate(ends)]
+    assert dmesg._timeline(lines, range(3)) == rows
+    whole = [dmesg.LoggedBurst(at, 1, 1000) for at in (3000, 1000, 2000)][::order]
+    gap = [dmesg.LoggedBurst(at, 1, 10) for at in (9000, 1000, 5000, 2000)][::order]
+    assert (dmesg._gap(Path("x"), whole), bool(dmesg._gap(Path("x"), gap))) == ("", True)
+    log = benchmarks._Log()
+    for took_us, end_us in [(10, 500), (400, 600), (10, 900), (5, 700)][::order]:
+        log.see(took_us, end_us)
+    assert (log.start_us, log.end_us, log.took_us.total()) == (200, 900, 4)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_report_that_is_broken_is_named_with_its_own_error(order):
+    texts = [json.dumps(report(job(name))) for name in "ab"]
+    broken = [texts[0].replace('"error": 0', '"error": 0,,'), "{ 'x' }", texts[1]][::order]
+    text = "\n".join(["{ y }", *broken, "{ z }"])
+    line = 2 if order == 1 else 4
+    with pytest.raises(SpecError, match=f"p, line {line}:.*"):
+        fio_output.reports("p", text)
+
+
+def test_a_column_of_a_table_is_the_nearest_of_all():
+    header = [5, 10, 20, 30, 40, 50]
+    rows = [(20, 30, 50), (22, 41, 49), (18, 28, 38), (31, 39, 52)]
+    for ends in rows:
+        line = f"{'64':>5}{'4':>5}"
+        for end in ends:
+            line += f"{end:>{end - len(line)}}"
+        nearest = [min(range(4), key=lambda at, end=end: abs(header[2 + at] - end)) for end in ends]
+        assert [*iozone._by_column("p", line, header)] == [
+            (iozone._TABLE_TESTS[at], str(end)) for at, end in zip(nearest, ends, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_that_are_added_up_keep_the_finest_digit(order, tmp_path):
+    lines = ["bfq,a,1,1.25", "bfq,a,2,2.5", "bfq,a,3,3"]
+    (tmp_path / "x.csv").write_text("\n".join(["who,what,part,rate", *lines[::order]]))
+    columns = csv.Columns(("who",), "rate", ("what",), unit="MB/s", sum_over=("part",))
+    (run,) = csv.read(tmp_path / "x.csv", columns, Options()).runs
+    assert [*run.metrics.values()] == [6.75e6] and [*run.properties["steps"].values()] == [1e4]
+
+
+def test_bursts_begin_with_the_first_of_all_tasks(tmp_path):
+    rows = [{"process": name, "start_ns": at, "duration_ns": 5}
+            for name, at in (("b", 70), ("a", 40), ("b", 90))]  # fmt: skip
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = bursts.read_bursts(tmp_path / "x.jsonl", ["a", "b"])
+    assert [(row["task"], row["start_ns"]) for row in found] == [(1, 30), (0, 0), (1, 50)]
+
+
+def test_figures_of_every_report_and_device_are_means_over_the_reports():
+    rows = [disk("sda", reads=at) for at in (2.0, 6.0)]
+    metrics = iostat._metrics("p", [{**row, "aqu-sz": 3.0 * at, "util": 10.0 * at}
+                                    for at, row in enumerate(rows, 1)])  # fmt: skip
+    names = {key: metric.name for key, metric in iostat._MORE.items()}
+    assert metrics[names["aqu-sz"]] == 4.5 and metrics[names["util"]] == 15.0

@@ -1,10 +1,21 @@
 """Of several streams, programs, processes, tasks or directions of a workload each counts."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import load_engine
 import pytest
+from msgspec.structs import replace as replace_struct
 
-from schedlab.kinds import trace_replay
+from schedlab.errors import SpecError
+from schedlab.kinds import file_test, fio_files, fio_reading, readers_together, trace_replay
+from schedlab.kinds.actors import Actors
+from schedlab.kinds.command import Command
+from schedlab.kinds.fio_reading import JobFile, JobSection, Option
+from schedlab.kinds.launching import replaced_in_line
 from schedlab.kinds.trace_replay import TraceReplay
+
+ORDERS = [1, -1]
 
 BE, IDLE = 2 << 13, 3 << 13
 # Name, program, reads, writes, priority: the second of a program differs from the first.
@@ -130,3 +141,114 @@ def test_every_recorded_group_has_one_of_its_own(replay):
     assert [*replay.own_metrics()] == [
         trace_replay.group_metric(name, way) for name in ("db", "cp") for way in ("read", "write")
     ]
+
+
+def section(name, *options):
+    made = tuple(Option(key, str(value), value if isinstance(value, int) else None)
+                 for key, value in options)  # fmt: skip
+    return JobSection(name, made, made)
+
+
+def jobs_of(*sections):
+    return JobFile(tuple(sections), (), (Path("one.fio"), Path("two.fio"), Path("three.fio")))
+
+
+def test_jobs_of_a_file_run_in_groups_and_report_in_those_of_their_own(tmp_path, monkeypatch):
+    shared, wait = ("group_reporting", 1), ("stonewall", 1)
+    s = 1_000_000
+    file = jobs_of(
+        section("a", shared, ("rw", "read"), ("runtime", 3 * s), ("ramp_time", s)),
+        section("b", shared, ("rw", "write"), ("runtime", 9 * s), ("startdelay", s)),
+        section("c", shared, wait, ("rw", "read"), ("runtime", 2 * s), ("numjobs", 2)),
+        section("c", ("rw", "write"), ("fsync", 1), ("runtime", s)),
+        section("d", wait, ("rw", "randrw"), ("sync_file_range", 1), ("runtime", 5 * s)),
+        section("e", ("rw", "read"), ("rw", "write"), ("runtime", 4 * s)),
+    )
+    assert file.seconds() == 10 + 2 + 5
+    assert file.reported() == {
+        "a": ("read", "write"), "c": ("read",), "c#2": ("write", "sync"),
+        "d": ("read", "write", "sync"), "e": ("write",),
+    }  # fmt: skip
+    monkeypatch.setattr(fio_reading, "content_of", lambda path: path.name.encode())
+    digests = {
+        replace(file, files=tuple(map(Path, names))).digest()
+        for names in (("x",), ("x", "y"), ("y", "x"), ("x", "y", "z"), ("x", "y", "w"))
+    }
+    assert len(digests) == 5
+    (tmp_path / "three.fio").touch()
+    with pytest.raises(SpecError, match=r"would include .*three.fio"):
+        fio_files.check_includes("w", file, tmp_path)
+
+
+def test_each_job_marks_what_it_changes_and_may_change_all_that_is_allowed(tmp_path, monkeypatch):
+    for name in ("in", "out", "more", "x_bw.log", "mine"):
+        (tmp_path / name).write_bytes(b"x" * 9)
+    reader = section("r", ("rw", "read"), ("filename", "in"))
+    writer = section("w", ("rw", "write"), ("filename", "out:more:/dev/schedlab-target"),
+                     ("filename", "mine"), ("write_bw_log", "x"))  # fmt: skip
+    marked = []
+    monkeypatch.setattr(fio_files, "mark_made", lambda path: marked.append(path.name))
+    for order in ORDERS:
+        marked.clear()
+        fio_files.mark(jobs_of(*(reader, writer)[::order]), tmp_path, [])
+        assert sorted(marked) == ["mine", "more", "out", "x_bw.log"]
+    names = ("out", "more", "x_bw.log", "mine")
+    may = [str(tmp_path / name) for name in names]
+    fio_files.check("w", jobs_of(reader, writer), tmp_path, may)
+    for at, name in enumerate(names):
+        with pytest.raises(SpecError, match=f"would overwrite .*{name}"):
+            fio_files.check("w", jobs_of(reader, writer), tmp_path, may[:at] + may[at + 1 :])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_group_has_the_errors_of_both_ways_and_the_slowest_of_its_readers(order):
+    sides = [load_engine.side(errors=at, short=2 + at) for at in (0, 1)][::order]
+    of = load_engine.group("g", reads=sides[0], writes=sides[1])
+    found = file_test.outcome_of(load_engine.result(of).groups[0], (0, 0), direct=True)
+    assert (found.properties["errors"], found.properties["short"]) == (1, 5)
+    assert "iops" not in found.metrics
+    crowd = [{"bytes": size, "operations": 1} for size in (8, 2, 4)][::order]
+    reads = load_engine.side(3, 14, bins=bins(1000, 3))
+    job = load_engine.result(load_engine.group("readers", reads=reads, workers=crowd))
+    equal = readers_together.outcome_of_equals(Actors(job), "readers", 4096)
+    assert equal.properties["slowest_bytes_per_s"] == 1.0
+    assert equal.metrics["fairness_jain"] == 14**2 / (3 * (64 + 4 + 16))
+    late = [load_engine.group(name, unanswered=n, oldest_pending_ns=10 + n)
+            for name, n in (("a", 0), ("b", 3), ("c", 5))][::order]  # fmt: skip
+    facts = Actors(load_engine.result(*late)).properties()
+    assert facts["oldest_pending_ns"] == {"b": 13.0, "c": 15.0}
+
+
+def test_a_command_is_known_by_all_its_variables_quotes_and_metrics():
+    environment = {"A": "1", "B": "2", "LANG": "C"}
+    kind = Command(argv=("true",), environment=environment, clear_environment=True)
+    shown = kind.environment_facts()["values"]
+    assert {name: shown.get(name) for name in environment} == environment
+    line = 'a "$(b \'$(c)\' "@dir@" $(d "@dir@"))" \'@seed@\' @dir@'
+    told = replaced_in_line(line, {"dir": "/x y", "seed": "7"})
+    held = "${SCHEDLAB_DIRECTORY}"
+    assert told == (f'a "$(b \'$(c)\' "{held}" $(d "{held}"))" \'7\' "{held}"')
+    both = ("a:1/s=stdout@x", "b:1/s=stdout~(x)(y)")
+    for extract in (both, both[::-1]):
+        with pytest.raises(SpecError, match=r"metric b: .* has 2 groups"):
+            replace_struct(kind, extract=extract).check("w")
+
+
+def test_recorded_programs_and_ways_have_figures_of_their_own(monkeypatch, replay):
+    assert replay.commands() == ("db", "cp")
+    groups = [{"name": "", "direction": way, "bytes": size, "mean_ns": size + 1, "bins": ()}
+              for way, size in (("reads", 10), ("writes", 30))]  # fmt: skip
+    for order in ORDERS:
+        seen = SUMMARY | {"groups": groups[::order], "figures_ns": 5 * 10**9}
+        monkeypatch.setattr(trace_replay, "_read", lambda *of, figures_ns=0, seen=seen: ({}, seen))
+        assert replay.figures() == {
+            "read_bytes_per_s": 2.0, "read_latency_ns_mean": 11, "write_bytes_per_s": 6.0,
+            "write_latency_ns_mean": 31,
+        }  # fmt: skip
+    few = [
+        stream("x-1", "x", 1, 0, BE),
+        stream("y-2", "y", 300, 0, BE),
+        stream("x-3", "x", 9, 0, BE),
+    ]
+    monkeypatch.setattr(trace_replay, "_read", lambda *of: ({}, SUMMARY | {"streams": few}))
+    assert replay.commands() == ("y", "x")

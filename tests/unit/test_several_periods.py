@@ -14,6 +14,7 @@ from experiments import Clock, experiment
 from test_live import FAST, SLOW, flow, snapshot
 
 from schedlab.app.live import live, recommend, screen
+from schedlab.design.plan import cell_seed
 from schedlab.errors import SpecError
 from schedlab.host.queues import QueueSet
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad
@@ -30,7 +31,7 @@ from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Flow, Look, look
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.live_pilot import Switched
-from schedlab.spec import Candidate, Cell, Workload, durability
+from schedlab.spec import AA_SUFFIX, Candidate, Cell, Workload, durability
 from schedlab.spec.output_metrics import parse_output_metric
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
@@ -471,3 +472,42 @@ def test_every_candidate_is_explained_on_every_workload_with_files_of_its_own(mo
         (*pair, f"capture-{n}", f"requests-{n}", n + 1) for n, pair in enumerate(expected)
     ]  # fmt: skip
     assert all(row["groups"] == [{"a": 1}, {"a": 2}] for row in made)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_explanation_has_the_last_times_and_the_seed_of_each_workload(order, monkeypatch):
+    arms = [Candidate(name, {}) for name in ("none" + AA_SUFFIX, "none", "bfq", "kyber")][::order]
+    asked = SimpleNamespace(workloads=tuple(Workload(label, "x", "iops") for label in "uv"),
+                            candidates=arms, seed=5)  # fmt: skip
+    cells = [Cell(block, 0, work, "none", 7, seconds=float(block + 1)) for block in range(3)
+             for work in "uv"]  # fmt: skip
+    folder = SimpleNamespace(
+        plan=SimpleNamespace(cells=cells), runs=list, recording_path=lambda n: Path(f"r{n}"),
+        write_capture=lambda n, of: f"c{n}", write_explanations=lambda rows: made.append([*rows]),
+    )  # fmt: skip
+    seen, made = [], []
+
+    def extra(session, cell, work, candidate, device, scored, recording):
+        seen.append((cell.workload, cell.candidate, cell.seed, cell.seconds, recording.name))
+        return None if candidate.label == "bfq" else SimpleNamespace(
+            result={}, engine=(), lead_s=0.0, zero_ns=1, tasks={})  # fmt: skip
+
+    monkeypatch.setattr(explain, "_extra_run", extra)
+    monkeypatch.setattr(explain, "explanations", lambda *_: [])
+    session = SimpleNamespace(target=SimpleNamespace(device="sda"))
+    explain.explain(SimpleNamespace(experiment=asked), folder, session, "uv")
+    names = [arm.label for arm in arms if not arm.label.endswith(AA_SUFFIX)]
+    assert [row[:4] for row in seen] == [
+        (work, name, cell_seed(5, 0, work), 3.0) for work in "uv" for name in names
+    ]
+    assert [(row["workload"], row["candidate"], row["capture"]) for row in made[-1]] == [
+        (work, name, f"c{at}") for at, (work, name) in enumerate(
+            (work, name) for work in "uv" for name in names if name != "bfq")
+    ]  # fmt: skip
+
+
+def test_events_that_a_capture_lost_are_of_every_kind_but_intervals():
+    shots = [snapshot(10), snapshot(20)]
+    for at, shot in enumerate(shots, 1):
+        shot["lost"] = {"intervals": 1000, "a": at, "b": 10 * at, "c": 100 * at}
+    assert look(1.0, shots).lost == 333

@@ -2,6 +2,7 @@
 page, the workbook and the tables, which no line that forgets the second one leaves as they are."""
 
 import io
+import random
 import re
 from dataclasses import replace
 
@@ -12,7 +13,22 @@ import report_simulation as simulation
 import reports
 
 from schedlab import __version__, report
-from schedlab.spec import Explanation, Flag, GateFinding, Plan, RateSeries
+from schedlab.spec import (
+    AA_SUFFIX,
+    METRICS,
+    Candidate,
+    Experiment,
+    Explanation,
+    Flag,
+    GateFinding,
+    Plan,
+    RateSeries,
+    Record,
+    Run,
+    Stopping,
+    Target,
+    Workload,
+)
 from schedlab.spec.answer import Requirement, Unfit
 from schedlab.spec.results import LatencySeries
 
@@ -154,6 +170,81 @@ def of_hosts():
     return record, simulation.answered(record)
 
 
+def handed_in():
+    """Work that is the second of its kind in any way: sizes that fall, a point of a test alone,
+    metrics of other units, calls that a later run tells, a control, programs, several crowds."""
+    kib, names = 1024, ("none", "bfq", "kyber")
+    of = [  # label, metric, parameters, more
+        ("alone", "iops", {}, {"secondary": ("cpu_s",)}),
+        *((f"{test} {size} KiB", "throughput_bytes_per_s",
+           {"test": test, "record_bytes": size * kib}, {"secondary": ("latency_ns_p99", "iops")})
+          for size in (64, 8, 16) for test in ("read", "write")),
+        ("odd", "throughput_bytes_per_s", {"test": "odd", "record_bytes": 4 * kib}, {}),
+        *((f"{tool} {text}", "elapsed_s", {"block_bytes": size, "tool": tool}, {})
+          for size, text in ((1024, "1 KiB"), (512, "512 B"), (2048, "2 KiB"))
+          for tool in ("dd", "cat")),
+        ("idle", "throughput_bytes_per_s", {}, {"negative_control": True}),
+        ("build", "elapsed_s", {}, {}),
+    ]  # fmt: skip
+    works = tuple(Workload(label, "x", metric, parameters, **more)
+                  for label, metric, parameters, more in of)  # fmt: skip
+    runs, draw = [], random.Random(3)
+    for at, work in enumerate(works):
+        for place, name in enumerate((*names, "none" + AA_SUFFIX)):
+            for block in range(3 + (place == 1)):
+                if (at, name) in ((0, "none"), (0, "none" + AA_SUFFIX)) or (
+                    at + block
+                ) % 7 == place:
+                    continue
+                metrics = {
+                    metric: draw.uniform(1, 9) * METRICS[metric].higher_is_better * 1e6
+                    or draw.uniform(1, 9)
+                    for metric in (work.metric, *work.secondary)
+                }
+                metrics |= {
+                    n: draw.uniform(1, 3)
+                    for n in ("user_s", "system_s")
+                    if work.label == "build" and (block or place)
+                }
+                more = {"calls": 1000 * at} if block == 2 else {}
+                if work.label == "odd" and name != "kyber":
+                    more["workers"] = [
+                        {
+                            "calculations": 10.0 * n * (1 + place + block),
+                            "bursts": n,
+                            "cpu_burst_s": 1.0 + n,
+                        }
+                        for n in range(1, 2 + place + block)
+                    ]
+                runs.append(
+                    Run(
+                        block + 4,
+                        place,
+                        work.label,
+                        name,
+                        7,
+                        1,
+                        "ok",
+                        "",
+                        2.0,
+                        metrics,
+                        properties=more,
+                    )
+                )
+    asked = Experiment(
+        "It",
+        "io",
+        Target("scratch", size_bytes=1 << 30),
+        tuple(Candidate(name, {}) for name in names),
+        works,
+        "none",
+        7,
+        Stopping(blocks=4),
+    )
+    record = Record(asked, Plan(()), tuple(runs))
+    return record, simulation.answered(record)
+
+
 def words_of(page):
     """What a reader of a page sees, reads under the pointer, or hears."""
     page = re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
@@ -184,3 +275,7 @@ def test_a_result_says_all_of_it(make, golden):
     said += ["# Markdown", *report.markdown(record, answer).splitlines()]
     text = "\n".join(said).replace("\u00a0", " ").replace(f"schedlab {__version__}", "schedlab N")
     golden(f"whole/{make.__name__}.txt", text)
+
+
+def test_the_tables_of_a_study_have_every_second_of_its_works(golden):
+    golden("whole/handed_in.txt", report.tables_text(*handed_in()).replace("\u00a0", " "))

@@ -138,8 +138,9 @@ def _by_process(view: View) -> list[Table]:
 
 
 def _mean_count(runs: Sequence[Run], key: str, part: slice) -> float | None:
-    """The mean over the runs of a count of some of their processes together."""
-    known = [v for run in runs if (v := _figures(_workers(run)[part])[key]) is not None]
+    """The mean over the runs of a count of some of their processes together, if there are any."""
+    counts = (_figures(of)[key] for run in runs if (of := _workers(run)[part]))
+    known = [count for count in counts if count is not None]
     return statistics.fmean(known) if known else None
 
 
