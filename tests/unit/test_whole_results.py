@@ -170,77 +170,46 @@ def of_hosts():
     return record, simulation.answered(record)
 
 
+WORKS = [  # label, metric, parameters, more
+    ("alone", "iops", {}, {"secondary": ("cpu_s",)}),
+    *((f"{test} {size} KiB", "throughput_bytes_per_s",
+       {"test": test, "record_bytes": size << 10}, {"secondary": ("latency_ns_p99", "iops")})
+      for size in (64, 8, 16) for test in ("read", "write")),
+    ("odd", "throughput_bytes_per_s", {"test": "odd", "record_bytes": 4 << 10}, {}),
+    *((f"{tool} {text}", "elapsed_s", {"block_bytes": size, "tool": tool}, {})
+      for size, text in ((1024, "1 KiB"), (512, "512 B"), (2048, "2 KiB"))
+      for tool in ("dd", "cat")),
+    ("idle", "throughput_bytes_per_s", {}, {"negative_control": True}),
+    ("build", "elapsed_s", {}, {}),
+]  # fmt: skip
+
+
 def handed_in():
     """Work that is the second of its kind in any way: sizes that fall, a point of a test alone,
     metrics of other units, calls that a later run tells, a control, programs, several crowds."""
-    kib, names = 1024, ("none", "bfq", "kyber")
-    of = [  # label, metric, parameters, more
-        ("alone", "iops", {}, {"secondary": ("cpu_s",)}),
-        *((f"{test} {size} KiB", "throughput_bytes_per_s",
-           {"test": test, "record_bytes": size * kib}, {"secondary": ("latency_ns_p99", "iops")})
-          for size in (64, 8, 16) for test in ("read", "write")),
-        ("odd", "throughput_bytes_per_s", {"test": "odd", "record_bytes": 4 * kib}, {}),
-        *((f"{tool} {text}", "elapsed_s", {"block_bytes": size, "tool": tool}, {})
-          for size, text in ((1024, "1 KiB"), (512, "512 B"), (2048, "2 KiB"))
-          for tool in ("dd", "cat")),
-        ("idle", "throughput_bytes_per_s", {}, {"negative_control": True}),
-        ("build", "elapsed_s", {}, {}),
-    ]  # fmt: skip
+    names = ("none", "bfq", "kyber")
     works = tuple(Workload(label, "x", metric, parameters, **more)
-                  for label, metric, parameters, more in of)  # fmt: skip
+                  for label, metric, parameters, more in WORKS)  # fmt: skip
     runs, draw = [], random.Random(3)
-    for at, work in enumerate(works):
-        for place, name in enumerate((*names, "none" + AA_SUFFIX)):
-            for block in range(3 + (place == 1)):
-                if (at, name) in ((0, "none"), (0, "none" + AA_SUFFIX)) or (
-                    at + block
-                ) % 7 == place:
-                    continue
-                metrics = {
-                    metric: draw.uniform(1, 9) * METRICS[metric].higher_is_better * 1e6
-                    or draw.uniform(1, 9)
-                    for metric in (work.metric, *work.secondary)
-                }
-                metrics |= {
-                    n: draw.uniform(1, 3)
-                    for n in ("user_s", "system_s")
-                    if work.label == "build" and (block or place)
-                }
-                more = {"calls": 1000 * at} if block == 2 else {}
-                if work.label == "odd" and name != "kyber":
-                    more["workers"] = [
-                        {
-                            "calculations": 10.0 * n * (1 + place + block),
-                            "bursts": n,
-                            "cpu_burst_s": 1.0 + n,
-                        }
-                        for n in range(1, 2 + place + block)
-                    ]
-                runs.append(
-                    Run(
-                        block + 4,
-                        place,
-                        work.label,
-                        name,
-                        7,
-                        1,
-                        "ok",
-                        "",
-                        2.0,
-                        metrics,
-                        properties=more,
-                    )
-                )
-    asked = Experiment(
-        "It",
-        "io",
-        Target("scratch", size_bytes=1 << 30),
-        tuple(Candidate(name, {}) for name in names),
-        works,
-        "none",
-        7,
-        Stopping(blocks=4),
-    )
+    cells = [(at, work, place, name, block) for at, work in enumerate(works)
+             for place, name in enumerate((*names, "none" + AA_SUFFIX))
+             for block in range(3 + (place == 1))
+             if (at + block) % 7 != place and (at or not name.startswith("none"))]  # fmt: skip
+    for at, work, place, name, block in cells:
+        metrics = {m: draw.uniform(1, 9) * (1e6 if METRICS[m].higher_is_better else 1)
+                   for m in (work.metric, *work.secondary)}  # fmt: skip
+        if work.label == "build" and (block or place):
+            metrics |= {m: draw.uniform(1, 3) for m in ("user_s", "system_s")}
+        more = {"calls": 1000 * at} if block == 2 else {}
+        if work.label == "odd" and name != "kyber":
+            more["workers"] = [{"calculations": 10.0 * n * (1 + place + block), "bursts": n,
+                                "cpu_burst_s": 1.0 + n}
+                               for n in range(1, 2 + place + block)]  # fmt: skip
+        runs.append(Run(block + 4, place, work.label, name, 7, 1, "ok", "", 2.0, metrics,
+                        properties=more))  # fmt: skip
+    asked = Experiment("It", "io", Target("scratch", size_bytes=1 << 30),
+                       tuple(Candidate(name, {}) for name in names), works, "none", 7,
+                       Stopping(blocks=4))  # fmt: skip
     record = Record(asked, Plan(()), tuple(runs))
     return record, simulation.answered(record)
 
