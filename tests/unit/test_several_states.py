@@ -1,12 +1,14 @@
 """Of several captures, waits, guards, records, settings, gates or series each counts: rooms that
 add up, keep and restore what they saw."""
 
+import json
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from captures import whole
 from experiments import experiment
 from test_app_apply import RECORD, state  # noqa: F401
 from test_executor import executor, folder  # noqa: F401
@@ -135,17 +137,17 @@ def test_the_work_of_each_process_is_told():
 
 
 def test_each_second_is_shown_beside_the_one_before(monkeypatch):
-    seconds, shown = iter(["1", "2", "3"]), []
+    nothing, shown = {"classes": [], "groups": []}, []
+    seconds = (json.dumps(whole({**nothing, "elapsed_ns": n})) for n in (1, 2, 3))
     capture = SimpleNamespace(snapshot=lambda: next(seconds), finish=None)
     monkeypatch.setattr("schedlab._core.BlockCapture", lambda _: capture)
     monkeypatch.setattr(block_io.knobs, "device_name", str)
     monkeypatch.setattr(block_io.durability, "watch", lambda _: (None, {}))
     monkeypatch.setattr(block_io, "second_line", lambda now, before: (now, before))
-    monkeypatch.setattr(
-        block_io, "_while", lambda *of: [of[-1]() for _ in range(3)] and {"exit_status": 0}
-    )
+    monkeypatch.setattr(block_io, "_while", lambda *of: [of[-1]() for _ in range(3)] and ({}, 0))
     block_io.watch_device("x", None, (), shown.append)
-    assert shown == [(1, None), (2, 1), (3, 2)]
+    pairs = [(now["elapsed_ns"], before and before["elapsed_ns"]) for now, before in shown]
+    assert pairs == [(1, None), (2, 1), (3, 2)]
 
 
 def test_a_loop_device_that_is_taken_meanwhile_is_disowned_and_the_next_one_tried(
