@@ -2,8 +2,11 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
+import answers
 import pytest
+import reports
 from calls import refused
 from test_app_apply import RECORD, state  # noqa: F401
 from test_live import flow
@@ -15,11 +18,17 @@ from schedlab.cpu import crew
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, journalled, kernel_paths, knobs, processes, setters, settings
-from schedlab.run import durability, gates, live_pilot, other_programs
-from schedlab.run.backends import io_commands
+from schedlab.kinds import Outcome
+from schedlab.report import bursts as report_bursts
+from schedlab.report import sentences, tune_page
+from schedlab.run import durability, gates, live_pilot, metrics_from_output, other_programs
+from schedlab.run.backends import io, io_commands
 from schedlab.run.durability import Places
+from schedlab.run.executor import Executor
 from schedlab.run.live_figures import Look
 from schedlab.spec.durability import OPERATION_OF
+from schedlab.spec.metrics import METRICS
+from schedlab.tune.space import Range, table_space
 
 
 @pytest.fixture
@@ -204,3 +213,95 @@ def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_pat
 ])  # fmt: skip
 def test_of_several_parts_each_has_its_place(made, expected):
     assert made() == expected
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_pictures_are_as_long_as_the_longest_and_fronts_beat_the_best_so_far(order):
+    timeline = [(0, 0, 900), (1, 100, 1500), (0, 950, 200)][::order]
+    drawn = report_bursts.draw("T", timeline, [(1, 10, 3), (400, 900, 2), (20, 30, 9)][::order])
+    assert "first 0.00 s" in drawn and drawn.count("2 bursts") == drawn.count("3 bursts") == 1
+    metrics = (METRICS["iops"], METRICS["elapsed_s"])
+    places = {"a": (9.0, 9.0), "b": (8.0, 7.0), "c": (7.0, 8.0), "d": (6.0, 3.0), "e": (5.0, 5.0)}
+    trials = [tune_page.Trial(name, "", 1, 0.0, None, None, True, False, *at)
+              for name, at in places.items()][::order]  # fmt: skip
+    assert [trial.label for trial in tune_page.front(trials, metrics)] == ["a", "b", "d"]
+    scales = {name: 0.1 * at for at, name in enumerate("xyzuvw")}
+    known = [*tune_page.ranked(dict([*scales.items()][::order]))]
+    assert [name for name, _ in known] == [*"wvuzyx"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_equal_candidates_are_named_with_all_their_rows_and_shares_told_where_they_differ(order):
+    of = answers.TRADE
+    view = reports.view_of(of)
+    both = {row.name: [("none", "kyber")] if row.name != answers.SEQ else [("bfq", "none")]
+            for row in of.rows}  # fmt: skip
+    view.__dict__["identical"] = both
+    first, second = sentences._identical(view)
+    titles = [view.title_of(row) for row in view.chosen if row.name != answers.SEQ]
+    assert first == view.texts("answer.identical", names="none and kyber",
+                               rows=view.texts.listed(titles))  # fmt: skip
+    assert "bfq" in second
+    rows = tuple(replace(row, role="part", share=share) for row, share in
+                 zip(answers.ROWS[:3], (0.3, 0.4, 0.3)[::order], strict=True))  # fmt: skip
+    mixed = reports.view_of(replace(answers.SHARES, rows=(answers.SHARES.rows[0], *rows), cells={
+        **dict.fromkeys((row.name for row in rows), answers.SHARES.cells["w0"]),
+        answers.SHARES.rows[0].name: answers.SHARES.cells["w0"]}))  # fmt: skip
+    assert "40 %" in sentences._mix(mixed)[0].replace("\u00a0", " ")
+
+
+def test_facts_of_a_workload_are_in_its_runs_until_one_of_them_counts():
+    made = io.IoSession.__new__(io.IoSession)
+    made.described, made.emulated, made.commands = set(), None, None
+    made.fidelity = {name: {"device": name} for name in "vw"}
+    soft, hard = (gates.GateFinding("x", "", fatal=fatal) for fatal in (False, True))
+    told = []
+    for name, found in (("v", (soft, hard)), ("w", ()), ("v", (soft, soft)), ("v", ()), ("w", ())):
+        of = made._with_description(Outcome({}, gates=found), None, name)
+        told.append(of.properties.get("fidelity", {}).get("device", ""))
+    assert told == ["v", "w", "v", "", ""]
+
+
+def test_the_nearest_lines_differ_and_json_begins_with_either_bracket():
+    text = b"total 5\ntotal 5\nother\nsubtotal 7\nzzz\nqqq\n"
+    near = metrics_from_output._nearest("total (\\d+) x", text)
+    assert near.count("'total 5'") == 1 and "'subtotal 7'" in near
+    for text, path, found in ((b'x [{"a": 1}, {"a": 2}]', "[1].a", [2]),
+                              (b'{"b": [3, 4]} [9]', "b[1]", [4])):  # fmt: skip
+        assert metrics_from_output.json_values(text, path) == found
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_processes_that_were_ours_and_spaces_of_all_schedulers_are_looked_at(order):
+    process = other_programs.Process
+    keys = [((pid, 1), process(1, float(pid), 0.0)) for pid in (3, 5, 7)][::order]
+    before = other_programs.UserProcesses({}, {(5, 1): process(1, 1.0, 0.0)})
+    after = other_programs.UserProcesses(dict(keys), {})
+    assert other_programs.other_s(before, after) == 10.0
+    space = table_space(["mq-deadline", "bfq", "kyber"][::order])
+    assert space.size == sum(
+        len(space.tunables_of(each)) for each in ("mq-deadline", "bfq", "kyber")
+    )
+    own = [Range("low_latency", 0, 1), Range("fifo_batch", 2, 3), Range("nomerges", 1, 1)][::order]
+    named = {t.name: (t.low, t.high) for t in table_space(["mq-deadline"], own).tunables_of(
+        "mq-deadline")}  # fmt: skip
+    assert (named["fifo_batch"], named["nomerges"], "low_latency" in named) == (
+        (2, 3),
+        (1, 1),
+        False,
+    )
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_block_that_any_cell_began_is_no_end(at):
+    made = Executor.__new__(Executor)
+    cells = [SimpleNamespace(key=key, block=3) for key in "abc"]
+    written = []
+    made.folder = SimpleNamespace(plan=SimpleNamespace(ends=(2, 9), cells=cells),
+                                  write_plan=written.append)  # fmt: skip
+    made.experiment = SimpleNamespace(stopping=SimpleNamespace(mode="fixed"))
+    made.blocks, made.attempts = [[], [], [], cells], {"abc"[at]: 1}
+    made._end_before(3)
+    made.attempts, made._read_plan = {}, lambda: None
+    made._end_before(3)
+    assert [(plan.cells, plan.ends) for plan in written] == [((), (2, 3))]
