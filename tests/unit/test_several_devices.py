@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import answers
 import pytest
 import reports
+from captures import whole
 from test_app_apply import RECORD, state  # noqa: F401
 from test_live import rated
 
@@ -46,7 +47,8 @@ def test_every_queue_gets_back_what_was_found_with_it(tmp_path, monkeypatch):
 
 def test_a_series_is_the_sum_of_all_devices_and_operations():
     rows = [[100, 1, 2, 0, 512, 10, 30], [200, 1, 0, 0, 512, 10, 20]]
-    document = json.dumps({"series": [{"rows": rows}, {"rows": rows[:1]}]})
+    series = [{"class": 0, "rows": rows}, {"class": 1, "rows": rows[:1]}]
+    document = json.dumps(whole({"classes": [], "groups": [], "series": series}))
     captures = [SimpleNamespace(snapshot=lambda: document)] * 2
     assert Captured(captures, None).series() == [(100, 12, 2048, 120), (200, 2, 1024, 40)]
 
