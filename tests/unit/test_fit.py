@@ -237,7 +237,7 @@ def test_heads_are_unknown_where_a_busy_host_hides_the_skews():
 
 def test_a_seek_curve_is_found_again_from_the_fastest_of_many():
     draws = np.random.default_rng(4)
-    zones = [{"cylinders": 20000, "sectors_per_track": 1000}]
+    zones = [{"cylinders": count, "sectors_per_track": 1000} for count in (4000, 16000)]
     cylinder = 4 * 1000 * disk.SECTOR
     rows = []
     for distance in np.geomspace(4, 19000, disk.DISTANCES):

@@ -410,7 +410,8 @@ def test_the_winner_is_applied_to_and_undone_on_all_devices(tmp_path, setting, d
     apply_line, undo_line = view._commands(tuning, setting, False)
     assert apply_line == f"apply: schedlab apply {setting} {devices}".rstrip()
     assert undo_line == f"undo: schedlab undo {undone}"
-    for text in ("bfq:slice_idle=0,workload.x=1", "bfq:workload.x=1,slice_idle=0"):
+    for text in ("bfq:slice_idle=0,workload.x=1", "bfq:workload.x=1,slice_idle=0",
+                 "bfq:slice_idle=0,run=x"):  # fmt: skip
         assert view._commands(tuning, text, False) == []
 
 

@@ -16,6 +16,7 @@ from schedlab.run.command_runs import CommandRuns
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.spec import Candidate, Workload
 from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.spec.quantities import milliseconds_text
 from schedlab_sim import (
     bars,
     checked,
@@ -23,10 +24,13 @@ from schedlab_sim import (
     cpu_validate,
     decisions,
     device,
+    emulated_devices,
     experiments,
     play,
     replay,
+    results,
     simulation,
+    simulation_set,
     tables,
 )
 from schedlab_sim.cpu_validate import Stay
@@ -161,9 +165,54 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
      ["''", "--policy", "mlfq", "--set", "mlfq.levels=3", "--set", "mlfq.boost=5ns"]),
     (lambda: cpu_schedule._reveal([], {"eevdf": {"a": True, "b": False}, "cpus": 2}).split()[5:],
      ["--set", "eevdf.a=true", "--set", "eevdf.b=false", "--cpus", "2"]),
+    (lambda: [slept for _, slept in cpu_validate._with_sleeps(
+        [Stay(task, 0, 1, of, None) for task, of in zip((0, 1, 0, 1), (1, 0, 1, 1), strict=True)])],
+     [False, False, False, True]),
+    (lambda: [each["name"] for each in cpu_validate._tasks(
+        [Stay(task, task, task + 1, False, None) for task in (0, 1, 2)], {"policy": ""},
+        {0: "x", 1: "y"})], ["x", "y", "T2"]),
+    (lambda: [(each.task, each.end_ns) for each in cpu_validate.merged(
+        [Stay(task, at, at + 1, True, None) for at, task in enumerate((0, 1, 1, 0, 0))])],
+     [(0, 1), (1, 3), (0, 5)]),
+    (lambda: cpu_validate.CpuValidation("p", 2, tuple(
+        cpu_validate.Agreement("n", 1, 1, "", is_close) for is_close in (True, None, False)), 0, ""
+    ).is_accepted, False),
+    (lambda: results.SimResult.histograms(
+        {name: {"response": {"bins": name}} for name in ("read", "write")}, ""), ["read", "write"]),
+    (lambda: checked.dies_of({"flash": {"channels": 2, "packages_per_channel": 3,
+                                        "dies_per_package": 5}}), 30),
+    (lambda: cpu_schedule.quiz_lines([{"name": name, "bursts": [1]} for name in "AB"], [], 1)[1:3],
+     ["  A:0:0.000001", "  B:0:0.000001"]),
+    (lambda: play._Follower({"dispatched_ns": np.array([5, 3, 9]), "index": np.array([2, 0, 1])},
+                            None).dispatched, {2: 5, 0: 3, 1: 9}),
+    (lambda: disk._angles(SimpleNamespace(
+        draws=np.random.default_rng(1), timed=lambda at: np.stack([at, at], axis=1)), 4096).shape,
+     (300, 2)),
+    (lambda: simulation_set.under(simulation.Simulation(policy_set={"a": 1, "b": 2}), Candidate(
+        "c", {"policy": "p", "b": 3, "c": 4, "d": 5})).policy_set,
+     {"a": 1, "b": 3, "c": 4, "d": 5}),
+    (lambda: [line.split()[-2] for line in tables.ssd_table(["a"] * 2, [SimpleNamespace(
+        metrics=dict.fromkeys(tables.SSD_COLUMNS, of)) for of in (1.0, 4.0)]) if "IOPS" in line],
+     ["2.500"]),
+    (lambda: [line.split()[4] for line in emulated_devices.kept_lines([SimpleNamespace(
+        name="n", line=str, since_s=0, account={"reads": reads, "writes": 7, "late_share": 0.1,
+                                                "depth_max": 3}) for reads in (5, 6)])[1::2]],
+     ["5", "6"]),
     (lambda: [text[0] for text in decisions.warnings(
         "abc", {"6.1": {"a": {}}, "6.2": {"b": {}, "d": {}}, "7.0": {"c": {}}}, version="6")],
      ["c"]),
 ])  # fmt: skip
 def test_of_several_parts_each_has_its_place(made, expected):
     assert made() == expected
+
+
+def test_what_a_task_waited_had_and_has_left_is_of_all_its_bursts_and_pauses():
+    """It computes 2, 5 and 4 ns, with pauses from 10 to 15 and from 30 to 33."""
+    task = {"name": "A", "bursts": [2, 5, 5, 3, 4], "priority": 3}
+    own = {"arrival_ns": 1, "finish_ns": None, "io": [(10, 15), (30, 33)]}
+    ran = [{"task": 0, "start_ns": at, "end_ns": end} for at, end in ((8, 10), (16, 18), (27, 30))]
+    one = play._ReadyTask(task, {"tasks": [own], "segments": ran}, 0)
+    assert [one.since(at) for at in (5, 15, 20, 40)] == [1, 15, 18, 33]
+    assert one.bursts_ns == [2, 5, 4]
+    left = [one.waiting(at, 5).cells[3 - 1] for at in (5, 15, 20, 40)]
+    assert left == [f"{milliseconds_text(ns)} ms" for ns in (2, 5, 3, 4)]

@@ -99,8 +99,18 @@ def test_all_settings_of_a_queue_are_set_and_undone_before_another_scheduler(ses
     assert written == [("nomerges", "1"), ("nr_requests", "0"), ("scheduler", "kyber")]
     written.clear()
     (place / "scheduler").write_text("bfq [kyber] none\n")
+    session._narrowed = {*session.queues}
+    monkeypatch.setattr(knobs, "tag_steps", lambda *_: ("62", "128"))
+    session._make_fresh(place, "kyber")
+    assert written == [("scheduler", "none"), ("nr_requests", "62"), ("nr_requests", "128"),
+                       ("scheduler", "kyber")]  # fmt: skip
+    assert session._narrowed == {session.queues[1]}
+    written.clear()
+    (place / "scheduler").write_text("bfq [kyber] none\n")
     session._make_fresh(place, "kyber")
     assert written == [("scheduler", "none"), ("scheduler", "kyber")]
+    monkeypatch.setattr(control, "hold", lambda device: {"/a": 5, "/b": 8}[device])
+    assert [session.hold(device).name for device in ("/a", "/b")] == ["5", "8"]
 
 
 def test_knobs_elsewhere_and_commands_are_all_known(session, tmp_path, monkeypatch):

@@ -233,7 +233,9 @@ def test_every_line_of_every_file_may_set_the_scheduler(tmp_path):
 def test_the_last_file_of_tlp_counts(tmp_path):
     for name, value in (("10-a", "none"), ("20-b", "kyber"), ("15-c", "bfq")):
         write(
-            tmp_path, f"etc/tlp.d/{name}.conf", f'DISK_DEVICES="sdb sda"\nDISK_IOSCHED="x {value}"'
+            tmp_path,
+            f"etc/tlp.d/{name}.conf",
+            f'DISK_DEVICES="sdb sda"\nDISK_IOSCHED="keep {value}"',
         )
     found = setters.setters_of(disk(tmp_path), tmp_path)
     assert [each.value for each in found if each.source == "TLP"] == ["kyber"]
@@ -292,6 +294,7 @@ def test_what_two_settings_of_one_rule_changed_is_unknown_to_later_rules(tmp_pat
     for name in ("nr_requests", "read_ahead_kb"):
         (target.path / "queue" / name).write_text("1")
     write(tmp_path, "etc/udev/rules.d/10.rules",
+          'KERNEL=="sdz", ATTR{queue/scheduler}="none"\n'
           'ATTR{queue/nr_requests}="2", ATTR{queue/read_ahead_kb}="2"\n'
           'ATTR{queue/nr_requests}=="1", ATTR{queue/scheduler}="kyber"\n'
           'ATTR{queue/read_ahead_kb}=="1", ATTR{queue/scheduler}="bfq"\n')  # fmt: skip

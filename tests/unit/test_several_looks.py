@@ -8,24 +8,42 @@ import answers
 import pytest
 import reports
 from calls import refused
+from experiments import experiment
 from test_app_apply import RECORD, state  # noqa: F401
 from test_live import flow
 from test_setters import write
 
+from schedlab.app import targets
 from schedlab.app.apply import applied, undo, watch
+from schedlab.app.compare import difference
+from schedlab.app.fleet import merge
 from schedlab.app.measure.files import experiment_of
 from schedlab.cpu import crew
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
-from schedlab.host import devices, journalled, kernel_paths, knobs, processes, setters, settings
+from schedlab.guest import kernels
+from schedlab.host import (
+    devices,
+    doctor,
+    emulated_removal,
+    journalled,
+    kernel_paths,
+    knobs,
+    owned,
+    processes,
+    setters,
+    settings,
+)
 from schedlab.kinds import Outcome
 from schedlab.report import bursts as report_bursts
 from schedlab.report import sentences, tune_page
 from schedlab.run import durability, gates, live_pilot, metrics_from_output, other_programs
+from schedlab.run.admitted import Permission
 from schedlab.run.backends import io, io_commands
 from schedlab.run.durability import Places
 from schedlab.run.executor import Executor
 from schedlab.run.live_figures import Look
+from schedlab.spec import Candidate, Target
 from schedlab.spec.durability import OPERATION_OF
 from schedlab.spec.metrics import METRICS
 from schedlab.tune.space import Range, table_space
@@ -206,6 +224,11 @@ def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_pat
     (lambda: [*map(journalled.is_knob, (f"{settings.SYSCTL}/vm/x", f"{settings.DEBUG}/x",
                                         f"{settings.CPUFREQ}/policy0/x", "/etc/x"))],
      [True, True, True, False]),
+    (lambda: targets._without_root(experiment(candidates=(
+        Candidate("a", {"scheduler": "as-is"}), Candidate("b", {"scheduler": "bfq"})))),
+     targets.SIMULATED_QUEUE),
+    (lambda: merge._ends([SimpleNamespace(plan=SimpleNamespace(ends=ends, blocks=4))
+                          for ends in ((6, 2), (), (5, 7))], 5), (31,)),
     (lambda: [setters._aims_at(f"/sys/{of}/block/sd*/queue/scheduler".replace("//", "/"), "sda")
               for of in ("", "class", "else")], [True, True, False]),
     (lambda: kernel_paths._decoded(rb"a\040b\011c\134"), "a b\tc\\"),
@@ -305,3 +328,69 @@ def test_a_block_that_any_cell_began_is_no_end(at):
     made.attempts, made._read_plan = {}, lambda: None
     made._end_before(3)
     assert [(plan.cells, plan.ends) for plan in written] == [((), (2, 3))]
+
+
+def test_every_process_of_a_name_every_server_and_every_group_is_found(monkeypatch):
+    names = {1: "a", 2: "b", 3: "a", 4: "a"}
+    monkeypatch.setattr(processes, "every", lambda: [*names])
+    monkeypatch.setattr(processes, "name_of", names.get)
+    assert processes.called("a") == [1, 3, 4]
+    own = (emulated_removal.SERVER_MODULE.encode(), b"/x")
+    lines = {1: [*own], 2: [b"/x"], 3: [*own, b"y"], 4: own[:1]}
+    monkeypatch.setattr(emulated_removal, "Path", lambda path: SimpleNamespace(
+        read_bytes=lambda: b"\0".join(lines[int(path.split("/")[2])])))  # fmt: skip
+    assert emulated_removal.servers("/x") == [1, 3]
+    ended = []
+    monkeypatch.setattr(emulated_removal, "servers", lambda _: [])
+    monkeypatch.setattr(emulated_removal, "end_servers", ended.append)
+    kind = emulated_removal.KIND
+    things = ("file", kind, "mount", kind)
+    emulated_removal.quiesce([{"what": what, "path": what} for what in things])
+    assert ended == [kind, kind]
+    kinds = [SimpleNamespace(is_v2=root == "/b", root=root) for root in ("/a", "/b")]
+    monkeypatch.setattr(owned.kernel_paths, "hierarchies", lambda: kinds)
+    assert owned.cgroup_root() == "/b"
+    monkeypatch.setattr(doctor.shelter, "confining_groups", lambda: ["/a", "/b"])
+    monkeypatch.setattr(doctor.shelter, "has_systemd", lambda: False)
+    assert next(doctor.guardian()).found == "stays in /a, /b"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_device_is_written_to_where_any_workload_writes(order, monkeypatch):
+    monkeypatch.setattr(targets.knobs, "device_name", str)
+    monkeypatch.setattr(targets, "_check_bare", lambda *_: None)
+    kinds = [SimpleNamespace(writes=lambda of=of: of) for of in (False, True)][::order]
+    asked = experiment(target=Target("device", "/dev/x"))
+    assert "a workload writes" in refused(targets._device, asked, kinds, Permission())[0]
+
+
+def test_kernels_are_those_that_can_be_read_by_their_numbers(tmp_path, monkeypatch):
+    def kernel_of(image):
+        if image.name.endswith("x"):
+            raise SpecError("none", "")
+        return SimpleNamespace(release=image.name.removeprefix("vmlinuz-"))
+
+    monkeypatch.setattr(kernels, "cache", lambda name: tmp_path / name)
+    monkeypatch.setattr(kernels, "kernel_of", kernel_of)
+    images = [tmp_path / f"vmlinuz-{name}" for name in ("1x", "6.2", "2x", "6.12", "6.1", "3x")]
+    for image in images:
+        image.touch()
+    assert [each.release for each in kernels._readable(images)] == ["6.2", "6.12", "6.1"]
+    assert [each.release for each in kernels.every(tmp_path)] == ["6.1", "6.2", "6.12"]
+
+
+def test_either_side_of_a_change_has_its_own_boots_and_every_candidate_counts(monkeypatch):
+    sides = [SimpleNamespace(experiment=experiment(), analysed_runs=[
+        SimpleNamespace(session=name) for name in names]) for names in ("aabc", "dd")]  # fmt: skip
+    counted = []
+    monkeypatch.setattr(difference, "changes", lambda *_: ({}, "blocks"))
+    monkeypatch.setattr(difference, "_with_figures", lambda answers, _: answers)
+    monkeypatch.setattr(difference, "boot_of", str)
+    monkeypatch.setattr(difference.difference_page, "BootCounts", lambda *of: counted.append(of[0]))
+    monkeypatch.setattr(difference.difference_page, "changed", lambda *_: None)
+    difference._changed(*sides, ("x", "y"), {}, None)
+    assert counted == [(3, 1)]
+    cell = SimpleNamespace(low=0.2, loss=0.3, up=0.4, open=False)
+    answer = SimpleNamespace(counted=["r", "s"], margin=0.1, cells={"r": {}, "s": {"y": cell}})
+    of = SimpleNamespace(names=("x", "y"), record=sides[0], answers={"bfq": answer})
+    assert [found[:2] for found in difference.Difference.decided(of)] == [("bfq", "s")]

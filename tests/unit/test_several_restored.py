@@ -197,7 +197,9 @@ def test_all_that_a_session_left_is_told_and_removed(other_boot, tmp_path, monke
     cleanups = [{"kind": "cleanup", "label": name, "line": f"rm {name}", "order": {}}
                 for name in "ab"]  # fmt: skip
     knob = {"kind": "write", "path": "/proc/sys/vm/dirty_bytes", "original": "1", "new": "2"}
-    entries = tuple({"boot": "b", **each} for each in (*things, *cleanups, knob))
+    queues = [{"kind": "queue", "queue": f"/sys/block/{name}/queue", "values": {}}
+              for name in ("sda", "sdb")]  # fmt: skip
+    entries = tuple({"boot": "b", **each} for each in (*things, *cleanups, knob, *queues))
     log = SimpleNamespace(
         path=tmp_path / "log", is_gone=lambda: True, end_last_line=lambda: None,
         content=lambda: journal.Content(entries, other_boot, ()), append=lambda *_, **__: None,
@@ -205,10 +207,13 @@ def test_all_that_a_session_left_is_told_and_removed(other_boot, tmp_path, monke
     removed, cleaned = [], []
     monkeypatch.setattr(recover, "_remove", lambda thing, *_: removed.append(thing["path"]))
     monkeypatch.setattr(recover, "_finish", lambda *_: None)
+    restored = []
+    monkeypatch.setattr(recover, "_restore_queue", lambda queue, *_: restored.append(str(queue)))
     monkeypatch.setattr(recover, "_restore_knobs", lambda *_: None)
     monkeypatch.setattr(emulated_removal, "quiesce", lambda things: ["quiet"])
     monkeypatch.setattr(cleanup, "run_all", lambda all_of, _: cleaned.extend(all_of) or ["1", "2"])
     told = recover.restore_session(log)
+    assert restored == ([] if other_boot else [each["queue"] for each in queues])
     left = (0, 2, 4) if other_boot else range(5)
     assert removed == [f"/x/schedlab-{n}" for n in reversed(left)]
     deleted = f"{log.path} was deleted: restored from memory"
