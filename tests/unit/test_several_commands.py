@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from calls import refused
+from experiments import experiment
 
 from schedlab.errors import HostError
 from schedlab.host import devices, journal, knobs, queues
@@ -216,3 +217,31 @@ def test_what_a_task_waited_had_and_has_left_is_of_all_its_bursts_and_pauses():
     assert one.bursts_ns == [2, 5, 4]
     left = [one.waiting(at, 5).cells[3 - 1] for at in (5, 15, 20, 40)]
     assert left == [f"{milliseconds_text(ns)} ms" for ns in (2, 5, 3, 4)]
+
+
+def test_every_candidate_that_is_overloaded_is_named_and_each_given_parameter_kept(monkeypatch):
+    monkeypatch.setattr(experiments, "_steady", lambda work, of, seed, _: (
+        "overloaded" if of.label in "ac" and seed > 1 and work.label == "w" else ""))  # fmt: skip
+    asked = experiment(
+        candidates=tuple(Candidate(name, {}) for name in "abcd"),
+        workloads=tuple(Workload(name, "ssd", "p99_read_ms") for name in "vw"),
+    )
+    judged, (note,) = experiments.judged_by_rate(asked)
+    assert note.startswith("w: a, c overloaded, b, d stable:")
+    assert [work.metric for work in judged.workloads] == ["p99_read_ms", "iops"]
+    monkeypatch.setattr(simulation.Simulation, "run", lambda self: self)
+    made = simulation.run(policy_set={"x": 1}, device_set={"y": 2}, alpha=0.5, flash__z=3)
+    assert (made.policy_set, made.device_set) == ({"x": 1, "alpha": 0.5}, {"y": 2, "flash.z": 3})
+
+
+def test_policies_are_compared_by_all_their_figures():
+    keys = cpu_schedule.ANSWERS
+    summaries = [{"switches": at, "utilisation": at / 10, "fairness_jain": at / 100} | {
+        f"{key}_ns_mean": 1e6 * (10 * at + n) for n, key in enumerate(keys)}
+        for at in (1, 2)]  # fmt: skip
+    rows = cpu_schedule.comparison_lines(
+        [{"policy": f"p{at}", "summary": of} for at, of in enumerate(summaries)]
+    )
+    assert [line.split() for line in rows[1:3]] == [
+        [f"p{at - 1}", *(f"{10 * at + n}" for n in range(len(keys))), str(at), f"{10 * at}.0%",
+         f"0.0{at}00"] for at in (1, 2)]  # fmt: skip

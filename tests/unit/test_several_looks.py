@@ -8,23 +8,25 @@ import answers
 import pytest
 import reports
 from calls import refused
-from experiments import experiment
+from experiments import Clock, experiment
 from test_app_apply import RECORD, state  # noqa: F401
 from test_live import flow
 from test_setters import write
 
-from schedlab.app import targets
+from schedlab.app import setting_checks, targets
 from schedlab.app.apply import applied, undo, watch
-from schedlab.app.compare import difference
+from schedlab.app.compare import comparison, difference
 from schedlab.app.fleet import merge
+from schedlab.app.measure import labs, virtual
 from schedlab.app.measure.files import experiment_of
 from schedlab.cpu import crew
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
-from schedlab.guest import kernels
+from schedlab.guest import kernels, machine
 from schedlab.host import (
     devices,
     doctor,
+    emulated,
     emulated_removal,
     journalled,
     kernel_paths,
@@ -33,6 +35,7 @@ from schedlab.host import (
     processes,
     setters,
     settings,
+    udev,
 )
 from schedlab.kinds import Outcome
 from schedlab.report import bursts as report_bursts
@@ -224,6 +227,11 @@ def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_pat
     (lambda: [*map(journalled.is_knob, (f"{settings.SYSCTL}/vm/x", f"{settings.DEBUG}/x",
                                         f"{settings.CPUFREQ}/policy0/x", "/etc/x"))],
      [True, True, True, False]),
+    (lambda: refused(comparison.families_of, ["file-tests", "x"], None)[0].split("'")[1], "x"),
+    (lambda: refused(virtual.check, experiment(kind="cpu", target=Target("none"), candidates=(
+        Candidate("a", {"policy": "other"}), Candidate("b", {"policy": "ext"}))),
+        SimpleNamespace(has=lambda _: False, release="6.1", schedulers=()))[0].split("'")[1],
+     "b"),
     (lambda: targets._without_root(experiment(candidates=(
         Candidate("a", {"scheduler": "as-is"}), Candidate("b", {"scheduler": "bfq"})))),
      targets.SIMULATED_QUEUE),
@@ -394,3 +402,69 @@ def test_either_side_of_a_change_has_its_own_boots_and_every_candidate_counts(mo
     answer = SimpleNamespace(counted=["r", "s"], margin=0.1, cells={"r": {}, "s": {"y": cell}})
     of = SimpleNamespace(names=("x", "y"), record=sides[0], answers={"bfq": answer})
     assert [found[:2] for found in difference.Difference.decided(of)] == [("bfq", "s")]
+
+
+def test_all_files_of_each_setting_are_planned_on_each_device(monkeypatch):
+    monkeypatch.setattr(setting_checks.settings, "resolve", lambda name, value, place: [
+        (f"/{place.device}/{name}{n}", f"{value}") for n in (1, 2)])  # fmt: skip
+    places = [SimpleNamespace(device=name) for name in ("sda", "sdb")]
+    found = setting_checks.planned_writes(Candidate("c", {"x": 3, "y": 4}), places)
+    assert found == [(f"/{device}/{name}{n}", value) for device in ("sda", "sdb")
+                     for name, value in (("x", "3"), ("y", "4")) for n in (1, 2)]  # fmt: skip
+
+
+def test_a_lab_has_a_title_and_a_study(tmp_path, monkeypatch):
+    monkeypatch.setattr(labs, "PACKAGE", tmp_path)
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "labs/a.toml").write_text("title = 'x'\nstudy = 'y'\n")
+    assert [*labs.labs.__wrapped__()] == ["a"]
+    for own, missing in (("title = 'x'", "study"), ("study = 'x'", "title")):
+        (tmp_path / "labs/b.toml").write_text(own)
+        assert refused(labs.labs.__wrapped__)[0].endswith(f"b.toml: has no {missing}")
+
+
+def test_a_group_is_found_by_the_first_controller_and_a_property_by_its_last_line(
+    tmp_path, monkeypatch
+):
+    known = [SimpleNamespace(root=root, controllers=of, is_v2=not of)
+             for root, of in (("/cpu", {"cpu", "y"}), ("/io", {"blkio"}), ("/v2", ()))]  # fmt: skip
+    monkeypatch.setattr(kernel_paths, "hierarchies", lambda: known)
+    monkeypatch.setattr(kernel_paths, "_texts", lambda _: ["4:blkio,x:/b", "3:cpu,z:/a", "0::/c"])
+    assert kernel_paths.groups_of() == {"/io": "/b", "/cpu": "/a", "/v2": "/c"}
+    write(tmp_path, "sys/block/sda/dev", "8:0\n")
+    write(tmp_path, "run/udev/data/b8:0", "S:x\nE:A=1\nE:B=2\nE:A=3\n")
+    stored = udev.disk("sda", tmp_path / "sys", tmp_path / "run").properties
+    assert (stored["A"], stored["B"]) == ("3", "2")
+
+
+def test_times_of_every_scheduler_are_stretched(tmp_path, monkeypatch):
+    unit = min(emulated.TIME_UNITS)
+    monkeypatch.setattr(emulated.knobs, "iosched", lambda: {
+        name: {name: unit, f"{name}_count": "none"} for name in "abc"})  # fmt: skip
+    for at, name in enumerate("abc", 1):
+        write(tmp_path, f"iosched/{name}", f"{at}\n")
+        write(tmp_path, f"iosched/{name}_count", "7\n")
+    write(tmp_path, "wbt_lat_usec", "9\n")
+    assert emulated.dilated(tmp_path, 4.0) == {
+        "iosched/a": 4, "iosched/b": 8, "iosched/c": 12, "wbt_lat_usec": 36
+    }  # fmt: skip
+
+
+def test_a_machine_may_be_silent_after_each_line_and_tasks_of_all_groups_are_told(monkeypatch):
+    monkeypatch.setattr(machine, "time", Clock(0.4 * machine._SILENCE_S))
+    monkeypatch.setattr(machine.processes, "cpu_s", lambda _: 0.0)
+    one = machine._Patience(1, "6.1")
+    for _ in range(3):
+        one.heard()
+        one.check()
+    one.check()
+    assert "hangs" in refused(one.check)[0]
+
+    def fails(_):
+        raise OSError(1, "no")
+
+    monkeypatch.setattr("schedlab._core.CpuCrew", fails)
+    monkeypatch.setattr(crew, "explain", lambda _, policy, cpus, tasks: HostError(f"{tasks}"))
+    job = {"cpus": [0], "groups": [{"tasks": count} for count in (2, 3, 4)]}
+    with pytest.raises(HostError, match=r"^9$"), crew.held(job, CpuPolicy()):
+        pass

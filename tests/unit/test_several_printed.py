@@ -11,6 +11,7 @@ import pytest
 from calls import call, document, run
 
 from schedlab.app import first
+from schedlab.app.apply import undo
 from schedlab.app.fleet.fleet import HostState, Measured
 from schedlab.cli import show
 from schedlab.cli.cpu import sweep
@@ -197,6 +198,11 @@ def test_every_chart_of_a_sweep_is_named(monkeypatch):
     monkeypatch.setattr(click, "echo", told.append)
     sweep.present_quanta(result, False)
     assert told == ["\ntable", "chart:    a", "chart:    b"]
+
+
+def test_each_device_that_was_undone_is_told(monkeypatch):
+    monkeypatch.setattr(undo, "undo", lambda *_: ["sda", "sdb"])
+    assert run("undo", "--all").stdout == "undone: sda\nundone: sdb\n"
 
 
 def test_every_warning_is_told(capsys):
