@@ -79,6 +79,18 @@ def test_the_cache_of_a_file_system(control, folder, loop):
         assert cached_share(file) == 0
 
 
+def test_a_file_system_that_is_mounted_elsewhere_too_is_in_use(folder, loop, tmp_path, monkeypatch):
+    other = tmp_path / f"{owned.PREFIX}other"
+    other.mkdir()
+    owned.mount(loop, other, "ext4")
+    monkeypatch.setattr(cache, "UNMOUNTED_S", 0.1)
+    try:
+        with pytest.raises(OSError, match="busy"):
+            cache.unmount(folder, str(loop))
+    finally:
+        owned.remove_mount(str(other))
+
+
 def test_what_is_dirty_is_written_back_and_dropped_too(control, folder):
     """The kernel drops clean pages only: the last run's writes would stay in the cache."""
     one, other = folder / "one", folder / "other"

@@ -25,7 +25,9 @@ from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds import Outcome
 from schedlab.kinds.fio_job import FioJob
 from schedlab.report import durable, handin, moments, sentences
+from schedlab.run import launch
 from schedlab.run.backends import cpu_policies
+from schedlab.run.launch import Launch
 from schedlab.spec import Candidate, Target, Workload
 from schedlab.store.bursts import Scheduling
 from schedlab.store.importers import dmesg
@@ -310,3 +312,19 @@ def test_a_terminal_keeps_the_line_of_each_host(monkeypatch):
         show("a", "is ready")
     last = terminal.getvalue().rpartition("a  is ready")[2]
     assert "b  measures" in last
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("program", "cannot execute ./x as eve: "), ("directory", "/d cannot be entered as eve: "),
+        ("input", "cannot read /in: "), ("user", "cannot become eve: "),
+        ("confinement", "cannot confine ./x: "), ("cgroup", "cannot join the cgroup: "),
+        ("policy", "the kernel refuses the policy {'name': 'fifo'}: "),
+        ("affinity", "no such CPU: [7, 8]: "), ("?", "cannot start ./x as eve: "),
+    ],
+)  # fmt: skip
+def test_each_step_at_which_a_start_is_refused_names_what_it_is_about(step, words):
+    typed = Launch(["./x"], Path("/d"), {}, "eve", "/in", scheduling={"name": "fifo"}, cpus=[7, 8])
+    error = launch._refused(OSError(13, "Denied", step), typed)
+    assert (str(error), bool(error.hint)) == (f"{words}Denied", True)
