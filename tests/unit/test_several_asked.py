@@ -32,6 +32,7 @@ from schedlab.run.executor import BUSY_GATES, Executor
 from schedlab.run.live_figures import Flow, Look
 from schedlab.spec import Candidate, GateFinding, Stopping, Target, Workload
 from schedlab.spec.durability import OPERATIONS, metric
+from schedlab.store.bursts import as_csv as bursts_as_csv
 from schedlab_sim import session as sim
 from schedlab_sim.predict import fit, in_kernel, predict
 
@@ -421,6 +422,11 @@ def test_each_run_of_a_log_has_its_own_rows_and_operations(tmp_path):
     places = [timeline.OPERATIONS.index(way) for way in ("read", "write", "discard")]
     assert [*columns["operation"]] == places
     assert [*columns[steps[0]]] == [0, 10, 20]
+    bursts = [(10, 10, 1, True, None), (15, 5, 2, False, None), (30, 6, 1, False, None)]
+    file.write_text(bursts_as_csv(bursts))
+    made = timeline._burst_bars(file)
+    assert made.kind.tolist() == [2, 1, 1]
+    assert made.times_ns.T.tolist() == [[0, 0, 10], [10, 10, 15], [10, 24, 30]]
 
 
 def test_each_change_of_a_candidate_beside_the_baseline_is_of_its_own_values(monkeypatch):

@@ -26,6 +26,7 @@ from schedlab_sim import (
     decisions,
     device,
     emulated_devices,
+    emulator,
     experiments,
     play,
     replay,
@@ -208,15 +209,17 @@ def test_of_several_parts_each_has_its_place(made, expected):
 
 
 def test_what_a_task_waited_had_and_has_left_is_of_all_its_bursts_and_pauses():
-    """It computes 2, 5 and 4 ns, with pauses from 10 to 15 and from 30 to 33."""
-    task = {"name": "A", "bursts": [2, 5, 5, 3, 4], "priority": 3}
-    own = {"arrival_ns": 1, "finish_ns": None, "io": [(10, 15), (30, 33)]}
-    ran = [{"task": 0, "start_ns": at, "end_ns": end} for at, end in ((8, 10), (16, 18), (27, 30))]
+    """It computes 2, 5 and 4 ms, with pauses from 10 to 15 and from 30 to 33."""
+    ms = 10**6
+    task = {"name": "A", "bursts": [2 * ms, 5 * ms, 5 * ms, 3 * ms, 4 * ms], "priority": 3}
+    own = {"arrival_ns": ms, "finish_ns": None, "io": [(10 * ms, 15 * ms), (30 * ms, 33 * ms)]}
+    ran = [{"task": 0, "start_ns": at * ms, "end_ns": end * ms}
+           for at, end in ((8, 10), (16, 18), (27, 30))]  # fmt: skip
     one = play._ReadyTask(task, {"tasks": [own], "segments": ran}, 0)
-    assert [one.since(at) for at in (5, 15, 20, 40)] == [1, 15, 18, 33]
-    assert one.bursts_ns == [2, 5, 4]
-    left = [one.waiting(at, 5).cells[3 - 1] for at in (5, 15, 20, 40)]
-    assert left == [f"{milliseconds_text(ns)} ms" for ns in (2, 5, 3, 4)]
+    assert [one.since(at * ms) // ms for at in (5, 15, 20, 40)] == [1, 15, 18, 33]
+    assert one.bursts_ns == [2 * ms, 5 * ms, 4 * ms]
+    left = [one.waiting(at * ms, 5 * ms).cells[2] for at in (5, 15, 20, 40)]
+    assert left == [f"{milliseconds_text(of * ms)} ms" for of in (2, 5, 3, 4)]
 
 
 def test_every_candidate_that_is_overloaded_is_named_and_each_given_parameter_kept(monkeypatch):
@@ -245,3 +248,18 @@ def test_policies_are_compared_by_all_their_figures():
     assert [line.split() for line in rows[1:3]] == [
         [f"p{at - 1}", *(f"{10 * at + n}" for n in range(len(keys))), str(at), f"{10 * at}.0%",
          f"0.0{at}00"] for at in (1, 2)]  # fmt: skip
+
+
+def test_a_loss_is_expected_of_each_scheduler_and_a_device_leaves_its_group(tmp_path, monkeypatch):
+    drawn = {"none": np.linspace(0, 1, 50), "bfq": np.linspace(3, 5, 50)}
+    monkeypatch.setattr(checked, "with_errors", lambda *_: drawn)
+    monkeypatch.setattr(checked, "losses", lambda rates: rates)
+    expected = checked.Expected((), object(), "", 0.0, dict.fromkeys(drawn, ""))
+    found = expected.behind({name: {"v": 1.0} for name in drawn})
+    assert found == {name: checked.interval_90(of) for name, of in drawn.items()}
+    groups = [SimpleNamespace(root=tmp_path / name, is_v2=name == "b") for name in "abc"]
+    monkeypatch.setattr(emulator.kernel_paths, "hierarchies", lambda: groups)
+    for group in groups:
+        group.root.mkdir()
+    emulator._leave_the_cgroup()
+    assert [*tmp_path.glob("*/cgroup.procs")] == [tmp_path / "b" / "cgroup.procs"]

@@ -241,6 +241,10 @@ def test_each_thing_that_cannot_be_removed_has_its_own_line(tmp_path, monkeypatc
     here = [tmp_path / name for name in "ab"]
     for path in here:
         path.touch()
+    monkeypatch.setattr(recover, "_remover", lambda thing: thing["path"] != "b")
+    for path in "abc":
+        recover._remove({"what": "file", "path": path}, recovery, tmp_path)
+    assert recovery.removed == ["file a", "file c"]
     would = recover.Recovery(dry_run=True)
     for path in (*here, tmp_path / "absent"):
         recover._remove({"what": "file", "path": str(path)}, would, tmp_path)
@@ -266,7 +270,7 @@ def test_entries_of_a_journal_whose_newlines_are_damaged_are_all_read(tmp_path):
     entry = {"schema": journal.SCHEMA, "boot": boot, "kind": "x"}
     lines = [checked_line.encode({**entry, "n": n}).encode() for n in range(5)]
     path = tmp_path / "log"
-    path.write_bytes(lines[0] + b"\n" + b"#".join(lines[1:4]) + b"\n" + lines[4] + b"\n")
+    path.write_bytes(lines[0] + b"\n" + b"#".join(lines[1:4]) + b"\n" + lines[4])
     assert [entry["n"] for entry in journal.read(path).entries] == [0, 1, 2, 3, 4]
 
 
