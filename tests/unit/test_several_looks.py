@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import answers
 import pytest
@@ -39,17 +40,23 @@ from schedlab.host import (
 )
 from schedlab.kinds import Outcome
 from schedlab.report import bursts as report_bursts
-from schedlab.report import sentences, tune_page
+from schedlab.report import exchange, notes, sentences, steps, terminal, tune_page
+from schedlab.report.heat import Scale
 from schedlab.run import durability, gates, live_pilot, metrics_from_output, other_programs
 from schedlab.run.admitted import Permission
 from schedlab.run.backends import io, io_commands
 from schedlab.run.durability import Places
 from schedlab.run.executor import Executor
 from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Target
+from schedlab.spec import Candidate, Flag, Target
+from schedlab.spec.convert import convert
 from schedlab.spec.durability import OPERATION_OF
 from schedlab.spec.metrics import METRICS
-from schedlab.tune.space import Range, table_space
+from schedlab.spec.results import LatencySeries
+from schedlab.store import compiled
+from schedlab.store.importers import iozone
+from schedlab.tune.search import Search
+from schedlab.tune.space import Range, SchedulerSpace, Space, Tunable, table_space
 
 
 @pytest.fixture
@@ -468,3 +475,67 @@ def test_a_machine_may_be_silent_after_each_line_and_tasks_of_all_groups_are_tol
     job = {"cpus": [0], "groups": [{"tasks": count} for count in (2, 3, 4)]}
     with pytest.raises(HostError, match=r"^9$"), crew.held(job, CpuPolicy()):
         pass
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_screen_and_a_table_have_what_comes_behind_a_gap(order, monkeypatch):
+    both = (Flag("control-failed", answers.SEQ, ("none",)), Flag("no-baseline", values={
+        "used": "x", "reason": "y"}))[::order]  # fmt: skip
+    cells = {
+        **answers.TRADE.cells,
+        answers.SEQ: {
+            name: cell for name, cell in answers.TRADE.cells[answers.SEQ].items() if name != "none"
+        },
+    }
+    view = reports.view_of(replace(answers.TRADE, flags=both, cells=cells))
+    titles = [line.partition(":")[0] for line in terminal._limits(view)][:2]
+    assert titles == [notes.flag_title(view, flag) for flag in both]
+    lines = [line.split(",") for line in exchange.csv_text(view).splitlines()[1:]]
+    assert [words[6] for words in lines if words[0] == answers.SEQ] == [*answers.NAMES[1:]]
+    told = ["one | two", "three", "four"]
+    monkeypatch.setattr(exchange.why, "lines", lambda view: told)
+    assert exchange._opening(view)[-1] == "* one \\| two\n* three\n* four"
+    monkeypatch.setattr(steps, "recorded_device", lambda view: "/dev/x")
+    named = dict(zip(answers.NAMES, ("none", "mq", "", "bfq")[::order], strict=True))
+    monkeypatch.setattr(steps, "setting_of", lambda experiment, name: named[name])
+    assert "live" not in steps.next_step(view).command
+    named[answers.NAMES[2 if order == 1 else 1]] = "kyber"
+    chosen = "none,mq,kyber,bfq" if order == 1 else "bfq,kyber,mq,none"
+    assert steps.next_step(view).command == f"schedlab live /dev/x --schedulers {chosen}"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_map_is_as_long_as_what_is_beside_it_and_observed_values_have_their_own_default(order):
+    short, long = (LatencySeries(0, "g", ((0, 10, 20, 1), (last, 10, 20, 1)))
+                   for last in (900, 90_000))  # fmt: skip
+    whole = Scale.of([long])
+    assert Scale.of([short], [long, short][::order]) == whole and whole.width_ms > 100
+    made, seen = Search.__new__(Search), []
+    tunables = [Tunable("a", 1, 9, default=3), Tunable("b", 2, 50, default=40),
+                Tunable("c", 5, 8), Tunable("d", 1, 4)][::order]  # fmt: skip
+    made.space = Space((SchedulerSpace("s", tuple(tunables)),))
+    made._study, made._frozen = SimpleNamespace(add_trial=seen.append), lambda *of: of
+    made._observe(SimpleNamespace(settings={"scheduler": "s", "d": 99}), 0.5, 0.1)
+    assert seen == [({"scheduler": "s", "s/a": 3, "s/b": 40, "s/c": 5, "s/d": 4}, 0.5, 0.1)]
+
+
+def test_each_word_of_a_refusal_and_each_thread_of_the_kernel_is_known():
+    hints = {"f, line 3: x": "--skip-bad-lines", "f, record 3: x": "--skip-bad-lines",
+             "volumes, x": compiled.VOLUMES_HINT, "volumes = x": compiled.VOLUMES_HINT,
+             "the device's end": compiled.FIT_HINT, "ending within the disk": compiled.FIT_HINT,
+             "a second one begins": "split the file", "the clock starts again": "split the file",
+             "use --event insert": "add --event insert", "other": "usual"}  # fmt: skip
+    for text, hint in hints.items():
+        assert hint in compiled._spec_error(ValueError(text), "usual").hint, text
+    threads = {"kworker/u8:1": "write-back", "jbd2/sda1-8": "journal", "xfsaild/dm": "journal",
+               "cat": "cat"}  # fmt: skip
+    assert {name: durability._writer(name) for name in threads} == threads
+    for at in range(3):
+        values = [1, "x", 2.0]
+        values[at] = 1 << 80
+        with pytest.raises(SpecError, match=rf"^w\.k\[{at}\]: the number is too large"):
+            convert(Any, {"k": values}, "w")
+    header = [5, 10, 20, 30, 40, 50]
+    for line in ("   64    4        18        28 29", "   64    4        18   19        40"):
+        with pytest.raises(SpecError, match="below the header's columns"):
+            [*iozone._by_column("p", line, header)]

@@ -115,8 +115,8 @@ def test_any_worker_may_be_the_first_to_come_round_and_each_has_to_have_a_slice(
 
 
 def test_calls_of_all_labels_of_a_histogram_are_added_up():
-    page = b"""x_bucket{a="1",le="0.5"} 3\nx_bucket{a="2",le="0.5"} 4\nx_bucket{a="1",le="+Inf"} 9
-y_bucket{le="0.5"} 99\nx_bucket{a="2",le="+Inf"} 11\nx_bucket{le="bad"} 5\n"""
+    page = b"""x_bucket{a="1",le="0.5"} 3\nx_bucket{le="bad"} 5\nx_bucket{a="2",le="0.5"} 4
+y_bucket{le="0.5"} 99\nx_bucket{a="1",le="+Inf"} 9\nx_bucket{a="2",le="+Inf"} 11\n"""
     found = prometheus.buckets(page, "x")
     assert found == {0.5: 7.0, math.inf: 20.0}
     rows = {1.0: 10.0, 2.0: 30.0, 4.0: 40.0}
