@@ -37,6 +37,7 @@ from schedlab_sim import (
 )
 from schedlab_sim.cpu_validate import Stay
 from schedlab_sim.fit import disk
+from schedlab_sim.predict import predict
 
 
 def test_what_is_started_joins_every_group():
@@ -165,6 +166,12 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
      [{"name": name, "bursts": ["1s"]} for name in ("P0", "P1", "P2")]),
     (lambda: cpu_schedule._reveal([], {"policy": "mlfq", "levels": 3, "boost": 5}).split()[4:],
      ["''", "--policy", "mlfq", "--set", "mlfq.levels=3", "--set", "mlfq.boost=5ns"]),
+    (lambda: predict._judged("abc", {"a": np.array([1.0, 2]), "b": np.zeros(2), "c": np.zeros(2)},
+                             True)[0], "b"),
+    (lambda: predict.compared(*(SimpleNamespace(load="w", device=name, rates={"r": of}) for name, of
+                                in (("a", [1.0, 2]), ("b", [2.0, 8])))).split(", ")[1], "P 75%"),
+    (lambda: {*experiments.METRICS_OF["disk"]} ^ {*experiments._metrics_of(SimpleNamespace(
+        first=SimpleNamespace(rate=5.0), kind="disk", metric=""), "s")}, set()),
     (lambda: cpu_schedule._reveal([], {"eevdf": {"a": True, "b": False}, "cpus": 2}).split()[5:],
      ["--set", "eevdf.a=true", "--set", "eevdf.b=false", "--cpus", "2"]),
     (lambda: [slept for _, slept in cpu_validate._with_sleeps(
