@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import answers
+import load_engine
 import numpy as np
 import pytest
 from test_answer_any import experiment, shown
@@ -25,16 +26,21 @@ from schedlab.analyse import (
     rows,
     rungs,
     scaling,
+    sessions,
+    statements,
     wild,
 )
 from schedlab.analyse.answer import answer
 from schedlab.analyse.doubts import _modes
 from schedlab.analyse.limits import limits
-from schedlab.kinds import KINDS
-from schedlab.spec import Candidate, Flag, PublishedMean, Require, Samples, Workload
+from schedlab.kinds import KINDS, weights
+from schedlab.run import gates, metrics_from_output
+from schedlab.spec import Candidate, Flag, PublishedMean, Require, Samples, Statement, Workload
 from schedlab.spec.answer import Loss
 from schedlab.spec.metrics import METRICS
+from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.spec.results import StoredSession
+from schedlab.tune.goal import score
 
 # Two to six workloads each: answers of every unit, with conditions, requirements, shares, ends.
 SEEDS = (
@@ -403,3 +409,57 @@ def test_a_candidate_or_arm_with_a_bound_in_any_run_is_bounded():
                      (1.0,) * 6, bounds=("",) * 5 + ("at-least",))  # fmt: skip
     data = rows.row_data(sample, ("a", "b"), ("a", "a#aa"), blocked=True)
     assert (data.bounded.tolist(), data.there.tolist()) == ([True, False], [True, True])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_controls_prices_and_places_without_runs_stop_nothing_behind_them(order):
+    works = [Workload("c", "x", "iops", negative_control=True), Workload("u", "x", "iops"),
+             Workload("v", "x", "elapsed_s", weight=3.0)][::order]  # fmt: skip
+    asked = SimpleNamespace(workloads=works, metric=lambda work: METRICS[work.metric])
+    runs = {name: SimpleNamespace(metrics={metric: math.e**at}) for name, metric, at in
+            (("u", "iops", 4), ("v", "elapsed_s", 8))}  # fmt: skip
+    assert score(asked, runs) == pytest.approx((4 - 3 * 8) / 4)
+    of = Statement("it", "m", ("gone", "w")[::order], ("x", "y"))
+    values = {("m", "w", "x"): {0: 1.0}, ("m", "w", "y"): {0: 2.0}}
+    assert {place: each[0] for place, each in statements._figures(of, values).items()} == {
+        ("w", "x"): 1.0, ("w", "y"): 2.0}  # fmt: skip
+    blocks = (0, 0, 0, 1, 1, 1)
+    sample = Samples("w", METRICS["iops"], tuple("bcabca"), blocks, (1.0, 2, 4, 9, 8, 16),
+                     sessions=tuple("stuvwx"))  # fmt: skip
+    once = sessions.one_each(sample)
+    assert (once.candidates, once.sessions) == (("b", "c", "a"), ("s", "t", "u"))
+    assert once.values == pytest.approx((3.0, 4.0, 8.0))
+    adjusted = SimpleNamespace(p=0.0, effects=np.array([1.0, 2, 3]), errors=np.arange(9).reshape(
+        3, 3), difference=lambda a, b: 10 * a + b)  # fmt: skip
+    table = SimpleNamespace(samples=SimpleNamespace(workload="w"), candidates=("a", "b", "c"))
+    fit = SimpleNamespace(unit="runs", pairs=(np.array([0, 0, 1]), np.array([1, 2, 2])))
+    findings = SimpleNamespace(unsteady=False, aging=None, carry_over=adjusted)
+    (flag,) = flags._time(table, fit, findings, 0.1)
+    assert flag.values["effects"] == {"a": 1.0, "b": 2.0, "c": 3.0}
+    assert flag.values["adjusted"] == [["a", "b", 1, 1.0], ["a", "c", 2, 2.0], ["b", "c", 12, 5.0]]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_either_rate_of_two_groups_and_any_device_in_flight_counts(order, tmp_path, monkeypatch):
+    rates = {"favoured": 9.0, "other": 3.0}
+    side = SimpleNamespace(latency=SimpleNamespace(bins=()))
+    actors = SimpleNamespace(rate=lambda names, way: rates[names[0]],
+                             groups={"favoured": SimpleNamespace(reads=side)})  # fmt: skip
+    monkeypatch.setattr(weights, "run_actors", lambda *of, **more: actors)
+    monkeypatch.setattr(weights, "served", lambda *of: ({}, {}))
+    monkeypatch.setattr(weights, "outcome", lambda actors, metrics, *of, **facts: (metrics, facts))
+    for other, share in ((3.0, 0.75), (0.0, 1.0), (9.0, 0.5)):
+        rates["other"] = other
+        metrics, facts = weights.Weights().measure(load_engine.TARGET, "w", 1)
+        assert (metrics["throughput_bytes_per_s"], facts["share_reached"]) == (9 + other, share)
+    monkeypatch.setattr(gates, "BLOCK", tmp_path)
+    monkeypatch.setattr(gates, "vmstat", dict)
+    for name, text in (("sda", "0 0"), ("sdb", "0 3"), ("sdc", "0 0")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "inflight").write_text(text)
+    assert gates._unquiet(("sda", "sdb", "sdc")[::order]) == "sdb has 0 + 3 requests in flight"
+    asked = [parse_output_metric(f"{name}:1/s=stdout~{name} ([0-9]+)!last") for name in "ab"]
+    numbers = metrics_from_output.Reader(asked[::order])
+    numbers.read(b"a 1 x\nb 1 x\n", b"", lambda name: None)
+    _, found = numbers.read(b"a 1 y\na 2 y\nb 3 z\n", b"", lambda name: None)
+    assert [each.detail.partition(":")[0] for each in found] == [*"aab"[::order]]

@@ -15,6 +15,7 @@ from schedlab.store import bursts, fio_output, importers
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.exporters import iozone as exported_iozone
 from schedlab.store.importers import benchmarks, csv, dmesg, fio, iostat, iozone
+from schedlab.store.importers import time as times
 from schedlab.store.importers.imported import Options, Reading, assemble
 
 
@@ -351,3 +352,38 @@ def test_figures_of_every_report_and_device_are_means_over_the_reports():
                                     for at, row in enumerate(rows, 1)])  # fmt: skip
     names = {key: metric.name for key, metric in iostat._MORE.items()}
     assert metrics[names["aqu-sz"]] == 4.5 and metrics[names["util"]] == 15.0
+
+
+def test_all_that_is_missing_or_known_in_files_of_other_programs_is_named(tmp_path, monkeypatch):
+    (tmp_path / "t").write_text("real\t0m1.5s\n")
+    with pytest.raises(SpecError, match="sys, user of the measurement"):
+        times.read([("none", tmp_path / "t")], "w", Options())
+    readings = [Reading("p", name, "w", {"iops": 1.0}) for name in ("none", "bfq", "kyber")]
+    with pytest.raises(SpecError) as found:
+        assemble(readings, Options(baseline="x"), {"file": "f"})
+    assert found.value.hint == "one of none, bfq, kyber"
+    gap = [dmesg.LoggedBurst(at, 1, 10) for at in (1000, 9000)]
+    monkeypatch.setattr(dmesg, "lines_of", lambda path: gap if path.name != "whole" else gap[:1])
+    files = [("none", Path("x1")), ("bfq", Path("whole")), ("kyber", Path("x2"))]
+    logged = dmesg.read(files, Options()).experiment.notes
+    assert [name for name in ("x1", "whole", "x2") if any(name in note for note in logged)] == [
+        "x1", "x2"]  # fmt: skip
+    rows = [Reading("p", "none", work, {"elapsed_s": 2.0}) for work in ("c", "a", "b")]
+    with pytest.raises(SpecError) as found:
+        csv._with_cpu_share(rows, {"a": "b", "c": "x"})
+    assert found.value.hint == "workloads: a, b, c"
+    log = benchmarks._Log()
+    for took_us in range(1, 2001):
+        log.see(took_us, 10**6 + took_us)
+    names = benchmarks._of_log("none", tmp_path, log).metrics
+    assert {"latency_ns_p50", "latency_ns_p90", "latency_ns_p99"} <= {*names}
+    summary = [("r", ["Throughput report Y-axis is type of test"]), ("r", ["Record size = 4 kB"]),
+               ("r", ["Output is in kBytes/sec"]), ("r", ["Read", "10", "0", "30"]),
+               ("r", ["Write", "1", "2", "3"])]  # fmt: skip
+    size = next(text for text in ("Record size = 4 kB", "Record size = 4 kBytes ")
+                if iozone._RECORD.fullmatch(text))  # fmt: skip
+    summary[1] = ("r", [size])
+    figures = [*iozone._from_summary(summary, [1, 2, 4], 0)]
+    assert [(f.test, f.value, f.workers) for f in figures] == [
+        ("read", 10, 1), ("read", 30, 4), ("write", 1, 1), ("write", 2, 2), ("write", 3, 4)
+    ]  # fmt: skip
