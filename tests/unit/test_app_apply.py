@@ -16,7 +16,7 @@ from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result, rule_text
 from schedlab.app.apply.set_scheduler import set_scheduler
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, settings, udev
 from schedlab.result import Result
 from schedlab.spec import Candidate, Target
@@ -187,6 +187,9 @@ def test_a_disk_does_not_inherit_what_another_of_its_name_keeps(monkeypatch, tmp
     with pytest.raises(SpecError, match=r"sdx was another disk \(wwid:eui.1\)") as raised:
         apply._check("sdx", choice_of("bfq", []), Request(("sdx",)))
     assert raised.value.hint.startswith("schedlab undo sdx")
+    applied.store(replace(kept, files={}))  # Nothing keeps that one at a boot: the next question.
+    with pytest.raises(HostError, match="sdx"):
+        apply._check("sdx", choice_of("bfq", []), Request(("sdx",)))
 
 
 def test_a_rule_is_for_this_disk_alone():
