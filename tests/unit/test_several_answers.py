@@ -320,8 +320,8 @@ def test_levels_that_change_twice_have_both_changes_wherever_the_larger_is():
 
 
 def test_a_loss_is_dominated_by_all_that_beat_it():
-    rows = (answers.primary("w0", "throughput_bytes_per_s"),
-            answers.secondary("w0", "latency_ns_p99"),
+    rows = (answers.secondary("w0", "latency_ns_p99"),
+            answers.primary("w0", "throughput_bytes_per_s"),
             answers.primary("w1", "iops"), answers.secondary("w1", "reader_latency_ns_p99"),
             answers.secondary("w1", "latency_ns_p99"))  # fmt: skip
     best, worse = answers.behind(1.0, 1, 1, 1), answers.behind(2.0, 1.4, 1.3, 1.5)
@@ -426,6 +426,8 @@ def test_controls_prices_and_places_without_runs_stop_nothing_behind_them(order)
     blocks = (0, 0, 0, 1, 1, 1)
     sample = Samples("w", METRICS["iops"], tuple("bcabca"), blocks, (1.0, 2, 4, 9, 8, 16),
                      sessions=tuple("stuvwx"))  # fmt: skip
+    later = sample.of_blocks({1})
+    assert (later.values, later.sessions) == ((9.0, 8, 16), ("v", "w", "x"))
     once = sessions.one_each(sample)
     assert (once.candidates, once.sessions) == (("b", "c", "a"), ("s", "t", "u"))
     assert once.values == pytest.approx((3.0, 4.0, 8.0))

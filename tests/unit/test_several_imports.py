@@ -14,7 +14,7 @@ from schedlab.spec import Cell, Plan, Record, Workload
 from schedlab.store import bursts, fio_output, importers
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.exporters import iozone as exported_iozone
-from schedlab.store.importers import benchmarks, csv, dmesg, fio, iostat, iozone
+from schedlab.store.importers import benchmarks, context, csv, dmesg, fio, iostat, iozone
 from schedlab.store.importers import time as times
 from schedlab.store.importers.imported import Options, Reading, assemble
 
@@ -387,3 +387,19 @@ def test_all_that_is_missing_or_known_in_files_of_other_programs_is_named(tmp_pa
     assert [(f.test, f.value, f.workers) for f in figures] == [
         ("read", 10, 1), ("read", 30, 4), ("write", 1, 1), ("write", 2, 2), ("write", 3, 4)
     ]  # fmt: skip
+
+
+def test_both_columns_of_a_ratio_every_row_and_every_word_of_a_command_are_read():
+    columns = csv.Columns(("bfq",), "7/8")
+    rows = [("p", {"bfq": "x", "7": "1", "8": "2"}), ("q", {"bfq": "bfq", "7": "3", "8": "4,5"})]
+    assert [*csv._written(rows, columns)] == [("p", "1"), ("p", "2"), ("q", "3"), ("q", "4,5")]
+    for order in (1, -1):
+        with pytest.raises(SpecError, match="names of the columns"):
+            csv._check_header(Path("f"), csv.Columns(("who", "bfq"), "7"), [
+                (place, {**row, "who": "y"}) for place, row in rows[::order]])  # fmt: skip
+    started = {
+        "$ sysbench fileio --threads=4 run": "fileio --threads=4 run",
+        "$ sudo /usr/bin/sysbench --threads=4": "--threads=4",
+        "$ sysbench a b --x": "",
+    }
+    assert {line: context.arguments_in(line, "sysbench") for line in started} == started

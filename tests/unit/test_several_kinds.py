@@ -224,6 +224,8 @@ def test_a_command_is_known_by_all_its_variables_quotes_and_metrics():
     kind = Command(argv=("true",), environment=environment, clear_environment=True)
     shown = kind.environment_facts()["values"]
     assert {name: shown.get(name) for name in environment} == environment
+    extract = tuple(f"{name}:1/s=stdout~{name} (x)" for name in "pqr")
+    assert [*replace_struct(kind, extract=extract).own_metrics()] == [*"pqr"]
     line = 'a "$(b \'$(c)\' "@dir@" $(d "@dir@"))" \'@seed@\' @dir@'
     told = replaced_in_line(line, {"dir": "/x y", "seed": "7"})
     held = "${SCHEDLAB_DIRECTORY}"

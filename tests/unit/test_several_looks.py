@@ -272,14 +272,14 @@ def test_pictures_are_as_long_as_the_longest_and_fronts_beat_the_best_so_far(ord
 def test_equal_candidates_are_named_with_all_their_rows_and_shares_told_where_they_differ(order):
     of = answers.TRADE
     view = reports.view_of(of)
-    both = {row.name: [("none", "kyber")] if row.name != answers.SEQ else [("bfq", "none")]
+    both = {row.name: [("bfq", "mq-deadline"), ("none", "kyber")][: 2 - (row.name == answers.SEQ)]
             for row in of.rows}  # fmt: skip
     view.__dict__["identical"] = both
-    first, second = sentences._identical(view)
+    second, first = sentences._identical(view)
     titles = [view.title_of(row) for row in view.chosen if row.name != answers.SEQ]
     assert first == view.texts("answer.identical", names="none and kyber",
                                rows=view.texts.listed(titles))  # fmt: skip
-    assert "bfq" in second
+    assert "bfq" in second and view.title_of(answers.ROWS[2]) in second
     rows = tuple(replace(row, role="part", share=share) for row, share in
                  zip(answers.ROWS[:3], (0.3, 0.4, 0.3)[::order], strict=True))  # fmt: skip
     mixed = reports.view_of(replace(answers.SHARES, rows=(answers.SHARES.rows[0], *rows), cells={
