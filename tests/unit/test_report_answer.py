@@ -22,7 +22,7 @@ from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.report.workload_names import name_of
-from schedlab.spec import METRICS, Flag, Planning
+from schedlab.spec import ATTEMPTS_MAX, METRICS, Cell, Flag, Plan, Planning, Stopping
 
 
 def test_every_form_shows_the_same_cells_and_sentences():
@@ -191,6 +191,19 @@ def test_what_virtual_time_would_only_repeat_is_measured_in_other_boots():
     step = steps.next_step(View(record, view.answer, Texts("en"), view.folder))
     assert step.command == f"schedlab run {reports.FOLDER} --kernel 6.12.1 --sessions 3"
     assert "no other program" in step.remark
+
+
+@pytest.mark.parametrize(("tries", "is_left"), [(ATTEMPTS_MAX - 1, True), (ATTEMPTS_MAX, False)])
+def test_a_cell_that_failed_for_good_is_no_rest_of_the_plan(tries, is_left):
+    view = reports.view_of(answers.EXAMPLES["for-now"], target="scratch")
+    experiment = replace(view.experiment, stopping=Stopping())
+    gone = replace(view.record.runs[0], block=90, status="discarded")
+    cells = tuple(Cell(*run.key[:1], 0, *run.key[1:], 1) for run in (*view.record.runs, gone))
+    runs = (*view.record.runs, *[gone] * tries)
+    record = replace(view.record, experiment=experiment, plan=Plan(cells), runs=runs)
+    step = steps._rest(View(record, view.answer, view.texts, view.folder))
+    assert (step is not None) == is_left
+    assert not is_left or step.remark == "left of the plan: 1\xa0run"
 
 
 def test_further_blocks_come_after_all_that_were_run():
