@@ -279,7 +279,7 @@ def test_a_decided_workload_ends_at_its_first_block_without_a_run():
     made._find_ended(runs)
     assert made.ended == {"u": 1, "v": 3, "w": 7}
     made.blocks, made.rules = [[], [], [SimpleNamespace(block=6)]], SimpleNamespace(
-        workloads=lambda number: ("x",))  # fmt: skip
+        workloads=lambda number: ("q", "x"))  # fmt: skip
     made.workloads["x"] = made.workloads["y"] = None
     made._end_decided(2)
     assert made.ended == {"u": 1, "v": 3, "w": 7, "y": 6}

@@ -1,6 +1,7 @@
 """Of several devices, sensors, CPUs, processes or calls each counts in what a run looks at."""
 
 import json
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from test_app_apply import RECORD, state  # noqa: F401
 from test_live import flow
 from test_setters import write
 
+from schedlab.analyse import answer_check
 from schedlab.app import setting_checks, targets
 from schedlab.app.apply import applied, undo, watch
 from schedlab.app.compare import comparison, difference
@@ -40,7 +42,16 @@ from schedlab.host import (
 )
 from schedlab.kinds import Outcome
 from schedlab.report import bursts as report_bursts
-from schedlab.report import exchange, notes, sentences, steps, terminal, tune_page
+from schedlab.report import (
+    exchange,
+    fleet_table,
+    notes,
+    screen,
+    sentences,
+    steps,
+    terminal,
+    tune_page,
+)
 from schedlab.report.heat import Scale
 from schedlab.run import durability, gates, live_pilot, metrics_from_output, other_programs
 from schedlab.run.admitted import Permission
@@ -48,7 +59,7 @@ from schedlab.run.backends import io, io_commands
 from schedlab.run.durability import Places
 from schedlab.run.executor import Executor
 from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Flag, Target
+from schedlab.spec import Candidate, Flag, Population, Target
 from schedlab.spec.convert import convert
 from schedlab.spec.durability import OPERATION_OF
 from schedlab.spec.metrics import METRICS
@@ -539,3 +550,29 @@ def test_each_word_of_a_refusal_and_each_thread_of_the_kernel_is_known():
     for line in ("   64    4        18        28 29", "   64    4        18   19        40"):
         with pytest.raises(SpecError, match="below the header's columns"):
             [*iozone._by_column("p", line, header)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_both_ends_of_a_fleet_every_contradiction_and_all_that_was_measured_are_told(order):
+    view = reports.view_of(answers.BEST)
+    hosts = [("h", (0.1, 0.12)), ("i", (0.5, 0.52)), ("j", (-0.3, -0.28)), ("k", (0.2, 0.22))]
+    logs = {host: {"a": {0: 0.0, 1: 0.0}, "b": dict(enumerate(of))} for host, of in hosts[::order]}
+    first, worse = fleet_table._against_baseline(view, answers.BEST.rows[0], "b", logs)
+    figures = [view.texts.figure(math.exp(at), 2) for at in (-0.29, 0.51, 0.135)]
+    about = {"name": "b", "base": "a", "row": "w0"}
+    assert first == view.texts("fleet.differ", **dict(zip(("low", "high", "mean"), figures,
+                                                          strict=True)), **about)  # fmt: skip
+    assert worse == view.texts("fleet.worse", hosts="j", **about)
+    wrong = replace(answers.ONE_RUN, take="b", bound=0.1)
+    assert [line.partition(", ")[2] for line in answer_check._code(wrong)] == [
+        "and yet b is taken", "and yet 0.1"]  # fmt: skip
+    out = replace(answers.ONE_RUN, take="b", excluded=("z", "a")[::order])
+    assert not [*answer_check._code(out)]
+    flag = Flag("of no kind", candidates=("a", "b", "c")[::order])
+    assert notes.flag_text(view, flag) == view.texts(
+        "flag_text.other", names=view.texts.listed([*flag.candidates]))  # fmt: skip
+    several = Population(1, 6, 5, "", 120.0, boots=3)
+    told = screen.measured(reports.view_of(replace(answers.BEST, population=several)))
+    parts = [view.texts.counted("scope.workloads", 1), view.texts.counted("measured.boots", 3),
+             view.texts.counted("measured.layouts", 5)]  # fmt: skip
+    assert [part in told for part in parts] == [True] * 3, told

@@ -578,7 +578,7 @@ def test_every_row_and_candidate_is_a_case_and_each_that_is_worse_failed():
         (name, (name, row.name) in worse) for name in parts for row in answers.ROWS
     ]
     suite = ElementTree.fromstring(difference_page.junit(("x", "y"), cases))
-    assert (suite.get("tests"), suite.get("failures")) == ("10", "3")
+    assert [suite.get(key) for key in ("name", "tests", "failures")] == ["x to y", "10", "3"]
     assert [each[0].tag for each in suite].count("failure") == 3
 
 
