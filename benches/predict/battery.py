@@ -51,8 +51,9 @@ SERVED, SECONDS_LEAST, SECONDS_MOST = 200, 1.5, 30.0
 #: Processes that wait for their own answers may keep the order in which they began, so chance set
 #: schedulers 5 to 12 % apart in one start: where a loss is between these there are more.
 STARTS, CLOSE = 2, (0.01, 0.2)
-#: The way from and to a program on a host that is idle.
-LEAD_US = 40.0
+#: The way from and to a program. A busy host would measure its own as too long, and replies would
+#: come too early; beside a disk an idle one sleeps deeper between them, and measures it itself.
+LEAD_US, IDLE_CPUS = 40.0, 0.2
 TRIES = 9
 STAGES = ("fit", "truth", "predict")
 
@@ -124,17 +125,20 @@ def fit(seed: int, folder: Path, lines: Lines, beside: int) -> None:
         return
     device = hidden(seed, folder)
     out = folder / (f"fit{seed}.toml" if not beside else f"fit{seed}-hogs{beside}.toml")
+    before_s = busy_s()
+    time.sleep(1.0)
+    is_idle = not beside and busy_s() - before_s <= IDLE_CPUS
+    lead_us = None if is_idle and device.kind == "disk" else LEAD_US
     row: dict[str, Any] = {"seed": seed, "kind": device.kind, "hogs": beside,
-                           "dilate": device.dilate}  # fmt: skip
-    # A busy host would measure its own way as too long, and replies would come too early.
-    emulation = dataclasses.replace(device.emulation(), lead_us=LEAD_US)
+                           "dilate": device.dilate, "lead_us": lead_us}  # fmt: skip
+    emulation = dataclasses.replace(device.emulation(), lead_us=lead_us)
     with Control() as control, hogs(beside):
         emulated = made(control, emulation)
         first_of_all(emulated)
         stat = Path("/sys/block") / Path(emulated.path).name / "stat"
         before, began, used = stat.read_text().split(), time.monotonic(), busy_s()
         try:
-            fit_device(Path(emulated.path), out, lambda text: None)
+            fit_device(Path(emulated.path), out, partial(say, seed))
         except Exception as error:
             row["error"] = "".join(traceback.format_exception_only(error)).strip()
         seconds = time.monotonic() - began

@@ -27,8 +27,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, cause_of
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
@@ -105,7 +103,7 @@ class Emulation:
             raise SpecError(f"dilate = {self.dilate}: expected at least 1", "--dilate 1")
         name, text = model_text(self.model)
         text_of_facts = models().emulated_facts(json.dumps(self.device_config()))
-        facts = msgspec.json.decode(text_of_facts, type=DeviceFacts)
+        facts: DeviceFacts = json.loads(text_of_facts)
         depth = facts["queue_depth"] if self.queue_depth is None else self.queue_depth
         if self.rotational is not None:
             facts["rotational"] = self.rotational
