@@ -1,10 +1,11 @@
 """Fuzz what comes from foreign files: `python fuzz/importers.py [FORMAT] SECONDS [SEED]`.
 
 Half of the inputs are written from known figures, which must come back; the other half are damaged
-ones. Each is imported or refused with a SchedlabError, within 20 s. Figures of a damaged file
-are finite, and where a figure is a number times a unit the file has that number. Once a second an
-accepted input goes on to its report: a result folder and its page, or a simulation of the trace.
-Resident memory stays within 512 MiB.
+ones. An importer without known figures gets damaged files of the others. Each is imported or
+refused with a SchedlabError, within 20 s. Figures of a damaged file are finite, and where a figure
+is a number times a unit the file has that number. Once a second an accepted input goes on to its
+report: a result folder and its page, or a simulation of the trace. Resident memory stays within 512
+MiB.
 """
 
 import math
@@ -88,15 +89,15 @@ def to_report(imported, folder):
 
 def fuzz_importer(name, seconds, seed, place):
     """Fuzz one importer; a sentence about it."""
-    write, units = TARGETS[name]
+    write, units = TARGETS.get(name, (None, ()))
     arguments = ARGUMENTS.get(name, lambda file: ([("a", file)], Options()))
     rng = random.Random(seed)
     file = place / "input"
     tried = accepted = reports = 0
     start = time.monotonic()
     while (elapsed := time.monotonic() - start) < seconds:
-        data, runs = write(rng)
-        if damaged := rng.random() < 0.5:
+        data, runs = (write or rng.choice([*TARGETS.values()])[0])(rng)
+        if damaged := not write or rng.random() < 0.5:
             data = mutate(rng, data)
         tried += 1
         file.write_bytes(data)

@@ -1,7 +1,7 @@
 """The reference of experiment files, generated from the code.
 
 `python tools/reference.py DIRECTORY` writes experiment.schema.json, experiment.md,
-workloads.md, settings.md and schedulers.md; a test keeps docs/reference the same.
+workloads.md, settings.md, schedulers.md and formats.md; a test keeps docs/reference the same.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import msgspec
 from schedlab.host.settings import FEEL, TABLE
 from schedlab.kinds import KINDS, WorkloadKind
 from schedlab.spec import Candidate, Experiment, Statement, Stopping, Target, Workload
+from schedlab.store.importers import IMPORTERS
 from schedlab_sim.decisions import sentences
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -294,7 +295,21 @@ def settings_text() -> str:
     return "".join((SETTINGS_HEAD, *rows, SETTINGS_TAIL))
 
 
+def formats_text() -> str:
+    """formats.md as it is, but a row for each importer, and for nothing else."""
+    text = (Path(__file__).parents[1] / "docs/reference/formats.md").read_text("utf-8")
+    before, head, after = text.partition("| tested against |\n|---|---|---|---|---|---|---|\n")
+    table, _, rest = after.partition("\n\n")
+    rows = [(row.split(" | ")[1].strip("`"), row) for row in table.splitlines()]
+    known = {name for name, _ in rows}
+    rows += [(name, f"| {name} | `{name}` | {each.line} | | | no | |")
+             for name, each in IMPORTERS.items() if name not in known]  # fmt: skip
+    kept = [row for name, row in rows if name in IMPORTERS]
+    return "\n".join([before + head + kept[0], *kept[1:]]) + f"\n\n{rest}"
+
+
 FILES = {
+    "formats.md": formats_text,
     "experiment.schema.json": schema_text,
     "experiment.md": experiment_text,
     "workloads.md": workloads_text,

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from reference import FILES
 
 from schedlab import _core
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.store.folder import Folder
-from schedlab.store.importers import IMPORTERS, Importer
+from schedlab.store.importers import IMPORTERS, found
 from schedlab.store.importers.imported import Reading, assemble
 
 ROOT = Path(__file__).parents[2]
@@ -96,18 +97,24 @@ def read_lines_of_numbers(files, options):
     return assemble(readings, options, {"format": "numbers", "file": str(files[0][1])})
 
 
-def test_an_importer_is_an_entry_and_is_read_by_its_name(tmp_path, monkeypatch):
-    module = types.ModuleType("schedlab.store.importers.numbers")
+def test_a_file_with_a_reader_is_an_importer_by_its_name(tmp_path, monkeypatch):
+    module = types.ModuleType("schedlab.store.importers.ninechars")
     module.read = read_lines_of_numbers
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = Importer("numbers", "numbers:read", "Numbers.")
-    monkeypatch.setitem(IMPORTERS, "numbers", entry)
+    file = tmp_path / "ninechars.py"
+    file.write_text('"""Numbers."""\n\nread = print\n')
+    monkeypatch.setitem(IMPORTERS, "ninechars", found(tmp_path)["ninechars"])
+    monkeypatch.delitem(IMPORTERS, "fio")
+    assert "| ninechars | `ninechars` | Numbers. | | | no | |\n\n" in (
+        text := FILES["formats.md"]()) and "| `fio` |" not in text  # fmt: skip
+    file.write_text('"""Numbers."""\n\ndef reader():\n    """Read."""\n    read = print\n')
+    assert not found(tmp_path)
     (tmp_path / "1.txt").write_text("1.5\n2\n")
     (tmp_path / "2.txt").write_text("3\n4.25\n")
     files = [f"none={tmp_path / '1.txt'}", f"bfq={tmp_path / '2.txt'}"]
     words = [
         "import",
-        "numbers",
+        "ninechars",
         *files,
         "--baseline=bfq",
         "--out",
@@ -122,22 +129,17 @@ def test_an_importer_is_an_entry_and_is_read_by_its_name(tmp_path, monkeypatch):
     assert figures == [("none", 0, 1.5), ("none", 1, 2.0), ("bfq", 0, 3.0), ("bfq", 1, 4.25)]
 
 
-def test_each_importer_is_fuzzed_from_known_figures():
-    program = "import importers; print(*importers.TARGETS, *importers.ARGUMENTS)"
+def test_an_importer_is_fuzzed_before_its_known_figures_are_written(tmp_path):
+    program = (
+        "import importers, pathlib, sys; assert {*importers.TARGETS} <= {*importers.IMPORTERS}\n"
+        "del importers.TARGETS['hdparm']; place = pathlib.Path(sys.argv[1])\n"
+        "print(importers.fuzz_importer('hdparm', 0.2, 1, place))"
+    )
     done = subprocess.run(
-        [sys.executable, "-B", "-c", program],
+        [sys.executable, "-B", "-c", program, tmp_path],
         cwd=ROOT / "fuzz", check=True, capture_output=True, text=True,
     )  # fmt: skip
-    assert set(done.stdout.split()) == set(IMPORTERS)
-
-
-def test_each_importer_is_in_the_reference_of_formats_and_no_other():
-    text = (ROOT / "docs/reference/formats.md").read_text()
-    section = text.partition("## Results\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    assert rows[0][1] == "`schedlab import`"
-    named = {word for row in rows[1:] for word in re.findall(r"`([^`]+)`", row[1])}
-    assert named == set(IMPORTERS)
+    assert re.match(r"hdparm: [1-9]", done.stdout)
 
 
 def test_every_format_says_what_it_was_tested_against():
@@ -163,11 +165,6 @@ def test_every_format_says_what_it_was_tested_against():
         assert f'"{name}"' in tests
     known = {name for name, _, _ in _core.trace_formats()}
     assert {row[0].strip("`") for row in tables["name"]} == known
-
-
-def test_each_importer_is_in_the_guide():
-    text = (ROOT / "docs/guides/import.md").read_text()
-    assert set(re.findall(r"^ *schedlab import ([a-z-]+) ", text, re.MULTILINE)) == set(IMPORTERS)
 
 
 def test_the_help_imports_nothing_heavy():

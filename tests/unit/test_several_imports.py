@@ -14,7 +14,7 @@ from schedlab.spec import Cell, Plan, Record, Workload
 from schedlab.store import bursts, fio_output, importers
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.exporters import iozone as exported_iozone
-from schedlab.store.importers import benchmarks, context, csv, dmesg, fio, iostat, iozone
+from schedlab.store.importers import benchmark, context, csv, dmesg, fio, iostat, iozone
 from schedlab.store.importers import time as times
 from schedlab.store.importers.imported import Options, Reading, assemble
 
@@ -300,7 +300,7 @@ def test_a_log_spans_from_its_first_burst_to_its_last_end(order):
     whole = [dmesg.LoggedBurst(at, 1, 1000) for at in (3000, 1000, 2000)][::order]
     gap = [dmesg.LoggedBurst(at, 1, 10) for at in (9000, 1000, 5000, 2000)][::order]
     assert (dmesg._gap(Path("x"), whole), bool(dmesg._gap(Path("x"), gap))) == ("", True)
-    log = benchmarks._Log()
+    log = benchmark._Log()
     for took_us, end_us in [(10, 500), (400, 600), (10, 900), (5, 700)][::order]:
         log.see(took_us, end_us)
     assert (log.start_us, log.end_us, log.took_us.total()) == (200, 900, 4)
@@ -372,10 +372,10 @@ def test_all_that_is_missing_or_known_in_files_of_other_programs_is_named(tmp_pa
     with pytest.raises(SpecError) as found:
         csv._with_cpu_share(rows, {"a": "b", "c": "x"})
     assert found.value.hint == "workloads: a, b, c"
-    log = benchmarks._Log()
+    log = benchmark._Log()
     for took_us in range(1, 2001):
         log.see(took_us, 10**6 + took_us)
-    names = benchmarks._of_log("none", tmp_path, log).metrics
+    names = benchmark._of_log("none", tmp_path, log).metrics
     assert {"latency_ns_p50", "latency_ns_p90", "latency_ns_p99"} <= {*names}
     summary = [("r", ["Throughput report Y-axis is type of test"]), ("r", ["Record size = 4 kB"]),
                ("r", ["Output is in kBytes/sec"]), ("r", ["Read", "10", "0", "30"]),

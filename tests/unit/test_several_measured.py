@@ -54,7 +54,7 @@ from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store import bursts as cpu_bursts
 from schedlab.store import history, table
 from schedlab.store.exporters import iozone
-from schedlab.store.importers import benchmarks
+from schedlab.store.importers import benchmark
 from schedlab_sim import cpu_validate
 
 ORDERS = [1, -1]
@@ -210,12 +210,12 @@ def test_every_task_of_every_process_of_a_command_is_looked_at():
 
 def test_each_run_below_another_line_than_the_first_of_its_kind_is_noted():
     def run(number, above, workload):
-        return benchmarks._OpenRun(f"f, line {number}", "p", number, "t", "c", above,
+        return benchmark._OpenRun(f"f, line {number}", "p", number, "t", "c", above,
                                    workload=workload)  # fmt: skip
 
     seen = (("x", "v"), ("y", "w"), ("z", "v"), ("y", "w"), ("q", "w"))
     runs = [run(number, *of) for number, of in enumerate(seen, 1)]
-    assert [*benchmarks._other_titles(runs)] == [
+    assert [*benchmark._other_titles(runs)] == [
         "f, line 3: 'z' is above it, 'x' above line 1: split the file where these are candidates",
         "f, line 5: 'q' is above it, 'y' above line 2: split the file where these are candidates",
     ]

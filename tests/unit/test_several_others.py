@@ -1,7 +1,6 @@
 """Of several kernels, groups, rows, tasks or settings each counts: rooms that simulate, analyse and
 draw."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ import answers
 import numpy as np
 import pytest
 import reports
-from calls import run
 
 from schedlab.analyse import cells as analysed
 from schedlab.analyse import contradictions
@@ -27,7 +25,6 @@ from schedlab.report.timeline import Timeline
 from schedlab.report.view import View
 from schedlab.spec import Candidate, Explanation, capture
 from schedlab.store.folder import _rows
-from schedlab.store.importers import IMPORTERS
 from schedlab.store.importers.csv import Columns
 from schedlab_sim import checked, cpu_schedule, cpu_validate, decisions
 
@@ -156,11 +153,6 @@ def test_a_sheet_has_priorities_if_any_policy_has_them(monkeypatch, policies):
     tasks = [{"name": "A", "arrival": 0, "bursts": [1], "priority": 7}]
     sheet = quiz_page.QuizSheet(1, tasks, [{"policy": name} for name in policies])
     assert ("<td>7" in quiz_page._sheet(sheet, Texts("en"))) is ("prio" in policies)
-
-
-def test_the_help_of_import_has_every_format():
-    text = run("import", "--help").stdout
-    assert [name for name in IMPORTERS if not re.search(rf"^ +{name} ", text, re.MULTILINE)] == []
 
 
 def test_the_rates_of_a_scheduler_are_the_means_of_all_its_runs(monkeypatch):

@@ -129,11 +129,6 @@ class LazyGroup(Group):
         found = re.search(pattern, file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
         return " ".join(found[1].split()).rstrip(".:;") + "." if found else ""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands with their short helps, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.line_of(name)) for name in self.list_commands(ctx)])
-
 
 class Commands(LazyGroup):
     """All commands: nine of them with their short helps, the names of the others."""

@@ -53,7 +53,8 @@ _mapping_options = section(
                  "published for these rows; wrong ones are listed."),
     usual="--candidate --value --block --unit --higher-is-better",
 )  # fmt: skip
-_FORMATS = "".join(f"\n  {name:9}  {each.line}" for name, each in IMPORTERS.items())
+_WIDTH = max(map(len, IMPORTERS))
+_FORMATS = "".join(f"\n  {name:{_WIDTH}}  {each.line}" for name, each in IMPORTERS.items())
 _EXAMPLE = (
     "results.csv --candidate scheduler --workload test,record_bytes \\\n"
     "    --value kib_per_s --unit KiB/s --higher-is-better --block repetition --unblocked"

@@ -124,12 +124,11 @@ class Group(click.Group):
 
     command_class = OneRule
 
+    def line_of(self, name: str) -> str:
+        """The first sentence of a command's help, whole on a screen of any width."""
+        return self.commands[name].get_short_help_str(limit=1000)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands with the first sentence of their help, whole on a screen of any width."""
-        rows = [
-            (name, command.get_short_help_str(limit=1000))
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name)) and not command.hidden
-        ]
+        """The commands with their lines."""
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(name, self.line_of(name)) for name in self.list_commands(ctx)])

@@ -31,12 +31,7 @@ from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root, caus
 from schedlab.host import knobs, owned, processes
 from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate, models
-from schedlab.host.emulated_facts import (
-    Account,
-    DeviceFacts,
-    EmulatedFacts,
-    findings,
-)
+from schedlab.host.emulated_facts import Account, DeviceFacts, EmulatedFacts, findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, new_loop, require_root

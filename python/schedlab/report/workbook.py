@@ -7,10 +7,9 @@ the same tables as those of the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import schedlab
@@ -23,7 +22,7 @@ from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
-from schedlab.spec import METRICS, Run
+from schedlab.spec import METRICS
 
 WIDTH_MAX = 48
 FONT, FONT_SIZE = "Calibri", 11
@@ -321,28 +320,25 @@ def _runs(view: View, sheet: Sheet) -> None:
 
 def runs_table(view: View) -> Table:
     """Every attempt with all its metrics, and the checks that it failed."""
-    texts, runs = view.texts, view.record.runs
+    texts, runs, number_of = view.texts, view.record.runs, view.record.number_of
     elapsed = f"{texts.metric(METRICS['elapsed_s'])}, {texts.maybe('unit.s', 's')}"
     metrics = [view.metric(name) for name in dict.fromkeys(n for run in runs for n in run.metrics)]
-    columns: list[tuple[Column, Callable[[Run], object]]] = [
-        (Column(texts("column.workload"), text=True), lambda run: run.workload),
-        (Column(texts("column.candidate"), text=True), lambda run: run.candidate),
-        (Column(texts("sheet.status"), text=True), lambda run: run.status),
-        (Column(texts("sheet.started"), text=True), lambda run: run.started_at),
-        (Column(texts("column.block"), decimals=0), lambda run: view.record.number_of(run.block)),
-        (Column(texts("column.position"), decimals=0), lambda run: run.position + 1),
-        (Column(texts("sheet.attempt"), decimals=0), lambda run: run.attempt),
-        (Column(elapsed, decimals=2), lambda run: run.elapsed_s),
-        *((Column(texts.metric(m), m.unit, digits=4), partial(_value, m.name)) for m in metrics),
+    columns: list[tuple[Column, list[Any]]] = [
+        (Column(texts("column.workload"), text=True), [run.workload for run in runs]),
+        (Column(texts("column.candidate"), text=True), [run.candidate for run in runs]),
+        (Column(texts("sheet.status"), text=True), [run.status for run in runs]),
+        (Column(texts("sheet.started"), text=True), [run.started_at for run in runs]),
+        (Column(texts("column.block"), decimals=0), [number_of(run.block) for run in runs]),
+        (Column(texts("column.position"), decimals=0), [run.position + 1 for run in runs]),
+        (Column(texts("sheet.attempt"), decimals=0), [run.attempt for run in runs]),
+        (Column(elapsed, decimals=2), [run.elapsed_s for run in runs]),
+        *((Column(texts.metric(m), m.unit, digits=4), [run.metrics.get(m.name) for run in runs])
+          for m in metrics),
         (Column(texts("column.check"), text=True),
-         lambda run: "; ".join(f"{gate.gate}: {gate.detail}" for gate in run.gates)),
+         ["; ".join(f"{gate.gate}: {gate.detail}" for gate in run.gates) for run in runs]),
     ]  # fmt: skip
-    rows = [[value(run) for _, value in columns] for run in runs]
+    rows = [*zip(*(values for _, values in columns), strict=True)]
     return build(texts, "runs", texts("sheet.runs"), [head for head, _ in columns], rows)
-
-
-def _value(metric: str, run: Run) -> float | None:
-    return run.metrics.get(metric)
 
 
 def _host(view: View, sheet: Sheet) -> None:

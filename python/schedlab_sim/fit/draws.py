@@ -59,8 +59,8 @@ class Draws:
         draws, changes = np.random.default_rng(seed), {}
         for key, error in self.errors.items():
             value = value_at(self.tables, key)
-            is_kept = key in (*PARTS, PAGE_TRANSFER) and self._are_parts_seen
-            is_kept &= key != PAGE_TRANSFER or error == UNKNOWN
+            kept = (*PARTS, PAGE_TRANSFER) if error == UNKNOWN else PARTS
+            is_kept = key in kept and self._are_parts_seen
             if key in FIXED or is_kept or error == 0 or value is None:
                 continue
             if error == UNKNOWN:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedlab_sim.fit.draws import PARTS
 from schedlab_sim.fit.fitted import UNKNOWN, Fitted, time_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ SAME = 0.93
 #: A channel and a die are seen where they take so many times as long as the link.
 APART = 1.3
 Parts = tuple[int, int, int]
-PARTS = ("flash.channels", "flash.dies_per_package", "flash.planes_per_die")
 
 
 @dataclass(frozen=True)

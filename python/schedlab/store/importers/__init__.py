@@ -1,18 +1,21 @@
 """Foreign measurements become result folders of kind "import": one file per format.
 
-`IMPORTERS` is the one list of them: `schedlab import` reads these, and the fuzzer and the documents
-are held to it. The files are imported when something is read.
+A file of this room that has a `read` is an importer: called as the file, and in the help by the
+first line of the file. `IMPORTERS` has them all: `schedlab import`, the fuzzer and the reference.
+The files are imported when something is read.
 """
 
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.package import PACKAGE
 from schedlab.spec.foreign import COMMAND, explained, reader_of
 
 if TYPE_CHECKING:
@@ -21,17 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Importer:
-    """A format: its reader, `FILE:FUNCTION` of this room, and its line in the help."""
+    """A format, with its line in the help."""
 
     name: str
-    reader: str
     line: str
 
     def read(self, files: Any, *more: Any, **options: Any) -> Imported:
         """The import of (candidate, file) pairs, or of a table; SpecError, which names the reader
         that the files need where it is another one.
         """
-        read: Callable[..., Imported] = pkgutil.resolve_name(f"{__name__}.{self.reader}")
+        read: Callable[..., Imported] = pkgutil.resolve_name(f"{__name__}.{self.name}:read")
         try:
             return read(files, *more, **options)
         except SpecError as error:
@@ -40,21 +42,14 @@ class Importer:
             raise explained(error, paths, self.name) from error
 
 
-_IMPORTERS = (
-    Importer("csv", "csv:read", "A table (CSV, .xlsx), by a mapping of its columns."),
-    Importer("dmesg", "dmesg:read", "Kernel logs with a line per CPU burst."),
-    Importer("fio", "fio:read", "fio's JSON and json+ output."),
-    Importer("hackbench", "benchmarks:hackbench", "Text of hackbench, and of perf bench."),
-    Importer("hdparm", "hdparm:read", "Text of hdparm -tT."),
-    Importer("iostat", "iostat:read", "JSON of iostat -o JSON, a workload per device."),
-    Importer("iozone", "iozone:read", "IOzone: text, -R and BIFF2 (-b)."),
-    Importer("pgbench", "benchmarks:pgbench", "Text of pgbench, and its log (-l)."),
-    Importer("sched", "sched:read", "CPU bursts from sched_switch events."),
-    Importer("schbench", "benchmarks:schbench", "Text of schbench."),
-    Importer("sysbench", "benchmarks:sysbench", "Text of sysbench: cpu, fileio, oltp, memory."),
-    Importer("time", "time:read", "time(1) and the time of bash, zsh and POSIX."),
-)
-IMPORTERS: Mapping[str, Importer] = {each.name: each for each in _IMPORTERS}
+def found(room: Path) -> Mapping[str, Importer]:
+    """The importers of a folder."""
+    texts = ((file.stem, file.read_text("utf-8")) for file in sorted(room.glob("*.py")))
+    return {name: Importer(name, text.partition("\n")[0].strip('"')) for name, text in texts
+            if re.search(r"^(?:def read\(|read = )", text, re.MULTILINE)}  # fmt: skip
+
+
+IMPORTERS = found(PACKAGE / "store/importers")
 
 
 def format_of(files: Sequence[Path]) -> str:

@@ -1,8 +1,8 @@
-"""Any long-format table with a header line, by a mapping of its columns: CSV or a workbook.
+"""A table (CSV, .xlsx), by a mapping of its columns.
 
-Fields may be separated by commas, semicolons or tabs, decimals by a point or a comma; what was
-assumed is a note. Blank cells that name something are refused: a merged cell of a spreadsheet has
-its value only in its first row.
+It is in the long format, with a header line. Fields may be separated by commas, semicolons or tabs,
+decimals by a point or a comma; what was assumed is a note. Blank cells that name something are
+refused: a merged cell of a spreadsheet has its value only in its first row.
 """
 
 from __future__ import annotations

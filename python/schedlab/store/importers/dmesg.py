@@ -1,4 +1,6 @@
-"""Logs of a kernel patched to print every CPU burst: a line at each `sched_info_depart()`.
+"""Kernel logs with a line per CPU burst.
+
+A patched kernel prints it at each `sched_info_depart()`.
 
     [71725.470964] [Pid: 4129], CPUBurst: 100214270, rt_priority:10
 

@@ -1,7 +1,8 @@
-"""fio's JSON and json+ output, also with text around it and with old latencies in µs.
+"""fio's JSON and json+ output.
 
-A file may hold several reports: those of separate runs are repetitions; those that
-`--status-interval` prints on the way are replaced by the last one, which has all of their I/O.
+There may be text around it, and old latencies in µs. A file may hold several reports: those of
+separate runs are repetitions; those that `--status-interval` prints on the way are replaced by the
+last one, which has all of their I/O.
 """
 
 from __future__ import annotations

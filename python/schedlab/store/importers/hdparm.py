@@ -1,4 +1,6 @@
-"""Text of `hdparm -tT`: MB are 2^20 bytes; stray lines may lie between.
+"""Text of hdparm -tT.
+
+MB are 2^20 bytes; stray lines may lie between.
 
 ` Timing buffered disk reads: 604 MB in  3.00 seconds = 201.10 MB/sec`, also with `O_DIRECT` and
 `(offset N GB)`. A line `/dev/sdx:` or the command names the disk of

@@ -1,8 +1,8 @@
-"""`iostat -o JSON`, also with text around it: the means of the reports of a capture, a workload per
-device.
+"""JSON of iostat -o JSON, a workload per device.
 
-The first report is since the boot, unless iostat ran with -y, which the file does not say.
-iostat's kB and MB are 1024 and 1024² bytes, and its blocks (of -d) and sectors 512 bytes.
+The means of the reports of a capture. There may be text around it. The first report is since the
+boot, unless iostat ran with -y, which the file does not say. iostat's kB and MB are 1024 and 1024²
+bytes, and its blocks (of -d) and sectors 512 bytes.
 """
 
 from __future__ import annotations

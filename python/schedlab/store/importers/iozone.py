@@ -1,8 +1,9 @@
-"""IOzone's output: throughput mode, the table, `-R`, and the BIFF2 file of `-b`.
+"""IOzone: text, -R and BIFF2 (-b).
 
-Record sizes are whole kB, and IOzone's kB are 1024 bytes. The table leaves the columns of tests
-that were not run blank (`-i 0 -i 2`), so a figure belongs to the column above it, not to the next
-one. Layouts of 3.3 to 3.5 differ in their widths; the header states them.
+The text is of throughput mode or the table. Record sizes are whole kB, and IOzone's kB are 1024
+bytes. The table leaves the columns of tests that were not run blank (`-i 0 -i 2`), so a figure
+belongs to the column above it, not to the next one. Layouts of 3.3 to 3.5 differ in their widths;
+the header states them.
 """
 
 from __future__ import annotations

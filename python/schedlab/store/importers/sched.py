@@ -1,5 +1,7 @@
-"""CPU bursts from the `sched_switch` events of any kernel, as `perf sched script`, `trace-cmd
-report` and ftrace print them (read by crates/formats/src/bursts.rs).
+"""CPU bursts from sched_switch events.
+
+`perf sched script`, `trace-cmd report` and ftrace print those of any kernel. They are read by
+crates/formats/src/bursts.rs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Output of time(1) and of the shells' `time`.
+"""time(1) and the time of bash, zsh and POSIX.
 
 Several measurements of one command in one file are repetitions. Lines that name the command or the
 scheduler count (context.py); all other text in the file is ignored.

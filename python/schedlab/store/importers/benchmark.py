@@ -1,4 +1,4 @@
-"""Text of benchmarks: sysbench, pgbench, schbench, hackbench. One reader; a program is a table.
+"""Text of a benchmark. One reader; a program is a table, and a file beside this one.
 
 A run begins with a line of the program's own and is whole with another one; several in a file are
 repetitions. Figures of 0 are below the printed digits, and omitted.
@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from schedlab.spec import METRICS, Metric, latency
@@ -19,8 +18,9 @@ from schedlab.store.importers.context import ContextSeen, arguments_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, unquoted_lines
 
-_N = r"(\d+(?:\.\d+)?)"
-_MIB, _MS, _US = float(1 << 20), 1e6, 1e3
+#: A figure in a pattern; factors to bytes and to nanoseconds.
+N = r"(\d+(?:\.\d+)?)"
+MIB, MS, US = float(1 << 20), 1e6, 1e3
 #: Figures that are only parts of others begin with this sign.
 _PART = "_"
 # What METRICS does not have.
@@ -44,7 +44,7 @@ class Benchmark:
     whole: str
     figures: Mapping[str, tuple[tuple[str, float], ...]]
     options: Mapping[str, str]
-    workloads: Mapping[str, str]
+    workloads: Mapping[str, str] = field(default_factory=dict)
     version: str = r"(?!)"
     titles: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
@@ -54,147 +54,26 @@ class Benchmark:
     broken: str = r"(?!)"
     #: Lines with a count that should be 0.
     noted: str = r"(?!)"
+    #: Transactions: how many µs it took, and the s and µs of its end.
+    logged: str = r"(?!)"
+    #: Whether an output without `whole` was cut off.
+    has_end: bool = True
+
+    def read(self, files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+        """The import of (candidate, file) pairs; SpecError naming file and line."""
+        notes: list[str] = []
+        readings = [r for candidate, path in files for r in _runs(self, candidate, path, notes)]
+        found = dict.fromkeys(name for reading in readings for name in reading.metrics)
+        own = {name: _metric(name) for name in found if name not in METRICS}
+        options = replace(options, metrics={**own, **options.metrics}).noted(notes)
+        return assemble(readings, options, {"format": self.name, "file": str(files[0][1])})
 
 
-SYSBENCH = Benchmark(
-    "sysbench",
-    start=r"Running the test with following options:",
-    whole=r"Threads fairness:|\s*execution time \(avg/stddev\):.*",
-    version=r"sysbench (\d[\w.]*).*",
-    titles={
-        "CPU speed:": "cpu",
-        "SQL statistics:": "oltp",
-        "OLTP test statistics:": "oltp",
-        "File operations:": "fileio",
-        "Total operations:": "memory",
-        "Operations performed:": "sysbench",
-        "General statistics:": "sysbench",
-        "Test execution summary:": "sysbench",
-    },
-    figures={
-        rf"\s*events per second:\s+{_N}": (("events_per_s", 1),),
-        rf"\s*reads/s:\s+{_N}": (("+iops", 1),),
-        rf"\s*writes/s:\s+{_N}": (("+iops", 1),),
-        rf"\s*read, MiB/s:\s+{_N}": (("+throughput_bytes_per_s", _MIB), ("read_bytes_per_s", _MIB)),
-        rf"\s*written, MiB/s:\s+{_N}": (
-            ("+throughput_bytes_per_s", _MIB),
-            ("write_bytes_per_s", _MIB),
-        ),
-        # 0.4: MiB, called Mb.
-        rf".*Total transferred \S+\s+\({_N}Mb/sec\)": (("throughput_bytes_per_s", _MIB),),
-        rf"\s*{_N} Requests/sec executed": (("iops", 1),),
-        rf".* MiB transferred \({_N} MiB/sec\)": (("throughput_bytes_per_s", _MIB),),
-        rf"\s*transactions:\s+\d+\s+\({_N} per sec\.\)": (("transactions_per_s", 1),),
-        rf"\s*(?:queries|read/write requests):\s+\d+\s+\({_N} per sec\.\)": (("queries_per_s", 1),),
-        rf"\s*avg:\s+{_N}(?:ms)?": (("latency_ns_mean", _MS),),
-        rf"\s*max:\s+{_N}(?:ms)?": (("latency_ns_max", _MS),),
-        rf"\s*(?:approx\.\s+)?{_N}(?:th)? percentile:\s+{_N}(?:ms)?": (("latency_ns_p{0}", _MS),),
-        rf"\s*sum:\s+{_N}": (("_sum_ns", _MS),),
-        rf"\s*total number of events:\s+{_N}": (("_events", 1),),
-        rf"\s*total time:\s+{_N}s": (("elapsed_s", 1),),
-    },
-    options={
-        r"Number of threads: (\d+)": "threads",
-        r"(?:Prime numbers limit|Maximum prime number checked in CPU test): (\d+)": "prime limit",
-        r"(\S+) total file size": "file size",
-        r"\s*[Bb]lock size:? (\S+)": "block size",
-        r"Read/Write ratio for combined random IO test: (\S+)": "read/write ratio",
-        r"Periodic FSYNC enabled, calling fsync\(\) each (\d+) requests\.": "requests per fsync",
-        r"Using (\w+) I/O mode": "I/O mode",
-        r"Extra file open flags: (.*)": "open flags",
-        r"\s*operation: (\w+)": "operation",
-    },
-    workloads={
-        r"Prime numbers limit:.*|Maximum prime.*": "cpu",
-        r"Doing (.+) test": "fileio {0}",
-        r"Running (?:the following )?(memory) .*test.*": "{0}",
-        r"SQL statistics:|OLTP test statistics:": "oltp",
-    },
-    broken=r"FATAL: .*",
-    noted=r"\s*ignored errors:\s+(\d+)\s.*",
-)
-PGBENCH = Benchmark(
-    "pgbench",
-    start=r"transaction type: .*",
-    whole=r"tps = .*",
-    version=r"pgbench \((?:PostgreSQL\) )?(\d[\w.]*).*",
-    figures={
-        rf"tps = {_N} \((?:without initial connection time|excluding connections establishing|"
-        r"including reconnection times)\)": (("transactions_per_s", 1),),
-        rf"latency average\s*[=:]\s*{_N} ms": (("latency_ns_mean", _MS),),
-    },
-    options={
-        r"scaling factor: (\d+)": "scale",
-        r"query mode: (\w+)": "query mode",
-        r"number of clients: (\d+)": "clients",
-        r"number of threads: (\d+)": "threads",
-        r"latency average = \S+ ms \((including failures)\)": "latency",
-    },
-    workloads={r"transaction type: (?:<builtin: (.*)>|(.*))": "{0}"},
-    broken=r"Run was aborted.*|pgbench: (?:fatal|error): .*",
-    noted=r"number of (?:failed transactions|transactions skipped): (\d+)\s.*",
-)
-SCHBENCH = Benchmark(
-    "schbench",
-    start=r"(?:Wakeup Latencies|Latency) percentiles \(usec\).*",
-    titles={"Request Latencies percentiles (usec)": "schbench"},
-    whole=rf"average rps: {_N}",
-    interim=r"current rps: .*",
-    sections={
-        r"(?:Wakeup Latencies|Latency) percentiles .*": "wakeup",
-        r"Request Latencies percentiles .*": "response",
-        r"RPS percentiles .*": "_rps",
-    },
-    figures={
-        rf"\s*\*?\s*{_N}th: {_N}(?:\s.*)?": (("{section}_ns_p{0}", _US),),
-        rf"\s*min=\d+, max={_N}": (("{section}_ns_max", _US),),
-        rf"average rps: {_N}": (("requests_per_s", 1),),
-    },
-    options={
-        r"(?:setting worker threads to|worker threads:?) (\d+)": "workers",
-    },
-    workloads={},
-)
-HACKBENCH = Benchmark(
-    "hackbench",
-    start=r"Running in \w+ mode with .*|Running with \d+\*\d+ \(== \d+\) tasks\.?"
-    r"|# Running '?sched/messaging'? benchmark.*",
-    whole=rf"Time: {_N}|\s*Total time: {_N} \[sec\]",
-    figures={
-        rf"Time: {_N}": (("elapsed_s", 1),),
-        rf"\s*Total time: {_N} \[sec\]": (("elapsed_s", 1),),
-    },
-    options={
-        r"Running in (\w+) mode with .*": "mode",
-        r"Running in \w+ mode with (\d+) groups .*": "groups",
-        r"# (\d+) groups == .*": "groups",
-        r".*\(== (\d+)\)? tasks\)?\.?": "tasks",
-        r"Each sender will pass (\d+) messages of \d+ bytes": "messages",
-        r"Each sender will pass \d+ messages of (\d+) bytes": "bytes",
-    },
-    workloads={},
-)
 #: The metric of a program that is shown first, where a run has it.
 _FIRST = (
     "throughput_bytes_per_s", "transactions_per_s", "events_per_s", "wakeup_ns_p99", "elapsed_s",
 )  # fmt: skip
 _RUNTIME = re.compile(r" runtime (\d+) \(s\)")
-# A transaction of pgbench -l: client, number, µs, script, end in s and µs, and what more there is.
-_LOGGED = re.compile(r"\d+ \d+ (\d{1,15}) \d+ (\d{9,11}) (\d{1,6})(?: .*)?")
-
-
-def read(program: Benchmark, files: Sequence[tuple[str, Path]], options: Options) -> Imported:
-    """The import of (candidate, file) pairs; SpecError naming file and line."""
-    notes: list[str] = []
-    readings = [r for candidate, path in files for r in _runs(program, candidate, path, notes)]
-    found = dict.fromkeys(name for reading in readings for name in reading.metrics)
-    own = {name: _metric(name) for name in found if name not in METRICS}
-    options = replace(options, metrics={**own, **options.metrics}).noted(notes)
-    return assemble(readings, options, {"format": program.name, "file": str(files[0][1])})
-
-
-sysbench, pgbench = partial(read, SYSBENCH), partial(read, PGBENCH)
-schbench, hackbench = partial(read, SCHBENCH), partial(read, HACKBENCH)
 
 
 def _metric(name: str) -> Metric:
@@ -251,7 +130,7 @@ def _runs(program: Benchmark, candidate: str, path: Path, notes: list[str]) -> I
             continue
         context.line(text)
         command = arguments_in(text, program.name) or command
-        if program is PGBENCH and (match := _LOGGED.fullmatch(text)):
+        if match := re.fullmatch(program.logged, text):
             log.see(int(match[1]), int(match[2]) * 1_000_000 + int(match[3]))
             continue
         if re.fullmatch(program.broken, text):
@@ -325,7 +204,7 @@ def _see(
 def _reading(program: Benchmark, candidate: str, run: _OpenRun) -> Reading:
     """The reading of a run; SpecError where its end is missing."""
     figures = run.figures
-    if not run.is_whole and program is not SCHBENCH:
+    if not run.is_whole and program.has_end:
         raise bad(run.place, f"a whole run of {program.name}", "an output that was cut off")
     if figures.get("_sum_ns") and figures.get("_events"):
         if not figures.get("latency_ns_mean"):
@@ -351,7 +230,7 @@ def _reading(program: Benchmark, candidate: str, run: _OpenRun) -> Reading:
 
 
 def _of_log(candidate: str, path: Path, log: _Log) -> Reading:
-    """The transactions of pgbench's log: their rate and response times."""
+    """The transactions of a log: their rate and response times."""
     count, span_us = log.took_us.total(), log.end_us - log.start_us
     if span_us <= 0:
         raise bad(str(path), "transactions that take time", f"{count} in 0 µs")
