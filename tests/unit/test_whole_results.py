@@ -2,17 +2,23 @@
 page, the workbook and the tables, which no line that forgets the second one leaves as they are."""
 
 import io
+import json
 import random
 import re
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import answers
 import openpyxl
 import pytest
 import report_simulation as simulation
 import reports
+import strangers
+from whole import plain, rounded, sum_of, words_of
 
 from schedlab import __version__, report
+from schedlab.result import answer_of as answered
 from schedlab.spec import (
     AA_SUFFIX,
     METRICS,
@@ -28,6 +34,7 @@ from schedlab.spec import (
     Stopping,
     Target,
     Workload,
+    to_json,
 )
 from schedlab.spec.answer import Requirement, Unfit
 from schedlab.spec.results import LatencySeries
@@ -171,7 +178,9 @@ def of_hosts():
 
 
 WORKS = [  # label, metric, parameters, more
+    ("plain", "throughput_bytes_per_s", {}, {}),
     ("alone", "iops", {}, {"secondary": ("cpu_s",)}),
+    ("build", "elapsed_s", {}, {}),
     *((f"{test} {size} KiB", "throughput_bytes_per_s",
        {"test": test, "record_bytes": size << 10}, {"secondary": ("latency_ns_p99", "iops")})
       for size in (64, 8, 16) for test in ("read", "write")),
@@ -180,7 +189,6 @@ WORKS = [  # label, metric, parameters, more
       for size, text in ((1024, "1 KiB"), (512, "512 B"), (2048, "2 KiB"))
       for tool in ("dd", "cat")),
     ("idle", "throughput_bytes_per_s", {}, {"negative_control": True}),
-    ("build", "elapsed_s", {}, {}),
 ]  # fmt: skip
 
 
@@ -214,13 +222,26 @@ def handed_in():
     return record, simulation.answered(record)
 
 
-def words_of(page):
-    """What a reader of a page sees, reads under the pointer, or hears."""
-    page = re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
-    page = re.sub(r'<[^>]*?(?:aria-label|title)="([^"]*)"[^>]*>', r"\n\1\n", page)
-    rows = re.sub(r"</(?:td|th)>\s*", " | ", page)
-    texts = re.sub(r"<[^>]+>", "\n", re.sub(r"</?(?:td|th|a|b|code|span|strong)\b[^>]*>", "", rows))
-    return [line.strip() for line in texts.splitlines() if line.strip()]
+LOOKS = ("cols", "col", "row", "mergeCell", "pane", "autoFilter", "conditionalFormatting",
+         "xdr:from", "xdr:row", "c:lineChart", "c:barChart", "c:f", "c:symbol", "a:srgbClr",
+         "c:min", "c:max", "c:logBase", "a:t", "dc:title", "cp:keywords")  # fmt: skip
+
+
+def looks_of(book):
+    """How a workbook looks: widths, heights, merged and fixed cells, and all of its charts."""
+    parts = zipfile.ZipFile(io.BytesIO(book))
+    for name in sorted(parts.namelist()):
+        text = parts.read(name).decode()
+        if re.search("sheet|chart|drawing|docProps", name) and "rels" not in name:
+            found = re.findall(r"<([\w:]+)([^>]*)>([^<]*)", text)
+            shown = [" ".join(re.findall('"([^"]*)"', more)) + value
+                     for tag, more, value in found if tag in LOOKS and tag != "row"]  # fmt: skip
+            high = re.findall(r'<row r="(\d+)"[^>]* ht="([\d.]+)"', text)
+            shown += [f"{row}:{height}" for row, height in high]
+            styles = ",".join(re.findall(r'<c r="\w+" s="(\d+)"', text))
+            shown += [f"styles {sum_of(styles)}"] * bool(styles)
+            if shown:
+                yield f"{name}: {'; '.join(shown)}"
 
 
 def cells_of(book):
@@ -235,16 +256,76 @@ def cells_of(book):
                 yield " | ".join(shown)
 
 
-@pytest.mark.parametrize("make", [enriched, measured, of_cpus, of_simulations, replayed, of_hosts])
+def figures_of(answer):
+    """The rows and cells of an answer, and all its other parts."""
+    for name, part in plain(to_json(answer)).items():
+        whole = part if isinstance(part, dict | list) else [part]
+        several = whole.items() if isinstance(whole, dict) else enumerate(whole)
+        yield from (f"{name} {at}: {json.dumps(each)}" for at, each in several)
+
+
+def parts_of(book):
+    """A sum of each part of a workbook."""
+    parts = zipfile.ZipFile(io.BytesIO(book))
+    return [
+        f"{name} {sum_of(rounded(parts.read(name).decode()))}" for name in sorted(parts.namelist())
+    ]
+
+
+PATHS = (("report", "a/report.html"), ("tables", "a/tables.xlsx"), ("runs", "a/runs.jsonl"))
+
+
+def said(record, answer, of_book=lambda book: [*cells_of(book), *looks_of(book)], widths=(80, 48)):
+    """Everything that a result says, in every form."""
+    folder = Path("results/2026-03-14T0926")
+    yield from ("# Page", *words_of(report.html(record, answer, folder=folder)))
+    yield from ("# Workbook", *of_book(report.xlsx(record, answer)))
+    for width in widths:
+        yield from (f"# Tables of {width}", report.tables_text(record, answer, width=width))
+    yield from ("# Markdown", report.markdown(record, answer))
+    for width, colour in ((80, False), (44, False), (120, True)):
+        of = {"width": width, "colour": colour, "folder": folder, "reports": PATHS}
+        yield from (f"# {width} columns", report.text(record, answer, **of).replace("\x1b", "^"))
+    yield from ("# CSV", rounded(report.csv(record, answer)))
+    yield from ("# Answer", *figures_of(answer), "# Figures")
+    figures = report.figures(record, answer)
+    yield from (f"{name} {sum_of(svg)}" for name, svg in figures.items())
+    yield "# Printed"
+    for table in report.printed(record, answer)["tables"]:
+        yield f"{table['name']}: {sum_of(rounded(json.dumps(table)))}"
+    for lang in ("ko", "ru"):
+        yield from (f"# {lang}", sum_of(report.markdown(record, answer, lang)))
+
+
+@pytest.mark.parametrize("make", [enriched, measured, of_cpus, of_simulations, replayed, of_hosts,
+                                  handed_in])  # fmt: skip
 def test_a_result_says_all_of_it(make, golden):
-    record, answer = make()
-    said = ["# Page", *words_of(report.html(record, answer)), "# Workbook"]
-    said += [*cells_of(report.xlsx(record, answer)), "# Tables"]
-    said += report.tables_text(record, answer).splitlines()
-    said += ["# Markdown", *report.markdown(record, answer).splitlines()]
-    text = "\n".join(said).replace("\u00a0", " ").replace(f"schedlab {__version__}", "schedlab N")
+    text = "\n".join(said(*make()))
+    text = text.replace("\u00a0", " ").replace(f"schedlab {__version__}", "schedlab N")
     golden(f"whole/{make.__name__}.txt", text)
 
 
-def test_the_tables_of_a_study_have_every_second_of_its_works(golden):
-    golden("whole/handed_in.txt", report.tables_text(*handed_in()).replace("\u00a0", " "))
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_the_result_of_a_stranger_says_what_it_said(seed, golden):
+    """Of each section a sum, for there are many; the first screen as it is."""
+    record = strangers.Stranger(seed).record
+    answer = answered(record)
+    text = "\n".join(said(record, answer, parts_of, widths=(60,))).replace(__version__, "N")
+    sections = re.split(
+        r"^# (?=[A-Z]\w+$|Tables of|\d+ columns$|ko$|ru$)", text, flags=re.MULTILINE
+    )[1:]
+    sums = [f"{each.partition(chr(10))[0]}: {sum_of(each)}" for each in sections]
+    golden(f"strangers/{seed}.txt", "\n".join([*sums, report.text(record, answer)]))
+
+
+def test_first_screens_of_all_answers_are_what_they_were(golden):
+    """Of answers with parts that need not fit: most words, and which of several a word is of."""
+    said = []
+    for seed in range(45):
+        answer = strangers.drawn_answer(random.Random(seed))
+        kind = ("io", "io", "cpu", "sim")[seed % 4]
+        record = reports.record_of(answer, kind, ("scratch", "device")[seed % 2])
+        width, lang = (80, 100, 56)[seed % 3], ("en", "en", "en", "ko", "ru")[seed % 5]
+        text = report.text(record, answer, width, lang=lang, folder=Path("results/x"))
+        said += [f"# {seed}: {answer.code}", text, report.reach(record, answer, lang)]
+    golden("whole/screens.txt", "\n".join(said).replace("\u00a0", " "))

@@ -388,7 +388,8 @@ def losses(pairs: RowPairs, up: Levels, low: Levels) -> RowLosses:
     firm = rivals & ~bounded[None, :]
     upper_half, lower_half = pairs.half_width(up), pairs.half_width(low)
     may = ~_beaten(mean, upper_half, firm) & there
-    point = np.where(rivals, mean, 0.0).max(axis=1).clip(0.0)
+    point = np.where(rivals, mean, 0.0).max(axis=1)
+    point = np.where(there & (point > TINY), point, 0.0)
     reach = np.where(rivals & may[None, :], mean + upper_half, 0.0).max(axis=1).clip(0.0)
     reach = np.where(reach <= TINY, 0.0, reach)
     known = there & ~bounded & (there.sum() > 1)
@@ -398,7 +399,6 @@ def losses(pairs: RowPairs, up: Levels, low: Levels) -> RowLosses:
     least = over.min(axis=1)
     least = np.where(may_low | ~there | ~np.isfinite(least) | (least <= TINY), 0.0, least)
     single = may_low & fit & ((may_low & fit).sum() == 1)
-    point = np.where(there, np.where(point <= TINY, 0.0, point), 0.0)
     return RowLosses(point, np.minimum(least, point), reach, single, fit)
 
 

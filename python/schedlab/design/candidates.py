@@ -103,7 +103,9 @@ def typed_candidate(text: str, usual: str) -> Typed:
 def parse_candidate(text: str) -> Candidate:
     """A candidate with settings of any layer: a scheduler (as-is), then SETTING=VALUE words."""
     typed = typed_candidate(text, "as-is")
-    (scheduler,) = parse_candidates(typed.head)
+    scheduler, *more = parse_candidates(typed.head)
+    if more:
+        raise SpecError(f"candidate {text!r} names several schedulers", _HINT_ONE)
     if twice := [key for key in typed.settings if key in scheduler.settings]:
         raise SpecError(f"candidate {text!r} sets {twice[0]} twice", _HINT_ONE)
     return Candidate(typed.label, {**scheduler.settings, **typed.settings})
