@@ -25,35 +25,32 @@ def wild_run(
     again: Callable[[int, RowData], Choice],
     blocks: Sequence[int],
 ) -> DecisiveRun | None:
-    """The run without which the bound is least, if that is less than half of `bound`.
+    """The run without which the bound is least, if that is less than half of `bound`; of several
+    the one that is furthest from the others.
 
     `again` gives the choice with another row in the place of one; `blocks` are all, by which
     people number them.
     """
-    found: tuple[float, DecisiveRun] | None = None
+    found = []
     for index, row in enumerate(rows):
-        spot = _wildest(row)
-        if spot is None:
+        if (spot := _wildest(row)) is None:
             continue
         line, column, distance = spot
         without = again(index, row.without(line, column))
-        if not without.bound < (min(bound, found[0] * 2) if found else bound) / 2:
-            continue
-        label = row.labels[row.aa if column == row.k and row.aa is not None else column]
-        found = (
-            without.bound,
+        found.append(
             DecisiveRun(
                 block=blocks.index(row.blocks[line]) + 1,
-                candidate=label,
+                candidate=row.labels[row.aa if column == row.k and row.aa is not None else column],
                 row=row.name,
                 factor=math.exp(abs(distance)),
                 worse=distance < 0,
                 take=row.labels[without.take],
                 bound=without.bound,
                 code=without.code,
-            ),
+            )
         )
-    return found[1] if found else None
+    least = min(found, key=lambda run: (run.bound, -run.factor), default=None)
+    return least if least and least.bound < bound / 2 else None
 
 
 def _wildest(row: RowData) -> tuple[int, int, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -145,16 +146,17 @@ def _mean_count(runs: Sequence[Run], key: str, part: slice) -> float | None:
 
 
 def _sums(view: View) -> list[Table]:
-    """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
-    rows: list[tuple[list[Any], Figures]] = []
-    first = 0.0
+    """Mean over the repetitions of the sums over the processes; index 100: the baseline."""
+    found: dict[str, Figures] = {}
     for name, runs in _with_workers(view).items():
         each = [_figures(_workers(run)) for run in runs]
         known = {key: [v for f in each if (v := f[key]) is not None] for key in each[0]}
-        means = {key: statistics.fmean(v) if v else None for key, v in known.items()}
-        judged = means["per_burst_second"] or means["mean_burst"] or 0.0
-        first = first or judged
-        rows.append(([name, INDEX * judged / first if first else None], means))
+        found[name] = {key: statistics.fmean(v) if v else None for key, v in known.items()}
+    judged = {n: of["per_burst_second"] or of["mean_burst"] or 0.0 for n, of in found.items()}
+    base = judged.get(view.baseline) or next(filter(None, judged.values()), math.inf)
+    rows: list[tuple[list[Any], Figures]] = [
+        ([name, INDEX * judged[name] / base or None], means) for name, means in found.items()
+    ]
     head = [
         Column(view.texts("column.candidate"), text=True),
         Column(view.texts("column.index"), decimals=2),

@@ -1,0 +1,69 @@
+"""The order in which workloads and candidates stand decides nothing: turned about, all that is said
+of a result has the same words and figures. A line that takes the first of several, or the last,
+where it should take the largest, or all, says something else then.
+"""
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import test_everything_agrees as agrees
+import test_whole_results as whole
+
+from schedlab import report
+from schedlab.result import answer_of
+
+#: The screen has so many workloads at most.
+SHOWN = 9
+
+
+def turned(record):
+    """The record with its workloads and candidates the other way round, and one of many figures."""
+    asked = record.experiment
+    asked = replace(asked, workloads=asked.workloads[::-1], candidates=asked.candidates[::-1])
+    return replace(
+        record,
+        experiment=asked,
+        explanations=dict(reversed(record.explanations.items())),
+        series=dict(reversed(record.series.items())),
+        latencies=dict(reversed(record.latencies.items())),
+    )
+
+
+def words(record, answer):
+    """How often each word and figure is said, by form."""
+    page = re.sub(r"(?=</?(?:td|th))", " ", report.html(record, answer))
+    forms = {
+        "screen": report.text(record, answer, width=200),
+        "tables": report.tables_text(record, answer),
+        "markdown": report.markdown(record, answer),
+        "page": "\n".join(whole.words_of(page)),
+        "workbook": "\n".join(whole.cells_of(report.xlsx(record, answer))),
+    }
+    return {form: Counter(re.findall(r"[^\s,;|:()#]+", text)) for form, text in forms.items()}
+
+
+def assert_said_alike(record):
+    one, two = (words(each, answer_of(each)) for each in (record, turned(record)))
+    if len(record.experiment.workloads) > SHOWN:  # the first of them, and how many more there are
+        del one["screen"]
+    for form, said in one.items():
+        assert (form, said - two[form]) == (form, two[form] - said)
+
+
+@pytest.mark.parametrize("way", agrees.WAYS)
+def test_no_order_changes_what_is_said_of_a_result(way, tmp_path):
+    for seed in range(4):
+        rng = random.Random(f"{seed}{way}")
+        path = tmp_path / str(seed)
+        made = agrees.merged(path, rng) if way == "merged" else agrees.made(way, path, rng)
+        assert_said_alike(made.record)
+
+
+@pytest.mark.parametrize("make", [whole.measured, whole.of_cpus, whole.of_simulations,
+                                  whole.of_hosts, whole.handed_in])  # fmt: skip
+def test_no_order_changes_what_is_said_of_all_parts(make):
+    record, _ = make()
+    assert_said_alike(record)
