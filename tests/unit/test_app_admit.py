@@ -270,7 +270,7 @@ def test_what_a_directory_needs(tmp_path, say):
         {"scheduler": "bfq"}, {"scheduler": "as-is", "nr_requests": 4}
     )  # fmt: skip
     for settings in both:
-        named = replace(own, candidates=(Candidate("a", settings),))
+        named = replace(own, candidates=(Candidate("x"), Candidate("a", settings), Candidate("b")))
         said, hint = refused(resolve, named, [typed(COMMAND)], TRUSTED)
         assert said == f"{tmp_path}: no scheduler would be set, because no request queue is named"
         assert hint.startswith("name the queue that may be switched: --switch ")

@@ -203,12 +203,12 @@ def test_only_values_of_the_first_block_and_its_arms_are_pilot_runs():
 
 def test_pilot_runs_come_by_workload_in_their_order():
     """A budget keeps the first ones; the runs of a block come in a random order."""
-    works = [file_test("a"), file_test("b"), file_test("c")]
+    works = [file_test("b"), file_test("c"), file_test("a")]
     experiment = question(*works, stopping=Stopping(blocks=1))
     runs = [run(cell, 1.0, 10.0) for cell in reversed(make_plan(experiment).cells)]
     runs.sort(key=lambda each: each.workload, reverse=True)
     pilot = pilot_runs(record_of(experiment, runs))
-    assert list(dict.fromkeys(p.workload for p in pilot)) == ["a", "b", "c"]
+    assert list(dict.fromkeys(p.workload for p in pilot)) == ["b", "c", "a"]
 
 
 def test_a_ramp_is_found_in_the_rates_of_the_first_block():

@@ -258,8 +258,9 @@ def test_the_help_of_a_command_with_many_options_is_one_screen(name, golden):
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [(["compar"], "compare"), (["cpu", "swep"], "sweep"), (["sim", "rum"], "run")],
-)
+    [(["compar"], "compare"), (["cpu", "swep"], "sweep"), (["sim", "rum"], "run"),
+     (["reco"], "recover or recommend or report?")],
+)  # fmt: skip
 def test_a_misspelt_command_is_answered_with_the_nearest(typed, meant):
     shown = CliRunner().invoke(cli, typed)
     assert (shown.exit_code, f"Did you mean {meant}" in shown.output) == (2, True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from schedlab_sim.fit.draws import Draws
 from schedlab_sim.fit.fitted import UNKNOWN, Fitted, lines, number_of, of_one_curve
 from schedlab_sim.predict.fit import fit_datasheet, held_out, twin_of
 from schedlab_sim.simulation import Simulation
+
+
+def rounded(text, draws):
+    """A fitted file but for its date, and what changes in three draws; figures of three digits."""
+    both = re.sub("date = .*\n", "", text) + "\n".join(str(draws.at(n)) for n in (1, 2, 3))
+    return re.sub(r"\d+(\.\d+)?", lambda found: f"{float(found[0]):.3g}", both)
 
 
 def steps_of(channels, dies, planes, transfer, read, count=300, noise=0.02, seed=1, link=0.0):
@@ -77,7 +84,7 @@ def test_a_device_without_steps_is_said_to_be_unknown_and_one_in_order_has_one_t
      ((4, 4, 1), 300e3, 310e3, {"channels", "dies_per_package"})],
 )  # fmt: skip
 def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(
-    parts, transfer, link, unsure
+    parts, transfer, link, unsure, golden
 ):
     """Where moving a page takes too little time, sixteen channels of two dies were 32 channels."""
     pairs = 2e6 + steps_of(*parts, transfer, 1.9e6, link=link)
@@ -93,6 +100,8 @@ def test_parts_that_others_fit_as_well_are_unknown_and_kept_in_every_draw(
     )
     draws = Draws(fitted.text({}), devices().values(), "x.toml")
     assert not keys & {key for seed in range(1, 9) for key in draws.at(seed)}
+    title = "-".join(map(str, (*parts, f"{link / 1e3:g}")))
+    golden(f"fits/flash-{title}.txt", rounded(fitted.text({}), draws))
 
 
 def test_a_time_has_the_error_that_other_parts_give_it():
@@ -268,19 +277,24 @@ def disk_probes(times_ms):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "times_ms",
-    [lambda way: 0.5 + 12 * np.sqrt(way), lambda way: 0.5 + 14 * way, lambda way: 0 * way],
-)
-def test_a_curve_that_is_only_a_root_a_line_or_nothing_makes_a_disk(tmp_path, times_ms):
+@pytest.mark.parametrize(("root", "line"), [(12, 0), (0, 14), (0, 0)])
+def test_a_curve_that_is_only_a_root_a_line_or_nothing_makes_a_disk(tmp_path, root, line, golden):
     path = tmp_path / "disk.toml"
-    path.write_text(disk.fit_disk(disk_probes(times_ms)).text({}))
+    fixed = 0.5 if root or line else 0
+    probes = disk_probes(lambda way: fixed + root * np.sqrt(way) + line * way)
+    path.write_text(text := disk.fit_disk(probes).text({}))
     assert Simulation(device=str(path), scheduler="none").facts()["rotational"]
+    draws = Draws(text, devices().values(), "x.toml")
+    golden(f"fits/disk-{root}-{line}.txt", rounded(text, draws))
 
 
 def test_the_way_to_the_next_cylinder_is_shorter_than_the_skew_that_hides_it():
     """Extrapolated it is longer, and every stream lost a revolution at each cylinder."""
-    fitted = disk.fit_disk(disk_probes(lambda way: 3 + 12 * np.sqrt(way)))
+    probes = disk_probes(lambda way: 3 + 12 * np.sqrt(way))
+    probes.iops[4] = 81.0  # the deepest says whether it reorders
+    fitted = disk.fit_disk(probes)
+    assert fitted.value("queue_depth") == 32
+    assert number_of(fitted.value("seek_average")) > number_of(fitted.value("cylinder_skew"))
     single, skew = (number_of(fitted.value(key)) for key in ("seek_single", "cylinder_skew"))
     assert 0.7 * skew < single < 0.9 * skew
 

@@ -293,6 +293,17 @@ def test_a_dry_run_names_every_file(host):
     ]  # fmt: skip
 
 
+def test_a_group_that_is_not_there_is_the_nearest_of_all(tmp_path):
+    for name in ("web", "db", "backup"):
+        (tmp_path / name).mkdir()
+        assert control_groups.existing_group(tmp_path, f"/{name}/") == tmp_path / name
+    (tmp_path / "file").touch()
+    for name, meant in (("wep", "web"), ("dbs", "db"), ("bakup", "backup"), ("../x", "web")):
+        with pytest.raises(HostError, match="there is no control group") as error:
+            control_groups.existing_group(tmp_path, name)
+        assert meant in error.value.hint and "file" not in error.value.hint
+
+
 def test_where_control_groups_are_is_found_or_said():
     """Of the machine of the test: what it says is where groups can be made, or an error."""
     try:

@@ -418,6 +418,14 @@ def test_each_run_of_a_log_has_its_own_rows_and_operations(tmp_path):
     for _, bars in runs:
         assert bars.times_ns.shape[1] == 3
         assert len({*map(tuple, bars.times_ns)}) == len(bars.times_ns) > 1
+    more = [[*row, "mix" if at < 11 else "batch"] for at, row in enumerate(rows)]
+    lines = [",".join(map(str, row)) for row in [[*head, "processes"], *more]]
+    file.write_text("\n".join(lines) + "\n")
+    names = [bars.name for _, bars in timeline._logged(file)]
+    assert names == ["none, mix", "bfq, mix"]
+    file.write_text("\n".join([*lines[:3], lines[3].replace("mix", "batch"), *lines[4:]]) + "\n")
+    names = [bars.name for _, bars in timeline._logged(file)]
+    assert names == ["none, mix", "none, batch", "bfq, mix"]
     columns = timeline._columns([dict(zip(head, map(str, row), strict=True)) for row in rows[:3]])
     places = [timeline.OPERATIONS.index(way) for way in ("read", "write", "discard")]
     assert [*columns["operation"]] == places

@@ -18,6 +18,8 @@ from schedlab.run.launch import Ended, WorkGroup
 from schedlab.spec import Candidate, Workload
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.spec.quantities import milliseconds_text
+from schedlab.store.bursts import Scheduling
+from schedlab.store.process_files import ONLY_SIMULATED
 from schedlab_sim import (
     bars,
     checked,
@@ -36,7 +38,7 @@ from schedlab_sim import (
     tables,
 )
 from schedlab_sim.cpu_validate import Stay
-from schedlab_sim.fit import disk
+from schedlab_sim.fit import disk, flash
 from schedlab_sim.predict import predict
 
 
@@ -207,6 +209,36 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
         name="n", line=str, since_s=0, account={"reads": reads, "writes": 7, "late_share": 0.1,
                                                 "depth_max": 3}) for reads in (5, 6)])[1::2]],
      ["5", "6"]),
+    (lambda: replay.Replay(Path("x"), "f", volumes="v", rate=2.0, think=True, reorder=3).fields(),
+     {"trace": Path("x"), "format": "f",
+      "trace_set": {"volumes": "v", "rate": 2.0, "think": True, "reorder": 3}}),
+    (lambda: [play._of_disk({"index": 7, "operation": 1, "arrival_ns": 2_000_000, "offset_bytes":
+                             offset, "length_bytes": 1 << 29}, 9_000_000, 3 << 30, 8 << 30)
+              for offset in (1 << 30, 4 << 30)],
+     [play.Queued("7", ("write", "1.00 GiB", "-2.00 GiB", "7 ms"), ((0.125, 0.1875),)),
+      play.Queued("7", ("write", "4.00 GiB", "+1.00 GiB", "7 ms"), ((0.5, 0.5625),))]),
+    (lambda: [cpu_validate._weigh(task := {}, [
+        Stay(0, at, end, False, None, Scheduling(0, 0, *of)) for at, end, of in
+        ((0, 2, first), (2, 5, (0, 5, 7)), (5, 6, first), (6, 8, (0, 5, 7)))], eevdf) or task
+        for first in ((5, 0, 0), (0, 3, 9)) for eevdf in ({"policy": "eevdf"}, {"policy": "rr"})],
+     [{"nice": 5, "slice": 7}, {"nice": 5}] * 2),
+    (lambda: [predict._not_in_kernel(SimpleNamespace(recording="", processes=[
+        {**ONLY_SIMULATED, "weight": 0, "start": 0, "direct": True, **each} for each in rows]))
+        for rows in
+        (({}, {"weight": 3}, {}), ({}, {}, {"start": 2}), ({}, {"direct": False}), ({}, {}))],
+     ["processes with weight", "processes with start", "processes with direct = false", ""]),
+    (lambda: {name: of.tolist() for name, of in predict._spread(
+        [{"a": 0.1, "b": 0.2}, {"a": 0.3, "b": 0.5}, {"a": 0.7, "b": 0.4}], None).items()},
+     {"a": [0.1, 0.3, 0.7], "b": [0.2, 0.5, 0.4]}),
+    (lambda: {parts for *_, parts in flash._misfits(np.ones(12))},
+     {(c, d, p) for c in range(1, 7) for d in range(1, 7) for p in (1, 2, 4) if c * d * p <= 6}),
+    (lambda: [(stay.task, stay.start_ns, stay.end_ns, stay.is_preempted, stay.woken_ns)
+              for stay in cpu_validate._simulated([
+        Stay(4, 0, 3_000_000, False, 0), Stay(9, 3_000_000, 5_000_000, False, 1_000_000),
+        Stay(4, 6_000_000, 8_000_000, False, 6_000_000), Stay(9, 9_000_000, 10_000_000, False,
+                                                              9_000_000)], {"policy": "fcfs"})],
+     [(4, 0, 3_000_000, False, 0), (9, 3_000_000, 5_000_000, False, 1_000_000),
+      (4, 6_000_000, 8_000_000, False, 6_000_000), (9, 9_000_000, 10_000_000, False, 9_000_000)]),
     (lambda: [text[0] for text in decisions.warnings(
         "abc", {"6.1": {"a": {}}, "6.2": {"b": {}, "d": {}}, "7.0": {"c": {}}}, version="6")],
      ["c"]),
@@ -220,6 +252,12 @@ def test_what_a_task_waited_had_and_has_left_is_of_all_its_bursts_and_pauses():
     ms = 10**6
     task = {"name": "A", "bursts": [2 * ms, 5 * ms, 5 * ms, 3 * ms, 4 * ms], "priority": 3}
     own = {"arrival_ns": ms, "finish_ns": None, "io": [(10 * ms, 15 * ms), (30 * ms, 33 * ms)]}
+    ways = [{way: number, "start_ns": at, "end_ns": at + 2}
+            for at, (way, number) in enumerate((("switch", 0), ("task", 1), ("task", 0),
+                                                ("switch", 1), ("idle", 0), ("task", 0)))
+            ]  # fmt: skip
+    made = play._ReadyTask(task, {"tasks": [own], "segments": ways}, 0)
+    assert made.runs == [(0, 2), (2, 4), (5, 7)] and made.work == [(2, 4), (5, 7)]
     ran = [{"task": 0, "start_ns": at * ms, "end_ns": end * ms}
            for at, end in ((8, 10), (16, 18), (27, 30))]  # fmt: skip
     one = play._ReadyTask(task, {"tasks": [own], "segments": ran}, 0)

@@ -237,8 +237,14 @@ def test_the_last_file_of_tlp_counts(tmp_path):
             f"etc/tlp.d/{name}.conf",
             f'DISK_DEVICES="sdb sda"\nDISK_IOSCHED="keep {value}"',
         )
-    found = setters.setters_of(disk(tmp_path), tmp_path)
+    here = disk(tmp_path)
+    found = setters.setters_of(here, tmp_path)
     assert [each.value for each in found if each.source == "TLP"] == ["kyber"]
+    for file in (tmp_path / "etc/tlp.d").iterdir():
+        file.unlink()
+    write(tmp_path, "etc/tlp.conf", 'DISK_IOSCHED="kyber bfq none"\n')
+    found = setters.setters_of(here, tmp_path)  # the usual list has it as its second
+    assert [each.value for each in found if each.source == "TLP"] == ["bfq"]
 
 
 def test_all_profiles_units_and_keys_of_tuned_count(tmp_path):
@@ -293,14 +299,18 @@ def test_what_two_settings_of_one_rule_changed_is_unknown_to_later_rules(tmp_pat
     target = disk(tmp_path)
     for name in ("nr_requests", "read_ahead_kb"):
         (target.path / "queue" / name).write_text("1")
+    write(tmp_path, "etc/udev/rules.d/09.rules", 'KERNEL=="sdz", ATTR{queue/scheduler}="none"\n')
     write(tmp_path, "etc/udev/rules.d/10.rules",
-          'KERNEL=="sdz", ATTR{queue/scheduler}="none"\n'
           'ATTR{queue/nr_requests}="2", ATTR{queue/read_ahead_kb}="2"\n'
           'ATTR{queue/nr_requests}=="1", ATTR{queue/scheduler}="kyber"\n'
           'ATTR{queue/read_ahead_kb}=="1", ATTR{queue/scheduler}="bfq"\n')  # fmt: skip
     found = udev.queue_settings(target, tmp_path)
     assert [(each.value, each.certain) for each in found if each.name == "scheduler"] == [
         ("kyber", False), ("bfq", False)
+    ]  # fmt: skip
+    token = udev.Token("TAG", "", "==", "B", True)
+    assert [udev._agrees(token, each) for each in (["A", "b"], ["b", "A"], ["A", "c"])] == [
+        True, True, False
     ]  # fmt: skip
 
 

@@ -109,6 +109,11 @@ def test_the_largest_change_of_any_candidate_on_any_row_needs_the_fewest_boots()
         for both in ((logs, (0.1, 0.1)), ((0.1, 0.1), logs)):
             found = {label: of(*each) for label, each in zip("ab", both, strict=True)}
             assert difference.boots_needed(found) == few
+    both = {"a": of(0.2), "b": of(*[0.05] * 40)}  # the level is that of the one with most rows
+    assert [difference.boots_needed(dict(each)) for each in (both, reversed(both.items()))] == [
+        5,
+        5,
+    ]
 
 
 def test_every_place_where_two_experiments_differ_is_found():
@@ -279,20 +284,29 @@ def test_what_is_common_to_all_tables_is_found_at_every_depth():
     assert boots._common(tables) == {"a": {"x": 1, "z": {"u": 3}}, "b": 2}
 
 
-def test_every_boot_that_was_measured_is_done_and_all_that_went_wrong_is_told(tmp_path):
+def test_every_boot_that_was_measured_is_done_and_all_that_went_wrong_is_told(
+    tmp_path, monkeypatch
+):
     made = boots.Boots.__new__(boots.Boots)
     made.path, made.plan = tmp_path, plan()
     made.events = [
         {"event": "done", "number": 0, "boot": "b0"}, {"event": "done", "number": 2, "boot": "b2"},
         {"event": "killed", "number": 1, "boot": "b3", "of": "boot1"},
         {"event": "failed", "number": 1, "boot": "b4", "detail": "it broke"},
+        {"event": "foreign", "number": 3, "boot": "b5"}, {"event": "given-up", "boot": "b6"},
     ]  # fmt: skip
     assert made.done == {0, 2} and made.due == 1 and made.rounds == 0
     lines = made.lines(["--quick"])
     kind = made.plan.kind_of(1).label
-    assert lines[:3] == [f"2 of 6 boots of {tmp_path} are measured",
-                         f"  2 {kind}: killed in boot boot1",
-                         f"  2 {kind}: failed in boot b4: it broke"]  # fmt: skip
+    assert lines[:-1] == [f"2 of 6 boots of {tmp_path} are measured",
+                          f"  2 {kind}: killed in boot boot1",
+                          f"  2 {kind}: failed in boot b4: it broke",
+                          f"  4 {made.plan.kind_of(3).label}: foreign in boot b5"]  # fmt: skip
+    monkeypatch.setattr(boots.journal, "boot_id", lambda: "b2")
+    made.events.append({"event": "chosen", "number": 1, "boot": "b2"})
+    assert f"reboot, then schedlab boots next {tmp_path}" in made.lines()[-1]
+    monkeypatch.setattr(boots, "is_other", lambda *_: "")
+    assert made._is_here(4, None) is False  # another boot of the plan was measured in it
     assert lines[-1].endswith(f"schedlab boots next {tmp_path} --quick")
     document = made.as_json()
     assert (document["done"], document["due"]) == ([0, 2], 1)
@@ -374,8 +388,9 @@ def test_a_boot_fails_too_often_by_its_own_failures_since_it_was_given_up(tmp_pa
     made._choose(1)
     assert done == [("chosen", 1), (kind.label, kind.kernel, kind.cmdline)]
     done.clear()
-    failed(1, 1)
-    with pytest.raises(HostError, match=f"boot 2 .*failed {boots.ATTEMPTS_MAX} times"):
+    made.events.append({"event": "foreign", "number": 1, "boot": "b", "detail": "it was not it"})
+    of = f"boot 2 .*failed {boots.ATTEMPTS_MAX} times: it was not it"
+    with pytest.raises(HostError, match=of):
         made._choose(1)
     assert done == [("given-up", 1)]
     failed(1, 1, "given-up")

@@ -308,10 +308,10 @@ def test_a_terminal_keeps_the_line_of_each_host(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     with host_lines() as show:
-        show("b", "measures")
-        show("a", "is ready")
-    last = terminal.getvalue().rpartition("a  is ready")[2]
-    assert "b  measures" in last
+        for host, text in (("b", "measures"), ("c", "waits"), ("a", "is ready")):
+            show(host, text)
+    last = terminal.getvalue()[terminal.getvalue().rindex("a  is ready") :]
+    assert "b  measures" in last and "c  waits" in last
 
 
 @pytest.mark.parametrize(

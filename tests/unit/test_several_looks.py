@@ -235,6 +235,7 @@ def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_pat
 
 @pytest.mark.parametrize(("made", "expected"), [
     (lambda: crew._listed([7, 0, 1, 2, 5, 4]), "0-2,4-5,7"),
+    (lambda: crew.pids_of(SimpleNamespace(pids=lambda: [("b", 9), ("a", 3), ("c", 7)])), [9, 3, 7]),
     (lambda: knobs.accepts("x a=1", "a=1 x"), False),
     (lambda: knobs.accepts("a=1 b=2 c=3", "c=3 a=1"), True),
     (lambda: knobs.accepts("a=1 b=2", "a=1 b=3"), False),
@@ -394,7 +395,8 @@ def test_kernels_are_those_that_can_be_read_by_their_numbers(tmp_path, monkeypat
     def kernel_of(image):
         if image.name.endswith("x"):
             raise SpecError("none", "")
-        return SimpleNamespace(release=image.name.removeprefix("vmlinuz-"))
+        name = image.name.removeprefix("vmlinuz-")
+        return SimpleNamespace(release=image.parent.name if name == "vmlinuz" else name)
 
     monkeypatch.setattr(kernels, "cache", lambda name: tmp_path / name)
     monkeypatch.setattr(kernels, "kernel_of", kernel_of)
@@ -402,7 +404,13 @@ def test_kernels_are_those_that_can_be_read_by_their_numbers(tmp_path, monkeypat
     for image in images:
         image.touch()
     assert [each.release for each in kernels._readable(images)] == ["6.2", "6.12", "6.1"]
-    assert [each.release for each in kernels.every(tmp_path)] == ["6.1", "6.2", "6.12"]
+    for name in ("5.4/boot/vmlinuz-5.4", "6.9/boot/vmlinuz-6.9", "x/usr/lib/modules/6.7/vmlinuz",
+                 "y/usr/lib/modules/6.13/vmlinuz"):  # fmt: skip
+        (tmp_path / "kernels" / name).parent.mkdir(parents=True)
+        (tmp_path / "kernels" / name).touch()
+    assert [each.release for each in kernels.every(tmp_path)] == [
+        "5.4", "6.1", "6.2", "6.7", "6.9", "6.12", "6.13"
+    ]  # fmt: skip
 
 
 def test_either_side_of_a_change_has_its_own_boots_and_every_candidate_counts(monkeypatch):

@@ -275,6 +275,36 @@ def test_each_setting_of_each_candidate_is_looked_at_in_every_place(order, monke
         setting_checks.check_settings(arms, Target("none"), ("sda",), ())
     both = {(name, *of) for name in "ab" for of in (("sda", True), ("sdb", False))}
     assert {*looked} == (both if order == 1 else {each for each in both if each[0] == "b"})
+    monkeypatch.setattr(setting_checks, "_check", lambda *_: None)
+    arms = [Candidate("a", {}), Candidate("b", {"thp": "never"}), Candidate("c", {"boost": "off"})]
+    felt = Target("none", switch=("boost", "thp"))
+    told = setting_checks.check_settings(arms[::order], felt, (), ())
+    assert sorted(each.split(" is set for ")[0] for each in told) == ["boost", "thp"]
+    of = ["boost", "thp"] if order == -1 else ["thp", "boost"]
+    with pytest.raises(SpecError, match=f"{of[0]} is set for") as error:
+        setting_checks.check_settings(arms[::order], Target("none", switch=("sda",)), (), ())
+    assert error.value.hint.endswith(f"--switch sda,{','.join(of)}")
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [("sda,sdb,sdc", ""), ("sdc,sdb,sda", ""), ("sda,sdb", "/d: its files are on sdc too"),
+     ("sdb,sdc", "/d: its files are on sda too"), ("sda,sdb,sdc,sdd", "--switch sdd: no file"),
+     ("sda,sdb,sdd,sdc", "--switch sdd: no file")],
+)  # fmt: skip
+def test_all_disks_of_a_directory_and_no_other_are_switched(monkeypatch, named, said):
+    below = SimpleNamespace(queues=("sda", "sdb", "sdc"), mounts=("/a", "/b"))
+    monkeypatch.setattr("schedlab.host.queues.queues_below", lambda path: below)
+    monkeypatch.setattr(targets.knobs, "device_name", str)
+    asked = Target("directory", "/d", switch=tuple(named.split(",")))
+    if said:
+        with pytest.raises(SpecError, match=said) as error:
+            targets._switched(asked)
+        assert error.value.hint == "--switch sda,sdb,sdc"
+    else:
+        assert targets._switched(asked) == (
+            tuple(named.split(",")), ("it also affects /a", "it also affects /b")
+        )  # fmt: skip
 
 
 def test_every_user_and_every_state_of_a_disk_is_told(tmp_path, monkeypatch):

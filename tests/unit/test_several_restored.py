@@ -117,6 +117,9 @@ def session(tmp_path, monkeypatch):
     def write(path, text, known):
         file = Path(path)
         file.write_text(f"[{text}] none\n" if file.name == "scheduler" else f"{text}\n")
+        if file.name == "scheduler":
+            for name in ("nr_requests", "nomerges"):
+                (file.parent / name).write_text("reset\n")
         return ""
 
     monkeypatch.setattr(recover, "_write", write)
@@ -145,10 +148,11 @@ def test_every_setting_of_a_queue_is_restored_or_left_to_who_set_it(session, our
         *({"kind": "write", "path": str(place / name), "original": values[name], "new": new}
           for name, new in written),
     )  # fmt: skip
-    recovery = recover.Recovery()
+    recovery = recover.Recovery(foreign=[recover.KnobChange("earlier", "1", "2")])
     recover._restore_queue(place, known, recovery)
     foreign = [Path(change.path).name for change in recovery.foreign]
-    assert sorted(foreign) == sorted(["nr_requests", "nomerges", *([] if ours else ["scheduler"])])
+    of = ["earlier", "nr_requests", "nomerges", *([] if ours else ["scheduler"])]
+    assert sorted(foreign) == sorted(of)
     read = {name: knobs.read_value(place / name) for name in values}
     assert read == {**values, "nr_requests": "now", "nomerges": "now",
                     **({} if ours else {"scheduler": "none", "iosched/x": "now",
@@ -542,10 +546,16 @@ def test_each_mount_of_a_disk_is_told_with_its_own_partition(monkeypatch):
           ("8:1", "y", "/c"))  # fmt: skip
     mounts = [kernel_paths.Mount(number=number, source=source, target=target)
               for number, source, target in of]  # fmt: skip
-    monkeypatch.setattr(kernel_paths, "mounts", lambda process="self": mounts)
-    monkeypatch.setattr(devices.processes, "every", lambda: [os.getpid()])
+    there = {"self": mounts, "7": [*mounts[::-1], replace(mounts[1], source="/dev/sda2")],
+             "9": [replace(mounts[0], target="/d")]}  # fmt: skip
+    monkeypatch.setattr(kernel_paths, "mounts", there.get)
+    monkeypatch.setattr(devices.processes, "every", lambda: [6, 7, 8, 9])
+    monkeypatch.setattr(Path, "readlink", lambda link: {"6": "self", "8": "7"}.get(
+        link.parts[2], link.parts[2]))  # fmt: skip
+    beside = ", in the mount namespace of process"
     assert devices._mounted({"8:1": "sda1", "8:2": "sda2"}) == [
-        "it is mounted on /b (sda2)", "it is mounted on /a (sda1)", "it is mounted on /c (sda1)"
+        "it is mounted on /b (sda2)", "it is mounted on /a (sda1)", "it is mounted on /c (sda1)",
+        f"it is mounted on /a (sda2{beside} 7)", f"it is mounted on /d (sda2{beside} 9)",
     ]  # fmt: skip
 
 

@@ -382,17 +382,18 @@ def test_all_loops_of_all_emulated_devices_are_written_back_and_unmounted(monkey
     monkeypatch.setattr(emulated_removal, "end_servers", lambda d: log.append(f"servers {d}"))
     monkeypatch.setattr(emulated_removal, "unmount", lambda mount, how: log.append(mount))
     monkeypatch.setattr(kernel_paths, "mounts_of_loop", lambda n: [f"/m{n}a", f"/m{n}b"])
-    loops = [("/d1", 1), ("/d1", 2), ("/d2", 3), ("/d2", 4)]
+    loops = [("/d1", 1), ("/d1", 2), ("/d1x", 3), ("/d1x", 4), ("/d1", 5), ("/d1x", 6)]
     backing = {f"loop{index}": f"{place}/fuse/x" for place, index in loops}
     monkeypatch.setattr(kernel_paths, "backing_file", lambda path: backing[path.name])
-    things = [{"what": emulated_removal.KIND, "path": path} for path in ("/d1", "/d2")]
+    backing |= {"loop5": "/d1/fuse/other", "loop6": ""}  # meanwhile of somebody else
+    things = [{"what": emulated_removal.KIND, "path": path} for path in ("/d1", "/d1x")]
     things += [{"what": "loop", "index": index, "backing": f"{place}/fuse/x"}
                for place, index in loops]  # fmt: skip
     lost = emulated_removal.quiesce(things)
     assert lost == [f"{word} {n}" for n in (1, 2, 3, 4) for word in ("lost", "more")]
     assert log == [
         "servers /d1", "end 1", "end 2", "/m1a", "/m1b", "/m2a", "/m2b",
-        "servers /d2", "end 3", "end 4", "/m3a", "/m3b", "/m4a", "/m4b",
+        "servers /d1x", "end 3", "end 4", "/m3a", "/m3b", "/m4a", "/m4b",
     ]  # fmt: skip
 
 

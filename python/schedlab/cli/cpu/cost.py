@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from schedlab.cli.options import command, json_option
-from schedlab.cli.types import Cpus, SliceList
+from schedlab.cli.types import SliceList
 
 
 @command()
 @click.argument("result", required=False, type=click.Path(path_type=Path, exists=True))
-@click.option("--cpu", "cpus", type=Cpus(), help="CPU to measure on (default: the last one).")
+@click.option("--cpu", type=click.IntRange(0), metavar="CPU",
+              help="CPU to measure on (default: the last one).")  # fmt: skip
 @click.option("--slices", type=SliceList(), default="1,4,10,12,100", show_default=True,
               help="Quanta to predict, ms.")  # fmt: skip
 @click.option("--batches", type=click.IntRange(3, 1000), default=15, show_default=True)
@@ -21,7 +22,7 @@ from schedlab.cli.types import Cpus, SliceList
 @json_option
 def cost(
     result: Path | None,
-    cpus: tuple[int, ...] | None,
+    cpu: int | None,
     slices: tuple[float, ...],
     batches: int,
     switches: int,
@@ -35,6 +36,5 @@ def cost(
     from schedlab.app.measure.switch_cost import costs_of
     from schedlab.cpu.crew import last_cpu
 
-    cpu = cpus[0] if cpus else last_cpu()
-    costs = costs_of(cpu, batches, switches, slices, result)
+    costs = costs_of(last_cpu() if cpu is None else cpu, batches, switches, slices, result)
     click.echo(json.dumps(costs.as_json()) if as_json else "\n".join(costs.lines()))
