@@ -60,8 +60,10 @@ def lines_of(imported: Imported) -> list[str]:
         lines += [f"{candidate.label}: {candidate.settings}"] if candidate.settings else []
     for run, rows in zip(imported.runs, imported.histograms, strict=True):
         about = f"{run.block}.{run.position} {run.candidate}, {run.workload}"
-        lines.append(f"{about}: {figures(run.metrics)} {figures(run.properties)}")
+        bounds = f" bounds {dict(run.bounds)}" if run.bounds else ""
+        lines.append(f"{about}: {figures(run.metrics)} {figures(run.properties)}{bounds}")
         lines += [f"    {name} {[*map(list, each)]}" for name, each in rows.items()]
+    lines += [f"metric {metric}" for metric in asked.metrics.values()]
     for mean in asked.published:
         lines.append(f"published: {mean}")
     return [*lines, *(f"note: {note}" for note in asked.notes)]

@@ -252,8 +252,8 @@ def test_who_else_sets_the_scheduler(monkeypatch, tmp_path):
     ]
     assert len(said(setter(Path("/a"), "bfq"), unit)) == 3
     assert said(ours, unit)[1:] == ["systemd unit, /b:3 wins at the next boot and sets kyber"]
-    assert said(setter(Path("/c"), "deadline", "boot parameter")) == [
-        "elevator=deadline on the kernel command line: Linux ignores it"
+    assert said(setter(Path("/c"), "deadline", "boot parameter"), setter(Path("/a"), "bfq")) == [
+        "elevator=deadline on the kernel command line: Linux ignores it", "also sets it: /a:3 (bfq)"
     ]  # fmt: skip
     beside[:] = [replace(setter(Path("/d"), "64", certain=False), name="read_ahead_kb"),
                  replace(setter(Path("/e"), "0"), name="iosched/low_latency"),
@@ -332,6 +332,10 @@ def test_files_are_named_before_they_are_written(tmp_path, monkeypatch):
     assert file.read_text() == "text" and not half.exists()
     second = applied.with_file(replace(RECORD, device="sdy", made=("/x",)), file)
     assert second.made == ("/x", str(tmp_path / "etc/udev"), str(tmp_path / "etc"))
+    applied.store(replace(second, device="sdy", made=("/y",)))
+    third = applied.with_file(replace(RECORD, device="sdz"), file)
+    assert third.made == (*named.made, "/y")
+    applied.forget("sdy")
     half.touch()
     applied.remove_traces(named)
     assert not half.exists() and file.exists()

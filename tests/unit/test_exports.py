@@ -159,33 +159,3 @@ def test_what_iozone_would_have_written(tmp_path, golden):
     imported = iozone_import.read([("none", file)], Options())
     assert imported.runs[0].metrics == {"throughput_bytes_per_s": 200.0 * 1024}
     assert imported.experiment.workloads[0].parameters["test"] == "random-read"
-
-
-def test_each_candidate_and_each_workload_has_a_file_of_its_own_figures(tmp_path):
-    works = (Workload("v", "file-test", "throughput_bytes_per_s",
-                      {"test": "read", "record_bytes": 4096, "span_bytes": 1 << 20}),
-             Workload("w", "file-test", "throughput_bytes_per_s",
-                      {"test": "write", "record_bytes": 8192, "span_bytes": 2 << 20}))  # fmt: skip
-    arms = (Candidate("none"), Candidate("bfq"))
-    asked = experiment(candidates=arms, workloads=works, aa_arm=False)
-    rates = {(work.label, arm.label): 1024.0 * (10 * n + k + 1)
-             for n, work in enumerate(works) for k, arm in enumerate(arms)}  # fmt: skip
-    runs = [run_of(Cell(block, 0, *of, 1), {"throughput_bytes_per_s": rate})
-            for block in range(2) for of, rate in rates.items()]  # fmt: skip
-    rows = {of: ((n, n, n),) for n, of in enumerate(rates, 1)}
-    both = Record(asked, Plan(()), tuple(runs), histograms=rows)
-    files = fio.write(both, parameters_of(both), tmp_path / "fio")
-    assert [str(file.relative_to(tmp_path / "fio")) for file in files] == [
-        "none/4096/read-1-1.json", "bfq/4096/read-1-1.json",
-        "none/8192/write-1-1.json", "bfq/8192/write-1-1.json",
-    ]  # fmt: skip
-    found = [json.loads(file.read_text())["jobs"][0] for file in files]
-    ways = ["read", "read", "write", "write"]
-    assert [(job["jobname"], job[way]["bw_bytes"], job[way]["clat_ns"]["N"])
-            for job, way in zip(found, ways, strict=True)] == [
-        (work, rate, n) for n, ((work, _), rate) in enumerate(rates.items(), 1)
-    ]  # fmt: skip
-    texts = [file.read_text() for file in iozone.write(both, parameters_of(both), tmp_path / "x")]
-    for text, arm in zip(texts, arms, strict=True):
-        figures = [line.split()[1] for line in text.splitlines() if line[:2] in ('"1', '"2')]
-        assert figures == [f"{rates[name, arm.label] / 1024:.2f}" for name in ("w", "v")]

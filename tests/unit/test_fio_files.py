@@ -114,6 +114,10 @@ def test_a_directory_that_leads_out_is_refused(tmp_path, home):
     for text in (WRITES + "directory=out", WRITES + "filename=out/x"):
         with pytest.raises(SpecError, match="leads out of"):
             check(kind_of(tmp_path, text), home)
+    (home / "j.0").mkdir()
+    (home / "j.1").symlink_to(tmp_path)
+    with pytest.raises(SpecError, match=r"j\.1 leads out of"):
+        check(kind_of(tmp_path, WRITES + "numjobs=2\nfilename_format=$jobname.$jobnum/x"), home)
     (home / "in").symlink_to(home / "sub")
     check(kind_of(tmp_path, WRITES + "directory=in"), home)
 

@@ -21,32 +21,6 @@ def job(tmp_path, text):
     return path
 
 
-def test_every_process_of_a_job_has_its_work_and_its_place(tmp_path):
-    path = job(
-        tmp_path,
-        SHARED + "[a]\nrw=randread\nbs=8k\niodepth=16\nnumjobs=2\noffset=1g\nsize=25%\n"
-        "offset_increment=1g\n[b]\nrw=write\nbs=128k\nioengine=psync\niodepth=9\nthinktime=500\n"
-        "[c]\nrw=randrw\nrwmixread=70\nprio=3\nprioclass=1\nstartdelay=2\n",
-    )
-    first, second, writer, mixed = processes_of_job(path)(8 * GIB)
-    assert first == {
-        "name": "a", "pattern": "random", "record": "8192", "depth": 16, "read_share": 1.0,
-        "offset": f"{GIB}", "span": f"{2 * GIB}",
-    }  # fmt: skip
-    assert second == {**first, "offset": f"{2 * GIB}"}
-    assert (writer["depth"], writer["read_share"], writer["pattern"]) == (1, 0.0, "sequential")
-    assert (writer["span"], writer["think"]) == (f"{8 * GIB}", "500us")
-    assert (mixed["read_share"], mixed["ioprio"], mixed["start"]) == (0.7, "rt:3", "2000000us")
-
-
-def test_every_file_has_a_share_of_the_device_and_the_cache_is_no_direct_io(tmp_path):
-    path = job(tmp_path, "[a]\nrw=write\nbs=64k\nsize=1g\nnumjobs=2\nfsync=4\n[b]\nsize=9g\n")
-    one, two, last = processes_of_job(path)(6 * GIB)
-    assert [one["offset"], two["offset"], last["offset"]] == ["0", f"{2 * GIB}", f"{4 * GIB}"]
-    assert (one["direct"], one["fsync_every"], one["depth"]) == (False, 4, 1)
-    assert last["span"] == f"{2 * GIB}"
-
-
 @pytest.mark.parametrize(
     ("options", "word"),
     [

@@ -152,21 +152,6 @@ def test_requests_inside_a_document_are_read_as_the_hint_says(tmp_path):
     assert (stats["summary"]["writes"], stats["summary"]["bytes"]) == (2, 8192)
 
 
-@pytest.mark.parametrize(("first", "then", "named"), [
-    ("NO_NEXT_BUDDY\n", "\nNEXT_BUDDY\n====\n", "'NEXT_BUDDY' is above it, 'NO_NEXT_BUDDY' above"),
-    ("base:\n", "\nbase:\n", ""),
-    ("", "", ""),
-])  # fmt: skip
-def test_titles_that_differ_between_repetitions_are_a_note(first, then, named, tmp_path):
-    text = "Wakeup Latencies percentiles (usec) runtime 30 (s)\n* 99.0th: 9\naverage rps: 5.5\n"
-    (tmp_path / "s").write_text(first + text + then + text)
-    imported = read("schbench", [("none", tmp_path / "s")])
-    assert [run.block for run in imported.runs] == [0, 1]
-    notes = imported.experiment.notes
-    assert ["is above it" in note for note in notes] == [True] * bool(named)
-    assert named in "".join(notes)
-
-
 def test_a_second_figure_of_a_run_that_ended_is_an_error(tmp_path):
     (tmp_path / "h").write_text((DATA / "hackbench.txt").read_text() + "Time: 9.0\n")
     with pytest.raises(SpecError, match="the start of a run before another figure of elapsed_s"):

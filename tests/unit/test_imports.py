@@ -145,10 +145,12 @@ def test_complaints_about_iozone(imports):
         + f"{409600:16}{64:8}{1:6}{2:2}{816017:26}" + END,
         "a table: a record below no column": OLD_HEADER
         + f"{409600:16}{64:6}{31782:10}{22524:8}{816017:26}" + END,
+        "a table: a figure behind all columns": OLD_HEADER + OLD_ROW + f"{9:40}" + END,
         "a table: no record": TABLE.replace("     64     1000", "      0     1000"),
         "a report: no test": REPORT.replace("Writer report", "Juggler report"),
         "a report: too many figures": REPORT.replace("201  301", "201  301 4"),
         "a report: no title": REPORT.replace('"Writer report"\n', ""),
+        "a report: nothing was run": '"Writer report"\n"4" "8"\n"64" 0 0\n"128" 0\n'
     })  # fmt: skip
 
 

@@ -179,7 +179,7 @@ def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path):
 def test_options_of_a_job_file_that_are_refused(tmp_path, monkeypatch, line, message):
     monkeypatch.setenv("MINE", "/etc")
     monkeypatch.setenv("GIVEN", "here")  # the workload's own value counts
-    file = write(tmp_path / "job", f"[global]\nbs=4k\n[a]\n{line}\n")
+    file = write(tmp_path / "job", f"[global]\nbs=4k\n[a]\n{line}\nbs=8k\n[b]\n")
     with pytest.raises(SpecError) as error:
         FioJob(job_file=str(file), environment={"GIVEN": "/etc"}).check("w")
     assert str(error.value).startswith(f"w: {file}: [a]: {message}")
@@ -192,6 +192,10 @@ def test_a_job_may_include_a_file_beside_it(tmp_path):
     kind = job_file(tmp_path, "[a]\ninclude shared.inc\n")
     kind.check("w")
     assert kind.jobs() == {"a": ("write",)}
+    write(tmp_path / "more.inc", "bs=4k\n")
+    several = job_file(tmp_path, "[a]\ninclude shared.inc\ninclude more.inc\ninclude gone.inc\n")
+    with pytest.raises(SpecError, match=r"include is refused: \S+gone.inc"):
+        several.check("w")
     (tmp_path / "deeper").mkdir()
     for name in ("gone.inc", "../shared.inc", str(tmp_path / "shared.inc")):
         elsewhere = job_file(tmp_path / "deeper", f"[a]\ninclude {name}\n")
@@ -217,11 +221,11 @@ def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path):
         "no section\n": "fio --parse-only ",
         "[a]\nno_such_option=1\n": "fio --parse-only ",
         "[a]\nioengine=nothing\nhostname=${HOST}\n": "this fio has no engine nothing: use ",
-        "[a]\nrw=${WAY}\nbs=${SIZE}\nbs=${SIZE}\n": "--env WAY=VALUE --env SIZE=VALUE",
+        "[a]\nrw=${WAY}\nbs=${SIZE}\nbs=${SIZE}\n": "e: --env WAY=VALUE --env SIZE=VALUE\n",
     }.items():
         with pytest.raises(SpecError, match=r"fio does not accept|has no job") as error:
             job_file(tmp_path, broken).check("w")
-        assert hint in str(error.value.hint)
+        assert hint in f"{error.value.hint}\n"
 
 
 @pytest.mark.parametrize(
@@ -329,8 +333,8 @@ def test_the_bytes_that_fio_moved_are_counted_once(tmp_path, mode):
 def test_one_run_of_fio_is_one_report():
     report = json.dumps({"fio version": "fio-3.33", "jobs": []}).encode()
     assert FioJob().values_of(b"note: {both} and {}\n" + report) == ({}, {})
-    with pytest.raises(SpecError, match="fio printed 2 reports, not one"):
-        FioJob().values_of(report + report)
+    with pytest.raises(SpecError, match="fio printed 3 reports, not one"):
+        FioJob().values_of(report * 3)
 
 
 @pytest.mark.parametrize("text", [b"", b"fio: broken", b"{", b'{"a": 1}', b"[1]"])

@@ -51,11 +51,6 @@ def test_what_a_scheduler_could_decide(load, code):
     assert any("does not add up" in line for line in lines(load)) == (code == "unknown")
 
 
-def test_processes_of_one_name_are_counted_with_their_control_groups():
-    text = "\n".join(lines(of_two(observed(3, 9, db=100), 50, 50)))
-    assert "2 processes send requests, in 2 control groups: 2 × db." in text
-
-
 def test_the_next_command_has_the_scheduler_in_force_first_and_what_all_queues_offer():
     load = observed(3, 9, db=100, backup=50)
     other = Queue("sdy", "none", ("none", "bfq"), 32, 1.0, 2, 2)
@@ -76,13 +71,6 @@ def test_the_second_queue_of_a_file_system_decides_as_the_first():
     for depth, code in (((0.5, 2, 2), "alone"), ((3, 32, 32), "waits")):
         queues = (*first.queues, Queue("sdy", "none", ("none",), 32, *depth))
         assert replace(first, queues=queues).code == code, depth
-
-
-def test_programs_stand_with_their_rates_and_sizes():
-    text = list(lines(observed(3, 9, db=2000, backup=500)))
-    assert text[0] == "/dev/sdx: 2,500 requests in 10 s"
-    (row,) = [line for line in text if line.startswith("db")]
-    assert row.split() == ["db", "read", "200", "4", "KiB", "0.001", "ms", "0.00125", "ms"]
 
 
 def test_a_device_with_a_fitted_file_ends_in_a_prediction(tmp_path, monkeypatch):

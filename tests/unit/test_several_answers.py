@@ -425,9 +425,14 @@ def test_controls_prices_and_places_without_runs_stop_nothing_behind_them(order)
         ("w", "x"): 1.0, ("w", "y"): 2.0}  # fmt: skip
     blocks = (0, 0, 0, 1, 1, 1)
     sample = Samples("w", METRICS["iops"], tuple("bcabca"), blocks, (1.0, 2, 4, 9, 8, 16),
-                     sessions=tuple("stuvwx"))  # fmt: skip
+                     sessions=tuple("stuvwx"), hosts=tuple("klmnop"), before=tuple("defghi"),
+                     cpu_share=(1.0, 2, 3, 4, 5, 6),
+                     bounds=("", "", "", "at-most", "", ""))  # fmt: skip
     later = sample.of_blocks({1})
-    assert (later.values, later.sessions) == ((9.0, 8, 16), ("v", "w", "x"))
+    assert later == replace(
+        sample, candidates=("b", "c", "a"), blocks=(1, 1, 1), values=(9.0, 8, 16),
+        sessions=("v", "w", "x"), hosts=("n", "o", "p"), before=("g", "h", "i"),
+        cpu_share=(4.0, 5, 6), bounds=("at-most", "", ""))  # fmt: skip
     once = sessions.one_each(sample)
     assert (once.candidates, once.sessions) == (("b", "c", "a"), ("s", "t", "u"))
     assert once.values == pytest.approx((3.0, 4.0, 8.0))

@@ -1,6 +1,9 @@
 """Of several settings, files, records or devices each is applied, kept, told and undone."""
 
+import json
+import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,8 +11,9 @@ import pytest
 from calls import refused
 from test_app_apply import RECORD
 
-from schedlab.app.apply import applied, apply, machine, undo, watch
-from schedlab.spec import Candidate
+from schedlab.app.apply import applied, apply, machine, set_scheduler, undo, watch
+from schedlab.host import knobs, udev, udev_service
+from schedlab.spec import Candidate, to_json
 
 ORDERS = [1, -1]
 
@@ -31,6 +35,113 @@ class Writing(SimpleNamespace):
 
     def keep_with(self, *_):
         pass
+
+
+DEFAULTS = {"none": {}, "kyber": {"read_lat_nsec": "2000000", "write_lat_nsec": "10000000"},
+            "bfq": {"low_latency": "1", "slice_idle": "8", "timeout_sync": "124"},
+            "mq-deadline": {"fifo_batch": "16", "writes_starved": "2"}}  # fmt: skip
+
+
+class Kernel(Writing):
+    """A control of plain files that switches as a kernel does: tunables begin with their defaults,
+    and the number of requests with that of the scheduler."""
+
+    def set_scheduler(self, name, scheduler, tunables=()):
+        queue = knobs.queue_of(name)
+        names = (each.strip("[]") for each in (queue / "scheduler").read_text().split())
+        words = (f"[{each}]" if each == scheduler else each for each in names)
+        (queue / "scheduler").write_text(" ".join(words))
+        for file in (queue / "iosched").iterdir():
+            file.unlink()
+        (queue / "nr_requests").write_text("64" if scheduler == "none" else "256")
+        for tunable, value in DEFAULTS[scheduler].items():
+            (queue / "iosched" / tunable).write_text(value)
+        for tunable, value in dict(tunables).items():
+            knobs.tunable_path(queue, tunable).write_text(str(value))
+        notes = [f"{tunable} is rounded" for tunable in tunables]
+        return SimpleNamespace(notes=notes, queue=knobs.snapshot(queue), scheduler=scheduler,
+                               tunables=knobs.tunables(queue))  # fmt: skip
+
+
+@pytest.fixture
+def disks(tmp_path, monkeypatch):
+    """The queues of three disks in a tree of their own, known by a WWID, a serial and a name."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("SCHEDLAB_VAR_DIR", raising=False)
+    block = tmp_path / "sys" / "block"
+    for at, (name, identity) in enumerate({"sdzb": "wwid", "sdzc": "device/serial",
+                                           "sdza": ""}.items(), 1):  # fmt: skip
+        queue = block / name / "queue"
+        (queue / "iosched").mkdir(parents=True)
+        (block / name / "device").mkdir()
+        (queue / "scheduler").write_text("[none] mq-deadline kyber bfq")
+        for file, value in (("nr_requests", 60 + at), ("read_ahead_kb", 100 * at),
+                            ("nomerges", at % 3), ("wbt_lat_usec", 2000 + at)):  # fmt: skip
+            (queue / file).write_text(str(value))
+        if identity:
+            (block / name / identity).write_text(f"{name.upper()} {at}\n")
+    for each in ("SYS_BLOCK", "CLASS_BLOCK"):
+        monkeypatch.setattr(knobs, each, block)
+    monkeypatch.setattr(udev, "disk", partial(udev.disk, sysfs=tmp_path / "sys", run=tmp_path))
+    monkeypatch.setattr(udev_service, "program", lambda: None)
+    for each in (apply, undo, set_scheduler):
+        monkeypatch.setattr(each, "Control", Kernel)
+    return block
+
+
+def test_three_disks_are_applied_told_and_undone_whole(disks, tmp_path, golden):
+    root, told = tmp_path / "root", []
+    for name, text in {
+        "etc/udev/rules.d/60-x.rules": 'KERNEL=="sdz[ac]", ATTR{queue/scheduler}="none"\n'
+        'KERNEL=="sdzc", ATTR{queue/iosched/slice_idle}="3"\n',
+        "usr/lib/udev/rules.d/70-y.rules": 'ATTR{queue/scheduler}="mq-deadline"\n'
+        'ATTR{queue/read_ahead_kb}="7"\n',
+        "etc/tmpfiles.d/a.conf": f"w {disks}/sdzb/queue/scheduler - - - - bfq\n"
+        f"w {disks}/sdzb/queue/nomerges - - - - 2\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+    def applies(what, changes, devices, **more):
+        told.append(f"== {what} {changes} {devices} {more}")
+        chosen = replace(apply.choice_of(what, changes), result=f"/{what}", headline=f"{what} wins",
+                         caveats=("one", "two"))  # fmt: skip
+        apply.apply(chosen, apply.Request(devices, root=root, **more), told.append)
+        if "dry_run" not in more:
+            told.extend(f"{each.name}: {each.read_text()}" for each in root.glob("etc/udev/*/90-*"))
+            told.extend(json.dumps(to_json(each), indent=1) for each in applied.load_all())
+
+    def changed(name, file, value):
+        (disks / name / "queue" / file).write_text(value)
+
+    def states():
+        told.extend(["== status", *undo.status_lines(undo.status(root))])
+
+    applies("bfq:low_latency=0,slice_idle=2", ["nr_requests=99"], ("sdzc", "sdza"), persist=True)
+    changed("sdza", "read_ahead_kb", "555")
+    changed("sdza", "nomerges", "1")
+    states()
+    applies("kyber", ["wbt_lat_usec=9", "nomerges=0"], ("sdza", "sdzb"))
+    changed("sdzc", "iosched/slice_idle", "5")
+    changed("sdzc", "nr_requests", "77")
+    changed("sdzb", "scheduler", "none [mq-deadline] kyber bfq")
+    changed("sdzb", "nomerges", "2")
+    states()
+    applies("mq-deadline:fifo_batch=4,writes_starved=3", ["read_ahead_kb=8"],
+            ("sdzb", "sdzc", "sdza"), persist=True, dry_run=True)  # fmt: skip
+    told.append("== undone")
+    told.extend(undo.undo([], True, told.append))
+    told.extend(f"{name}: {knobs.snapshot(disks / name / 'queue')}"
+                for name in ("sdza", "sdzb", "sdzc"))  # fmt: skip
+    changed("sdzb", "read_ahead_kb", "31")
+    changed("sdzb", "iosched/writes_starved", "6")
+    changed("sdzb", "iosched/fifo_batch", "5")
+    found = set_scheduler.set_scheduler("bfq:slice_idle=1,low_latency=0", ["sdzb", "sdzc"], print)
+    told.extend(f"{name}: {of}" for name, of in found.items())
+    assert not list(root.glob("etc/udev/*/90-*")) and applied.load_all() == []
+    text = "\n".join(told).replace(str(tmp_path), "")
+    text = re.sub(r'"(applied_at|boot_id|instance|command)": "[^"]*"', r'"\1": "…"', text)
+    golden("whole/applied.txt", re.sub(r"since 20\d\d-\S+,", "since …,", text))
 
 
 @pytest.fixture
@@ -91,6 +202,7 @@ def test_every_setting_is_kept_told_undone_and_noted_where_another_file_sets_it(
     drift = [(d.key, d.wanted, d.found) for d in machine_status(root).drift]
     assert drift == [("b", "2", "9"), ("d", "4", "9")]
     told.clear()
+    knobs_of["a"].write_text("old\n")  # as it was: nothing to restore, and the others follow
     machine.undo(record, told.append)
     assert {name: file.read_text().strip() for name, file in knobs_of.items()} == {
         "a": "old", "b": "9", "c": "old", "d": "9"
@@ -142,29 +254,6 @@ def test_of_several_records_those_named_are_undone_and_the_first_that_is_missing
     assert undo.undo([], False, print) == ["sdx"]
 
 
-def test_each_applied_setting_has_its_state_its_drifts_and_its_result():
-    drifts = (undo.Drift("a", "1", "2"), undo.Drift("b", "3", "4"))
-    statuses = [
-        undo.Status(replace(RECORD, device="sdx"), True, "x"),
-        undo.Status(replace(RECORD, device="sdy", result=""), False, "y", drifts),
-        undo.Status(replace(RECORD, device="sdz", setting="none"), False, "z", gone="it is gone"),
-    ]
-    assert undo.status_lines(statuses) == [
-        f"sdx: {RECORD.setting} since 2026-01-02, holds", "  after a reboot: x",
-        "  by /r: bfq is best",
-        f"sdy: {RECORD.setting} since 2026-01-02, changed since:",
-        "  a: 1 was set, it is 2", "  b: 3 was set, it is 4", "  after a reboot: y",
-        "sdz: none since 2026-01-02, it is gone", "  after a reboot: z", "  by /r: bfq is best",
-    ]  # fmt: skip
-
-
-def test_every_drift_has_what_is_found_of_its_own():
-    wanted = {"nr_requests": "64", "wbt_lat_usec": "0", "read_ahead_kb": "8"}
-    now = {"nr_requests": "32", "read_ahead_kb": "8", "other": "1"}
-    found = [(d.key, d.found) for d in undo._drift(wanted, now)]
-    assert found == [("nr_requests", "32"), ("wbt_lat_usec", "absent")]
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_each_file_of_a_device_is_removed_unless_others_are_in_it(order, tmp_path, monkeypatch):
     """Of three files of rules: one with another device in it, one of ours alone, one foreign."""
@@ -200,11 +289,6 @@ def test_every_objection_to_a_result_is_told(tmp_path, monkeypatch):
     assert said == ["No winner", "it is of kind 'sim'",
                     "it was measured on an emulated device",
                     "it was measured on Linux 1.2.3"]  # fmt: skip
-
-
-def test_every_change_beside_a_choice_counts():
-    chosen = apply._with(apply.ToApply(Candidate("x", {"scheduler": "bfq"})), ["a=1", "b=2"])
-    assert chosen.candidate.settings == {"scheduler": "bfq", "a": "1", "b": "2"}
 
 
 def test_all_files_of_the_machine_that_are_there_are_watched(tmp_path, monkeypatch):

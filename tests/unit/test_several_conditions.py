@@ -88,12 +88,14 @@ def test_either_kind_of_pages_and_either_device_keep_a_machine_from_settling(tmp
 def test_what_each_process_had_used_before_it_ended_is_with_those_that_waited_for_it():
     before = UserProcesses(
         {(1, 0): Process(0, 0, 0), (2, 0): Process(1, 1.0, 0), (3, 0): Process(2, 2.0, 0.5),
-         (5, 0): Process(1, 0, 0)},
+         (5, 0): Process(1, 0, 0), (7, 0): Process(4, 0.5, 0)},
         {(4, 0): Process(5, 4.0, 0)},
     )  # fmt: skip
     after = UserProcesses({(1, 0): Process(0, 0, 3.6), (5, 0): Process(1, 0.25, 4.5)})
-    assert sorted(_ended(before, after)) == [(1.0, [1]), (2.5, [2, 1]), (4.0, [5])]
-    assert other_s(before, after) == pytest.approx(0.25 + (3.6 - 1.0 - 2.5) + (4.5 - 4.0))
+    assert sorted(_ended(before, after)) == [
+        (0.5, [4, 5, 1]), (1.0, [1]), (2.5, [2, 1]), (4.0, [5])
+    ]  # fmt: skip
+    assert other_s(before, after) == pytest.approx(0.25 + (3.6 - 1.0 - 2.5) + (4.5 - 4.0 - 0.5))
     # What the nearest has waited for is not with those above it as well.
     family = {(1, 0): Process(0, 0, 0), (2, 0): Process(1, 0, 0), (3, 0): Process(2, 0, 0)}
     left = UserProcesses({(1, 0): Process(0, 0, 9.0), (2, 0): Process(1, 0, 5.0)})
@@ -337,10 +339,11 @@ def test_usual_frequencies_and_files_of_a_start_are_all_that_were_seen(monkeypat
 
 
 def test_both_views_of_a_setting_are_found_and_late_ones_go_back_last(tmp_path, monkeypatch):
-    paths = {name: tmp_path / name for name in ("dirty_ratio", "dirty_bytes", "late", "other")}
+    paths = {name: tmp_path / name for name in ("dirty_ratio", "dirty_bytes", "late", "other",
+                                                  "swap")}  # fmt: skip
     for at, path in enumerate(paths.values()):
         path.write_text(str(at))
-    views = {paths["dirty_ratio"]: paths["dirty_bytes"]}
+    views = {paths["dirty_ratio"]: paths["dirty_bytes"], paths["other"]: paths["swap"]}
     monkeypatch.setattr(candidate_settings.knobs, "companion", views.get)
     monkeypatch.setattr(candidate_settings.knobs, "is_late", lambda path: path.name == "late")
     monkeypatch.setattr(candidate_settings.knobs, "one_of_each", lambda found: found)
@@ -354,7 +357,11 @@ def test_both_views_of_a_setting_are_found_and_late_ones_go_back_last(tmp_path, 
     assert {path.name for path in made._found} == {*paths}
     made._leave_alone(set())
     assert wrote[-1] == ("late", "2") and sorted(wrote) == [
-        ("dirty_bytes", "1"), ("dirty_ratio", "0"), ("late", "2"), ("other", "3")]  # fmt: skip
+        ("dirty_bytes", "1"), ("dirty_ratio", "0"), ("late", "2"), ("other", "3"),
+        ("swap", "4")]  # fmt: skip
+    wrote.clear()
+    made._leave_alone({*views})
+    assert wrote == [("late", "2")]
 
 
 def test_what_a_candidate_sets_is_told_of_all_queues_and_the_longest_switch_counts(monkeypatch):

@@ -1,20 +1,13 @@
 """Of several reports, jobs, processes, notes or files of other programs each counts."""
 
 import json
-import re
-from functools import partial
 from pathlib import Path
 
 import pytest
-from experiments import experiment, run_of
-from test_several_rooms import DATA, FILES
 
 from schedlab.errors import SpecError
-from schedlab.spec import Cell, Plan, Record, Workload
-from schedlab.store import bursts, fio_output, importers
-from schedlab.store.exporters import fio as exported_fio
-from schedlab.store.exporters import iozone as exported_iozone
-from schedlab.store.importers import benchmark, context, csv, dmesg, fio, iostat, iozone
+from schedlab.store import bursts, fio_output
+from schedlab.store.importers import benchmark, context, csv, dmesg, fio, iozone
 from schedlab.store.importers import time as times
 from schedlab.store.importers.imported import Options, Reading, assemble
 
@@ -40,40 +33,6 @@ def read_fio(tmp_path, *reports, candidate="none", options=Options()):  # noqa: 
     return fio.read([(candidate, file)], options)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_notes_of_the_user_are_kept_beside_those_of_the_files(name):
-    head, names, tail = re.split("[{}]", FILES[name])
-    files = [("none", DATA / f"{head}{names.split(',')[0]}{tail}")]
-    read = partial(importers.IMPORTERS[name].read, files, *["extract"] * (name == "time"))
-    plain = read(Options()).experiment.notes
-    assert read(Options(notes=("one", "two"))).experiment.notes == ("one", "two", *plain)
-
-
-def test_each_note_is_kept_once_and_in_its_order():
-    options = Options(notes=("one", "two")).noted(["b", "a", "b", "c"])
-    assert options.notes == ("one", "two", "b", "a", "c")
-
-
-def test_each_job_of_a_report_has_its_note(tmp_path):
-    percentiles = {"lat_ns": {"N": 5, "mean": 1.0, "max": 2, "percentile": {"99.000000": 2}}}
-    many = [job(name, options={"bs": "4k"}, more=percentiles) for name in "cdcd"]
-    made = read_fio(
-        tmp_path,
-        report(job("a"), job("b")),
-        report(*(job(name, 0) for name in "xy"),
-               *(job(name, options={"ioscheduler": name}) for name in ("bfq", "kyber")), *many,
-               at_s=900),
-    )  # fmt: skip
-    lines = [note.partition("report 2: ")[2] for note in made.experiment.notes]
-    assert [line for line in lines if line.startswith("did no I/O")] == [
-        "did no I/O: x", "did no I/O: y"
-    ]  # fmt: skip
-    assert [line.split("=")[1].partition(",")[0] for line in lines if "ioscheduler" in line] == [
-        "bfq", "kyber"
-    ]  # fmt: skip
-    assert [line.partition(": ")[0] for line in lines if "percentiles" in line] == ["c", "d"]
-
-
 @pytest.mark.parametrize(
     ("changes", "is_one"),
     [
@@ -90,43 +49,6 @@ def test_a_later_report_is_of_the_same_run_by_all_of_its_jobs(tmp_path, changes,
     made = read_fio(tmp_path, report(job("a"), job("b")), report(*later, at_s=108))
     assert ("1 interim reports" in str(made.experiment.notes)) == is_one
     assert len(made.runs) == (2 if is_one else 4)
-
-
-def test_a_job_is_all_of_its_processes_and_directions():
-    parts = [job("a", 10), job("a", 30, write=side(50, lat_ns={"N": 4, "mean": 9.0, "max": 90})),
-             job("b", 20)]  # fmt: skip
-    both, one = fio_output.jobs("x", report(*parts))
-    assert (both.name, len(both.parts), one.name, len(one.parts)) == ("a", 2, "b", 1)
-    figures = both.directions()
-    assert figures["read"].values["iops"] == 40 and figures["write"].values["iops"] == 50
-    assert figures["read"].values["bw_bytes"] == 4096 * 40
-    assert [both.largest("iops"), one.largest("iops")] == [50, 20]
-    percentiles = {"percentile": {"99.000000": 2}}
-    for at in range(2):
-        for way in ("read", "write"):
-            two = [job("a", write=side(5)), job("a", write=side(5))]
-            two[at][way]["lat_ns"] = percentiles
-            (lost,) = fio_output.jobs("x", report(*two))
-            assert lost.loses_percentiles()
-    assert not both.loses_percentiles()
-
-
-@pytest.mark.parametrize("more", [{"options": {"a": "1", "bs": "8k"}}, {"groupid": 2}])
-def test_processes_of_another_group_or_with_other_options_are_another_job(more):
-    usual = {"options": {"a": "1", "bs": "4k"}, "groupid": 1}
-    parts = [job("a", **{**usual, **each}) for each in ({}, {}, more)]
-    *several, last = fio_output.jobs(
-        "x", {**report(*parts, job("b")), "global options": {"c": "1"}}
-    )
-    assert [len(each.parts) for each in several] == [2, 1] and last.options == {"c": "1"}
-
-
-def test_jobs_are_workloads_by_all_options_that_change_the_load(tmp_path):
-    jobs = [job("a", options={"bs": "4k", "filename": "x", "rw": way}) for way in ("read", "write")]
-    made = read_fio(tmp_path, report(*jobs, job("b", options={"rw": "read"})))
-    assert [(work.label, work.parameters["rw"]) for work in made.experiment.workloads] == [
-        ("a (rw=read)", "read"), ("a (rw=write)", "write"), ("b", "read")
-    ]  # fmt: skip
 
 
 def test_latencies_are_those_of_all_processes():
@@ -172,39 +94,6 @@ def test_a_report_that_cannot_be_read_is_refused_wherever_it_is(tmp_path, order)
         fio.read([("none", tmp_path / "x")], Options())
 
 
-def disk(name, reads=1.0):
-    return {"disk_device": name, "r/s": reads, "w/s": 0.0, "rkB/s": reads, "wkB/s": 0.0}
-
-
-def test_every_device_of_every_report_of_every_host_counts(tmp_path):
-    reports = [[disk("sda"), disk("sdb", 0.0), disk("sdc", 0.0)],
-               [disk("sda", 2.0), disk("sdb", 0.0), disk("sdc", 0.0)],
-               [disk("sda", 6.0), disk("sdb", 0.0), disk("sdc", 0.0)]]  # fmt: skip
-    hosts = [{"statistics": [{"disk": each} for each in part]}
-             for part in (reports[:2], reports[2:])]  # fmt: skip
-    text = json.dumps({"sysstat": {"hosts": hosts}})
-    (tmp_path / "x").write_text(text)
-    made = iostat.read([("none", tmp_path / "x")], Options())
-    (run,) = made.runs
-    assert run.properties["reports"] == 2 and run.metrics["iops"] == pytest.approx(4.0)
-    assert made.experiment.notes[-1].endswith("did no I/O: sdb, sdc")
-    idle = {
-        "sysstat": {"hosts": [{"statistics": [{"disk": [disk("sda", 0.0), disk("sdb", 0.0)]}]}]}
-    }
-    (tmp_path / "x").write_text(json.dumps(idle))
-    with pytest.raises(SpecError, match="no device did any"):
-        iostat.read([("none", tmp_path / "x")], Options())
-    (tmp_path / "x").write_text(json.dumps({"sysstat": {"hosts": [{"statistics": [
-        {"disk": [disk("sda"), disk("sdb", 2.0)]}]}]}}))  # fmt: skip
-    (tmp_path / "y").write_text((tmp_path / "x").read_text())
-    made = iostat.read([("none", tmp_path / "x"), ("bfq", tmp_path / "y")], Options())
-    assert [(run.candidate, run.workload) for run in made.runs] == [
-        ("none", "sda"), ("none", "sdb"), ("bfq", "sda"), ("bfq", "sdb")
-    ]  # fmt: skip
-    begins = [note.split(": ")[0] for note in made.experiment.notes]
-    assert begins[:2] == [str(tmp_path / "x"), str(tmp_path / "y")]
-
-
 def test_every_column_that_is_used_has_to_be_there_and_every_name_may_be_a_total(tmp_path):
     (tmp_path / "x.csv").write_text("a,b,c,,\n1,2,3,,\n4,5,6,,\n")
     for missing in (["zz", "a"], ["a", "zz"], ["a", "b", "zz"]):
@@ -218,77 +107,6 @@ def test_every_column_that_is_used_has_to_be_there_and_every_name_may_be_a_total
     for name in ("bfq average", "none total", "kyber mean"):
         with pytest.raises(SpecError, match="row about other rows"):
             csv._refuse_totals("p", ["x", name], seen)
-
-
-def rows_of(*readings):
-    return assemble(list(readings), Options(), {"format": "x", "file": "y"})
-
-
-def of(candidate, **more):
-    return Reading("p", candidate, "w", {"iops": 1.0}, **more)
-
-
-def test_an_import_has_the_blocks_of_all_candidates_and_the_options_of_all_runs():
-    made = rows_of(of("a"), of("b"), of("a"), of("b"), of("a"))
-    assert made.experiment.stopping.blocks == 3
-    assert rows_of(*(of(name) for name in "bbba")).experiment.stopping.blocks == 3
-    for order in (1, -1):
-        several = [of("a", options={"bs": "4k"}), of("a", options={"bs": "4k", "rw": "write"}),
-                   of("a", options={"bs": "4k", "depth": "2"})][::order]  # fmt: skip
-        labels = {work.label for work in rows_of(*several).experiment.workloads}
-        assert len(labels) == 3 and {"rw" in label and "depth" in label for label in labels} == {
-            True
-        }
-    bounded = rows_of(of("a", bounds={"iops": "at-most", "x": "at-least"}))
-    assert bounded.runs[0].bounds == {"iops": "at-most", "x": "at-least"}
-
-
-def test_the_place_of_a_job_is_its_file_or_its_directory(tmp_path):
-    places = (("filename", "/x"), ("directory", "/y"))
-    made = read_fio(tmp_path, *(report(job("a", options=[each]), at_s=1000 * (1 + at))
-                                for at, each in enumerate(places)))  # fmt: skip
-    assert [work.label for work in made.experiment.workloads] == ["a of /x", "a of /y"]
-
-
-def test_an_import_of_bursts_names_all_its_files(tmp_path):
-    paths = [tmp_path / name for name in ("x", "y")]
-    for path in paths:
-        path.write_text((DATA / "imports" / "rr-1.log").read_text())
-    made = dmesg.read([("a", paths[0]), ("b", paths[1])], Options())
-    assert made.source["file"] == f"{paths[0]}, {paths[1]}"
-
-
-def exported(tmp_path, *cells, **more):
-    """What is written of a file test for each (candidate, workload, rates)."""
-    works = tuple(Workload(work, "file-test", "throughput_bytes_per_s",
-                           {"test": "read", "record_bytes": 4096, "span_bytes": 1 << 20})
-                  for work in dict.fromkeys(work for _, work, _ in cells))  # fmt: skip
-    runs = [run_of(Cell(at, 0, work, arm, 1), {"throughput_bytes_per_s": rate})
-            for arm, work, rates in cells for at, rate in enumerate(rates)]  # fmt: skip
-    asked = experiment(workloads=works)
-    record = Record(asked, Plan(()), tuple(runs), **more)
-    parameters = {(work.label, arm): work.parameters for work in works for arm in ("none", "bfq")}
-    return lambda to: to.write(record, parameters, tmp_path / to.__name__.rpartition(".")[2])
-
-
-def test_workloads_that_fio_calls_alike_have_files_and_latencies_of_their_own(tmp_path):
-    cells = [(arm, work, [1e6 * at, 3e6 * at]) for arm in ("none", "bfq")
-             for at, work in enumerate(("u", "v", "w", "x"), 1)]  # fmt: skip
-    rows = {(work, arm): ((10 * at, 10 * at, 1), (20 * at, 20 * at, 3))
-            for at, (arm, work, _) in enumerate(cells, 1)}  # fmt: skip
-    written = exported(tmp_path, *cells, histograms=rows)(exported_fio)
-    assert len({*written}) == 8
-    jobs = [json.loads(path.read_text())["jobs"][0] for path in written]
-    assert [(job["jobname"], job["read"]["bw_bytes"], job["read"]["lat_ns"]["max"])
-            for job in jobs] == [(work, sum(rates) / 2, 20 * at)
-                                 for at, (_, work, rates) in enumerate(cells, 1)]  # fmt: skip
-    assert [path.parent.parent.name for path in written] == ["none"] * 4 + ["bfq"] * 4
-    both = [("none", "u", [1024.0, 3072.0]), ("bfq", "v", [4096.0])]
-    paths = exported(tmp_path, *both)(exported_iozone)
-    assert [[line.split()[1] for line in path.read_text().splitlines() if line.startswith('"1024"')]
-            for path in paths] == [["2.00"], ["4.00"]]  # fmt: skip
-    with pytest.raises(SpecError, match="one place for 'u' and 'v'"):
-        exported(tmp_path, both[0], ("none", "v", [1.0]))(exported_iozone)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -309,8 +127,8 @@ def test_a_log_spans_from_its_first_burst_to_its_last_end(order):
 @pytest.mark.parametrize("order", [1, -1])
 def test_each_report_that_is_broken_is_named_with_its_own_error(order):
     texts = [json.dumps(report(job(name))) for name in "ab"]
-    broken = [texts[0].replace('"error": 0', '"error": 0,,'), "{ 'x' }", texts[1]][::order]
-    text = "\n".join(["{ y }", *broken, "{ z }"])
+    broken = [texts[0].replace('"error": 0', '"error": 0,,'), '{"x": }', texts[1]][::order]
+    text = "\n".join(['{"y": }', *broken, '{"z": }'])
     line = 2 if order == 1 else 4
     with pytest.raises(SpecError, match=f"p, line {line}:.*"):
         fio_output.reports("p", text)
@@ -344,14 +162,6 @@ def test_bursts_begin_with_the_first_of_all_tasks(tmp_path):
     (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     found = bursts.read_bursts(tmp_path / "x.jsonl", ["a", "b"])
     assert [(row["task"], row["start_ns"]) for row in found] == [(1, 30), (0, 0), (1, 50)]
-
-
-def test_figures_of_every_report_and_device_are_means_over_the_reports():
-    rows = [disk("sda", reads=at) for at in (2.0, 6.0)]
-    metrics = iostat._metrics("p", [{**row, "aqu-sz": 3.0 * at, "util": 10.0 * at}
-                                    for at, row in enumerate(rows, 1)])  # fmt: skip
-    names = {key: metric.name for key, metric in iostat._MORE.items()}
-    assert metrics[names["aqu-sz"]] == 4.5 and metrics[names["util"]] == 15.0
 
 
 def test_all_that_is_missing_or_known_in_files_of_other_programs_is_named(tmp_path, monkeypatch):

@@ -122,7 +122,8 @@ def test_any_stream_that_was_not_served_makes_a_bound(monkeypatch, replay, late)
     made, _ = measured(
         monkeypatch, replay,
         *(group(name, **(waits if name == late else {})) for name in ("db-1", "db-2")),
-        group("cp-3", (), (50, 4000, 100)), group("cp-4", (30, 3000, 40)),
+        group("cp-3", (), (50, 4000, 100), series=load_engine.group("x")["series"]),
+        group("cp-4", (30, 3000, 40)),
     )  # fmt: skip
     name = trace_replay.group_metric("db", "read")
     assert (made.metrics[name], made.bounds[name]) == (9e9, "at-least")
@@ -230,6 +231,9 @@ def test_a_command_is_known_by_all_its_variables_quotes_and_metrics():
     told = replaced_in_line(line, {"dir": "/x y", "seed": "7"})
     held = "${SCHEDLAB_DIRECTORY}"
     assert told == (f'a "$(b \'$(c)\' "{held}" $(d "{held}"))" \'7\' "{held}"')
+    places = replace_struct(kind, confine="files", writable=("/", "/gone", "/tmp"))
+    with pytest.raises(SpecError, match="there is no /gone"):
+        places.check("w")
     both = ("a:1/s=stdout@x", "b:1/s=stdout~(x)(y)")
     for extract in (both, both[::-1]):
         with pytest.raises(SpecError, match=r"metric b: .* has 2 groups"):
@@ -248,9 +252,9 @@ def test_recorded_programs_and_ways_have_figures_of_their_own(monkeypatch, repla
             "write_latency_ns_mean": 31,
         }  # fmt: skip
     few = [
-        stream("x-1", "x", 1, 0, BE),
+        stream("x-1", "x", 2, 0, BE),  # 2 % are those of both, and of neither alone
         stream("y-2", "y", 300, 0, BE),
-        stream("x-3", "x", 9, 0, BE),
+        stream("x-3", "x", 5, 0, BE),
     ]
     monkeypatch.setattr(trace_replay, "_read", lambda *of: ({}, SUMMARY | {"streams": few}))
     assert replay.commands() == ("y", "x")

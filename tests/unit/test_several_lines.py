@@ -1,7 +1,6 @@
 """Of several devices, sessions, workloads, processes or CPUs each has its line, and its own."""
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import pytest
 import reports
 from calls import run
 from experiments import experiment
-from test_app_apply import RECORD
 
 from schedlab import result
 from schedlab.app.apply import machine
@@ -23,14 +21,12 @@ from schedlab.guest import image
 from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds import Outcome
-from schedlab.kinds.fio_job import FioJob
 from schedlab.report import durable, handin, moments, sentences
 from schedlab.run import launch
 from schedlab.run.backends import cpu_policies
 from schedlab.run.launch import Launch
 from schedlab.spec import Candidate, Target, Workload
 from schedlab.store.bursts import Scheduling
-from schedlab.store.importers import dmesg
 from schedlab_sim import cpu_validate
 
 ORDERS = [1, -1]
@@ -59,16 +55,6 @@ def test_what_a_live_comparison_does_is_told_of_every_queue_and_file_system(tmp_
     first, *others = live.what_it_does(question)
     assert first.startswith("sda, sdb: switched 15 times between none, bfq, in ")
     assert others == ["it also affects /srv (ext4)", "it also affects /home (xfs)", "sda", "sdb"]
-
-
-def test_every_process_of_a_log_has_its_own_name_bursts_and_time(tmp_path):
-    lines = [dmesg.LoggedBurst(None, pid, ns * 10**6) for pid, ns in ((7, 1), (8, 20), (7, 300))]
-    read = dmesg.reading_of("c", tmp_path, lines, {7: "one", 8: "two"})
-    keys = ("worker", "pid", "name", "bursts", "cpu_burst_s")
-    workers = read.properties["workers"]
-    assert [tuple(of[key] for key in keys) for of in workers] == [
-        (0, 7, "one", 2, 0.301), (1, 8, "two", 1, 0.02)
-    ]  # fmt: skip
 
 
 def test_a_policy_is_judged_by_the_tasks_of_all_groups_that_it_covers(monkeypatch):
@@ -119,20 +105,6 @@ def test_every_time_of_every_file_of_an_image_is_fixed(tmp_path, monkeypatch):
         f'set_inode_field "{name}" {field} @1'
         for name in ("/", "/a", "/a/b") for field in ("ctime", "atime")
     ]  # fmt: skip
-
-
-def test_each_device_that_is_applied_to_has_its_setting_and_its_undo(monkeypatch):
-    records = [replace(RECORD, device=name, setting=to, files=files)
-               for name, to, files in (("sdx", "bfq", {"/a": None}),
-                                       ("sdy", "none", {}))]  # fmt: skip
-    monkeypatch.setattr("schedlab.app.apply.apply.apply", lambda *_: records)
-    monkeypatch.setattr("schedlab.app.apply.apply.choice_of", lambda *_: None)
-    assert run("apply", "bfq", "/dev/sdx", "/dev/sdy").stdout.splitlines() == [
-        "sdx: bfq, also after a reboot", "undo: schedlab undo sdx",
-        "sdy: none, until the next reboot", "undo: schedlab undo sdy",
-    ]  # fmt: skip
-    shown = json.loads(run("apply", "bfq", "/dev/sdx", "/dev/sdy", "--json").stdout)
-    assert [of["device"] for of in shown["applied"]] == ["sdx", "sdy"]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -206,18 +178,6 @@ def test_every_host_that_a_fleet_leaves_alone_is_named(tmp_path, monkeypatch):
                        "schedlab_settings": {"c": "bfq"}}]  # fmt: skip
 
 
-def test_each_device_that_is_set_has_its_change_notes_and_undo(monkeypatch):
-    changes = {name: {"before": f"old {name}", "after": f"new {name}", "undo": f"undo {name}",
-                      "notes": [f"{name} 1", f"{name} 2"]} for name in ("sdx", "sdy")}  # fmt: skip
-    monkeypatch.setattr("schedlab.app.apply.set_scheduler.set_scheduler", lambda *_: changes)
-    done = run("io", "set", "bfq", "/dev/sdx", "/dev/sdy")
-    assert done.stdout.splitlines() == [f"{n}:\told {n} -> new {n}" for n in changes]
-    assert done.stderr.splitlines() == [
-        line for n in changes
-        for line in (f"note: {n}: {n} 1", f"note: {n}: {n} 2", f"undo: undo {n}")
-    ]  # fmt: skip
-
-
 def test_a_statement_about_quanta_names_all_of_its_own():
     asked = experiment(
         candidates=tuple(Candidate(f"rr {ms}", {"slice_ms": ms}) for ms in (1, 4, 10)),
@@ -231,17 +191,6 @@ def test_a_statement_about_quanta_names_all_of_its_own():
     assert [(each.says, each.candidates, each.over) for each in found] == [
         ("it", ("rr 4", "rr 10"), "rr 1"), ("too", ("rr 10",), "rr 4")
     ]  # fmt: skip
-
-
-def test_every_job_of_a_file_of_fio_has_its_line(tmp_path):
-    text = "[one]\nrw=read\nsize=1m\n[two]\nrw=write\nsize=2m\n[three]\nrw=trim\nsize=3m\n"
-    (tmp_path / "x.fio").write_text(text)
-    kind = FioJob(job_file=str(tmp_path / "x.fio"), setup="sync", cleanup="true")
-    lines = kind.programs()
-    assert len(lines) == 5 and [line.split()[-1] for line in lines[3:]] == ["(setup)", "(cleanup)"]
-    for line, name, way in zip(lines, ("one", "two", "three"), ("read", "write", "trim"),
-                               strict=False):  # fmt: skip
-        assert f"name={name}" in line and f"rw={way}" in line
 
 
 def test_both_files_of_each_setting_of_the_machine_are_recorded(monkeypatch):

@@ -148,6 +148,7 @@ def test_calls_waits_and_writers_of_all_processes_and_devices_count():
     assert (seen.of(fsync).returned, len(seen.calls)) == (19, 2)
     assert seen.written == {durability.OWN: 1, "cp": 6}
     assert seen.ages_ns == {("db", fsync): 9, ("cp", fsync): 3}
+    assert [ns for name, ns in seen.metrics()[0].items() if name.endswith("_max")] == [6.0]
     assert seen.identity == {"lost": 1, "entered": 9}
 
 

@@ -9,19 +9,19 @@ import pytest
 from test_app_apply import RECORD, kernel, result_of, state  # noqa: F401
 from test_live import flow
 
-from schedlab.app.apply import applied, apply, recovering, undo
+from schedlab.app.apply import applied, apply, recovering
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.apply import Request, ToApply, choice_of_result
+from schedlab.app.apply.apply import Request, choice_of_result
 from schedlab.app.fleet import fleet
-from schedlab.app.live import live, recommend
+from schedlab.app.live import live
 from schedlab.app.live.screen import LiveScreen, bands
 from schedlab.cli.fleet import _play
 from schedlab.errors import HostError, SpecError
-from schedlab.host import keeper, knobs, recover, setters, settings, udev_service
+from schedlab.host import keeper, recover, settings, udev_service
 from schedlab.host.queues import Node, QueueSet
 from schedlab.run.backends.live import Second
 from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Target
+from schedlab.spec import Target
 
 
 def named(*names, **changes):
@@ -51,30 +51,6 @@ def test_what_fails_leaves_every_file_and_record_as_it_was(tmp_path):
     assert kept == [("sdx.json", places), ("sdy.json", places)]
     assert [file.exists() and file.read_text() for file in files] == ["old", False] * 2
     assert applied.load_all() == [] and not any(half.exists() for half in halves)
-
-
-def test_all_devices_that_are_named_are_undone_and_no_other(tmp_path):
-    notes = []
-    for record in named("sdw", "sdx", "sdy", "sdz"):
-        applied.store(record)
-    with pytest.raises(SpecError, match="nope: schedlab applied nothing there"):
-        undo.undo(["sdx", "nope"], False, notes.append)
-    assert undo.undo(["sdx", "sdy"], False, notes.append) == ["sdx", "sdy"]
-    assert [record.device for record in applied.load_all()] == ["sdw", "sdz"]
-    assert [note.split()[1] for note in notes] == ["sdx", "sdy"]
-
-
-def test_of_all_files_of_a_record_its_line_alone_is_removed(tmp_path):
-    files = [tmp_path / name / applied.RULES.name for name in ("old", "new")]
-    of = {str(file): None for file in files}
-    three = named("sdx", "sdy", "sdz", files=of)
-    for record in three:
-        applied.store(record)
-    for file in files:
-        applied.write_file(file, applied.HEADER + "\n".join(map(applied.rule_text, three)))
-    undo._remove_files(three[0], print)
-    others = "\n".join(map(applied.rule_text, three[1:]))
-    assert [file.read_text() for file in files] == [f"{applied.HEADER}{others}\n"] * 2
 
 
 @pytest.mark.parametrize("foreign", ["a", "b"])
@@ -121,42 +97,6 @@ def test_udev_looks_at_every_disk_again(tmp_path, monkeypatch):
     udev_service.reload(["sda", "sdb"], notes.append)
     assert asked[:3] == ["--reload", "/sys/block/sda", "/sys/block/sdb"]
     assert len(notes) == len(asked) == 4
-
-
-def test_every_tunable_that_others_set_too_is_told(tmp_path, monkeypatch):
-    disk = SimpleNamespace(name="sdx")
-    found = [setters.Setter("udev", tmp_path / key, 1, "9", name=f"iosched/{key}") for key in "abc"]
-    monkeypatch.setattr(apply.udev, "disk", lambda name: disk)
-    monkeypatch.setattr(setters, "setters_of", lambda *of: [])
-    monkeypatch.setattr(setters, "others", lambda *of: found)
-    lines = apply.warnings("sdx", "bfq:a=1,b=2", Request(()))
-    assert [line.partition(" sets ")[2] for line in lines] == [
-        "a to 9, as this does", "b to 9, as this does", "c to 9"
-    ]  # fmt: skip
-
-
-def test_what_is_planned_has_every_setting_and_every_rule(tmp_path, monkeypatch):
-    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
-    monkeypatch.setattr(knobs, "CLASS_BLOCK", tmp_path)
-    for name in ("sda", "sdb"):
-        (tmp_path / name / "queue").mkdir(parents=True)
-        for file, text in (("scheduler", "[none] bfq\n"), ("nr_requests", "128"), ("a", "1")):
-            (tmp_path / name / "queue" / file).write_text(text)
-    choice = ToApply(Candidate("bfq", {"scheduler": "bfq", "nr_requests": 64}))
-    request = Request(("sda", "sdb"), persist=True, root=tmp_path / "root")
-    lines = apply.planned(("sda", "sdb"), choice, request)
-    queues = [f"{tmp_path}/{name}/queue" for name in ("sda", "sdb")]
-    assert lines[:4] == [
-        line
-        for queue in queues
-        for line in (f"{queue}/scheduler = bfq", f"{queue}/nr_requests = 64")
-    ]
-    assert ['KERNEL=="sda"' in lines[4], 'KERNEL=="sdb"' in lines[5]] == [True, True]
-    record = apply._record("sda", choice, {"b": "2", "a": "1"}, {"d": "4", "c": "3", "b": "2"})
-    assert record.originals == {
-        f"{queues[0]}/{key}": text for key, text in (("a", "1"), ("b", "2"))
-    }
-    assert list(record.values) == [f"{queues[0]}/{key}" for key in "bcd"]
 
 
 def test_all_settings_of_the_machine_are_planned_and_all_its_files_removed(kernel, monkeypatch):  # noqa: F811
@@ -226,13 +166,6 @@ def test_every_group_that_is_named_has_to_be_there(tmp_path, monkeypatch):
         live.question(tmp_path, (), {"metric": "", "groups": ("here", "gone")})
 
 
-def test_what_is_observed_has_every_queue():
-    both = tuple(recommend.Queue(name, "none", (), tags=4, depth_mean=2.0, depth_max=3,
-                                 driver_max=1) for name in ("sda", "sdb"))  # fmt: skip
-    lines = list(recommend.lines(recommend.Observed("/srv", both, Look(1.0))))
-    assert [line.partition(" ")[0] for line in lines[1:3]] == ["sda", "sdb"]
-
-
 def test_the_screen_has_every_group_and_all_their_latencies():
     flows = {("db", "read"): flow(fast=9), ("cp", "read"): flow(slow=9),
              ("db", "write"): flow(fast=9)}  # fmt: skip
@@ -254,16 +187,3 @@ def test_a_failure_of_any_host_is_one_of_the_command(monkeypatch, tmp_path):
         monkeypatch.setattr(fleet, "play", lambda *of, states=states: states)
         with pytest.raises(SystemExit):
             _play("check", {"inventory": tmp_path}, False, {})
-
-
-def test_the_document_has_everything_that_was_observed():
-    both = tuple(
-        recommend.Queue(name, "none", (), tags=4, depth_mean=2.0, depth_max=3, driver_max=1)
-        for name in ("sda", "sdb")
-    )
-    flows = {("db", "read"): flow(fast=9), ("cp", "read"): flow(slow=9)}
-    senders = tuple(recommend.Sender(name, 7, "/a", 50) for name in ("db", "cp"))
-    shown = recommend.as_json(recommend.Observed("/srv", both, Look(1.0, flows), senders))
-    assert [each["name"] for each in shown["queues"]] == ["sda", "sdb"]
-    assert [each["name"] for each in shown["processes"]] == ["db", "cp"]
-    assert [each["name"] for each in shown["programs"]] == ["db", "cp"]

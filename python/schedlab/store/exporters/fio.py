@@ -50,9 +50,9 @@ def write(record: Record, parameters: Parameters, out: Path) -> list[Path]:
         p = parameters[label, candidate]
         options = _options(workloads[label], p)
         rows = record.histograms.get((label, candidate), ())
-        first = path = make_beneath(out, _folder(folders[candidate], options)) / _file(options)
-        while path in written:
-            path = first.with_name(f"{first.stem}_{safe_name(label)}_{len(written)}.json")
+        path = make_beneath(out, _folder(folders[candidate], options)) / _file(options)
+        if path in written:
+            path = path.with_name(f"{path.stem}_{safe_name(label)}_{len(written)}.json")
         text = json.dumps(_document(label, options, _reads(p), runs, rows), indent=1) + "\n"
         write_atomic(path, text, within=out)
         written.append(path)
