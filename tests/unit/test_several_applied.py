@@ -144,6 +144,17 @@ def test_three_disks_are_applied_told_and_undone_whole(disks, tmp_path, golden):
     golden("whole/applied.txt", re.sub(r"since 20\d\d-\S+,", "since …,", text))
 
 
+def test_udev_reads_its_rules_again_where_any_of_the_files_is_one(disks, tmp_path, monkeypatch):
+    reloads = []
+    monkeypatch.setattr(udev_service, "runs", lambda: True)
+    monkeypatch.setattr(udev_service, "reload", lambda *_: reloads.append(1))
+    rules, other = str(tmp_path / undo.RULES.name), str(tmp_path / "older.conf")
+    for files, count in (([other, rules], 1), ([rules, other], 2), ([other], 2)):
+        record = replace(RECORD, device="gone", files=dict.fromkeys(files))
+        undo._undo(record, lambda _: None)
+        assert len(reloads) == count
+
+
 @pytest.fixture
 def knobs_of(tmp_path, monkeypatch):
     """Two sysctls and two other files, each of which reads "old"."""

@@ -1,6 +1,8 @@
 """Of several findings, queues, files, processes or replays each counts: conditions of a run."""
 
+import json
 import math
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,9 @@ import answers
 import pytest
 from experiments import Clock, experiment
 
+from schedlab import _core
 from schedlab.errors import GateError, HostError
+from schedlab.kinds.command import Command
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import (
@@ -28,13 +32,14 @@ from schedlab.run import (
     neighbours,
     phases,
 )
-from schedlab.run.backends import cpu_ext, live
+from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
+from schedlab.run.backends import cpu_ext, io, io_commands, live
 from schedlab.run.backends.io import bounded, with_times
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.executor import Executor
 from schedlab.run.launch import Ended
 from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Workload
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Target, Workload
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))
@@ -375,3 +380,79 @@ def test_what_a_candidate_sets_is_told_of_all_queues_and_the_longest_switch_coun
     made = candidate_settings.CandidateSettings(control, ("x", "y", "z"), [])
     assert made._set_queues({"scheduler": "bfq"}) == (
         {"scheduler": "bfq", "a": "1", "b": "2", "c": "3"}, 5.0)  # fmt: skip
+
+
+def test_memory_and_processes_of_a_snapshot_count_both_ways(monkeypatch):
+    monkeypatch.setattr(gates, "vmstat", lambda: {"pswpin": 3, "pswpout": 4})
+    times = SimpleNamespace(user=1, system=2, children_user=4, children_system=8)
+    monkeypatch.setattr(gates.os, "times", lambda: times)
+    seen = gates.snapshot(None)
+    assert (seen.swapped_pages, seen.own_s) == (7, 15)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_either_output_of_a_command_may_be_too_long(at):
+    polls = iter([None, None])
+    child = SimpleNamespace(wait=lambda _: next(polls))
+    with launch._streams() as streams:
+        os.write(streams[at], b"four")
+        order = launch.Launch(["true"], Path("/"), {}, output_limit_bytes=3)
+        assert launch._await(child, order, streams, lambda: None) == (False, True, None)
+
+
+@pytest.mark.parametrize("disks", [("sdx", "sdy"), ()])
+def test_work_in_a_directory_is_on_a_device_only_where_it_is_one(tmp_path, monkeypatch, disks):
+    for name in ("check_space", "fill"):
+        monkeypatch.setattr(io.scratch, name, lambda *_: None)
+    monkeypatch.setattr(io.devices, "disks_below", lambda _: [*disks])
+    asked = SimpleNamespace(target=Target("directory", str(tmp_path), 1 << 20))
+    control = SimpleNamespace(directory=lambda path: path)
+    for brings in (False, True):
+        kinds = {("w", "none"): SimpleNamespace(brings_files=brings)}
+        admitted = Admitted(asked, Permission(), kinds, queues=disks, place=str(tmp_path))
+        target, _ = io.resolve(admitted, control, lambda _: None)
+        assert (target.device, target.raw_size_bytes) == (None, 1 << 20)
+
+
+def test_every_group_and_every_device_is_captured(monkeypatch):
+    captures = []
+    monkeypatch.setattr(_core, "BlockCapture", lambda text: captures.append(json.loads(text)))
+    explain.JobCapture("/dev/sdx").prepare(["c", "a", "b"])
+    assert [each["name"] for each in captures.pop()["classes"]] == ["c", "a", "b"]
+    devices = live.Devices(SimpleNamespace(expect_within=lambda _: None), (), ())
+    devices.queues, devices._syncs = ("sdy", "sdx", "sdz"), None
+    with pytest.raises(AttributeError), devices.captured(1.0):  # None cannot be finished
+        pass
+    assert [each["device"] for each in captures] == ["/dev/sdy", "/dev/sdx", "/dev/sdz"]
+    paths = [Path(name) for name in "abc"]
+    runs = CommandRuns.__new__(CommandRuns)
+    runs.work, runs.standing = (SimpleNamespace(paths=of) for of in (paths[:2], paths[2:]))
+    assert runs.groups == tuple(paths)
+
+
+def test_the_time_of_a_workload_is_the_mean_of_its_runs_and_known_where_all_are():
+    kinds = {(work, str(s)): SimpleNamespace(estimate_s=lambda s=s: s,
+                                             knows_its_time=lambda s=s: s != 4)
+             for work, times in (("v", (2, 4, 9)), ("w", (7, 1))) for s in times}  # fmt: skip
+    admitted = Admitted(None, Permission(), kinds)
+    assert [admitted.estimate_s(work) - OVERHEAD_S for work in "vw"] == pytest.approx([5, 4])
+    known = [{key: kind for key, kind in kinds.items() if key[0] in of} for of in ("v", "w", "vw")]
+    assert [replace(admitted, kinds=each).knows_its_time() for each in known] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_every_command_of_a_session_is_one_of_its_runs(monkeypatch):
+    kinds = {name: Command(argv=(name,)) for name in ("cp", "ls", "dd")}
+    monkeypatch.setattr(io_commands, "WorkPlace", lambda *_: SimpleNamespace(held=None))
+    monkeypatch.setattr(io_commands, "Wall", lambda _: None)
+    monkeypatch.setattr(io_commands, "CommandRuns", lambda control, wall, kinds: [*kinds])
+    monkeypatch.setattr(launch, "launch_cost_s", lambda _: 0.0)
+    asked = SimpleNamespace(workloads=[SimpleNamespace(label=name) for name in (*kinds, "read")],
+                            candidates=["none"], target=None)  # fmt: skip
+    admitted = SimpleNamespace(experiment=asked, kind=lambda work, _: kinds.get(work.label))
+    session = SimpleNamespace(admitted=admitted, control=None, target=None)
+    cells = io_commands.CommandCells(session, print)
+    assert (cells.kinds, cells.runs) == (kinds, [*kinds.values()])

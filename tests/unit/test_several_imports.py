@@ -157,6 +157,7 @@ def test_rows_that_are_added_up_keep_the_finest_digit(order, tmp_path):
 
 
 def test_bursts_begin_with_the_first_of_all_tasks(tmp_path):
+    assert bursts.labels_of({1: "a", 2: "b", 3: "a"}) == {1: "a:1", 2: "b", 3: "a:3"}
     rows = [{"process": name, "start_ns": at, "duration_ns": 5}
             for name, at in (("b", 70), ("a", 40), ("b", 90))]  # fmt: skip
     (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

@@ -109,6 +109,19 @@ def test_any_worker_may_be_the_first_to_come_round_and_each_has_to_have_a_slice(
     with pytest.raises(GateError, match="no slice of a worker"):
         flip.measure(None, None, None)
     assert flip.reached == [True, True]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_cell_waits_for_a_slice_of_each_worker_which_has_its_own_marks(flip, at):
+    flip.marks[at] = flip.marks[at][:2]
+    flip.measure(None, None, None)
+    assert flip.reached == [False, False]
+    marks = [(1, (5,)), (0, (6,)), (1, (7,))]
+    flip.crew = SimpleNamespace(take_preemptions=lambda: marks)
+    flip._collect()
+    assert [one.marks[-2:] for one in flip.worker_slices] == [
+        [flip.marks[0][-1], (6,)], [(5,), (7,)]
+    ]  # fmt: skip
     rates, told = cpu_flip.at_one_speed([(1, 10**9, 4, 10**9), (4, 10**9, 1, 10**9)], 10.0)
     assert rates["calculations_per_cpu_s"] == pytest.approx(10.0)
     assert told["speed_per_cpu_s"] == pytest.approx(2.0)

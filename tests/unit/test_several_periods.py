@@ -499,3 +499,24 @@ def test_events_that_a_capture_lost_are_of_every_kind_but_intervals():
     for at, shot in enumerate(shots, 1):
         shot["lost"] = {"intervals": 1000, "a": at, "b": 10 * at, "c": 100 * at}
     assert look(1.0, shots).lost == 333
+
+
+def test_a_load_under_any_candidate_is_one_and_every_guard_is_understood(tmp_path, monkeypatch):
+    control = contextlib.nullcontext(SimpleNamespace(claim=lambda *_: None))
+    monkeypatch.setattr(live, "queues_below", lambda _: QueueSet("", None, ("sda",)))
+    monkeypatch.setattr(live, "Control", lambda **_: control)
+    monkeypatch.setattr(live, "Devices", lambda *_: None)
+
+    def prepared(*requests, guards=()):
+        seen = [Switched(name, 0.1, 0.01, 9.0, Look(1.0, {("db", "read"): flow(fast=count)}), {})
+                for name, count in zip(("none", "bfq", "x"), requests, strict=True)]  # fmt: skip
+        monkeypatch.setattr(live_pilot, "pilot", lambda *_: seen)
+        asked = live.LiveRequest(tmp_path, (A, B, C), 1.0, 48.0, wash_out_s=0.05, guards=guards)
+        return live.prepared(asked, print)
+
+    for at in range(3):
+        assert prepared(*(9 * (n == at) for n in range(3))).stopping.blocks == 12
+    with pytest.raises(SpecError, match="nothing used it"):
+        prepared(0, 0, 0)
+    with pytest.raises(SpecError, match="guard 'x'"):
+        prepared(1, 1, 1, guards=("read p99 > 1s", "x", "read p50 > 1s"))

@@ -2,7 +2,6 @@
 commands, disks and simulations under their settings."""
 
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,6 @@ from schedlab.kinds import Outcome
 from schedlab.kinds.command import Command
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.run import candidate_settings, command_runs, confinement, launch
-from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
 from schedlab.run.backends import io, io_commands
 from schedlab.run.backends.io_commands import CommandCells, Ran, Rehearsal
 from schedlab.run.command_runs import CommandRuns
@@ -124,20 +122,6 @@ def test_all_mounts_that_others_need_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(confinement.kernel_paths, "mounts", lambda: mounts)
     monkeypatch.setattr(confinement.owned, "holds_files", lambda at: True)
     assert confinement._left_out(tmp_path) == ["/a", "/b", "/jail/proc"]
-
-
-def test_the_time_of_a_workload_is_the_mean_of_its_runs_and_known_where_all_are():
-    kinds = {(work, str(s)): SimpleNamespace(estimate_s=lambda s=s: s,
-                                             knows_its_time=lambda s=s: s != 4)
-             for work, times in (("v", (2, 4, 9)), ("w", (7, 1))) for s in times}  # fmt: skip
-    admitted = Admitted(None, Permission(), kinds)
-    assert [admitted.estimate_s(work) - OVERHEAD_S for work in "vw"] == pytest.approx([5, 4])
-    known = [{key: kind for key, kind in kinds.items() if key[0] in of} for of in ("v", "w", "vw")]
-    assert [replace(admitted, kinds=each).knows_its_time() for each in known] == [
-        False,
-        True,
-        False,
-    ]
 
 
 def test_a_rehearsal_tells_what_moved_on_every_queue_and_every_value():

@@ -31,8 +31,8 @@ from schedlab.store.importers import time as times
 from schedlab.store.importers.imported import Options
 
 WHOLE = Path(__file__).parents[1] / "data" / "whole"
-IMPORTED = ("dmesg", "fio", "hackbench", "hdparm", "iostat", "iozone", "pgbench", "schbench",
-            "sysbench", "time")  # fmt: skip
+IMPORTED = ("dmesg", "fio", "hackbench", "hdparm", "iostat", "iozone", "pgbench", "sched",
+            "schbench", "sysbench", "time")  # fmt: skip
 
 
 def flat(value):
