@@ -39,7 +39,7 @@ def words(record, answer):
         "screen": report.text(record, answer, width=200),
         "tables": report.tables_text(record, answer),
         "markdown": report.markdown(record, answer),
-        "page": "\n".join(whole.words_of(page)),
+        "page": re.sub(r"\[.*: \w{8}\]", "", "\n".join(whole.words_of(page))),  # No drawings.
         "workbook": "\n".join(whole.cells_of(report.xlsx(record, answer))),
     }
     return {form: Counter(re.findall(r"[^\s,;|:()#]+", text)) for form, text in forms.items()}
