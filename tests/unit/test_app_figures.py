@@ -420,12 +420,15 @@ def answer_with(**rows):
 
 def test_what_a_repetition_contradicts():
     best, behind_it, near = behind(1.0, 1, 1, 1), behind(1.2, 1.2, 1.1, 1.3), behind(1.0, 1, 1, 1.1)
-    first = answer_with(w={"a": best, "b": behind_it, "c": near}, v={"a": best})
-    again = answer_with(w={"a": behind_it, "b": best, "c": behind_it})
+    first = answer_with(
+        w={"a": best, "b": behind_it, "c": near}, v={"a": best, "b": behind_it}, u={"a": best}
+    )
+    again = answer_with(
+        w={"a": behind_it, "b": best, "c": behind_it}, v={"a": behind_it, "b": best}
+    )
     assert contradictions(first, again) == [
-        "w: a was the best, and is now behind",
-        "w: b was behind, and is now the best",
-    ]
+        f"{row}: {text}" for row in "wv" for text in (
+            "a was the best, and is now behind", "b was behind, and is now the best")]  # fmt: skip
     assert contradictions(first, first) == []
     within = answer_with(w={"a": behind(1.1, 1.03, 1.01, 1.05)})
     assert contradictions(first, within) == []

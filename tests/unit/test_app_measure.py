@@ -424,16 +424,17 @@ def test_what_is_explained(monkeypatch):
 @pytest.mark.parametrize(
     ("figures", "kept", "recorded"),
     [((9.0, None, None), 1, "1"), ((9.0, None, 9.0), 3, "3"), ((None,) * 3, 0, ""),
-     ((1.0,), 1, "1")],
+     ((1.0,), 1, "1"), ((9.0, 1.5), 2, "")],
 )  # fmt: skip
 def test_a_recording_is_that_of_its_capture(tmp_path, monkeypatch, figures, kept, recorded):
-    """Of runs that are unlike the scored ones (1.0), or that fail a gate (None)."""
+    """Of runs unlike the scored ones (1.0), that fail a gate (None), without a recording (1.5)."""
     tried = []
 
     @contextmanager
     def capturing(device, recording):
         tried.append(device)
-        recording.write_text(str(len(tried)))
+        if figures[len(tried) - 1] != 1.5:
+            recording.write_text(str(len(tried)))
         yield len(tried)
 
     def run(*_):
@@ -442,8 +443,7 @@ def test_a_recording_is_that_of_its_capture(tmp_path, monkeypatch, figures, kept
         return Outcome({"iops": figure})
 
     monkeypatch.setattr(explaining, "capturing", capturing)
-    file = tmp_path / "requests-00.trace"
-    session = SimpleNamespace(measure=run)
+    file, session = tmp_path / "requests-00.trace", SimpleNamespace(measure=run)
     given = explaining._extra_run(session, None, READS, Candidate("one"), "/dev/x", 1.0, file)
     assert (given or 0) == kept
     assert [each.read_text() for each in tmp_path.iterdir()] == [recorded] * bool(recorded)

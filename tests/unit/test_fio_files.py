@@ -57,6 +57,8 @@ CHANGED = {
     "read and written": ("[j]\nrw=randrw\nsize=1k\nfilename=x", "x"),
     "read and removed": (READS + "filename=x\nunlink=1", "x"),
     "read and made larger": ("[j]\nrw=read\nsize=64k\nfilename=x", "x"),
+    "read beyond its end": (READS + "offset=4k\nfilename=x", "x"),
+    "named as a pattern": (WRITES + "filename=[x]", "[x]"),
     "trimmed": ("[j]\nrw=trim\nsize=4k\nfilename=x", "x"),
     "log": (READS + "write_bw_log=my\nfilename=a", "my_bw.1.log"),
     "log without a name": (READS + "write_lat_log\nfilename=a", "j_clat.1.log"),

@@ -112,16 +112,8 @@ def test_a_file_with_a_reader_is_an_importer_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "1.txt").write_text("1.5\n2\n")
     (tmp_path / "2.txt").write_text("3\n4.25\n")
     files = [f"none={tmp_path / '1.txt'}", f"bfq={tmp_path / '2.txt'}"]
-    words = [
-        "import",
-        "ninechars",
-        *files,
-        "--baseline=bfq",
-        "--out",
-        str(tmp_path / "out"),
-        "--json",
-    ]
-    done = CliRunner().invoke(cli, words)
+    words = ["import", "ninechars", *files, "--baseline=bfq", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, [*words, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["baseline"] == "bfq"
     runs = Folder.open(tmp_path / "out").record().runs

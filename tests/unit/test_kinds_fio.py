@@ -114,6 +114,7 @@ NAMED = {
     "all together": ("[one]\nunified_rw_reporting=mixed\nnumjobs=2\nfsync=4\n", {"one"}),
     "all together, by a number": ("[one]\nunified_rw_reporting=1\n", {"one"}),
     "each and all": ("[one]\nunified_rw_reporting=both\nfsync=4\n", {"one"}),
+    "each and all, by a number": ("[one]\nunified_rw_reporting=2\n", {"one"}),
     "each, as usual": ("[one]\nunified_rw_reporting=0\nfsync=4\n", {"one"}),
 }
 
@@ -182,6 +183,9 @@ def test_options_of_a_job_file_that_are_refused(tmp_path, monkeypatch, line, mes
     file = write(tmp_path / "job", f"[global]\nbs=4k\n[a]\n{line}\nbs=8k\n[b]\n")
     with pytest.raises(SpecError) as error:
         FioJob(job_file=str(file), environment={"GIVEN": "/etc"}).check("w")
+    file.write_text("[a]\nfilename=${MINE}\n")
+    with pytest.raises(SpecError, match="the variable MINE has a control character"):
+        FioJob(job_file=str(file), environment={"MINE": "a\nb"}).check("w")
     assert str(error.value).startswith(f"w: {file}: [a]: {message}")
     assert error.value.hint
 

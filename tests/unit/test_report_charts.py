@@ -136,6 +136,8 @@ def test_logarithmic_ticks(low, high, expected):
         ((3, 400), False, [5, 10, 20, 50, 100, 200], True),
         ((11, 29), False, [10, 20], True),
         ((-4, 4), True, [-2.5, 0, 2.5], False),
+        ((0.97, 1.3), False, [1, 1.1, 1.2, 1.3], False),
+        ((1e-3, 9e-3), False, [0.001, 0.002, 0.005, 0.01], True),
     ],
 )
 def test_the_axis_of_values(values, zero, ticks, log):

@@ -8,20 +8,17 @@ from types import SimpleNamespace
 import answers
 import pytest
 import reports
-from test_exports import record
 from test_fio_files import check, home, kind_of  # noqa: F401
 
 from schedlab.analyse.sessions import session_means
 from schedlab.app.measure.files import experiment_of
 from schedlab.design.boots import BootKind, is_other, plan_boots
 from schedlab.errors import SpecError
-from schedlab.kinds.traits import parameters_of
 from schedlab.report import fleet_table
-from schedlab.spec import Target, Workload
+from schedlab.spec import Workload
 from schedlab.spec.answer import OfKind, Requirement
 from schedlab.spec.capture import PARTS, _in_window
 from schedlab.spec.checked_line import encode
-from schedlab.store.exporters import iozone
 from schedlab.store.importers import iostat
 from schedlab.store.importers.imported import Options
 from schedlab_sim.device import device_changes
@@ -63,23 +60,6 @@ def test_all_bins_of_a_window_are_added():
     requests, waited = _in_window(capture, 0, (1, 3))
     assert requests == 9  # Bins 1 and 2, and bin 2 once more.
     assert waited["tag"] == 10 + 20 + 20 and waited["total"] == 14 + 24 + 24
-
-
-def test_a_report_of_iozone_has_all_sizes(tmp_path):
-    one = record({"test": "read"}, {"throughput_bytes_per_s": 1e6})
-    (work,), (run, *_) = one.experiment.workloads, one.runs
-    works, runs = [], []
-    for number, (size, of) in enumerate((s, r) for s in (1, 2) for r in (4, 16)):
-        parameters = {"test": "read", "file_bytes": size << 20, "record_bytes": of << 10}
-        works.append(replace(work, label=f"w{number}", parameters=parameters))
-        metrics = {"throughput_bytes_per_s": 1024.0 * (number + 1)}
-        runs.append(replace(run, workload=f"w{number}", metrics=metrics))
-    asked = replace(one.experiment, workloads=tuple(works), target=Target("none"))
-    each = replace(one, experiment=asked, runs=tuple(runs))
-    (file,) = iozone.write(each, parameters_of(each), tmp_path)
-    lines = [line.split() for line in file.read_text().splitlines()]
-    assert ['"4"', '"16"'] in lines
-    assert ['"1024"', "1.00", "2.00"] in lines and ['"2048"', "3.00", "4.00"] in lines
 
 
 def test_each_file_and_each_report_of_iostat_counts(tmp_path):

@@ -36,7 +36,6 @@ from schedlab.analyse.limits import limits
 from schedlab.kinds import KINDS, weights
 from schedlab.run import gates, metrics_from_output
 from schedlab.spec import Candidate, Flag, PublishedMean, Require, Samples, Statement, Workload
-from schedlab.spec.answer import Loss
 from schedlab.spec.metrics import METRICS
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.spec.results import StoredSession
@@ -165,15 +164,6 @@ def test_every_family_over_every_size_has_its_knee():
     candidates = [Candidate(*of) for of in (("a",), ("a again", {}, "a"), ("b",))]
     found = scaling.knees(works, candidates, [samples_of(work.label) for work in works])
     assert len(found) == 4 and len({(each.family, each.candidate) for each in found}) == 4
-
-
-def test_a_claim_is_told_of_the_baseline_and_of_who_loses():
-    for field in ("base_loss", "loser"):
-        told = answers.KEEP_LOSER if field == "loser" else replace(
-            answers.KEEP_LOSER, loser=None,
-            base_loss=Loss("b", "w0", math.log(1.04), math.log(1.004), math.log(1.071)),
-        )  # fmt: skip
-        assert [claim.behind for claim in contradictions.claims_of(told)] == ["b"]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,6 +169,21 @@ def test_every_group_and_every_guard_of_a_live_comparison_is_understood(order, t
     arms = (Candidate("none", {}), Candidate("bfq", {}))
     with pytest.raises(SpecError, match="nonsense"):
         live.prepared(live.LiveRequest(tmp_path, arms, 60.0, 9e4, guards=guards), print)
+
+
+@pytest.mark.parametrize(("every_s", "seconds"), [(2.0, 4.0), (10.0, 10.0), (60.0, 20.0)])
+def test_a_pilot_takes_a_period_but_not_too_little_or_too_much(
+    monkeypatch, tmp_path, every_s, seconds
+):
+    asked, held = [], nullcontext(SimpleNamespace(claim=lambda *_: None))
+    monkeypatch.setattr(live, "queues_below", lambda path: SimpleNamespace(queues=("sda",)))
+    monkeypatch.setattr(live, "Control", lambda **_: held)
+    monkeypatch.setattr(live, "Devices", lambda *_: None)
+    monkeypatch.setattr(live.live_pilot, "pilot", lambda *of: asked.append(of[2]) or [])
+    arms = (Candidate("none", {}), Candidate("bfq", {}))
+    with pytest.raises(SpecError, match="nothing used it"):
+        live.prepared(live.LiveRequest(tmp_path, arms, every_s, 9e4), print)
+    assert asked == [seconds]
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -37,7 +37,7 @@ from schedlab.run.backends import cpu_ext, io, io_commands, live
 from schedlab.run.backends.io import bounded, with_times
 from schedlab.run.command_runs import CommandRuns
 from schedlab.run.executor import Executor
-from schedlab.run.launch import Ended
+from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Target, Workload
 
@@ -304,6 +304,8 @@ def test_the_main_groups_are_those_of_reads_and_writes():
              ("d", "write"): flow(40), ("e", "read"): flow(30)}  # fmt: skip
     seen = [SimpleNamespace(figures=live_figures.Look(flows=flows)) for _ in range(2)]
     assert live_pilot.main_groups(seen) == ("a", "b", "d")
+    alone = SimpleNamespace(figures=live_figures.Look(flows={("a", "read"): flow(60)}))
+    assert live_pilot.main_groups([alone]) == ()
 
 
 def test_the_load_has_to_stop_for_several_periods_in_a_row_and_each_gap_is_told_once():
@@ -329,6 +331,13 @@ def test_the_last_ejection_of_all_records_of_the_log_is_the_reason(tmp_path, mon
     monkeypatch.setattr(cpu_ext, "KERNEL_LOG", log)
     monkeypatch.setattr(cpu_ext, "RECORD_BYTES_MAX", len(lines[0]) + 1)
     assert cpu_ext._reason() == "reason 2"
+    told = []
+    for state in ("enabled", "disabled"):
+        (tmp_path / "state").write_text(state)
+        told += [gate.detail for gate in cpu_ext.Loaded(tmp_path, "s", "1", "0", False).findings()]
+    # The log may be of an earlier scheduler.
+    assert told == ["the scheduler s was ejected, or refused tasks (state enabled)",
+                    "the kernel ejected the scheduler: reason 2"]  # fmt: skip
 
 
 def test_usual_frequencies_and_files_of_a_start_are_all_that_were_seen(monkeypatch):
@@ -456,3 +465,29 @@ def test_every_command_of_a_session_is_one_of_its_runs(monkeypatch):
     session = SimpleNamespace(admitted=admitted, control=None, target=None)
     cells = io_commands.CommandCells(session, print)
     assert (cells.kinds, cells.runs) == (kinds, [*kinds.values()])
+
+
+@pytest.mark.parametrize(("budget_s", "waits"), [(0, True), (1, False), (1 << 20, True)])
+def test_only_a_short_budget_has_no_time_for_an_idle_machine(budget_s, waits):
+    """A budget of 0 is none."""
+    of = SimpleNamespace(target=Target(kind="path"), stopping=SimpleNamespace(budget_s=budget_s))
+    target = SimpleNamespace(device=None)
+    made = io.IoSession(SimpleNamespace(experiment=of, queues=()), target, None)
+    assert bool(made._settle_s) is waits
+
+
+def test_a_cache_is_warmed_with_no_more_than_half_of_the_memory(monkeypatch, tmp_path):
+    read = []
+    monkeypatch.setattr(cache, "read_files", lambda _, most: read.append(most))
+    monkeypatch.setattr(cache, "_memory_bytes", lambda: 100)
+    assert (cache.set_cache("warm", None, tmp_path, None), read) == ("warm", [50])
+
+
+def test_a_server_that_stays_is_in_the_room_of_those_before_and_a_command_in_its_own():
+    servers = WorkGroup(None, "setup")
+    servers._room = lambda *_: 7
+    beside = WorkGroup(None, "command", beside=servers)
+    runs = CommandRuns(None, SimpleNamespace(), ())
+    assert runs.work.beside is runs.standing
+    rooms = [beside.room(Command(argv=("x",), keep_daemons=keep)) for keep in (True, False)]
+    assert rooms == [7, None]

@@ -13,6 +13,7 @@ from schedlab.kinds.actors import Actors
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_reading import JobFile, JobSection, Option
 from schedlab.kinds.launching import replaced_in_line
+from schedlab.kinds.processes import Processes
 from schedlab.kinds.trace_replay import TraceReplay
 
 ORDERS = [1, -1]
@@ -130,10 +131,20 @@ def test_any_stream_that_was_not_served_makes_a_bound(monkeypatch, replay, late)
     assert [*made.series] == ["cp"] and [*made.latencies] == ["cp"]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_table_that_got_nothing_done_waited_as_long_as_its_slowest(engine, order):
+    row = {"name": "a", "record": "4k"}
+    waits = (3, 5)[::order]
+    engine.answers(*(load_engine.group(name, unanswered=1, oldest_pending_ns=wait * 10**9)
+                     for name, wait in zip(("a", "a#2"), waits, strict=True)))  # fmt: skip
+    made = Processes(processes=(row, row)).measure(load_engine.TARGET, "w", 1)
+    assert made.metrics["a.latency_ns_mean"] == 5e9
+
+
 def test_every_note_on_a_recording_is_of_its_workload(replay):
     notes = TraceReplay(trace="x.trace", reads_only=True).notes("w")
     assert [note.partition(": ")[0] for note in notes] == ["w"] * 4
-    assert notes[0].startswith("w: 200 requests of 4 tasks")
+    assert notes[0].startswith("w: 200 requests of 4 tasks in 1.0 s, recorded under bfq")
 
 
 def test_every_recorded_group_has_one_of_its_own(replay):

@@ -43,8 +43,10 @@ from schedlab.host import (
 from schedlab.kinds import Outcome
 from schedlab.report import bursts as report_bursts
 from schedlab.report import (
+    difference_page,
     exchange,
     fleet_table,
+    frame,
     notes,
     screen,
     sentences,
@@ -336,11 +338,8 @@ def test_processes_that_were_ours_and_spaces_of_all_schedulers_are_looked_at(ord
     own = [Range("low_latency", 0, 1), Range("fifo_batch", 2, 3), Range("nomerges", 1, 1)][::order]
     named = {t.name: (t.low, t.high) for t in table_space(["mq-deadline"], own).tunables_of(
         "mq-deadline")}  # fmt: skip
-    assert (named["fifo_batch"], named["nomerges"], "low_latency" in named) == (
-        (2, 3),
-        (1, 1),
-        False,
-    )
+    assert (named["fifo_batch"], named["nomerges"]) == ((2, 3), (1, 1))
+    assert "low_latency" not in named
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -575,6 +574,18 @@ def test_both_ends_of_a_fleet_every_contradiction_and_all_that_was_measured_are_
     wrong = replace(answers.ONE_RUN, take="b", bound=0.1)
     assert [line.partition(", ")[2] for line in answer_check._code(wrong)] == [
         "and yet b is taken", "and yet 0.1"]  # fmt: skip
+    for of, word in (("sessions", "boots"), ("runs", "runs")):
+        assert difference_page._scope(view.texts, (), of, None) == view.texts(f"text.diff_{word}")
+    losses = {
+        host: {"a": {0: 0.0}, "b": {0: -loss}} for host, loss in (("h", 0.0487), ("i", 0.0489))
+    }
+    best = answers.BEST.rows[0]
+    assert "1 / 2" in fleet_table._cells(view, best, "b", losses)  # within 5 %
+    runs = [SimpleNamespace(candidate="a", host="h", block=at, metrics={best.metric.name: at})
+            for at in (0, 1)]  # fmt: skip
+    with_zero = SimpleNamespace(names=("a",), runs_by_workload={best.workload: runs})
+    assert fleet_table._logs(with_zero, best) == {"h": {"a": {1: 0.0}}}
+    assert not frame._contents([("only", "Only", "")], view.texts)
     out = replace(answers.ONE_RUN, take="b", excluded=("z", "a")[::order])
     assert not [*answer_check._code(out)]
     flag = Flag("of no kind", candidates=("a", "b", "c")[::order])

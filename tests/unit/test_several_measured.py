@@ -179,18 +179,20 @@ def test_all_words_of_a_program_are_its_line_and_all_its_groups_are_joined(tmp_p
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_each_metric_of_durable_data_that_is_required_of_a_workload_has_to_be_there(order):
-    first, second = sorted(METRICS)[:2]
-    requires = [Require("v", first, 1.0, True), Require("w", second, 1.0, True)][::order]
+    first, *others = sorted(METRICS)[:3]
+    requires = [Require("v", first, 1.0), *(Require("w", each, 1.0) for each in others)][::order]
     cells = CommandCells.__new__(CommandCells)
     cells._no_syncs = ""
     asked = experiment(requires=tuple(requires))
     cells.session = SimpleNamespace(admitted=SimpleNamespace(experiment=asked))
     work = Workload("w", "command", "elapsed_s")
-    with pytest.raises(HostError, match=f"gave no {second}"):
-        cells._check_syncs(work, Outcome({first: 1.0}))
-    cells._check_syncs(work, Outcome({second: 1.0}))
+    both = dict.fromkeys(others, 1.0)
+    for missing in others:
+        with pytest.raises(HostError, match=f"w: the rehearsal gave no {missing}"):
+            cells._check_syncs(work, Outcome({k: v for k, v in both.items() if k != missing}))
+    cells._check_syncs(work, Outcome(both))
     with pytest.raises(HostError, match=f"gave no {first}"):
-        cells._check_syncs(Workload("u", "command", first), Outcome({second: 1.0}))
+        cells._check_syncs(Workload("u", "command", first), Outcome(both))
 
 
 def test_a_run_that_is_too_short_keeps_all_that_was_found():

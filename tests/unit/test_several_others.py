@@ -319,6 +319,8 @@ def test_a_timeline_compares_the_first_run_with_the_most_unlike_and_tells_of_all
     scene = view.scenes[0]
     assert [bars.name for bars in view._pair(scene)] == ["one", "quick"]
     assert {"n1", "n2"} <= {*view._notes()}
+    slower = timed([first, *others, ran("slower", (0, 0, 1, 4000))], [first])
+    assert [bars.name for bars in slower._pair(slower.scenes[0])] == ["one", "slower"]
     below = {
         name: f"above=one&below={pair}"
         for name, pair in (("one", "quick"), ("slow", "slow"), ("quick", "quick"), ("same", "same"))

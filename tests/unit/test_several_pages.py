@@ -96,19 +96,11 @@ def test_a_table_is_cut_where_any_word_is_too_wide(at, column, part):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_unit_suits_the_figures_of_all_rows(order):
-    columns = [
-        tables.Column("name", text=True),
-        tables.Column("a", "B/s"),
-        tables.Column("b", "B/s"),
-    ]
+    columns = [tables.Column("name", text=True), *map(tables.Column, "ab", ("B/s", "B/s"))]
     rows = [["x", None, 2e3], ["y", 8e9, None]]
     table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
     assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, MB/s"]
-    columns = [
-        tables.Column("name", text=True),
-        tables.Column("a", "B/s"),
-        tables.Column("b", "ns"),
-    ]
+    columns = [tables.Column("name", text=True), *map(tables.Column, "ab", ("B/s", "ns"))]
     rows = [["x", 2e6, 5e6], ["y", 8e6, 7e6]]
     table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
     assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, ms"]
@@ -346,10 +338,8 @@ def test_the_longest_crowd_of_any_candidate_has_its_rows(order):
             for run in record.runs))  # fmt: skip
 
     table, *others = process_tables._by_process(viewed(answers.BEST, change))
-    assert [each.name for each in others] == [
-        "by-process-cpu_burst_s",
-        "by-process-per_burst_second",
-    ]
+    names = [each.name for each in others]
+    assert names == ["by-process-cpu_burst_s", "by-process-per_burst_second"]
     assert [row.cells[0].text for row in table.rows] == ["0", "1", "2", "All together"]
 
 
@@ -417,8 +407,11 @@ def test_a_result_is_as_old_as_its_first_run_in_any_order(order):
 def test_the_times_of_each_workload_are_those_that_its_programs_have():
     def change(record):
         known = {answers.NEWCOMER: "elapsed_s", answers.READER: "elapsed_synced_s"}
-        runs = [replace(run, metrics={known[run.workload]: 3.0, "user_s": 2.0, "system_s": 1.0})
-                for run in record.runs if run.workload in known]  # fmt: skip
+        times = {"user_s": 2.0, "system_s": 1.0}
+        # A program of which only one of its times is known has no table.
+        runs = [replace(run, metrics={known[run.workload]: 3.0, **times}
+                        if run.workload in known else {"user_s": 2.0})
+                for run in record.runs]  # fmt: skip
         return replace(record, runs=tuple(runs))
 
     drawn = process_tables._times(viewed(answers.TRADE, change))
@@ -591,6 +584,11 @@ def test_no_change_is_bounded_where_any_row_has_no_bound(at):
              for i in range(2)}  # fmt: skip
     view = viewed(replace(answers.BEST, rows=rows, counted=("w0", "w1"), cells=cells))
     assert sentences.change(view) == TEXTS("answer.change_unbounded")
+    worse = {row: {"b": replace(closed, loss=0.2, low=0.1, up=0.3)} for row in cells}
+    told = sentences.change(
+        viewed(replace(answers.BEST, rows=rows, counted=tuple(cells), cells=worse))
+    )
+    assert told.endswith(TEXTS("answer.more_changes", rows=TEXTS.counted("scope.more_rows", 1)))
 
 
 def test_the_mean_of_a_chosen_point_is_that_of_both_arms_without_a_zero():

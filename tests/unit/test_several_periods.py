@@ -421,12 +421,14 @@ def test_a_figure_of_each_period_begins_where_the_period_does(monkeypatch):
 
 
 def test_every_candidate_is_explained_on_every_workload_with_files_of_its_own(monkeypatch):
-    works = tuple(Workload(label, "x", "iops") for label in ("u", "v", "w"))
+    decides = {"u": "iops", "v": "iops", "w": "ms"}
+    works = tuple(Workload(label, "x", metric) for label, metric in decides.items())
     asked = experiment(workloads=works)
     cells = tuple(Cell(3, 0, work, arm, 7, seconds=float(at), ramp_seconds=0.5)
-                  for at, work in enumerate("uvw") for arm in ("none", "bfq"))  # fmt: skip
+                  for at, work in enumerate("uvw")
+                  for arm in ("none", "none" + AA_SUFFIX, "bfq"))  # fmt: skip
     runs = [SimpleNamespace(workload=work, candidate=arm, status="ok",
-                            metrics={"iops": value * (1 + at)})
+                            metrics={"iops": 9e9, "ms": 9e9, decides[work]: value * (1 + at)})
             for value, (work, arm) in enumerate(((w, c) for w in "uvw" for c in ("none", "bfq")), 1)
             for at in range(3)]  # fmt: skip
     written, stored, made = [], [], []
@@ -449,7 +451,7 @@ def test_every_candidate_is_explained_on_every_workload_with_files_of_its_own(mo
                                                              SimpleNamespace(a=2)])  # fmt: skip
     monkeypatch.setattr(explain.knobs, "device_file", lambda name: Path("/dev") / name)
     session = SimpleNamespace(target=SimpleNamespace(device="sda"))
-    problem = explain.explain(SimpleNamespace(experiment=asked), folder, session, ["u", "w"])
+    problem = explain.explain(SimpleNamespace(experiment=asked), folder, session, ["w", "u"])
     assert problem is None and written == [1, 2, 3, 4]
     expected = [("u", "none"), ("u", "bfq"), ("w", "none"), ("w", "bfq")]
     assert stored == expected

@@ -2,21 +2,18 @@
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from experiments import experiment
 from test_executor import executor, folder  # noqa: F401
 
 from schedlab.app.fleet import boots
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import journal, processes, queues, settings
 from schedlab.host.settings import SettingScope
-from schedlab.run import durability, explain, launch, live_pilot
+from schedlab.run import durability, launch, live_pilot
 from schedlab.run.backends import cpu_notes, cpu_policy, io
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.candidate_settings import CandidateSettings, of_queue
@@ -26,7 +23,7 @@ from schedlab.run.launch import WorkGroup
 from schedlab.run.live_figures import Flow, Look, last_of
 from schedlab.run.live_own_figure import OwnFigure
 from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, GateFinding, Target, Workload
+from schedlab.spec import Candidate, GateFinding, Target
 from schedlab.spec.output_metrics import parse_output_metric
 
 
@@ -217,36 +214,6 @@ def test_a_repeat_that_was_busy_by_any_gate_counts(folder, names):  # noqa: F811
                           status="ok", attempt=2, metrics={})  # fmt: skip
     runs._note(run)
     assert runs.busy_repeats == 1
-
-
-def test_every_candidate_runs_once_more_on_every_workload_that_is_named(monkeypatch):
-    works = [Workload(label, "file-test", metric)
-             for label, metric in (("a", "iops"), ("b", "ms"), ("c", "iops"))]  # fmt: skip
-    asked = experiment(workloads=tuple(works))
-    runs = [SimpleNamespace(workload=work, candidate=name, status="ok",
-                            metrics={"iops": at + 1.0, "ms": 10.0 + at})
-            for work in "abc" for name in ("none", "bfq") for at in range(3)]  # fmt: skip
-    chosen = [works[0], works[1]]
-    medians = explain._scored_medians(SimpleNamespace(runs=lambda: runs), chosen)
-    assert medians == {("a", "none"): 2.0, ("a", "bfq"): 2.0, ("b", "none"): 11.0, ("b", "bfq"): 11}
-    labels = [each.label for each in asked.candidates]
-    seen, kept = [], []
-
-    def extra_run(session, cell, work, candidate, *of):
-        seen.append((work.label, candidate.label))
-        return SimpleNamespace(result={}, engine=None, lead_s=0.0, zero_ns=0, tasks=[])
-
-    monkeypatch.setattr(explain, "_extra_run", extra_run)
-    monkeypatch.setattr(explain, "explanations", lambda *of: [])
-    folder_ = SimpleNamespace(
-        runs=lambda: runs, plan=make_plan(replace(asked)), recording_path=lambda n: SimpleNamespace(
-            name=f"r{n}"), write_capture=lambda n, of: f"c{n}", write_explanations=kept.append,
-    )  # fmt: skip
-    session = SimpleNamespace(target=SimpleNamespace(device="sda"))
-    admitted = SimpleNamespace(experiment=asked)
-    assert explain.explain(admitted, folder_, session, ["c", "a"]) is None
-    assert seen == [(work, label) for work in "ac" for label in labels if "A/A" not in label]
-    assert [row["capture"] for row in kept[-1]] == [f"c{n}" for n in range(len(seen))]
 
 
 def test_every_name_of_a_guard_was_seen_under_some_candidate():

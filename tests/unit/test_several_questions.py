@@ -21,7 +21,6 @@ from schedlab.app.compare.comparison import (
     labelled,
     target_of,
 )
-from schedlab.app.compare.contradict import contradictions
 from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.compare.recorded_work import workload_of as recorded
 from schedlab.errors import SpecError
@@ -168,23 +167,6 @@ def test_a_student_has_a_sheet_of_each_seed_with_the_result_of_each_setting(monk
     assert quiz.write_sheets(options, 3, tmp_path / "page", None) == 7
     assert [(sheet.seed, sheet.tasks, sheet.results) for sheet in made] == [
         (n, f"tasks {n}", [f"tasks {n} under {one}" for one in "ab"]) for n in (7, 8, 9)
-    ]
-
-
-def test_every_candidate_that_contradicts_itself_is_told_on_every_row():
-    row, other = answers.NEWCOMER, answers.READER
-    cells = {name: dict(of) for name, of in answers.TRADE.cells.items()}
-    cells[other]["kyber"] = replace(cells[other]["kyber"], best=True)
-    again = replace(answers.TRADE, cells={name: dict(of) for name, of in cells.items()})
-    for at in (row, other):  # the two swap the places that they had
-        for label, was in (("bfq", "kyber"), ("kyber", "bfq")):
-            cells[at][label] = again.cells[at][was]
-    lines = contradictions(again, replace(again, cells=cells))
-    assert lines == [
-        f"{row}: kyber was behind, and is now the best",
-        f"{row}: bfq was the best, and is now behind",
-        f"{other}: kyber was the best, and is now behind",
-        f"{other}: bfq was behind, and is now the best",
     ]
 
 
