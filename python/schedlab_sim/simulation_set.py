@@ -123,19 +123,18 @@ class SimulationSet:
         """The requests of the first seed: a page to explore, or a picture of a few."""
         from schedlab.store.files import made
 
+        first = list(zip(cells, results, strict=True))[:: len(self.seeds)]
         if path.suffix == ".html":
             from schedlab.report.texts import Texts
             from schedlab.report.timeline import Timeline
             from schedlab_sim.bars import scenes
 
-            first = list(zip(cells, results, strict=True))[:: len(self.seeds)]
             page = Timeline(scenes(first), Texts(self.lang)).render()
             made(path).write_text(page, encoding="utf-8")
             return
         from schedlab.report.gantt import requests_chart
 
-        drawn = [(run["scheduler"], run.report, run.log) for run in results]
-        shown = drawn[:: len(self.seeds)][:GANTT_RUNS]
+        shown = [(run["scheduler"], run.report, run.log) for _, run in first[:GANTT_RUNS]]
         made(path).write_text(requests_chart(shown), encoding="utf-8")
 
     def _ssd(

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from golden import Golden
 
 from schedlab.errors import SpecError
 from schedlab.report.gantt import requests_chart
 from schedlab.spec import Candidate, Stopping
 from schedlab.store.process_files import process_text
+from schedlab_sim.cli.sim import sim
 from schedlab_sim.device import device_text
 from schedlab_sim.experiments import experiment_of, process_names
 from schedlab_sim.results import HOST_LOG_DTYPE
@@ -93,6 +95,19 @@ def test_pictures(title: str, golden: Golden) -> None:
     runs, window = PICTURES[title]
     svg = requests_chart([(name, named(*processes), log) for name, processes, log in runs], window)
     golden(f"gantt/{title.replace(' ', '-')}.svg", svg.replace("><", ">\n<"))
+
+
+def test_every_scheduler_is_drawn_from_its_first_seed(tmp_path) -> None:
+    pictures = []
+    for seeds in ("1", "2"):
+        chart = tmp_path / f"{seeds}.svg"
+        words = ["run", "--device", "nvme", "--scheduler", "none;bfq", "--processes", "random32",
+                 "--seconds", "0.01", "--seeds", seeds, "--gantt", str(chart)]  # fmt: skip
+        assert CliRunner().invoke(sim, words, catch_exceptions=False).exit_code == 0
+        pictures.append(chart.read_text())
+    assert pictures[0] == pictures[1] and all(
+        f">{name}<" in pictures[0] for name in ("none", "bfq")
+    )
 
 
 def test_at_most_1200_requests_are_drawn_of_a_scheduler() -> None:

@@ -151,6 +151,9 @@ def test_what_a_file_asks_for_needs_a_yes(tmp_path, say):
     wider = replace(admitted, permission=Permission(trust=False),
                     experiment=replace(asked, target=target))  # fmt: skip
     say(door._check_trust, wider)
+    for allowed, other in (("sda", "sdc"), ("sdc", "sda")):
+        asked_of = replace(wider, permission=Permission(trust=False, switch=(allowed,)))
+        assert refused(door._check_trust, asked_of)[0].endswith(f"scheduler of {other}")
     door._check_trust(replace(wider, permission=TRUSTED))
     quiet = admit(experiment(tmp_path))  # nothing is asked for
     assert quiet.permission == Permission(trust=False)
@@ -270,7 +273,8 @@ def test_what_a_directory_needs(tmp_path, say):
         {"scheduler": "bfq"}, {"scheduler": "as-is", "nr_requests": 4}
     )  # fmt: skip
     for settings in both:
-        named = replace(own, candidates=(Candidate("x"), Candidate("a", settings), Candidate("b")))
+        as_it_is = Candidate("b", {"scheduler": "as-is"})
+        named = replace(own, candidates=(Candidate("x"), Candidate("a", settings), as_it_is))
         said, hint = refused(resolve, named, [typed(COMMAND)], TRUSTED)
         assert said == f"{tmp_path}: no scheduler would be set, because no request queue is named"
         assert hint.startswith("name the queue that may be switched: --switch ")

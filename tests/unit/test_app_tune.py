@@ -301,6 +301,14 @@ def test_a_search_and_its_fresh_comparison(searched):
     assert searched.said[-1].startswith("nothing left to measure")
 
 
+def test_a_search_that_goes_on_has_spent_the_time_of_both(tmp_path, target):
+    tuning, admitted = start(tmp_path)
+    tuning.spent_s = 4.0
+    tune._search(tuning, admitted, Watcher(lambda state: None, measure.Observer()))
+    lines = map(json.loads, (tuning.path / "trials.jsonl").read_text().splitlines())
+    assert [line["spent_s"] for line in lines][:3] == [4.0, 4.75, 5.5]
+
+
 def test_what_was_searched_is_loaded(searched, monkeypatch):
     tuning = searched.tuning
     again, _ = tune.load(tuning.path, Permission(trust=True))

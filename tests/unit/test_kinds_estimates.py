@@ -148,6 +148,9 @@ def test_a_candidate_takes_the_place_of_a_parameter():
     assert overrides(None) == {}
     work = typed(Workload("w", "newcomer", "", {"requests": 3}), Candidate("c", {}))
     assert getattr(work, "requests") == 3  # noqa: B009
+    keys = {"workload.device_set.flash.channels": 2, "workload.device_set.buffer.size": 0}
+    of_device = typed(Workload("w", "ssd", "", {"device_set": {"a": 1}}), Candidate("c", keys))
+    assert of_device.device_set == {"a": 1, "flash.channels": 2, "buffer.size": 0}
     changed = typed(Workload("w", "database", "", {"seconds": 9, "reads": 2}), candidate)
     assert changed == KINDS["database"](seconds=1.5, reads=2)
     with pytest.raises(SpecError, match=r"^candidate 'c': kind"):

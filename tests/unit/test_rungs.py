@@ -65,6 +65,18 @@ def test_the_bound_holds_in_the_next_boot(boots, workloads):
     assert held >= 0.95 * total and alone < 0.9 * total
 
 
+def test_the_bound_of_the_next_boot_is_that_of_the_workload_that_differs_most():
+    rng, truth = np.random.default_rng(3), np.array([0.1, 0.0, 0.1])
+    samples, history = one_boot(rng, truth, 0.0, workloads=("steady", "other"))
+    for boot in range(4):
+        for work, of_boot in (("steady", 0.0), ("other", 0.2)):
+            of = {"workloads": (work,), "boot": f"b{boot}"}
+            history[work] += one_boot(rng, truth, of_boot, **of)[1][work]
+    found = [bounds(answer(each, baseline="a", ends=(6,), history=history))["next-boot"]
+             for each in (samples, samples[::-1], samples[1:])]  # fmt: skip
+    assert found[0] == found[1] > 0.1 and found[2] > 0.1
+
+
 def test_where_boots_do_not_differ_the_bound_is_nearly_that_of_this_boot():
     result = asked(np.random.default_rng(3), np.array([0.1, 0.0, 0.1]), 0.0, 6, noise=0.01)
     of = bounds(result)

@@ -56,6 +56,11 @@ def test_a_pair_of_devices_is_compared_by_all_rows():
     assert predict.compared(PREDICTED, other).startswith("w: fast is predicted 4× as fast")
     other = replace(PREDICTED, device="fast", rates={"a": [16.0], "b": [1.0]})
     assert predict.compared(PREDICTED, other).startswith("w: fast is predicted 4× as fast")
+    drawn = {"a": [8.0, 4.0, 2.0], "b": [8.0, 4.0, 2.0]}
+    for pair in ((PREDICTED, other), (other, PREDICTED)):
+        one, two = (replace(each, rates=drawn) if each is other else each for each in pair)
+        said = "w: fast is predicted 4× as fast (90 %: 2.2 to 7.6×), P 100%"
+        assert predict.compared(one, two) == said
 
 
 @pytest.mark.parametrize(("offset", "is_met"), [("3M", True), ("5M", False)])

@@ -37,6 +37,7 @@ from schedlab.store import files, history, table
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.folder import Folder
 from schedlab.store.importers import imported, iozone
+from schedlab.store.importers.distinct import tell_apart
 from schedlab.store.importers.imported import Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals
 from schedlab.store.process_files import is_buffered, processes_of
@@ -195,6 +196,15 @@ def test_every_missing_directory_is_made_and_is_the_users(tmp_path, monkeypatch)
     monkeypatch.setattr(files, "_give_directory", lambda name, above: given.append(name))
     files.make_directory(tmp_path / "a" / "b" / "c")
     assert given == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_candidate_with_two_disks_or_programs_has_a_workload_for_each(order):
+    of = [("none", "a", "x"), ("none", "b", "x"), ("bfq", "a", "x"), ("bfq", "a", "y")]
+    readings = [reading("p", name, "w", subject=disk, program=by) for name, disk, by in of[::order]]
+    told, notes = tell_apart(readings)
+    assert [each.workload for each in told] == [f"w of {d} by {p}" for _, d, p in of[::order]]
+    assert notes == []
 
 
 def reading(place, candidate, workload, **more):

@@ -58,6 +58,9 @@ def test_everything_survives_the_disk(folder):
     assert len(primary[0].values) == 9
     # Each run with the candidate that was measured just before it.
     assert primary[0].before == ("", *(cell.candidate for cell in again.plan.cells[:-1]))
+    later = [replace(run, session="later" if at >= 4 else "") for at, run in enumerate(record.runs)]
+    before = replace(record, runs=tuple(later)).before
+    assert [key for key, label in before.items() if not label] == [later[0].key, later[4].key]
     assert secondary[0].metric.name == "elapsed_s"
 
 

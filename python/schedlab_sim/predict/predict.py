@@ -471,14 +471,13 @@ def compared(first: Prediction, second: Prediction) -> str:
         for row in first.rates
     ]
     faster = np.exp(np.mean(np.log(ratios), axis=0))
-    low, mid, high = np.quantile(faster, (0.05, 0.5, 0.95))
-    share = float(np.mean(faster > 1))
-    better, chance = (second, share) if share >= 0.5 else (first, 1 - share)
+    share, better = float(np.mean(faster > 1)), second
     if share < 0.5:
-        low, mid, high = 1 / high, 1 / mid, 1 / low
+        share, better, faster = 1 - share, first, 1 / faster
+    low, mid, high = np.quantile(faster, (0.05, 0.5, 0.95))
     return (
         f"{first.load}: {better.device} is predicted {mid:.2g}× as fast (90 %: {low:.2g} to "
-        f"{high:.2g}×), P {chance:.0%}"
+        f"{high:.2g}×), P {share:.0%}"
     )
 
 
