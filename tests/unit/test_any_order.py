@@ -3,16 +3,22 @@ of a result has the same words and figures. A line that takes the first of sever
 where it should take the largest, or all, says something else then.
 """
 
+import math
 import random
 import re
 from collections import Counter
 from dataclasses import replace
 
+import answers
 import pytest
+import reports
 import test_everything_agrees as agrees
 import test_whole_results as whole
 
 from schedlab import report
+from schedlab.report import sentences
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
 from schedlab.result import answer_of
 
 #: The screen has so many workloads at most.
@@ -67,3 +73,13 @@ def test_no_order_changes_what_is_said_of_a_result(way, tmp_path):
 def test_no_order_changes_what_is_said_of_all_parts(make):
     record, _ = make()
     assert_said_alike(record)
+
+
+@pytest.mark.parametrize("ends", [(0.1, 0.2), (0.2, 0.1)])
+def test_a_change_is_at_most_that_of_the_worst_row(ends):
+    rows = tuple(answers.primary(f"w{at}", "elapsed_s") for at in range(2))
+    cells = {row.name: {"b": answers.behind(1.0, 1.0, 1.0, math.exp(end))}
+             for row, end in zip(rows, ends, strict=True)}  # fmt: skip
+    answer = replace(answers.BEST, rows=rows, counted=("w0", "w1"), cells=cells)
+    view = View(reports.record_of(answer), answer, Texts("en"))
+    assert "23\u00a0%" in sentences.change(view)
