@@ -150,7 +150,8 @@ def test_the_time_of_a_run_is_that_of_its_jobs(tmp_path, text, seconds):
 @needs_fio
 def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path):
     file = write(tmp_path / "job", "[a]\nrw=write\nbs=4k\n")
-    kind = FioJob(job_file=str(file), extract=("x:s=stdout~(.)",), setup="s", cleanup="c")
+    kind = FioJob(job_file=str(file), extract=("x:s=stdout~(.)",), setup="s", cleanup="c",
+                  writable=("/w",))  # fmt: skip
     metrics = kind.own_metrics()
     shown = {name: (each.unit, each.higher_is_better) for name, each in metrics.items()}
     latencies = {f"a.write.lat_ns_{word}": ("ns", False)
@@ -158,7 +159,8 @@ def test_the_metrics_of_a_job_file_have_units_and_a_direction(tmp_path):
     rates = {"a.write.bw_bytes": ("B/s", True), "a.write.iops": ("1/s", True)}
     assert shown == {"x": ("s", False), **rates, **latencies}
     assert kind.command() == ("fio", "--output-format=json+", str(file))
-    assert kind.programs() == ("fio --name=a --rw=write --bs=4k", "s (setup)", "c (cleanup)")
+    line = "fio --name=a --rw=write --bs=4k, which may write to /w"
+    assert kind.programs() == (line, "s (setup)", "c (cleanup)")
 
 
 @needs_fio

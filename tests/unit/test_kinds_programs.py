@@ -371,6 +371,9 @@ def test_the_time_of_an_extraction_includes_writing_back(monkeypatch, tmp_path):
     monkeypatch.setattr(archive_extraction, "time", clock)
     monkeypatch.setattr(archive_extraction, "_sync_filesystem", synced.append)
     assert archive_extraction.timed(["true"], tmp_path).elapsed_s == 4.5
+    usage = SimpleNamespace(total=9 << 20, used=4 << 20, free=5 << 20)
+    monkeypatch.setattr(archive_extraction.shutil, "disk_usage", lambda path: usage)
+    assert "has 5 MiB free" in str(archive_extraction._too_large("w", "it", tmp_path))
     assert len(synced) == 1
 
 

@@ -11,18 +11,21 @@ import json
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import answers
 import pytest
 import reports
 
 from schedlab import report
-from schedlab.report import exchange, index_page, sentences, steps, terminal, words
+from schedlab.report import exchange, handin, index_page, sentences, steps, terminal, words
 from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.report.workload_names import name_of
-from schedlab.spec import ATTEMPTS_MAX, METRICS, Cell, Flag, Plan, Planning, Stopping
+from schedlab.spec import ATTEMPTS_MAX, METRICS, Candidate, Cell, Flag, Plan, Planning, Stopping
+from schedlab.spec.answer import Advice
+from schedlab.spec.findings import KneeFigure
 
 
 def test_every_form_shows_the_same_cells_and_sentences():
@@ -313,6 +316,35 @@ def test_what_may_come_is_a_bound_in_every_language(language, up_to):
     }  # fmt: skip
     assert len(bounds) >= 12
     assert [key for key, text in bounds.items() if up_to not in text] == []
+
+
+def test_the_time_of_more_boots_is_not_that_of_their_runs():
+    view = reports.view_of(replace(answers.BEST, advice=Advice(6, 0.05, 90.0)))
+    told = []
+    for host in ({}, {"boots": ["1"]}):
+        of = View(replace(view.record, host=host), view.answer, view.texts)
+        told.append(of.texts.duration(90.0) in sentences.advice(of))
+    assert told == [True, False]
+
+
+def test_what_each_kind_of_device_takes_is_told_where_others_feel_it():
+    taken = [SimpleNamespace(answer=SimpleNamespace(take=name)) for name in "ab"]
+    of = SimpleNamespace(take=taken[0].answer.take, kinds=taken[1:])
+    arms = [Candidate(name, {"sysctl.vm.swappiness": at}) for at, name in enumerate("abc")]
+    view = SimpleNamespace(
+        answer=of, experiment=SimpleNamespace(candidates=arms), texts=Texts("en")
+    )
+    told = sentences._beyond(view)
+    assert ["swappiness=0" in told[0], "swappiness=1" in told[1], len(told)] == [True, True, 2]
+
+
+def test_a_knee_that_is_none_has_its_own_reason():
+    about = {"family": "f", "size": "record_bytes", "candidate": "a", "metric": METRICS["iops"]}
+    found = tuple(KneeFigure(reason=reason, **about) for reason in ("straight", "edge"))
+    view = reports.view_of(replace(answers.BEST, knees=found))
+    (table,) = handin._knees(view)
+    assert [row.cells[-1].text for row in table.rows] == [
+        view.texts("text.knee_straight"), view.texts("text.knee_edge")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rows", "advice"), [(1, "longer runs"), (2, "fewer workloads")])

@@ -145,3 +145,8 @@ def test_the_axis_of_values(values, zero, ticks, log):
     assert ([value for value, _ in axis.ticks], axis.log) == (pytest.approx(ticks), log)
     assert [float(label.replace("−", "-")) for _, label in axis.ticks] == pytest.approx(ticks)
     assert axis.low <= min(values) and max(values) <= axis.high
+
+
+def test_an_interval_beyond_the_edge_ends_in_an_arrow():
+    cells = [charts.loss_cell(LOSSES[0], math.log(reach)) for reach in (5, 7)]
+    assert ["l-4-3m4" in cell for cell in cells] == [True, False]

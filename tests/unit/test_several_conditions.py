@@ -59,6 +59,9 @@ def test_each_condition_that_broke_is_a_finding(monkeypatch):
     assert [each.detail for each in found[2:4]] == ["nvme0 is hot", "nvme1 is hot"]
     assert [each.detail.split()[2] for each in found[-2:]] == ["read", "written"]
     assert [each.gate for each in gates.neighbour_findings(before, after)] == ["steal", "others"]
+    with monkeypatch.context() as patch:  # below either bound they are no finding
+        patch.setattr(gates, "_others_s", lambda *_: 0.03)
+        assert not gates.neighbour_findings(before, replace(before, at_s=1.0))
     watch = gates.Watch()
     monkeypatch.setattr(gates, "snapshot", lambda device: before)
     for _ in range(gates.FREQUENCY_READINGS_MIN):

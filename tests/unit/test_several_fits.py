@@ -432,6 +432,7 @@ def test_any_policy_may_load_a_scheduler_and_any_task_may_have_another(order, mo
     assert PolicySession(admitted, None, print).schedulers == "scheduler"
     rows = [(3, 0, 0), (3, 0, 0), (3, 5, 0), (0, 0, 0)][::order]
     assert cpu_policies._share_under(CpuPolicy("batch"), rows) == 0.5
+    assert cpu_policies._share_under(CpuPolicy("rr", priority=5), [(2, 0, 5), (2, 0, 6)]) == 0.5
 
 
 def test_every_command_is_rehearsed_warmed_up_and_cleaned_up(session, monkeypatch):

@@ -406,6 +406,7 @@ def test_all_that_was_left_or_is_old_is_removed_from_a_cache(tmp_path, monkeypat
     left = [tmp_path / f"left{n}" for n in range(3)]
     for each in left:
         each.mkdir()
+        (each / "initrd").touch()
     with cache.held(left[1]):
         cache.remove_abandoned([tmp_path / "absent", *left])
     assert [each.exists() for each in left] == [False, True, False]

@@ -15,12 +15,7 @@ from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
 from schedlab.host.emulated import Emulation
 from schedlab.host.emulated_calibration import predict
-from schedlab.spec import (
-    Candidate,
-    Stopping,
-    Target,
-    Workload,
-)
+from schedlab.spec import Candidate, Stopping, Target, Workload
 
 
 def test_a_file_may_mix_texts_tables_and_requirements(tmp_path):

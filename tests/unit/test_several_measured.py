@@ -39,16 +39,7 @@ from schedlab.run import launch, prometheus
 from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import (
-    Candidate,
-    Cell,
-    GateFinding,
-    Plan,
-    Record,
-    Require,
-    Target,
-    Workload,
-)
+from schedlab.spec import Candidate, Cell, GateFinding, Plan, Record, Require, Target, Workload
 from schedlab.spec.durability import METRICS
 from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store import bursts as cpu_bursts

@@ -115,8 +115,7 @@ def test_runs_without_their_metric_are_an_error_that_says_so(folder):
 
 
 @pytest.mark.parametrize(
-    ("failed", "used"),
-    [(("none", "none (A/A)"), "bfq:low_latency=0"), (("none",), "none (A/A)")],
+    ("failed", "used"), [(("none", "none (A/A)"), "bfq:low_latency=0"), (("none",), "none (A/A)")]
 )
 def test_a_baseline_without_a_run_costs_only_itself(folder, failed, used):
     """Every figure is against the A/A arm, which has its settings, else the first that has runs."""
