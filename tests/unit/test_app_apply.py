@@ -327,9 +327,11 @@ def test_files_are_named_before_they_are_written(tmp_path, monkeypatch):
     applied.store(named)
     half = file.parent / f".{file.name}.0123456789ab"
     half.parent.mkdir(parents=True)
-    half.touch()
+    halves = [half, *(half.with_suffix(f".{at}123456789ab") for at in "789")]
+    for each in halves:
+        each.touch()
     applied.write_file(file, "text")
-    assert file.read_text() == "text" and not half.exists()
+    assert file.read_text() == "text" and not any(each.exists() for each in halves)
     second = applied.with_file(replace(RECORD, device="sdy", made=("/x",)), file)
     assert second.made == ("/x", str(tmp_path / "etc/udev"), str(tmp_path / "etc"))
     applied.store(replace(second, device="sdy", made=("/y",)))
@@ -431,7 +433,19 @@ def test_of_two_files_of_one_setting_one_is_kept():
     both = {size: "0", ratio: "20", "/x": "0"}
     assert knobs.one_of_each(both) == {ratio: "20", "/x": "0"}
     assert knobs.one_of_each({size: "5", ratio: "0"}) == {size: "5"}
+    lines = "".join(apply_machine._file_texts(both, Path("/")).values())
+    assert lines == "vm.dirty_ratio = 20\nw /x - - - - 0\n"
     assert apply_machine._setting({size: "5", ratio: "0"}) == "sysctl.vm.dirty_bytes=5"
+
+
+def test_both_files_of_one_setting_hold_it(monkeypatch):
+    size, ratio = "/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"
+    now = {size: "0", ratio: "20", "/x": "1"}
+    monkeypatch.setattr(knobs, "read_value", now.get)
+    for other, holds in ((now, True), ({**now, size: "5"}, False), ({**now, ratio: "9"}, False)):
+        record = replace(RECORD, values=other)
+        assert [apply_machine._holds(record, knob) for knob in (size, ratio)] == [holds] * 2
+        assert apply_machine._holds(record, "/x")
 
 
 def test_a_second_setting_of_the_machine():

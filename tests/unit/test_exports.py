@@ -134,24 +134,6 @@ def test_a_row_of_iozone_has_the_size_of_what_was_read_or_there_is_none(tmp_path
     ]
 
 
-def test_a_second_size_of_a_file_has_its_own_row_and_every_record_a_column(tmp_path):
-    parts = {"a": (1 << 20, 4096, 1.0), "b": (1 << 20, 8192, 2.0), "c": (1 << 21, 8192, 3.0),
-             "d": (1 << 21, 16384, 4.0)}  # fmt: skip
-    each = record({"test": "read"}, {"throughput_bytes_per_s": 1.0})
-    (work,), (run, *_) = each.experiment.workloads, each.runs
-    works = [replace(work, label=label, parameters={"test": "read", "file_bytes": file,
-                                                    "record_bytes": size})
-             for label, (file, size, _) in parts.items()]  # fmt: skip
-    runs = [replace(run, workload=label, metrics={"throughput_bytes_per_s": 1024 * kib})
-            for label, (*_, kib) in parts.items()]  # fmt: skip
-    asked = replace(each.experiment, target=Target("none"), workloads=tuple(works))
-    every = replace(each, experiment=asked, runs=tuple(runs))
-    (file,) = iozone.write(every, parameters_of(every), tmp_path)
-    table = [line.split() for line in file.read_text().splitlines() if line.strip()][-4:-1]
-    assert table == [['"4"', '"8"', '"16"'], ['"1024"', "1.00", "2.00", "0.00"],
-                     ['"2048"', "0.00", "3.00", "4.00"]]  # fmt: skip
-
-
 def test_what_iozone_would_have_written(tmp_path, golden):
     reads = RECORDS["reads"]
     (file,) = iozone.write(reads, parameters_of(reads), tmp_path)

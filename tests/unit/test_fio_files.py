@@ -59,6 +59,7 @@ CHANGED = {
     "read and made larger": ("[j]\nrw=read\nsize=64k\nfilename=x", "x"),
     "read beyond its end": (READS + "offset=4k\nfilename=x", "x"),
     "named as a pattern": (WRITES + "filename=[x]", "[x]"),
+    "read from within to beyond its end": ("[j]\nrw=read\nsize=3k\noffset=2k\nfilename=x", "x"),
     "trimmed": ("[j]\nrw=trim\nsize=4k\nfilename=x", "x"),
     "log": (READS + "write_bw_log=my\nfilename=a", "my_bw.1.log"),
     "log without a name": (READS + "write_lat_log\nfilename=a", "j_clat.1.log"),

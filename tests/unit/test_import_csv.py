@@ -276,6 +276,7 @@ TABLES = {
        for half in ("MB/", "/s", "")},
     "published means": published("who,test,mean\na,read,3.00\nb,boot,31\n"),
     "published under the name of the value": published("who,record_bytes,speed\na,4096,2.0\n"),
+    "published over two columns": published("who,test,record_bytes,mean\na,read,4096,2\n"),
     "published over two units": published("who,mean\na,3\n"),
     "published without a mean": published("who,test\na,read\n"),
     "nothing published": published("who,mean\n"),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from load_engine import BINS, MIB, group, result, side
+from load_engine import MIB, group, result, side
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
@@ -14,7 +14,6 @@ from schedlab.kinds.actors import (
     Actors,
     added,
     load_depth,
-    outcome,
     regions,
     served,
 )
@@ -65,23 +64,6 @@ def two_groups():
         series={"window_ms": [501.0, 2600.0], "reads": [], "writes": []},
     )  # fmt: skip
     return Actors(result(read, write, inflight={"mean": 3.5, "max": 9}), depth=6, tags=4)
-
-
-def test_the_facts_of_several_processes():
-    actors = two_groups()
-    assert actors.properties() == {
-        "engine": "psync", "errors": 15, "short": 70, "claimed_bytes": [1527, 3001],
-        "in_driver_mean": 3.5, "in_driver_max": 9, "load_depth": 6, "driver_tags": 4,
-        "load_generator_bottleneck": True, "oldest_pending_ns": {"reader": 70.0},
-    }  # fmt: skip
-    assert actors.measured_from_s == 0.501
-    assert actors.rate(["reader", "writer"], "reads") == 2048.5
-    assert actors.rate(["reader", "writer"], "writes", operations=True) == 6.0
-    assert actors.series() == {"reader": [[0, 1, 2, 3], [101, 4, 5, 6]]}
-    result = outcome(actors, {"iops": 1.0}, {"iops": "at-most"}, BINS, more=5)
-    assert result.properties == {**actors.properties(), "measured_from_s": 0.501, "more": 5}
-    assert (result.metrics, result.bounds) == ({"iops": 1.0}, {"iops": "at-most"})
-    assert (result.histograms, result.series) == ({"latency_ns": BINS}, actors.series())
 
 
 @pytest.mark.parametrize("seen", [None, {"error": "no such device", "mean": 1.0, "max": 1}])

@@ -272,50 +272,6 @@ def test_a_job_file_needs_fio(tmp_path, monkeypatch):
     assert error.value.hint == "apt install fio"
 
 
-def test_the_numbers_of_the_processes_of_a_job_are_added_up():
-    """Bins of two processes: 600 of 1000 ns, 400 of 3000 ns; ten more lie beyond p99."""
-    one = fio_side(600, 10, {"1000": 500, "3000": 100}, iops=3.5)
-    two = fio_side(400, 20, {"3000": 300, "1000": 100}, iops=4.0)
-    two["lat_ns"] |= {"mean": 12.0, "max": 70}
-    idle = fio_side(0, 0, {})
-    jobs = [
-        {"jobname": "a", "read": one, "write": idle, "trim": idle},
-        {"jobname": "b", "read": idle, "write": idle, "trim": fio_side(3, 5, {"40": 3})},
-        {"jobname": "a", "read": two, "write": idle, "trim": idle},
-    ]
-    text = b"note: fio says\n" + json.dumps({"jobs": jobs}).encode()
-    values, bounds = FioJob().values_of(text)
-    assert {name: value for name, value in values.items() if name.startswith("a.")} == {
-        "a.read.bw_bytes": 300.0, "a.read.iops": 7.5, "a.read.lat_ns_mean": 9.0,
-        "a.read.lat_ns_max": 70.0, "a.read.lat_ns_p50": 1000.0, "a.read.lat_ns_p90": 3000.0,
-        "a.read.lat_ns_p99": 3000.0, "a.read.lat_ns_p99_9": 3000.0,
-    }  # fmt: skip
-    # P(Binomial(1000, 0.999) >= 998) is 0.92, and three trims support no quantile.
-    assert bounds == {
-        "a.read.lat_ns_p99_9": "at-least",
-        **{f"b.trim.lat_ns_{q}": "at-least" for q in ("p50", "p90", "p99", "p99_9")},
-    }
-    assert values["b.trim.lat_ns_p99"] == 40.0
-
-
-def test_the_calls_of_fsync_of_all_processes_are_added_up():
-    """fio gives them no count of requests: `N` of their latencies is it."""
-    idle = fio_side(0, 0, {})
-    calls = [{"500": 90, "9000": 10}, {"500": 900}]
-    jobs = [
-        {"jobname": "wal", "read": idle, "write": idle, "trim": idle,
-         "sync": {"total_ios": 0, "lat_ns": {"mean": mean, "max": top, "N": n, "bins": bins}}}
-        for mean, top, n, bins in ((1350.0, 9100, 100, calls[0]), (500.0, 510, 900, calls[1]))
-    ]  # fmt: skip
-    jobs.append({**jobs[0], "jobname": "none", "sync": {"total_ios": 0, "lat_ns": {"N": 0}}})
-    values, bounds = FioJob().values_of(json.dumps({"jobs": jobs}).encode())
-    assert values == {
-        "wal.sync.lat_ns_mean": 585.0, "wal.sync.lat_ns_max": 9100.0, "wal.sync.lat_ns_p50": 500.0,
-        "wal.sync.lat_ns_p90": 500.0, "wal.sync.lat_ns_p99": 500.0, "wal.sync.lat_ns_p99_9": 9000.0,
-    }  # fmt: skip
-    assert bounds == {"wal.sync.lat_ns_p99_9": "at-least"}
-
-
 def test_completion_latency_counts_where_the_total_has_no_bins():
     bins = {"bins": {"500": 100}}
     side = {**fio_side(100, 1, {}), "lat_ns": {"mean": 7.0, "max": 9}, "clat_ns": bins}

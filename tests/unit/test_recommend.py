@@ -51,26 +51,13 @@ def test_what_a_scheduler_could_decide(load, code):
     assert any("does not add up" in line for line in lines(load)) == (code == "unknown")
 
 
-def test_the_next_command_has_the_scheduler_in_force_first_and_what_all_queues_offer():
-    load = observed(3, 9, db=100, backup=50)
-    other = Queue("sdy", "none", ("none", "bfq"), 32, 1.0, 2, 2)
-    both = Observed("/srv/db", (*load.queues, other), load.figures)
-    assert load.next_command()[-1] == "bfq,none,kyber"
-    assert both.next_command() == ["schedlab", "live", "/srv/db", "--schedulers", "bfq,none"]
-    assert both.replay_commands() == []
-    assert list(lines(load))[-3:] == [
-        "Next   schedlab live /dev/sdx --schedulers bfq,none,kyber",
-        "Replay schedlab trace io /dev/sdx --seconds 60 --out load.trace",
-        "       schedlab compare --trace load.trace --schedulers bfq,none,kyber",
-    ]
+def test_a_file_system_is_idle_where_all_its_queues_together_are():
+    quiet = observed(0.03, 2, db=9)
+    assert [replace(quiet, queues=quiet.queues * n).code for n in (1, 2)] == ["idle", "alone"]
 
 
-def test_the_second_queue_of_a_file_system_decides_as_the_first():
-    first = observed(1, 1, db=100)
-    assert first.code == "one-at-a-time"
-    for depth, code in (((0.5, 2, 2), "alone"), ((3, 32, 32), "waits")):
-        queues = (*first.queues, Queue("sdy", "none", ("none",), 32, *depth))
-        assert replace(first, queues=queues).code == code, depth
+def test_a_program_is_shown_from_a_share_of_all_requests_on():
+    assert observed(3, 9, db=600, cron=21, log=500, cp=23).programs == ["db", "log", "cp"]
 
 
 def test_a_device_with_a_fitted_file_ends_in_a_prediction(tmp_path, monkeypatch):

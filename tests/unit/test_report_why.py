@@ -191,20 +191,6 @@ def one_class(**changes):
     }  # fmt: skip
 
 
-def test_every_part_of_the_waiting_is_the_mean_of_its_own_column():
-    row = [100, 2, 3, 5, 4096, 100, 200, 300, 400, 1000]
-    other = {"class": 0, "rows": [[100, 9, 9, 9, 9, 9, 9, 9, 9, 9]]}
-    ends = [[99, *row[1:]], row, [200, *row[1:]]]  # the window holds its start, not its end
-    series = {"window_ms": [100.0, 200.0], "reads": [[0, 1, 0, 1]], "writes": [[100, 10, 0, 1500]]}
-    capture = one_class(series=[other, {"class": 1, "rows": ends}])
-    (reader,) = from_engine(capture, {"name": "readers", "series": series})
-    parts = (reader.tag_s, reader.plug_s, reader.scheduler_s, reader.device_s, reader.outside_s)
-    assert parts == pytest.approx((10e-9, 20e-9, 30e-9, 40e-9, 50e-9))
-    assert reader.total_s == pytest.approx(150e-9)
-    assert reader.requests == 10
-    assert (reader.device_depth, reader.scheduler_depth, reader.bin_s) == (50, 5, 0.1)
-
-
 @pytest.mark.parametrize(
     ("bins", "requests"),
     [

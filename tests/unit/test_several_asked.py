@@ -20,7 +20,7 @@ from test_recommend import observed
 from schedlab.app import admit, preview, targets
 from schedlab.app.compare import cpu_comparison, difference, quanta, requirements
 from schedlab.app.live import live
-from schedlab.app.live.recommend import Queue, Sender, _senders, lines
+from schedlab.app.live.recommend import Sender, _senders, lines
 from schedlab.app.measure import in_guest, measure, published, switch_cost
 from schedlab.app.trace import block_io, timeline
 from schedlab.app.tune import tune, view
@@ -30,7 +30,6 @@ from schedlab.kinds.command import Command
 from schedlab.run import gates, launch, workplace
 from schedlab.run.backends import cpu_calculations
 from schedlab.run.executor import BUSY_GATES, Executor
-from schedlab.run.live_figures import Flow, Look
 from schedlab.spec import Candidate, GateFinding, Stopping, Target, Workload
 from schedlab.spec.durability import OPERATIONS, metric
 from schedlab.store.bursts import as_csv as bursts_as_csv
@@ -184,33 +183,6 @@ def test_a_pilot_takes_a_period_but_not_too_little_or_too_much(
     with pytest.raises(SpecError, match="nothing used it"):
         live.prepared(live.LiveRequest(tmp_path, arms, every_s, 9e4), print)
     assert asked == [seconds]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_load_is_judged_by_all_its_queues_senders_and_programs(order):
-    def queue(name, mean, most, driver, tags=32):
-        return Queue(name, "bfq", ("bfq", "none", name), tags, mean, most, driver)
-
-    load = observed(3, 9, cp=30, db=60, cron=1)
-    quiet, busy = queue("sdx", 0.0, 1, 1), queue("sdy", 3.0, 40, 32)
-    both = replace(load, queues=(quiet, busy)[::order])
-    assert both.code == "waits"
-    assert both.next_command()[-1] == "bfq,none"
-    assert (both.replay_commands(), both.predict_command()) == ([], [])
-    assert replace(both, queues=(quiet, queue("sdy", 3.0, 9, 9))[::order]).code == "shared"
-    few = replace(both, figures=Look(10.0, {("a", "read"): Flow(1)}))
-    assert few.code == "waits" and replace(few, queues=(quiet, quiet)).code == "idle"
-    assert [each.name for each in both.somebody] == both.programs == ["db", "cp"]
-    flows = {("a", "write"): Flow(4), ("b", "read"): Flow(5), ("a", "read"): Flow(3),
-             ("c", "flush"): Flow(99)}  # fmt: skip
-    two = replace(both, figures=Look(10.0, flows))
-    assert two.programs == ["a", "b"]
-    text = [*lines(replace(load, queues=(quiet, queue("sdy", 3.0, 9, 9))))]
-    assert [line.split()[0] for line in text[1:3]] == ["sdx", "sdy"]
-    titles = next(line for line in text if line.startswith("program"))
-    assert len(titles.split()) > 4
-    rows = [line.split() for line in text if line.startswith(("db", "cp"))]
-    assert [(row[0], row[2], row[3]) for row in rows] == [("db", "6", "4"), ("cp", "3", "4")]
 
 
 def test_a_sender_is_counted_over_all_queues_with_the_most_processes_it_had():

@@ -15,6 +15,7 @@ from experiments import Clock, experiment
 from schedlab import _core
 from schedlab.errors import GateError, HostError
 from schedlab.kinds.command import Command
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import (
@@ -29,6 +30,7 @@ from schedlab.run import (
     launch,
     live_figures,
     live_pilot,
+    metrics_from_output,
     neighbours,
     phases,
 )
@@ -226,9 +228,10 @@ def test_each_candidate_of_each_workload_fails_on_its_own(order):
 
 
 def test_the_workloads_that_are_worth_an_explanation_are_those_of_their_largest_row():
-    rows = (answers.primary("w0", "elapsed_s"), replace(answers.primary("w0", "cpu_s"), name="o"),
+    rows = (replace(answers.primary("c", "elapsed_s"), control=True),
+            answers.primary("w0", "elapsed_s"), replace(answers.primary("w0", "cpu_s"), name="o"),
             answers.primary("w1", "elapsed_s"), answers.primary("w2", "elapsed_s"))  # fmt: skip
-    sizes = (3.0, 9.0, 5.0, 1.1)
+    sizes = (99.0, 3.0, 9.0, 5.0, 1.1)
     cells = {row.name: {"a": answers.behind(1.0, 1, 1, 1), "b": answers.behind(1.0, size, 1, 99)}
              for row, size in zip(rows, sizes, strict=True)}  # fmt: skip
     found = explain.worth_explaining(replace(answers.BEST, rows=rows, cells=cells))
@@ -394,12 +397,18 @@ def test_what_a_candidate_sets_is_told_of_all_queues_and_the_longest_switch_coun
         {"scheduler": "bfq", "a": "1", "b": "2", "c": "3"}, 5.0)  # fmt: skip
 
 
-def test_memory_and_processes_of_a_snapshot_count_both_ways(monkeypatch):
+def test_memory_processes_and_devices_of_a_snapshot_count_both_ways(monkeypatch, tmp_path):
     monkeypatch.setattr(gates, "vmstat", lambda: {"pswpin": 3, "pswpout": 4})
     times = SimpleNamespace(user=1, system=2, children_user=4, children_system=8)
     monkeypatch.setattr(gates.os, "times", lambda: times)
     seen = gates.snapshot(None)
     assert (seen.swapped_pages, seen.own_s) == (7, 15)
+    (tmp_path / "sdx").mkdir()
+    (tmp_path / "sdx" / "stat").write_text("1 2 3 4 5 6 7 8 9 10 11\n")
+    monkeypatch.setattr(gates, "BLOCK", tmp_path)
+    assert gates.device_bytes("sdx") == (3 * 512, 7 * 512)
+    text = b'{"jobs": [{"n": "a", "v": 1}, {"n": "b", "v": 2}, {"n": "a", "v": 3}]}'
+    assert metrics_from_output.json_values(text, "jobs[?n==a].v") == [1, 3]
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -408,7 +417,10 @@ def test_either_output_of_a_command_may_be_too_long(at):
     child = SimpleNamespace(wait=lambda _: next(polls))
     with launch._streams() as streams:
         os.write(streams[at], b"four")
-        order = launch.Launch(["true"], Path("/"), {}, output_limit_bytes=3)
+        variables = {"PATH": "/bin", "C": "1", "A": "2", "B": "3"}
+        order = launch.Launch(["true"], Path("/"), variables, output_limit_bytes=3)
+        told = launch.order_of(order, WorkGroup(None, "x"))["environment"]
+        assert told == ["PATH=/bin", "C=1", "A=2", "B=3"]
         assert launch._await(child, order, streams, lambda: None) == (False, True, None)
 
 
@@ -427,14 +439,22 @@ def test_work_in_a_directory_is_on_a_device_only_where_it_is_one(tmp_path, monke
 
 
 def test_every_group_and_every_device_is_captured(monkeypatch):
-    captures = []
-    monkeypatch.setattr(_core, "BlockCapture", lambda text: captures.append(json.loads(text)))
+    captures, followed, finished = [], [], []
+
+    def begun(text):
+        captures.append(json.loads(text))
+        return SimpleNamespace(finish=lambda: finished.append(text))
+
+    monkeypatch.setattr(_core, "BlockCapture", begun)
+    durability.Watched(SimpleNamespace(follow=followed.append), None).follow([3, 1, 2])
+    assert followed == [3, 1, 2]
     explain.JobCapture("/dev/sdx").prepare(["c", "a", "b"])
     assert [each["name"] for each in captures.pop()["classes"]] == ["c", "a", "b"]
     devices = live.Devices(SimpleNamespace(expect_within=lambda _: None), (), ())
     devices.queues, devices._syncs = ("sdy", "sdx", "sdz"), None
-    with pytest.raises(AttributeError), devices.captured(1.0):  # None cannot be finished
-        pass
+    with devices.captured(1.0):
+        assert finished == []
+    assert len(finished) == 3
     assert [each["device"] for each in captures] == ["/dev/sdy", "/dev/sdx", "/dev/sdz"]
     paths = [Path(name) for name in "abc"]
     runs = CommandRuns.__new__(CommandRuns)
@@ -494,3 +514,55 @@ def test_a_server_that_stays_is_in_the_room_of_those_before_and_a_command_in_its
     assert runs.work.beside is runs.standing
     rooms = [beside.room(Command(argv=("x",), keep_daemons=keep)) for keep in (True, False)]
     assert rooms == [7, None]
+
+
+def test_a_run_has_the_figures_of_its_output_beside_those_of_fio_and_both_outputs(tmp_path):
+    side = {"total_ios": 8, "iops": 4.0, "bw_bytes": 9, "lat_ns": {"N": 8, "mean": 7.0, "max": 9}}
+    report = json.dumps({"fio version": "x", "jobs": [{"jobname": "j", "read": side}]})
+    kind = FioJob(extract=("own:1/s=stdout~own ([0-9]+)", "more:1/s=stderr~more ([0-9]+)"))
+    ended = Ended(2.0, 0, None, False, False, f"own 5\n{report}".encode(), b"more 6")
+    runs = CommandRuns.__new__(CommandRuns)
+    runs._readers = {}
+    made = runs.outcome(Workload("w", "fio-job", "own"), kind, ended, tmp_path, 0.0)
+    assert made.output == {"out": ended.stdout, "err": ended.stderr} and made.gates == ()
+    assert made.metrics == {
+        "elapsed_s": 2.0, "own": 5, "more": 6, "j.read.iops": 4, "j.read.bw_bytes": 9,
+        "j.read.lat_ns_mean": 7, "j.read.lat_ns_max": 9,
+    }  # fmt: skip
+
+
+def test_each_workload_is_prepared_by_its_name_and_each_fact_of_a_device_is_told(
+    tmp_path, monkeypatch
+):
+    prepared = []
+    session = io.IoSession.__new__(io.IoSession)
+    session.emulated, session.settings = None, SimpleNamespace(apply=lambda _: ({}, 0.0))
+    session._with_groups = lambda kind: None
+    kind = SimpleNamespace(prepare=lambda _, label: prepared.append(label))
+    asked = experiment(workloads=tuple(Workload(name, "file-test", "iops") for name in "bac"))
+    session.admitted = SimpleNamespace(experiment=asked, kind=lambda *_: kind)
+    session.rehearse()
+    assert prepared == [name for name in "bac" for _ in asked.candidates]
+    monkeypatch.setattr(io.knobs, "queue_of", lambda _: tmp_path)
+    monkeypatch.setattr(io, "driver_tags", lambda _: 31)
+    for name, value in (("rotational", "1"), ("nr_requests", "64")):
+        (tmp_path / name).write_text(value)
+    assert io.device_facts("sdx") == {"driver_tags": 31, "rotational": 1, "nr_requests": 64}
+
+
+def test_the_usual_frequency_is_that_in_the_middle_of_all_readings(monkeypatch):
+    seen = replace(gates.snapshot(None), frequency_khz=1.5e6, in_states_s=0.0)
+    for readings, is_slow in (((2e6, 2e6, 1e6), True), ((1e6, 1.2e6, 9e6), False)):
+        assert bool(gates.frequency_findings(seen, seen, readings)) == is_slow
+
+
+def test_late_settings_of_a_candidate_are_its_last(monkeypatch):
+    made = candidate_settings.CandidateSettings(SimpleNamespace(), (), [])
+    scopes = {"q": "queue", "c": "machine", "late": "machine", "a": "group", "b": "work"}
+    monkeypatch.setattr(candidate_settings.settings, "scope_of", scopes.get)
+    monkeypatch.setattr(
+        candidate_settings.settings, "resolve", lambda name, text, _: [(name, text)]
+    )
+    monkeypatch.setattr(candidate_settings.knobs, "is_late", lambda path: path == "late")
+    found = made._knobs({"q": "0", "c": "1", "late": "2", "a": "3", "b": "4"})
+    assert [name for name, *_ in found] == ["c", "a", "b", "late"]

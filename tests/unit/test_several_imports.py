@@ -51,40 +51,6 @@ def test_a_later_report_is_of_the_same_run_by_all_of_its_jobs(tmp_path, changes,
     assert len(made.runs) == (2 if is_one else 4)
 
 
-def test_latencies_are_those_of_all_processes():
-    blocks = [{"N": 1, "mean": 10.0, "max": 90}, {"N": 3, "mean": 30.0, "max": 40},
-              {"N": 0, "mean": 0.0, "max": 0}]  # fmt: skip
-    for order in (blocks, blocks[::-1]):
-        values, *_ = fio_output._latencies("x", [{"lat_ns": block} for block in order])
-        assert values == {"lat_ns_mean": 25.0, "lat_ns_max": 90.0}
-    bins = [{"N": 60, "mean": 1.0, "max": 9, "bins": {"64": 60}},
-            {"N": 40, "mean": 1.0, "max": 9, "bins": {"64": 30, "1024": 10}}]  # fmt: skip
-    for order in (bins, bins[::-1]):
-        values, least, rows = fio_output._latencies("x", [{"clat_ns": block} for block in order])
-        assert [row[2] for row in rows] == [90, 10]
-        assert (values["lat_ns_p50"], values["lat_ns_p99"]) == (64, 1024)
-        assert {"lat_ns_p99_9", "lat_ns_p99_99"} <= {*least}
-    both = {"lat": {"mean": 2.0, "max": 3, "N": 1}, "clat": {"mean": 1.0, "max": 4, "N": 1}}
-    assert fio_output._latencies("x", [both])[0] == {"lat_ns_mean": 2000.0, "lat_ns_max": 3000.0}
-    for at in range(2):
-        without = [{"clat_ns": dict(block)} for block in bins]
-        del without[at]["clat_ns"]["bins"]
-        assert fio_output._latencies("x", without)[2] == []
-
-
-def test_jobs_that_did_nothing_are_all_named_and_one_that_synced_is_measured(tmp_path):
-    with pytest.raises(SpecError, match="a, b"):
-        read_fio(tmp_path, report(job("a", 0), job("b", 0)))
-    synced = job("b", 0, sync={"lat_ns": {"N": 4, "mean": 9.0, "max": 90}})
-    found = fio_output.measured("x", report(job("a", 0), synced))
-    assert [[*figures] for _, figures in found] == [[], ["sync"]]
-    found = fio_output.measured("x", report(synced, job("a", 0)))
-    assert [[*figures] for _, figures in found] == [["sync"], []]
-    mixed = {"jobname": "c", "mixed": side(8)}
-    for jobs in ([job("a", 1, write=side(2)), mixed], [mixed, job("a", 1, write=side(2))]):
-        assert fio_output.moved_bytes(report(*jobs, job("b", 4))) == 4096 * 15
-
-
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_report_that_cannot_be_read_is_refused_wherever_it_is(tmp_path, order):
     broken = json.dumps(report(job("b"))).replace('"error": 0', '"error": 0,,')

@@ -148,6 +148,7 @@ def test_calls_waits_and_writers_of_all_processes_and_devices_count():
     seen = durability._read(json.dumps(snapshot), Places(((8, 0), (8, 16))))
     assert seen.calls["db", (8, 0), fsync].bins == {(1, 2): 8, (5, 6): 4}
     assert (seen.of(fsync).returned, len(seen.calls)) == (19, 2)
+    assert seen.of(fsync).parts_ns == (19, 0, 0)
     assert seen.written == {durability.OWN: 1, "cp": 6}
     assert seen.ages_ns == {("db", fsync): 9, ("cp", fsync): 3}
     assert [ns for name, ns in seen.metrics()[0].items() if name.endswith("_max")] == [6.0]

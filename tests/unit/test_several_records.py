@@ -10,18 +10,16 @@ from test_app_apply import RECORD, kernel, result_of, state  # noqa: F401
 from test_live import flow
 
 from schedlab.app.apply import applied, apply, recovering
-from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.apply import Request, choice_of_result
+from schedlab.app.apply.apply import Request
 from schedlab.app.fleet import fleet
 from schedlab.app.live import live
 from schedlab.app.live.screen import LiveScreen, bands
 from schedlab.cli.fleet import _play
 from schedlab.errors import HostError, SpecError
-from schedlab.host import keeper, recover, settings, udev_service
+from schedlab.host import keeper, recover, udev_service
 from schedlab.host.queues import Node, QueueSet
 from schedlab.run.backends.live import Second
 from schedlab.run.live_figures import Look
-from schedlab.spec import Target
 
 
 def named(*names, **changes):
@@ -65,24 +63,6 @@ def test_no_file_of_another_program_is_written(tmp_path, foreign):
         apply._with_files(one, Request(()))
 
 
-def test_all_objections_caveats_and_wrong_rules_are_told(tmp_path, monkeypatch):
-    result_of(monkeypatch, kind="sim", target=Target("emulated"), release="1.2")
-    with pytest.raises(SpecError, match=r"kind 'sim'.*; it was measured on an emu.*; it was .*1.2"):
-        choice_of_result(tmp_path, anyway=False)
-    choice = choice_of_result(tmp_path, anyway=True)
-    notes = []
-    with pytest.raises(SpecError, match="no device is named"):
-        apply.apply(choice, Request(()), notes.append)
-    assert [note.rpartition("hold here: ")[2] for note in notes] == list(choice.caveats)
-    assert len(notes) == 3
-    monkeypatch.setattr(udev_service, "program", lambda: None)
-    monkeypatch.setattr(apply, "_rules_of", lambda *of: "no rule\nnor this\n")
-    notes.clear()
-    apply._write_rules([RECORD], Request((), root=tmp_path), notes.append)
-    file = tmp_path / applied.RULES
-    assert notes == [f"note: {file}:{line}: not understood" for line in (1, 2)]
-
-
 def test_udev_looks_at_every_disk_again(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(udev_service, "program", lambda: "udevadm")
@@ -97,28 +77,6 @@ def test_udev_looks_at_every_disk_again(tmp_path, monkeypatch):
     udev_service.reload(["sda", "sdb"], notes.append)
     assert asked[:3] == ["--reload", "/sys/block/sda", "/sys/block/sdb"]
     assert len(notes) == len(asked) == 4
-
-
-def test_all_settings_of_the_machine_are_planned_and_all_its_files_removed(kernel, monkeypatch):  # noqa: F811
-    root, home = kernel / "root", f"{kernel}/sysctl/kernel"
-    lines = apply_machine.planned({"sched_x": "4", "sched_a": "0"}, True, root)
-    file = root / apply_machine.SYSCTL_FILE
-    assert lines == [f"{home}/sched_x = 4", f"{home}/sched_a = 0",
-                     f"{file}: kernel.sched_x = 4", f"{file}: kernel.sched_a = 0"]  # fmt: skip
-    monkeypatch.setattr(settings, "CPUFREQ", kernel / "cpufreq")
-    policies = [kernel / f"cpufreq/policy{number}" for number in range(2)]
-    for policy in policies:
-        policy.mkdir(parents=True)
-        for name in ("scaling_governor", "scaling_available_governors"):
-            (policy / name).write_text("powersave performance")
-    lines = apply_machine.planned({"governor": "performance"}, False, root)
-    assert lines == [f"{policy}/scaling_governor = performance" for policy in policies]
-    files = [root / name for name in (apply_machine.SYSCTL_FILE, apply_machine.TMPFILES_FILE)]
-    for each in files:
-        applied.write_file(each, applied.HEADER)
-    of = replace(RECORD, device=apply_machine.DEVICE, files={str(each): None for each in files})
-    apply_machine.undo(of, print)
-    assert not any(each.exists() for each in files)
 
 
 def test_what_is_left_of_every_emulated_device_is_removed(tmp_path, monkeypatch):

@@ -117,11 +117,12 @@ def test_every_place_that_a_program_may_write_is_its_own(tmp_path, monkeypatch):
 
 def test_all_mounts_that_others_need_are_left_out(tmp_path, monkeypatch):
     kinds = [("/a", "ext4"), ("/proc", "proc"), ("/b", "ext4"), ("/jail/proc", "proc"),
+             ("/jail/cg", "cgroup2"), ("/sys/fs/cgroup", "cgroup2"),
              *((str(each), "ext4") for each in (tmp_path, *tmp_path.parents))]  # fmt: skip
     mounts = [SimpleNamespace(target=target, kind=kind) for target, kind in kinds]
     monkeypatch.setattr(confinement.kernel_paths, "mounts", lambda: mounts)
     monkeypatch.setattr(confinement.owned, "holds_files", lambda at: True)
-    assert confinement._left_out(tmp_path) == ["/a", "/b", "/jail/proc"]
+    assert confinement._left_out(tmp_path) == ["/a", "/b", "/jail/proc", "/jail/cg"]
 
 
 def test_a_rehearsal_tells_what_moved_on_every_queue_and_every_value():

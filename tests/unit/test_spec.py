@@ -5,8 +5,10 @@ import json
 import os
 import re
 import zlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calls import brief, refusals
@@ -29,6 +31,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.capture import is_alike
 from schedlab.spec.checked_line import decode, encode, seal, unseal
+from schedlab.spec.convert import convert
 from schedlab.spec.names import check_name, safe_name, safe_names
 from schedlab.spec.quantities import (
     counted,
@@ -142,8 +145,9 @@ QUANTITIES = {
     counted: [(1, "process"), (2, "process"), (0, "seed"), (31, "CPU")],
     duration_text: [(s,) for s in (45.4, 99.4, 100, 119 * 60, 120 * 60, 7500, 100 * 3600)],
     parse_quantity: [
-        ("size_bytes", "1k"), ("record_bytes", ["4k", 7]), ("slice_ms", "2s"), ("seconds", "1m"),
-        ("ramp_seconds", "1m"), ("budget_s", "1m"), ("seconds", 3), ("names", ["1k"]),
+        ("size_bytes", "1k"), ("record_bytes", [7, "4k", "1m"]), ("slice_ms", "2s"),
+        ("seconds", "1m"), ("ramp_seconds", "1m"), ("budget_s", "1m"), ("seconds", 3),
+        ("names", ["1k"]),
         ("size", "1k"), ("bytes", "1k"),
     ],
 }  # fmt: skip
@@ -283,6 +287,16 @@ def test_an_extra_run_explains_within_a_factor_of_two(value, usual, alike):
     assert is_alike(value, usual) == alike
 
 
+def test_every_text_of_a_stranger_is_one_that_can_be_printed():
+    for at in range(3):
+        texts = ["a", "b", "c"]
+        texts[at] = "\x07"
+        for data in (texts, dict(zip("xyz", texts, strict=True)), {"x": {"y": texts}}):
+            with pytest.raises(SpecError) as error:
+                convert(Any, data, "x")
+            assert "control characters" in error.value.hint
+
+
 def test_a_cell_without_a_value_failed_three_times_and_never_passed():
     def run(block, candidate, status):
         return Run(block, 0, "w", candidate, 1, 1, status, "", 1.0, {})
@@ -298,6 +312,13 @@ def test_a_cell_without_a_value_failed_three_times_and_never_passed():
     assert record.analysed_runs == runs[-1:]
     assert [record.number_of(block) for block in (2, 3)] == [1, 2]
     assert Record(EXPERIMENT, Plan(()), ()).number_of(0) == 1
+    beside = [run(0, "a", "ok"), run(0, "b", "discarded"), run(0, "c", "ok"),
+              replace(run(0, "d", "ok"), session="x"), replace(run(0, "e", "ok"), session="x"),
+              replace(run(0, "f", "ok"), session="x", workload="v")]  # fmt: skip
+    before = Record(replace(EXPERIMENT, kind="io"), Plan(()), tuple(beside)).before
+    assert {key[2]: name for key, name in before.items()} == {
+        "a": "", "c": "b", "d": "", "e": "d", "f": ""
+    }  # fmt: skip
 
 
 def test_metrics_of_an_import_come_before_the_known_ones():

@@ -59,8 +59,16 @@ def test_a_result_of_another_program_is_read_whole(name, golden):
     golden(f"whole/import-{name}.txt", text.replace(f"{WHOLE}/", ""))
 
 
+def test_what_fio_says_of_a_run_is_read_whole(golden):
+    text = (WHOLE / "fio" / "2-bfq.json").read_bytes()
+    values, bounds = FioJob().values_of(text)
+    said = [f"{name}: {value} {bounds.get(name, '')}" for name, value in values.items()]
+    golden("whole/fio-run.txt", "\n".join([*said, f"moved {FioJob().claimed_bytes(text)}"]))
+    assert {*bounds} <= {*values}
+
+
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
-@pytest.mark.parametrize("name", ["shares", "groups", "files"])
+@pytest.mark.parametrize("name", ["shares", "groups", "files", "names"])
 def test_a_job_file_is_read_whole(name, golden, tmp_path):
     for file in (WHOLE / "jobs").iterdir():
         shutil.copy(file, tmp_path)
@@ -71,6 +79,11 @@ def test_a_job_file_is_read_whole(name, golden, tmp_path):
     for job in read.jobs:
         said += [f"[{job.section}] {pattern} {is_data}"
                  for pattern, is_data in fio_files._patterns(job)]  # fmt: skip
+    for file in read.files[1:]:
+        home = tmp_path / f"beside {file.name}"
+        home.mkdir()
+        (home / file.name).touch()
+        said += result_of(lambda home=home: fio_files.check_includes("w", read, home) or ["none"])
     said += result_of(lambda: processes_of_job(tmp_path / f"{name}.fio")(100 << 20))
     golden(f"whole/jobs-{name}.txt", "\n".join(said).replace(f"{tmp_path}/", ""))
 
@@ -178,6 +191,7 @@ def test_a_load_is_observed_whole(golden, tmp_path, monkeypatch):
     senders = tuple(replace(one, control_group=f"/{len(one.name)}" * (one.name != "mail"))
                     for one in recommend._senders(seen))  # fmt: skip
     figures = live_figures.look(10.0, seen)
+    assert figures - live_figures.Look() == figures
     load = recommend.Observed("/srv", queues, replace(figures, gap_sectors=0), senders)
     Path("sda.toml").write_text("x = 1\n[fit]\n")
     said = []

@@ -20,6 +20,8 @@ def test_shares_make_one_mix_of_the_workloads_that_are_named():
     shared = with_shares(ASKED, "newcomer=3, reader=1")
     assert [work.weight for work in shared.workloads] == [3.0, 1.0, 0.0]
     assert shared.has_shares and not ASKED.has_shares
+    control = replace(WORKS[0], label="idle", weight=9.0, negative_control=True)
+    assert not replace(ASKED, workloads=(*WORKS, control)).has_shares
     equal = with_shares(ASKED, "equal")
     assert equal.has_shares and {work.weight for work in equal.workloads} == {1.0}
     assert with_shares(ASKED, None) == ASKED
