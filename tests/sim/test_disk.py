@@ -38,30 +38,6 @@ def refused(*arguments: str) -> str:
     return str(result.exception)
 
 
-def test_policies_by_seeds_and_the_same_again():
-    arguments = ("--policy", "fcfs,sptf", "--depth", "32", "--requests", "2000", "--seeds", "3")
-    results = runs(*arguments)
-    assert [(one["policy"], one["seed"]) for one in results] == [
-        (policy, seed) for policy in ("fcfs", "sptf") for seed in (1, 2, 3)
-    ]
-    assert results == runs(*arguments)
-    for fcfs, sptf in zip(results[:3], results[3:], strict=True):
-        assert fcfs["requests"] == sptf["requests"] == 2000
-        assert sptf["iops"] > 1.3 * fcfs["iops"]
-        parts = fcfs["seek_ns_mean"] + fcfs["rotation_ns_mean"] + fcfs["transfer_ns_mean"]
-        assert parts == pytest.approx(fcfs["service_ns_mean"] - 100_000, rel=0.01)
-
-
-def test_the_table_has_a_row_for_every_policy():
-    names = [name for name, _ in sim_names("disk policy")]
-    assert names == ["fcfs", "sstf", "scan", "clook", "sptf"]
-    table = run("--policy", ",".join(names), "--depth", "8", "--requests", "500", "--seeds", "2")
-    heading, *rows = table.splitlines()
-    assert heading == "disk7200: disk; random4k, 8 requests outstanding"
-    assert [row.split()[0] for row in rows] == ["policy", *names]
-    assert len({len(row) for row in rows}) == 1
-
-
 def test_poisson_arrivals_set_the_throughput():
     (one,) = runs("--rate", "40", "--requests", "20000", "--seeds", "1", "--policy", "clook")
     assert one["iops"] == pytest.approx(40, rel=0.03)

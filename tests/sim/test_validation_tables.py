@@ -375,17 +375,6 @@ def options(**changes):
     return {**dict.fromkeys(names), **plain, **more, **changes}
 
 
-def test_two_schedules_by_hand(golden):
-    """A of 8 ms at 0 and B of 4 ms at 1. Jain's index is that of CPU time over turnaround."""
-    shown = cpu_schedule.shown(options(policy="fcfs, srtf,", tasks="A:0:8,B:1:4"))
-    alone = cpu_schedule.shown(options(policy="srtf", tasks="A:0:8,B:1:4"))
-    # The quantum is rounded up to a tick; one CPU is busy for 8 ms and the other one for 4 of 8.
-    wide = cpu_schedule.shown(options(tasks="A:0:8,B:1:4", quantum=MS, hz=250, cpus=2))
-    # Turns of 4 ms: each waits half of the time, and gets 250 calculations of 2 ms; none ends.
-    endless = cpu_schedule.shown(options(processes=2, time=1000 * MS, calculation=2 * MS))
-    golden("schedules.txt", "\n\n".join("\n".join(each) for each in (shown, alone, wide, endless)))
-
-
 def test_settings_are_the_options_that_were_given():
     always = {"quantum": 4 * MS, "cpus": 1, "switch_cost": 0}
     assert cpu_schedule.settings_of("rr", options()) == {**always, "policy": "rr"}

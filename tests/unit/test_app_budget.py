@@ -95,6 +95,8 @@ def test_workloads_are_kept_in_their_order_while_six_blocks_fit(monkeypatch):
     assert labels(26.9) == (["a"], ("b", "c"))
     assert labels(0.1) == (["a"], ("b", "c"))
     assert fitting([], 3, 10.0) == ((), ())
+    works[0] = replace(works[0], negative_control=True)  # the last to be kept, and yet the first
+    assert labels(63.0) == (["a", "b", "c"], ()) and labels(46.0) == (["b", "c"], ("a",))
     works[0] = replace(works[0], negative_control=True)  # it comes last
     assert labels(46.0) == (["b", "c"], ("a",)) and labels(0.1) == (["b"], ("a", "c"))
 

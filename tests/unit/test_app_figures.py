@@ -91,9 +91,10 @@ def test_costs_in_words_and_as_plain_types(golden):
     """Of a switch of 250 ± 50 µs a quantum of 1 ms loses 0.2, and of 0.3 ms 0.3/1.3."""
     row = {"candidate": "4 ms", "baseline": "1 ms", "predicted": 0.0625, "predicted_low": -0.03125,
            "predicted_high": 0.25, "measured": 0.125}  # fmt: skip
-    every = (costs(), costs(real_time=False), costs(beside=(row,)))
+    other = row | {"candidate": "9 ms", "measured": -0.5, "predicted_high": 0.75}
+    every = (costs(), costs(real_time=False), costs(beside=(row, other)))
     texts = ["\n".join(each.lines()) for each in every]
-    document = json.dumps(costs(beside=({"a": 1},)).as_json(), indent=1)
+    document = json.dumps(costs(beside=({"a": 1}, {"b": 2})).as_json(), indent=1)
     golden("commands/switch-cost.txt", "\n\n".join((*texts, document)))
 
 

@@ -309,6 +309,17 @@ def test_a_search_that_goes_on_has_spent_the_time_of_both(tmp_path, target):
     assert [line["spent_s"] for line in lines][:3] == [4.0, 4.75, 5.5]
 
 
+def test_only_a_folder_with_nothing_but_what_a_kill_left_is_begun_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune.measure, "create", lambda admitted, path: None)
+    for more, is_left in (("notes.txt", True), (".hidden", False)):
+        path = tmp_path / more
+        path.mkdir()
+        for name in ("runs.jsonl", "host.json", more):
+            (path / name).touch()
+        tune._create(None, path)
+        assert path.exists() is is_left
+
+
 def test_what_was_searched_is_loaded(searched, monkeypatch):
     tuning = searched.tuning
     again, _ = tune.load(tuning.path, Permission(trust=True))

@@ -170,33 +170,3 @@ def test_what_would_be_compared_on_the_cpu_is_shown():
     text, found = planned("cpu", "sweep", "--slices", "1,20", "--time", "2s", "--repeat", 3)
     assert text.startswith("Quantum of rr, 2 processes, 2 s a run\n") and "in 3 blocks" in text
     assert made() == set()
-
-
-def test_a_disk_is_simulated_or_becomes_an_experiment():
-    words = [
-        "sim",
-        "run",
-        "--device",
-        "disk7200",
-        "--policy",
-        "fcfs, sptf",
-        "--requests",
-        200,
-        "--depth",
-        8,
-    ]
-    words += ["--seeds", 2]
-    done = run(*words)
-    model, titles, *_ = done.stdout.splitlines()
-    assert model.startswith("disk7200: disk; random4k, 8 requests outstanding")
-    assert titles.split()[:2] == ["policy", "IOPS"]
-    assert done.stderr.splitlines()[-1].startswith("note: mean over 2 seeds")
-    assert run(*words, "--seed", 5).stdout != done.stdout
-    found = json.loads(run(*words, "--json").stdout)
-    assert "sptf" in json.dumps(found)
-    text, plan = planned(*words)
-    assert "4 runs in 2 blocks" in text
-    assert [each["label"] for each in plan["experiment"]["candidates"]] == ["fcfs", "sptf"]
-    assert made() == set()
-    shown = run(*words, "--out", "r")
-    assert "Take sptf" in shown.stdout and (Path("r") / "runs.jsonl").is_file()

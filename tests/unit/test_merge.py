@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from experiments import experiment, run_of
 
-from schedlab.app.fleet.merge import merge
+from schedlab.app.fleet.merge import _stated, merge
 from schedlab.app.measure.budget import whole_plan
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
@@ -35,24 +35,6 @@ def measured(path, session, host=HOST, source=None, **changes):
     executor = Executor(Admitted(asked, Permission(), {}), folder, Rules(), session)
     executor.run(source or Steady(), lambda progress: None)
     return path
-
-
-def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
-    paths = [measured(tmp_path / str(n), f"s{n}", seed=n) for n in range(4)]
-    merged = Result(merge(paths, tmp_path / "all"))
-    record = merged.record
-    assert record.notices == () and not record.missing[0]
-    assert {run.session for run in record.runs} == {"s0", "s1", "s2", "s3"}
-    assert len(record.runs) == 4 * 3 * 3 and len({run.block for run in record.runs}) == 12
-    assert record.histograms["w", "bfq"] == ((1, 2, 3 * 12),)
-    assert record.experiment.stopping.sessions == 4
-    answer = merged.answer
-    assert answer.population.sessions == 4
-    assert (answer.used, answer.units, answer.take) == ("sessions", 4, "bfq")
-    assert record.plan.ends == () and answer.level == 1 / 8
-    for n in range(4):  # every value is still there, in its own block
-        own = {run.metrics["iops"] for run in record.runs if run.session == f"s{n}"}
-        assert own == {run.metrics["iops"] for run in Folder.open(paths[n]).runs()}
 
 
 @pytest.mark.parametrize(("planned", "level"), [(0, 1 / 8), (4, 0.7), (5, 0.3 / 8)])
@@ -177,6 +159,8 @@ def test_budgets_that_chose_other_windows_are_not_merged(tmp_path):
     paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", seconds=0.5)]
     with pytest.raises(SpecError, match=r"planned\.w\.seconds is 0\.5, there 0\.75"):
         merge(paths, tmp_path / "all")
+    planned = _stated(Folder.open(paths[0]).record(), ())["planned"]
+    assert planned == {"w": {"seconds": 0.75, "ramp_seconds": 0.0}}
 
 
 def test_a_block_of_several_sessions_makes_no_more_sessions_than_blocks(tmp_path):

@@ -109,14 +109,6 @@ def test_the_stays_of_each_task_are_bars_with_their_waits_and_ends():
                                         [36, 50, 60], [47, 48, 50]]  # fmt: skip
 
 
-def test_decisions_of_all_cpus_are_in_order_of_time_and_a_switch_is_one_of_them():
-    segments = [{"cpu": 0, "start_ns": 0, "task": 0}, {"cpu": 0, "start_ns": 9, "switch": 1},
-                {"cpu": 0, "start_ns": 10, "task": 1}, {"cpu": 0, "start_ns": 20, "task": 0},
-                {"cpu": 1, "start_ns": 3, "switch": 2}, {"cpu": 1, "start_ns": 5, "task": 2},
-                {"cpu": 1, "start_ns": 15}, {"cpu": 1, "start_ns": 17, "task": 2}]  # fmt: skip
-    assert play._decisions(segments) == [(0, 0), (3, 2), (9, 1), (17, 2), (20, 0)]
-
-
 def test_settings_of_a_candidate_are_set_beside_those_of_the_workload():
     work = Workload("w", "ssd", "iops", {"policy_set": {"a": 1, "b": 2}, "buffer_bytes": 8,
                                          "device_set": {"x": 3}})  # fmt: skip
@@ -166,16 +158,12 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
      ["50.0% of the requests were moved to fit, 1 of them were split"]),
     (lambda: cpu_schedule.tasks_of({"tasks": None, "processes": 3, "time": "1s"}, False),
      [{"name": name, "bursts": ["1s"]} for name in ("P0", "P1", "P2")]),
-    (lambda: cpu_schedule._reveal([], {"policy": "mlfq", "levels": 3, "boost": 5}).split()[4:],
-     ["''", "--policy", "mlfq", "--set", "mlfq.levels=3", "--set", "mlfq.boost=5ns"]),
     (lambda: predict._judged("abc", {"a": np.array([1.0, 2]), "b": np.zeros(2), "c": np.zeros(2)},
                              True)[0], "b"),
     (lambda: predict.compared(*(SimpleNamespace(load="w", device=name, rates={"r": of}) for name, of
                                 in (("a", [1.0, 2]), ("b", [2.0, 8])))).split(", ")[1], "P 75%"),
     (lambda: {*experiments.METRICS_OF["disk"]} ^ {*experiments._metrics_of(SimpleNamespace(
         first=SimpleNamespace(rate=5.0), kind="disk", metric=""), "s")}, set()),
-    (lambda: cpu_schedule._reveal([], {"eevdf": {"a": True, "b": False}, "cpus": 2}).split()[5:],
-     ["--set", "eevdf.a=true", "--set", "eevdf.b=false", "--cpus", "2"]),
     (lambda: [slept for _, slept in cpu_validate._with_sleeps(
         [Stay(task, 0, 1, of, None) for task, of in zip((0, 1, 0, 1), (1, 0, 1, 1), strict=True)])],
      [False, False, False, True]),
@@ -192,8 +180,6 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
         {name: {"response": {"bins": name}} for name in ("read", "write")}, ""), ["read", "write"]),
     (lambda: checked.dies_of({"flash": {"channels": 2, "packages_per_channel": 3,
                                         "dies_per_package": 5}}), 30),
-    (lambda: cpu_schedule.quiz_lines([{"name": name, "bursts": [1]} for name in "AB"], [], 1)[1:3],
-     ["  A:0:0.000001", "  B:0:0.000001"]),
     (lambda: play._Follower({"dispatched_ns": np.array([5, 3, 9]), "index": np.array([2, 0, 1])},
                             None).dispatched, {2: 5, 0: 3, 1: 9}),
     (lambda: disk._angles(SimpleNamespace(
@@ -202,9 +188,6 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
     (lambda: simulation_set.under(simulation.Simulation(policy_set={"a": 1, "b": 2}), Candidate(
         "c", {"policy": "p", "b": 3, "c": 4, "d": 5})).policy_set,
      {"a": 1, "b": 3, "c": 4, "d": 5}),
-    (lambda: [line.split()[-2] for line in tables.ssd_table(["a"] * 2, [SimpleNamespace(
-        metrics=dict.fromkeys(tables.SSD_COLUMNS, of)) for of in (1.0, 4.0)]) if "IOPS" in line],
-     ["2.500"]),
     (lambda: [line.split()[4] for line in emulated_devices.kept_lines([SimpleNamespace(
         name="n", line=str, since_s=0, account={"reads": reads, "writes": 7, "late_share": 0.1,
                                                 "depth_max": 3}) for reads in (5, 6)])[1::2]],
@@ -280,19 +263,6 @@ def test_every_candidate_that_is_overloaded_is_named_and_each_given_parameter_ke
     monkeypatch.setattr(simulation.Simulation, "run", lambda self: self)
     made = simulation.run(policy_set={"x": 1}, device_set={"y": 2}, alpha=0.5, flash__z=3)
     assert (made.policy_set, made.device_set) == ({"x": 1, "alpha": 0.5}, {"y": 2, "flash.z": 3})
-
-
-def test_policies_are_compared_by_all_their_figures():
-    keys = cpu_schedule.ANSWERS
-    summaries = [{"switches": at, "utilisation": at / 10, "fairness_jain": at / 100} | {
-        f"{key}_ns_mean": 1e6 * (10 * at + n) for n, key in enumerate(keys)}
-        for at in (1, 2)]  # fmt: skip
-    rows = cpu_schedule.comparison_lines(
-        [{"policy": f"p{at}", "summary": of} for at, of in enumerate(summaries)]
-    )
-    assert [line.split() for line in rows[1:3]] == [
-        [f"p{at - 1}", *(f"{10 * at + n}" for n in range(len(keys))), str(at), f"{10 * at}.0%",
-         f"0.0{at}00"] for at in (1, 2)]  # fmt: skip
 
 
 def test_a_loss_is_expected_of_each_scheduler_and_a_device_leaves_its_group(tmp_path, monkeypatch):

@@ -184,10 +184,10 @@ def test_a_knob_that_another_resets_is_restored_again(tmp_path, monkeypatch):
 
 def test_notes_of_all_that_was_left_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv(journal.LASTING_VARIABLE, str(tmp_path / "lasting"))
-    for name in ("/b", "/a", "/c"):
+    for name in ("/b", "/e", "/a", "/d", "/c"):
         leftovers._note(tmp_path, tmp_path / "gone", "file", name)
     (next(leftovers._directory(tmp_path).iterdir()).parent / "0.jsonl").write_text("damaged")
-    assert [each.path for each in leftovers.stale(tmp_path)] == ["/a", "/b", "/c"]
+    assert [each.path for each in leftovers.stale(tmp_path)] == [*map("/{}".format, "abcde")]
 
 
 def test_descendants_are_the_children_of_all_tasks(tmp_path, monkeypatch):

@@ -116,28 +116,29 @@ def test_an_image_is_another_when_any_file_of_any_source_is(tmp_path, at):
 
 
 def test_libraries_are_those_of_all_programs_and_of_all_that_a_source_holds(tmp_path, monkeypatch):
-    asked = []
+    asked, own = [], []
 
     def ldd(command, **_):
         asked.extend(command[1:])
         return SimpleNamespace(stdout="".join(
-            f"\tx => /usr/lib/{Path(name).name}-{n}.so (0x1)\n" for name in command[1:]
-            for n in range(2)))  # fmt: skip
+            f"\tx => {place}/{Path(name).name}-{n}.so (0x1)\n" for name in command[1:]
+            for n in range(2) for place in ("/usr/lib", *own)))  # fmt: skip
 
     monkeypatch.setattr(image.subprocess, "run", ldd)
     programs = [f"/bin/p{number}" for number in range(250)]
     found = image.libraries_of(programs)
     assert asked == programs
     assert found == {f"/usr/lib/p{at}-{n}.so" for at in range(250) for n in range(2)}
-    elf = [tmp_path / name for name in ("a", "b", "c/d", "c/e")]
+    own += [f"{tmp_path}/c", f"{tmp_path}/f/lib", "/usr/x/../lib"]  # brought anyhow, or twice
+    elf = [tmp_path / name for name in ("a", "b", "c/d", "c/e", "f/g")]
     for file in elf:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"\x7fELF")
     (tmp_path / "c/text").write_text("x")
-    sources = [(tmp_path / name, Path("/", name)) for name in ("a", "b", "c")]
+    sources = [(tmp_path / name, Path("/", name)) for name in ("a", "c", "b", "f")]
     monkeypatch.setattr(image, "_sources", lambda: sources)
     assert image._libraries(tmp_path) == {
-        f"/usr/lib/{name}-{n}.so" for name in "abde" for n in range(2)
+        f"/usr/lib/{name}-{n}.so" for name in "abdeg" for n in range(2)
     }
 
 
@@ -158,6 +159,9 @@ def test_a_root_has_all_sources_libraries_and_files_of_its_own_at_one_time(tmp_p
         1, 2, 3, 4
     ]  # fmt: skip
     assert all((tree / str(file).lstrip("/")).is_file() for file in libraries)
+    assert {str((tree / name).readlink()) for name in ("bin", "sbin", "lib", "lib64")} == {
+        "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"
+    }  # fmt: skip
     assert sorted(indexed) == [str(file.parent) for file in libraries]
     assert all((tree / "etc" / name).read_text() == text for name, text in image._WRITTEN.items())
     assert {path.lstat().st_mtime for path in (tree, *tree.rglob("*"))} == {1.0}

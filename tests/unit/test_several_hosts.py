@@ -79,25 +79,6 @@ def several(path, factors, sessions=2):
     return folder.record()
 
 
-def test_every_workload_and_candidate_has_its_own_change(tmp_path):
-    changed = {("none", "v"): 0.1, ("none", "w"): 0.2, ("bfq", "v"): 0.4, ("bfq", "w"): 0.8}
-    before, after = several(tmp_path / "a", {}), several(tmp_path / "b", changed)
-    answers, units = difference.changes(before, after, ("a", "b"))
-    assert units == "sessions" and list(answers) == ["none", "bfq", "bfq / none"]
-    found = {(label, row): of.cells[row]["b"].loss for label, of in answers.items() for row in "vw"}
-    beside = {("bfq / none", row): changed["bfq", row] - changed["none", row] for row in "vw"}
-    assert found == pytest.approx({**changed, **beside})
-    shown = difference._with_figures(answers, {"a": before, "b": after})
-    values = {(label, row, side): math.log(shown[label].cells[row][side].value) for side in "ab"
-              for label in ("none", "bfq") for row in "vw"}  # fmt: skip
-    expected = {(*key, side): 0.5 + own * at for key, own in changed.items()
-                for at, side in enumerate("ab")}  # fmt: skip
-    assert values == pytest.approx(expected)
-    once = several(tmp_path / "c", changed, 1)
-    once = replace(once, runs=tuple(replace(run, session="c0") for run in once.runs))
-    assert difference.changes(before, once, ("a", "b"))[1] == "blocks"
-
-
 def test_the_largest_change_of_any_candidate_on_any_row_needs_the_fewest_boots():
     def of(*logs):
         rows = [replace(difference_of(log), workload=f"w{at}") for at, log in enumerate(logs)]
@@ -346,28 +327,6 @@ def test_the_sessions_of_all_workloads_and_both_sides_are_counted(tmp_path):
         for sides in ((changed, once), (once, changed)):
             assert difference.changes(*sides, ("a", "b"))[1] == "blocks"
     assert difference.changes(changed, changed, ("a", "b"))[1] == "sessions"
-
-
-def test_the_values_of_each_row_are_those_of_its_own_metric(tmp_path):
-    works = tuple(Workload(label, "file-test", "iops", {"test": "read"}) for label in "vw")
-    asked = experiment(workloads=works, stopping=Stopping(blocks=2))
-    sides = {}
-    for at, side in enumerate("ab", 1):
-        folder = Folder.create(tmp_path / side, asked, make_plan(asked), HOST)
-        for cell in folder.plan.cells:
-            level = 100.0 * at * (3 if cell.workload == "w" else 1)
-            level *= 7 if cell.candidate.startswith("bfq") else 1
-            folder.append(run_of(cell, {"iops": level}, session=f"{side}{cell.block}-0"))
-        sides[side] = folder.record()
-    found, _ = difference.changes(sides["a"], sides["b"], ("a", "b"))
-    shown = difference._with_figures(found, sides)
-    values = {(label, row, side): shown[label].cells[row][side].value
-              for label in ("none", "bfq") for row in "vw" for side in "ab"}  # fmt: skip
-    assert values == pytest.approx({
-        (label, row, side): 100 * at * more * times
-        for label, times in (("none", 1), ("bfq", 7)) for row, more in (("v", 1), ("w", 3))
-        for at, side in enumerate("ab", 1)
-    })  # fmt: skip
 
 
 def test_a_boot_fails_too_often_by_its_own_failures_since_it_was_given_up(tmp_path, monkeypatch):

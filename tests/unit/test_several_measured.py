@@ -317,15 +317,18 @@ def test_every_user_and_every_state_of_a_disk_is_told(tmp_path, monkeypatch):
     for part in ("sda1", "sda2"):
         (tmp_path / part).mkdir()
         (tmp_path / part / "partition").write_text("1\n")
+        (tmp_path / part / "dev").write_text(f"8:{part[-1]}\n")
+    (tmp_path / "dev").write_text("8:0\n")
     for name in ("ro", "size"):
         (tmp_path / name).write_text(f"{int(name == 'ro')}\n")
     ways = ("_mounted", "_loops_beside", "_opened")
     for name in ways:
-        monkeypatch.setattr(devices, name, lambda numbers, name=name: [f"{name} 1", f"{name} 2"])
+        monkeypatch.setattr(devices, name, lambda numbers, name=name: [
+            f"{name} {numbers[n]}" for n in ("8:1", "8:2", "8:0")])  # fmt: skip
     told = devices.reasons_in_use(tmp_path)
     assert sorted(told[:2]) == ["it has partition sda1", "it has partition sda2"]
     assert told[2:] == ["it is read-only", "it has no medium (size 0)", *(
-        f"{name} {n}" for name in ways for n in (1, 2))]  # fmt: skip
+        f"{name} {n}" for name in ways for n in ("sda1", "sda2", tmp_path.name))]  # fmt: skip
 
 
 def test_a_device_is_known_by_all_its_names_and_each_signature_is_told(tmp_path, monkeypatch):

@@ -154,10 +154,10 @@ def test_a_recording_is_replayed_at_its_own_times_and_for_its_own_length(monkeyp
 @pytest.mark.parametrize(("fast", "pair"), [(2700.0, "kyber,bfq"), (900.0, "")])
 def test_the_two_closest_of_three_are_measured_where_none_is_sure(monkeypatch, fast, pair):
     """In every other draw kyber is ahead of bfq, or it is far behind in all of them."""
-    usual = {"none": 800.0, "bfq": 3000.0, "kyber": fast}
-    asked = []
-    monkeypatch.setattr(predict, "run_threads", lambda some: [SimpleNamespace(host=each)
-                                                              for each in some])  # fmt: skip
+    usual = {"none": 1.0, "bfq": 3000.0, "kyber": fast}
+    asked, ran = [], []
+    monkeypatch.setattr(predict, "run_threads", lambda some: ran.append(len(some)) or [
+        SimpleNamespace(host=each) for each in some])  # fmt: skip
     monkeypatch.setattr(predict, "rows_of", lambda load, one: {
         row: usual[one.scheduler] * (1 + one.seed % 2 * (one.scheduler == "kyber") / 2) * by
         for row, by in (("a", 1.0), ("b", 2.0))})  # fmt: skip
@@ -166,6 +166,7 @@ def test_the_two_closest_of_three_are_measured_where_none_is_sure(monkeypatch, f
     found = predict.predict("sd-card", load, "none,bfq,kyber")
     assert [each.name for each in found.candidates] == ["none", "bfq", "kyber"]
     seeds = range(2, predict.DRAWS + 2)
+    assert ran == [3 * (predict.DRAWS + 1)]  # long enough for the one that serves a row best
     take = [2700 * (1 + seed % 2 / 2) if pair else 3000 for seed in seeds]
     assert found.take == ("kyber" if pair else "bfq")
     assert found.rates == {"a": pytest.approx(take), "b": pytest.approx([2 * of for of in take])}

@@ -379,7 +379,7 @@ def test_each_setter_of_each_disk_has_its_place_and_its_fate(tmp_path, monkeypat
     of = {
         "sda": [setter("udev", "a", "bfq"), setter(indirect, "b", "x", line=0),
                 setter("tmpfiles", "c", "none", certain=False)],
-        "sdb": [setter("udev", "d", "none"), setter("udev", "e", "bfq")],
+        "sdb": [setter("tmpfiles", "d", "none"), setter("udev", "e", "bfq")], "sdc": [],
     }  # fmt: skip
     for name in of:
         (tmp_path / name).mkdir()
@@ -392,8 +392,8 @@ def test_each_setter_of_each_disk_has_its_place_and_its_fate(tmp_path, monkeypat
     early, wins, nothing = "it acts before others", "it wins at boot", "it sets nothing itself"
     assert found == [
         ("sda", early, f"1p {tmp_path}/a", False), ("sda", nothing, f"cat {tmp_path}/b", False),
-        ("sda", wins, f"1p {tmp_path}/c", True), ("sdb", early, f"1p {tmp_path}/d", False),
-        ("sdb", wins, f"1p {tmp_path}/e", False),
+        ("sda", wins, f"1p {tmp_path}/c", True), ("sdb", wins, f"1p {tmp_path}/d", False),
+        ("sdb", early, f"1p {tmp_path}/e", False),
     ]  # fmt: skip
 
 
@@ -528,6 +528,15 @@ def test_a_value_is_ours_when_any_of_our_writes_or_their_effects_made_it():
     for value in "45":
         known.caused({path: value})
     assert [known.is_ours(path, value) for value in "123456"] == [True] * 5 + [False]
+    place = "/sys/block/sda/queue"
+    looks = [
+        {"kind": "queue", "queue": place, "values": of}
+        for of in ({"nomerges": "1", "nr_requests": "2"}, {"nr_requests": "9", "rotational": "3"})
+    ]
+    assert known_of(*looks).originals == {
+        f"{place}/{name}": of for name, of in
+        (("nomerges", "1"), ("nr_requests", "2"), ("rotational", "3"))
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -15,6 +15,7 @@ from schedlab.spec import AA_SUFFIX, Candidate, Stopping, Workload
 from schedlab.store.folder import Folder
 
 ASKED = tomllib.loads((Path(__file__).parents[1] / "data/whole-commands.toml").read_text())
+WRITTEN = ("log.csv", "gantt.svg", "both/experiment.toml", "both/runs.jsonl", "hosts/runs.jsonl")
 WORKS = (
     Workload("small", "file-test", "iops", {"record_bytes": 4096}, ("latency_ns_p99",)),
     Workload("big", "file-test", "throughput_bytes_per_s", {"record_bytes": 1 << 20}),
@@ -65,12 +66,13 @@ def test_a_command_prints_all_that_it_was_asked_about(title, golden, tmp_path, m
     prefix, lines = ASKED["commands"][title].values()
     if not prefix:
         folders()
-    shown = []
+    shown, seen = [], []
     for line in (f"{prefix} {each}".strip() for each in lines):
         ended = CliRunner().invoke(cli, line.split())
-        shown += [f"$ schedlab {line}", rounded(ended.output)]
-        assert ended.exit_code == 0, ended.output
-        for path in filter(Path.exists, map(Path, ("log.csv", "gantt.svg"))):
-            shown.append(path.read_text().replace("><", ">\n<"))
-            path.unlink()
+        failed = [repr(ended.exception)] if ended.exit_code else []
+        shown += [f"$ schedlab {line}", rounded(ended.output), *failed]
+        for path in filter(Path.exists, map(Path, WRITTEN)):
+            if (text := path.read_text()) not in seen:
+                shown.append(text.replace("><", ">\n<"))
+                seen.append(text)
     golden(f"whole/{title}.txt", "\n".join(shown))
