@@ -150,6 +150,10 @@ def test_each_quantum_that_another_has_is_noted_with_its_first():
         "1 ms and 2 ms both become 4 ms", "1 ms and 3 ms both become 4 ms",
         "8 ms and 8.5 ms both become 8 ms", "10 ms",
     ]  # fmt: skip
+    typed = SimpleNamespace(seconds=2.0, cpus=(0, 1), processes=4, precision=None)
+    named = [Candidate(f"{ms}", {"effective_ms": ms}) for ms in (1, 100, 10)]
+    (note,) = quanta._fairness_note(typed, named)
+    assert note.startswith("one quantum of 100 ms is 10.0% of a worker's share: ")
 
 
 @pytest.mark.parametrize("order", ORDERS)

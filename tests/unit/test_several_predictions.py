@@ -21,7 +21,7 @@ from schedlab_sim.predict.predict import PredictedLoss, Prediction, SimulatedLoa
 
 LOSSES = (PredictedLoss("none", 0.5, 0.0, 0.0, 0.1), PredictedLoss("bfq", 0.25, 1, 0, 2))
 PREDICTED = Prediction(
-    "sd-card", "w", LOSSES, "none", "", "near", 1.0, {"a": [1.0], "b": [1.0]}, notes=("n1", "n2"),
+    "sd-card", "w", LOSSES, "bfq", "", "near", 1.0, {"a": [1.0], "b": [1.0]}, notes=("n1", "n2"),
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def test_each_load_is_predicted_on_each_device_and_pairs_are_compared(monkeypatc
         "random32",
         "levels",
     ]
+    assert sum("P 25%" in line for line in text) == 2  # that of the second, which is taken
     assert [line for line in text if line.startswith("note: ")] == ["note: n1", "note: n2"] * 4
     for each in PREDICTED.candidates:
         assert [line.partition(" ")[0] for line in text].count(each.name) == 4

@@ -422,13 +422,13 @@ def test_all_layers_and_all_devices_beside_a_file_system_are_below_it(tmp_path, 
 
 
 def test_all_parts_of_a_multipath_or_cached_device_are_below_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "none")
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
     entry = tmp_path / "nvme0n1"
     for name in ("slaves/sda", "slaves/sdb", "multipath/nvme0c0n1", "multipath/nvme0c1n1"):
         (entry / name).mkdir(parents=True)
-    for path in ("nvme1/nvme0c2n1", "nvme2/nvme0c3n1"):
+    for path in ("nvme1/nvme0c2n1", "nvme2/nvme0c3n1", "block/nvme0c4n1", "block/nvme0c5n1"):
         (tmp_path / path).mkdir(parents=True)
-    parts = ["nvme0c0n1", "nvme0c1n1", "nvme0c2n1", "nvme0c3n1", "sda", "sdb"]
+    parts = [*(f"nvme0c{number}n1" for number in range(6)), "sda", "sdb"]
     assert [*queues._parts(entry)] == parts
     tree = queues.Node("/srv", "ext4", (queues.Node("sda", "disk"), queues.Node("sdb", "disk")))
     lines = queues.QueueSet(
