@@ -42,6 +42,7 @@ def test_every_queue_gets_back_what_was_found_with_it(tmp_path, monkeypatch):
     control = SimpleNamespace(set_scheduler=set_scheduler)
     both = [Candidate("as-is", {"scheduler": "as-is"}), Candidate("none", {"scheduler": "none"})]
     (tmp_path / "dm-0/queue").mkdir(parents=True)  # has no scheduler
+    (tmp_path / "dm-0/queue/nr_requests").write_text("128")
     CandidateSettings(control, ("sda", "sdb", "dm-0"), both).apply(both[0])
     assert found == {"sda": ("bfq", "64"), "sdb": ("bfq", "32")}
 

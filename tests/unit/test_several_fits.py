@@ -3,6 +3,7 @@ device, and that give the CPUs to tasks."""
 
 import json
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from schedlab.app.measure import count, labs, measure, switch_cost
 from schedlab.errors import HostError, SpecError
 from schedlab.host import facts
 from schedlab.kinds import Outcome
+from schedlab.kinds.cpu_messaging import Messaging
 from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies
 from schedlab.run.backends.cpu_calculations import _metrics
 from schedlab.run.backends.cpu_explain import RunQueueWatch, waiting_of
@@ -473,17 +475,7 @@ def test_a_run_under_a_policy_has_all_findings(session, monkeypatch):
     session.control = SimpleNamespace(check=lambda: found("mine", "yours"))
     scheduler = SimpleNamespace(findings=lambda: found("ejected", "again"), name="scx")
 
-    class Loaded:
-        def __init__(self, group, policy):
-            pass
-
-        def __enter__(self):
-            return None, scheduler
-
-        def __exit__(self, *_):
-            return False
-
-    monkeypatch.setattr(cpu_policies, "loaded", Loaded)
+    monkeypatch.setattr(cpu_policies, "loaded", lambda *_: nullcontext((None, scheduler)))
     monkeypatch.setattr(cpu_policies.gates, "snapshot", lambda *_: None)
     monkeypatch.setattr(cpu_policies.gates, "findings", lambda *_: found("swap", "thermal"))
     monkeypatch.setattr(cpu_policies.gates, "neighbour_findings", lambda *_: found("a", "b"))
@@ -495,6 +487,12 @@ def test_a_run_under_a_policy_has_all_findings(session, monkeypatch):
     assert [each.gate for each in outcome.gates] == [
         "ejected", "again", "own", "more", "mine", "yours", "swap", "thermal", "a", "b"
     ]  # fmt: skip
+    # What ends by itself has no time of its own.
+    kind, mixed = Messaging(), []
+    monkeypatch.setattr(cpu_policies, "CpuCommand", type(None))
+    session._mix = lambda of, *_: mixed.append(of) or Outcome({})
+    session.measure(Cell(0, 0, "w", "bfq", 1, seconds=9.0), work, Candidate("bfq", {}))
+    assert mixed == [kind]
 
 
 def test_calculations_are_those_of_all_workers():
