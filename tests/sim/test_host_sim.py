@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -157,33 +156,10 @@ def test_wrong_processes_name_the_process(tmp_path):
         Simulation(device="disk7200", scheduler="none", processes="readers4").run()
 
 
-def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
-    common = ["--window", "1", "--size", "8GiB", "--seconds", "2", "--seeds", "2"]
-    files = ["--gantt", str(tmp_path / "g.svg"), "--log", str(tmp_path / "l.csv"), "--json"]
-    asked = [
-        "sim",
-        "run",
-        "--device",
-        "disk7200",
-        "--scheduler",
-        "none;cfq:slice_idle=4",
-        "--processes",
-        "readers3",
-    ]
-    result = CliRunner().invoke(cli, [*asked, *common, *files])
-    assert result.exit_code == 0, result.output
-    runs = json.loads(result.stdout)["runs"]["readers3"]
-    assert [run["scheduler"] for run in runs] == [
-        "none",
-        "none",
-        "cfq:slice_idle=4",
-        "cfq:slice_idle=4",
-    ]
-    assert (tmp_path / "g.svg").read_text().startswith("<svg")
-    assert (tmp_path / "l.csv").read_text().count("\n") > 100
-    asked = ["sim", "compare", "--schedulers", "none,cfq", "--processes", "readers3"]
-    out = ["--device", "disk7200", "--out", str(tmp_path / "verdict")]
-    result = CliRunner().invoke(cli, [*asked, *common, *out])
+def test_schedulers_are_compared_with_a_verdict(tmp_path):
+    words = "sim compare --schedulers none,cfq --processes readers3 --device disk7200 --window 1 "
+    words += f"--size 8GiB --seconds 2 --seeds 2 --out {tmp_path / 'verdict'}"
+    result = CliRunner().invoke(cli, words.split())
     assert result.exit_code == 0, result.output
     assert (tmp_path / "verdict" / "report.html").is_file()
 

@@ -1,13 +1,10 @@
 """The Python face of the simulator: arrays in, arrays out; the command line on top of it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner
 
 from schedlab import sim
-from schedlab_sim.cli.run import run as run_command
 
 
 def test_hand_computed_requests_give_their_times() -> None:
@@ -84,21 +81,3 @@ def test_64_gib_start_at_once() -> None:
 def _resident_mib() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
-
-
-def test_the_command_line_gives_every_policy_and_seed(tmp_path: Path) -> None:
-    arguments = ["--policy", "fcfs,tsb", "--seeds", "2", "--requests", "500", "--json"]
-    log = tmp_path / "log.csv"
-    result = CliRunner().invoke(
-        run_command, [*arguments, "--log", str(log)], catch_exceptions=False
-    )
-    document = json.loads(result.stdout)
-    assert [(row["policy"], row["seed"]) for row in document["runs"]] == [
-        ("fcfs", 1),
-        ("fcfs", 2),
-        ("tsb", 1),
-        ("tsb", 2),
-    ]
-    expected = {"mean_read_ms", "mean_write_ncq_ms", "max_read_ms", "iops", "utilisation"}
-    assert expected | {"read_hit_ratio", "write_hit_ratio"} <= set(document["runs"][0])
-    assert len(log.read_text().splitlines()) == 2001

@@ -266,22 +266,6 @@ def test_files_without_bursts_are_refused(tmp_path):
             cpu_validate.read_stays(wrong)
 
 
-def test_a_schedule_beside_a_simulated_one_by_hand(tmp_path, golden):
-    """Turns of 5 and 3 ms beside turns of 4 ms.
-
-    Simulated, the first task ends first, at 12 ms: it had 8 of these. Measured, it had 5 and 2.
-    Stays of 3, 3, 5, 5 are 1 away from 4, and so are the waits of 5 and 3.
-    """
-    turns = in_turn((70, 5, 1), (71, 5, 1), (70, 3, 0), (71, 3, 0))
-    one = compared(tmp_path, turns)
-    golden("cpu-validation.txt", "\n".join(cpu_validate.lines(one)))
-    assert row_of(one, "share of 70") == pytest.approx((7 / 12, 8 / 12, False))
-    assert row_of(one, "demerit of waits, ms") == pytest.approx((0, 1, None))
-    document = one.as_json()
-    assert (document["accepted"], document["tasks"], document["policy"]) == (False, 2, "rr")
-    assert document["comparisons"][2]["tolerance"] == "4 ms"
-
-
 @pytest.mark.parametrize(("until", "first", "stays"), [(10, 0.5, 3), (3, 1, 1)])
 def test_a_simulation_may_end_early(tmp_path, until, first, stays):
     turns = in_turn((70, 4, 1), (71, 4, 1), (70, 4, 0), (71, 4, 0))
