@@ -25,10 +25,7 @@ FOREIGN = {
     **{name: state for name, (state, _) in STATES.items()},
     "over a mounted device": over_a_mounted_device,
 }
-pytestmark = [
-    needs_root,
-    pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio"),
-]
+pytestmark = [needs_root, pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")]
 
 
 @contextmanager

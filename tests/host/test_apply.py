@@ -9,13 +9,7 @@ from loops import needs_root
 
 from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
-from schedlab.app.apply.apply import (
-    Request,
-    ToApply,
-    apply,
-    choice_of,
-    rule_text,
-)
+from schedlab.app.apply.apply import Request, ToApply, apply, choice_of, rule_text
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, knobs, setters, settings, udev, udev_service

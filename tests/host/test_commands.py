@@ -436,8 +436,7 @@ def test_a_fio_job_that_would_do_more_than_its_work_is_refused(tmp_path, line, w
     job.write_text(f"[reader]\nsize=1m\n{line}\n")
     with pytest.raises(SpecError, match=why):
         admit(
-            comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job))),
-            Permission(),
+            comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job))), Permission()
         )
 
 

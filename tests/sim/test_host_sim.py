@@ -23,11 +23,7 @@ def simulate(scheduler, processes, *, tags=4, window=1, **fields):
     fields.setdefault("size", "8GiB")
     fields.setdefault("device", "disk7200")
     return Simulation(
-        scheduler=scheduler,
-        processes=processes,
-        tags=tags,
-        window=window,
-        **fields,
+        scheduler=scheduler, processes=processes, tags=tags, window=window, **fields
     ).run()
 
 

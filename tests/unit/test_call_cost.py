@@ -72,8 +72,7 @@ def test_the_cost_of_a_call_is_told_for_each_candidate_but_not_for_the_aa_arm():
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"key": "depth"}, {"metric": "startup_s"}, {"total": None}, {"sizes": [4096]}],
+    "changed", [{"key": "depth"}, {"metric": "startup_s"}, {"total": None}, {"sizes": [4096]}]
 )
 def test_only_seconds_over_sizes_in_bytes_of_a_known_total_tell_the_cost_of_a_call(changed):
     workloads, samples = timed(**{"sizes": [512, 4096, 65536], **changed})

@@ -424,18 +424,23 @@ def test_either_output_of_a_command_may_be_too_long(at):
         assert launch._await(child, order, streams, lambda: None) == (False, True, None)
 
 
-@pytest.mark.parametrize("disks", [("sdx", "sdy"), ()])
+@pytest.mark.parametrize("disks", [("sdx", "sdy"), (), ("sdx",)])
 def test_work_in_a_directory_is_on_a_device_only_where_it_is_one(tmp_path, monkeypatch, disks):
     for name in ("check_space", "fill"):
         monkeypatch.setattr(io.scratch, name, lambda *_: None)
     monkeypatch.setattr(io.devices, "disks_below", lambda _: [*disks])
+    monkeypatch.setattr(io.devices, "size_bytes", lambda _: 5)
+    monkeypatch.setattr(io, "logical_block_bytes", lambda _: 512)
+    monkeypatch.setattr(io, "driver_tags", lambda _: 1)
+    only = disks[0] if len(disks) == 1 else None
     asked = SimpleNamespace(target=Target("directory", str(tmp_path), 1 << 20))
     control = SimpleNamespace(directory=lambda path: path)
     for brings in (False, True):
         kinds = {("w", "none"): SimpleNamespace(brings_files=brings)}
         admitted = Admitted(asked, Permission(), kinds, queues=disks, place=str(tmp_path))
         target, _ = io.resolve(admitted, control, lambda _: None)
-        assert (target.device, target.raw_size_bytes) == (None, 1 << 20)
+        raw_bytes = 5 if only and not brings else 1 << 20
+        assert (target.device, target.raw_size_bytes) == (only, raw_bytes)
 
 
 def test_every_group_and_every_device_is_captured(monkeypatch):

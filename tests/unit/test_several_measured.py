@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,6 +35,7 @@ from schedlab.host import (
 )
 from schedlab.host.settings import SettingScope
 from schedlab.kinds import Outcome, declared
+from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.command import Command
 from schedlab.run import launch, prometheus
 from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
@@ -50,6 +52,18 @@ from schedlab_sim import cpu_validate
 
 ORDERS = [1, -1]
 MS = 1_000_000
+
+
+def test_the_workers_of_a_flip_tell_their_slices(monkeypatch):
+    crew = SimpleNamespace(start=lambda: None)
+    monkeypatch.setattr(cpu_flip, "FlipSession", lambda *_: None)
+    told, held = [], nullcontext((crew, None))
+    monkeypatch.setattr(cpu_flip, "held_crew", lambda of, _: told.append(of) or held)
+    candidate = Candidate("a", {"policy": "rr", "slice_ms": 4, "effective_ms": 4})
+    asked = SimpleNamespace(workloads=["w"], candidates=[candidate])
+    admitted = SimpleNamespace(experiment=asked, kind=lambda *_: Calculation(flip=True))
+    with cpu_flip.flips(admitted, None):
+        assert told[0].tell_slices
 
 
 @pytest.fixture
