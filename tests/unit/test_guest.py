@@ -430,10 +430,11 @@ class Stored:
 
 def test_identity_counts_the_runs_that_are_equal_to_the_bit(tmp_path):
     one = Stored(tmp_path / "1", ["a\n", "b\n"], "d")
-    assert virtual.identity(one, Stored(tmp_path / "2", ["a\n", "b\n"], "d")) == (
-        "identical, 2 of 2 runs",
-        True,
+    two, fewer = (
+        Stored(tmp_path / lines, [*map("{}\n".format, lines)], "d") for lines in ("ab", "a")
     )
+    assert virtual.identity(one, two) == ("identical, 2 of 2 runs", True)
+    assert virtual.identity(fewer, one)[0].startswith("identical are 1 of 2 runs")
     text, is_same = virtual.identity(one, Stored(tmp_path / "3", ["a\n", "c\n"], "d"))
     assert not is_same and text.startswith("identical are 1 of 2 runs") and "a fault" in text
     text, is_same = virtual.identity(one, Stored(tmp_path / "4", ["a\n"], "e"))

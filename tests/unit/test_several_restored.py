@@ -569,7 +569,8 @@ def test_each_mount_of_a_disk_is_told_with_its_own_partition(monkeypatch):
 
 
 def test_each_writer_of_a_file_is_named_by_its_own_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "command_of", lambda process: f"command {process}")
+    there = {process: f"command {process}" for process in (10, 11)}  # soon they are gone
+    monkeypatch.setattr(writers, "command_of", there.pop)
     made = writers.Writers.__new__(writers.Writers)
     made._commands, made._last = {}, {}
     for name, process in (("a", 11), ("a", 10), ("b", 10), ("b", 11), ("c", 10)):
