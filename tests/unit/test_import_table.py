@@ -54,7 +54,10 @@ def test_options_of_another_format_are_refused(tmp_path):
     (tmp_path / "x").write_text("nothing of any program\n")
     (tmp_path / "table.csv").write_text("a,b\nnone,1\n")
     fio = f"none={DATA / SHOWN['fio']}"
+    (tmp_path / "coloured.csv").write_text("a,b\nnone\x1b[31m,1\n")
+    table = ["--candidate=a", "--value=b", "--unit=s"]
     for words, why in (
+        (["coloured.csv", *table], r"coloured.csv.candidates[0].label = 'none\x1b[31m'"),
         (
             ["fio", fio, "--unit", "s", "--workload", "w"],
             "--unit, --workload: not of the format fio",
@@ -66,7 +69,7 @@ def test_options_of_another_format_are_refused(tmp_path):
         (["x"], "x: its contents do not show which program wrote it"),
         ([str(DATA / "imports" / "missing.json")], "No such file"),
     ):
-        typed = [str(tmp_path / w) if w in ("x", "table.csv") else w for w in words]
+        typed = [str(tmp_path / w) if w in ("x", "table.csv", "coloured.csv") else w for w in words]
         done = CliRunner().invoke(cli, ["import", *typed, "--out", str(tmp_path / "out")])
         assert isinstance(done.exception, SpecError) and why in str(done.exception), words
         assert done.exception.hint and not (tmp_path / "out").exists()

@@ -558,3 +558,8 @@ def test_the_capital_letters_of_an_old_iozone(tmp_path, before):
     (run,), (work,) = imported.runs, imported.experiment.workloads
     assert run.metrics == {"throughput_bytes_per_s": 109333.84 * 1024}
     assert (work.parameters["record_bytes"], work.parameters["file_bytes"]) == (1 << 17, 1 << 31)
+
+
+def test_a_figure_below_a_column_of_no_test_is_refused():
+    with pytest.raises(SpecError, match="below the header's columns"):
+        [*iozone._by_column("p", f"    1{'1':>10}{'1':>180}", [*range(5, 205, 10)])]

@@ -23,12 +23,13 @@ from schedlab.spec import (
     Stopping,
     Target,
     Workload,
+    from_json,
     to_json,
 )
 from schedlab.spec.checked_line import encode
 from schedlab.spec.quantities import counted
 from schedlab.store.files import make_directory, sync_directory, write_atomic
-from schedlab.store.folder import RUNS, Folder
+from schedlab.store.folder import RUNS, Folder, without_none
 from schedlab.store.importers.distinct import tell_apart
 
 RUNS_MAX = 1_000_000
@@ -157,7 +158,8 @@ def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str,
     options = options.noted(differences)
     numbered = _with_blocks(rows)
     _refuse_twice(numbered)
-    experiment = _experiment(numbered, options, source)
+    made = without_none(to_json(_experiment(numbered, options, source)))
+    experiment = from_json(Experiment, made, str(source["file"]))  # as it will be read again
     cells: list[Cell] = []
     positions: dict[int, int] = {}
     for block, row in numbered:

@@ -285,7 +285,7 @@ def _by_column(place: str, line: str, header: list[int]) -> Iterator[tuple[str, 
         return
     # Indentation that was lost moves all columns of a row alike.
     moved = ends[0] - header[0]
-    columns = [end + moved for end in header[2:]]
+    columns = [end + moved for end in header[2 : 2 + len(tests)]]
     aligned = len(ends) > 2 and abs(ends[1] - header[1] - moved) <= 1
     before = -1
     for text, end in zip(words, ends[2:], strict=True):
