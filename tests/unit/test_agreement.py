@@ -12,7 +12,6 @@ from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.report.difference_page import agreed
 from schedlab.spec import Experiment, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
@@ -95,15 +94,3 @@ def test_only_common_candidates_and_a_common_metric_are_compared(tmp_path):
     assert "none of requests_per_s, read_latency_ns_mean in common" in str(
         diff(first, only_mean).exception
     )
-
-
-def test_every_language_has_the_sentence(tmp_path):
-    from schedlab.app.compare.difference import difference
-
-    paths = (result(tmp_path / "live", LIVE, BFQ), result(tmp_path / "replay", REPLAY, NONE))
-    found = difference(*paths, False, None, lambda line: None)
-    for lang in ("en", "ko", "ru"):
-        for code in ("agree", "disagree", "open"):
-            shown = agreed(code, *found.sides, {}, lang)
-            assert len(shown.sentences) == 3 and "{" not in shown.markdown()
-            assert ("bfq" in shown.sentences[0]) == (code == "disagree")

@@ -9,10 +9,8 @@ import scipy
 
 from schedlab.analyse.advice import foreseen as sees
 from schedlab.design.planning import (
-    RUN_SHORTEST_S,
     PilotRun,
     batch_variance,
-    best_run_s,
     plan_budget,
 )
 from schedlab.errors import SpecError
@@ -37,13 +35,6 @@ def pilot(works, *, overhead=0.5, time=2.0, between=0.02, within=0.05, seed=1):
     return runs
 
 
-def test_batch_means_see_the_variance_inside_a_run():
-    rng = np.random.default_rng(0)
-    variances = [batch_variance((100 + rng.normal(0, 5, 200)).tolist()) for _ in range(50)]
-    assert np.mean(variances) == pytest.approx(0.05**2, rel=0.1)
-    assert batch_variance([1.0] * 12) is None
-
-
 @pytest.mark.parametrize(
     ("bins", "variance"),
     [
@@ -56,28 +47,6 @@ def test_batch_means_see_the_variance_inside_a_run():
 )
 def test_the_variance_from_batch_means(bins, variance):
     assert batch_variance(bins) == (variance and pytest.approx(variance))
-
-
-def test_the_best_time_of_a_run_balances_its_overhead():
-    assert best_run_s(1.0, 0.04, 0.01) == pytest.approx(2.0)
-    assert best_run_s(1.0, 0.0, 0.01) == RUN_SHORTEST_S
-    assert best_run_s(1.0, 0.04, 0.0) == 60.0
-
-
-@pytest.mark.parametrize("budget", [80.0, 120.0, 300.0, 3000.0])
-def test_a_plan_stays_within_its_budget_and_keeps_all_workloads_that_fit(budget):
-    plan = plan_budget(pilot(dict.fromkeys("abcde", 0.2)), budget, sees)
-    assert plan.fits and plan.ask == (plan.blocks < 6)
-    assert plan.seconds <= budget * 1.001 and 4 <= plan.blocks <= 40
-    assert {*plan.left_out} | set(plan.workloads) == set("abcde")
-    assert all(0.5 <= t <= 60 for t in plan.run_s.values())
-    assert plan.bound is not None and plan.bound > 0.01
-
-
-def test_more_budget_shows_smaller_differences():
-    runs = pilot(dict.fromkeys("abc", 0.2))
-    differences = [plan_budget(runs, budget, sees).bound for budget in (60.0, 120.0, 600.0, 2000.0)]
-    assert differences == sorted(differences, reverse=True)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -93,21 +62,6 @@ def test_noise_of_the_pilot_omits_nothing(seed):
     for last in ("controls", "unordered"):
         plan = plan_budget(runs, 85.0, sees, **{last: {"first"}})
         assert plan.workloads == ("second", "third")
-
-
-def test_a_small_budget_takes_four_blocks_and_asks():
-    plan = plan_budget(pilot({"a": 0.3}, overhead=3.0, time=2.0), 64.0, sees)
-    assert (plan.blocks, plan.ask, plan.fits) == (4, True, True)
-    assert plan.bound > 0.02
-    assert plan.target_s is None or plan.target_s > plan.seconds
-    none = plan_budget(pilot({"a": 0.3}, overhead=3.0, time=2.0), 30.0, sees)
-    assert not none.fits and none.workloads == ("a",)
-
-
-def test_runs_without_bins_keep_their_time():
-    runs = [PilotRun("import", c, 0.01 * i, 0.1, 7.0) for i, c in enumerate(NAMES)]
-    plan = plan_budget(runs, 400.0, sees)
-    assert plan.run_s == {"import": 7.0}
 
 
 def test_what_a_pilot_promises_holds_four_times_in_five():
@@ -143,18 +97,6 @@ def test_a_budget_becomes_four_to_six_blocks_and_then_up_to_forty(budget, blocks
     assert (plan.seconds_per_block, plan.seconds) == (12.0, 12.0 * blocks)
 
 
-@pytest.mark.parametrize(
-    ("enough", "seconds"), [(4, 48.0), (10, 120.0), (399, 4788.0), (400, None)]
-)
-def test_the_time_for_a_difference_of_ten_percent_is_announced(enough, seconds):
-    def shows(_, blocks, __):
-        return 0.1 if blocks >= enough else 0.11 if blocks > 5 else None
-
-    plan = plan_budget(plain(), 72.0, shows)
-    assert plan.target_s == seconds
-    assert plan.bound == shows(0.0, 6, 0)
-
-
 def careful(variance, freedom):
     """σ with 80 % no larger; Wilson and Hilferty are 8 % off at one degree of freedom."""
     return math.sqrt(variance * freedom / float(scipy.stats.chi2.ppf(0.2, freedom)))
@@ -177,73 +119,6 @@ def test_the_spread_comes_from_the_pairs_of_the_baseline(weights, share):
     assert alone.spread == pytest.approx(careful(0.02, 1), rel=0.08)
 
 
-def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern():
-    rng = np.random.default_rng(3)
-    logs = rng.normal(0, 0.1, (4, 3)) + 5 * rng.normal(size=(4, 1)) + rng.normal(size=3)
-    runs = [
-        PilotRun(work, c, float(logs[i, k]), 1.0, 2.0)
-        for i, work in enumerate("abcd")
-        for k, c in enumerate(NAMES[:3])
-    ]
-    rest = logs - logs.mean(0) - logs.mean(1, keepdims=True) + logs.mean()
-    seen = []
-
-    def shows(spread, blocks, candidates):
-        seen.append((blocks, candidates))
-        return None
-
-    plan = plan_budget(runs, 216.0, shows)
-    assert plan.spread == pytest.approx(careful((rest**2).sum() / 6 / 4, 6), rel=0.01)
-    assert seen[0] == (6, 3)
-
-
-@pytest.mark.parametrize(
-    ("logs", "variance"),
-    [
-        ({"a": (0.0, 0.0), "b": (0.0, 0.4)}, 0.4**2 / 4),
-        # "c" has a run without a value, so that it shows no difference at all.
-        ({"a": (0.0, 0.0), "b": (0.0, 0.4), "c": (9.0,)}, 0.4**2 / 4),
-        ({"a": (0.0, 0.4, 0.1)}, 0.0),  # one workload: every difference may be of the candidates
-        ({"a": (0.0,), "b": (0.3,)}, 0.0),
-    ],
-)
-def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(logs, variance):
-    runs = [
-        PilotRun(work, c, value, 1.0, 2.0)
-        for work, values in logs.items()
-        for c, value in zip(NAMES, values, strict=False)
-    ]
-    plan = plan_budget(runs, 200.0, sees)
-    assert plan.spread == pytest.approx(careful(variance / len(logs), 1), rel=0.08)
-
-
-def test_the_second_name_of_the_baseline_is_no_further_candidate():
-    assert plan_budget(plain(), 72.0, lambda _, __, candidates: candidates).bound == 3
-    assert plan_budget(plain()[::3], 72.0, lambda _, __, candidates: candidates).bound == 2
-
-
-def test_what_is_left_out_is_said_with_its_reason():
-    """Alone too long: "time"; else what comes before it has the time."""
-    runs = [*plain("long", time=100.0), *plain("short")]
-    plan = plan_budget(runs, 404 + 12 + 3 * 404.0 - 1, sees)
-    assert plan.workloads == ("short",)
-    assert plan.left_out == {"long": "time"}
-    alone = plan_budget(runs, 404 + 12 + 3 * 404.0, sees)
-    assert (alone.workloads, alone.left_out) == (("long",), {"short": "others"})
-    assert plan_budget(runs, 4 * 416.0, sees).left_out == {}
-    assert plan_budget(runs, 420.0, sees).workloads == ("short",)
-
-
-def test_where_nothing_fits_one_workload_is_kept_and_the_others_are_left_out():
-    runs = [*plain("long", time=9.0), *plain("short"), *plain("longer", time=10.0)]
-    plan = plan_budget(runs, 100.0, sees)
-    assert (plan.fits, plan.workloads, plan.blocks) == (False, ("short",), 4)
-    assert {*plan.left_out.items()} == {
-        ("long", "time"),
-        ("longer", "time"),
-    }
-
-
 def waves(work="w", *, overhead, shortest=1.0):
     """σ_w² = 1/150 and σ_r² = 1/600, so that the best run takes 2√overhead seconds."""
     apart = math.sqrt(2 * (1 / 300 + 1 / 600))
@@ -251,25 +126,6 @@ def waves(work="w", *, overhead, shortest=1.0):
         PilotRun(work, c, apart if c == NAMES[-1] else 0.0, overhead, 2.0, tuple(WAVE), shortest)
         for c in NAMES
     ]
-
-
-@pytest.mark.parametrize(
-    ("overhead", "seconds"), [(4.0, 4.0), (0.01, 1.0), (0.36, 1.2), (1600.0, 60.0)]
-)
-def test_with_time_enough_a_run_has_its_best_length(overhead, seconds):
-    plan = plan_budget(waves(overhead=overhead), 1e6, sees)
-    assert plan.run_s["w"] == pytest.approx(seconds, abs=0.0011)
-    variance = 1 / 600 + 1 / 150 / seconds
-    assert plan.spread == pytest.approx(careful(variance, 1), rel=0.08)
-
-
-def test_runs_are_shortened_by_one_share_until_six_blocks_fit():
-    """Best are 4 and 8 s, shortest 1 and 2 s: halfway between are 2.5 and 5 s."""
-    runs = [*waves("a", overhead=4.0), *waves("b", overhead=16.0, shortest=2.0)]
-    spent = 4 * (4 + 2) + 4 * (16 + 2)
-    plan = plan_budget(runs, spent + 5 * 4 * (4 + 2.5 + 16 + 5), sees)
-    assert plan.run_s == {"a": pytest.approx(2.5, abs=0.0011), "b": pytest.approx(5, abs=0.0011)}
-    assert plan.blocks == 6
 
 
 def test_controls_are_omitted_first_and_never_the_only_row():

@@ -23,7 +23,7 @@ from schedlab.report import drawing, handin, notes, reproduce, workbook
 from schedlab.report import tables as tables_module
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
-from schedlab.spec import METRICS, Flag, GateFinding, Record
+from schedlab.spec import Flag, GateFinding, Record
 from schedlab.spec.answer import Answer
 
 Case = tuple[Record, Answer]
@@ -197,24 +197,6 @@ def test_a_family_has_its_means_by_size_its_totals_and_every_run(io_case):
     assert [c.number for c in row.cells[2:-1]] == values  # in the order of their blocks
     index = tables[f"index-{metric}"]
     assert all(row.cells[2].number == pytest.approx(100) for row in index.rows)  # the baseline
-
-
-def test_a_lost_run_does_not_move_a_mean_by_the_level_of_its_workload():
-    def columns(**lost):
-        levels = {"read": 100.0, "write": 10.0}
-        values = {work: {b: level + b for b in range(4)} for work, level in levels.items()}
-        for work, blocks in lost.items():
-            values[work] = {b: v for b, v in values[work].items() if b not in blocks}
-        return [
-            handin.Series(work, work, work, work, "", 0.0, METRICS["iops"], {"bfq": each}, {})
-            for work, each in values.items()
-        ]
-
-    assert handin.grand(columns(), "bfq").mean == 56.5
-    lost = handin.grand(columns(write=(3,)), "bfq")
-    assert lost.mean == 56 and lost.half == pytest.approx(2.484, abs=1e-3)  # of 55, 56 and 57
-    assert handin.grand(columns(write=(0, 1, 2)), "bfq") == handin.Grand((101.5 + 13) / 2, None)
-    assert handin.grand(columns(write=range(4)), "bfq") is None
 
 
 def test_quanta_have_their_counts_sums_rates_and_index():

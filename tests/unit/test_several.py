@@ -11,8 +11,6 @@ import reports
 from test_fio_files import check, home, kind_of  # noqa: F401
 
 from schedlab.analyse.sessions import session_means
-from schedlab.app.measure.files import experiment_of
-from schedlab.design.boots import BootKind, is_other, plan_boots
 from schedlab.errors import SpecError
 from schedlab.report import fleet_table
 from schedlab.spec import Workload
@@ -24,13 +22,6 @@ from schedlab.store.importers.imported import Options
 from schedlab_sim.device import device_changes
 
 DOCUMENT = {"seed": 1, "workloads": [{"label": "w", "kind": "random-reads", "metric": "iops"}]}
-
-
-def test_every_word_of_a_kernels_command_line_that_differs_is_named():
-    pair = [BootKind("a", "6.1", "mitigations=off nosmt"), BootKind("b", "6.1")]
-    plan = plan_boots(experiment_of(DOCUMENT, "e.toml"), pair, 2, "ro quiet")
-    found = is_other(plan, pair[0], "6.1", "ro quiet splash debug")
-    assert found.endswith("has also debug, also splash, not mitigations=off, not nosmt")
 
 
 def test_a_workload_is_chosen_where_all_its_parameters_are():

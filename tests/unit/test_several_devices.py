@@ -16,15 +16,14 @@ from test_live import rated
 from schedlab.app.apply import applied, apply, machine
 from schedlab.app.apply.apply import Request
 from schedlab.host import knobs, writers
-from schedlab.report import handin, steps
-from schedlab.report.tables import Column
+from schedlab.report import steps
 from schedlab.report.view import View
 from schedlab.run import gates, live_pilot
 from schedlab.run.backends.live import Captured
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Metric, Target
+from schedlab.spec import Candidate, Target
 
 
 def test_every_queue_gets_back_what_was_found_with_it(tmp_path, monkeypatch):
@@ -133,20 +132,4 @@ def test_a_file_keeps_every_setting_of_the_machine(tmp_path):
     texts = machine._file_texts(values, tmp_path)
     assert list(texts.values()) == [
         "kernel.a = 1\nvm.b = 2\n", "w /sys/c - - - - 3\nw /sys/d - - - - 4\n"
-    ]  # fmt: skip
-
-
-def test_a_table_of_every_run_has_the_blocks_of_all_rows():
-    metric = Metric("iops", "1/s", True)
-    rows = [
-        handin.Series(name, name, name, name, "", 0.0, metric, {"none": dict.fromkeys(blocks, 1.0)},
-                      {})
-        for name, blocks in (("reads", [0, 2]), ("writes", [1, 2]))
-    ]  # fmt: skip
-    view = reports.view_of(answers.BEST)
-    named = [([each.workload], each, "none") for each in rows]
-    table = handin._every_run(view, "runs", "Runs", [Column("workload", text=True)], named)
-    assert len(table.columns) == 1 + 3 + 1
-    assert [[cell.number for cell in row.cells[1:4]] for row in table.rows] == [
-        [1.0, None, 1.0], [None, 1.0, 1.0]
     ]  # fmt: skip

@@ -21,7 +21,7 @@ from schedlab.guest import image
 from schedlab.host import doctor, journal
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds import Outcome
-from schedlab.report import durable, handin, moments, sentences
+from schedlab.report import moments, sentences
 from schedlab.run import launch
 from schedlab.run.backends import cpu_policies
 from schedlab.run.launch import Launch
@@ -134,37 +134,6 @@ def test_the_pair_of_a_chart_is_that_of_its_own_workload(row):
     assert len({moments._pair(view, each) for each in answers.TRADE.cells}) > 1
 
 
-def test_all_statements_that_can_be_compared_are_counted():
-    of = [SimpleNamespace(comes_out=out) for out in (None, True, False, True)]
-    view = SimpleNamespace(answer=SimpleNamespace(statements=of), texts=lambda _, **of: of)
-    assert handin.statements_line(view) == {"count": 2, "all": 3}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_times_by_block_size_are_in_per_cent_of_the_smallest_of_each_candidate(order):
-    """Of two candidates and two sizes: 1 and 2 s become 3 and 8 s; other work has no size."""
-    view = reports.view_of(answers.TRADE)
-    sizes = (4096, 8192)
-    works = tuple(Workload(f"copy {size}", "copy", "elapsed_s",
-                           {"block_bytes": size, "record_bytes": size, "test": "copy"})
-                  for size in sizes[::-1])  # fmt: skip
-    works = (*works, Workload("other", "copy", "elapsed_s"))[::order]
-    times = {(4096, "none"): 1.0, (4096, "bfq"): 2.0, (8192, "none"): 3.0, (8192, "bfq"): 8.0}
-    runs = [
-        replace(view.record.runs[0], block=block, workload=f"copy {size}", candidate=name,
-                metrics={"elapsed_s": time_s}, properties={"calls": size // 64})
-        for (size, name), time_s in times.items() for block in range(2)
-    ]  # fmt: skip
-    asked = replace(view.record.experiment, workloads=works,
-                    candidates=tuple(Candidate(name, {}) for name in ("none", "bfq")))  # fmt: skip
-    shown = replace(view.record, experiment=asked, runs=tuple(runs))
-    answer = replace(view.answer, candidates=("none", "bfq"), base="none")
-    (table,) = handin._by_block_size(type(view)(shown, answer, view.texts, view.folder))
-    assert [[cell.number for cell in row.cells] for row in table.rows] == [
-        [4096.0, 64, 1.0, 100.0, 2.0, 100.0], [8192.0, 128, 3.0, 300.0, 8.0, 400.0]
-    ]  # fmt: skip
-
-
 def test_every_host_that_a_fleet_leaves_alone_is_named(tmp_path, monkeypatch):
     played = []
     left = {"a": "bfq is worse", "b": "it has no bfq"}
@@ -220,24 +189,6 @@ def test_both_files_of_each_setting_of_the_machine_are_recorded(monkeypatch):
     record = machine.apply({}, ("", ""), False, Path("/"), print)
     assert record.originals == dict.fromkeys(("/a", "/b", "/c", "/d"), "old")
     assert record.values == {"/a": "1", "/b": "0", "/c": "2", "/d": "0"}
-
-
-def test_the_chain_of_syncs_of_each_candidate_and_workload_is_its_own():
-    """The first waits for the journal alone, the second for the device: on one of two workloads."""
-    view = reports.view_of(answers.TRADE)
-    part = {"none": "journal_s", "bfq": "flush_s"}
-    runs = [
-        replace(run, properties={"durability": {
-            "calls": 1, "data_s": 0.0, "journal_s": 0.0, "flush_s": 0.0, "written": {},
-            part[run.candidate]: 2.0}})
-        for run in view.record.runs
-        if run.candidate in part and run.workload != answers.SEQ
-    ]  # fmt: skip
-    shown = type(view)(replace(view.record, runs=tuple(runs)), view.answer, view.texts, view.folder)
-    lines = [line.replace("\xa0", " ") for line in durable.lines(shown)]
-    assert [line.partition(":")[0] for line in lines] == [answers.NEWCOMER, answers.READER]
-    first, second = (line.partition(":")[2] for line in lines)
-    assert first == second and first.count("100 %") == 2
 
 
 def test_a_recording_names_all_that_it_lacks(tmp_path):

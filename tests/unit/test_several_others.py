@@ -18,7 +18,7 @@ from schedlab.app.setting_checks import check_switch
 from schedlab.cpu import refusals
 from schedlab.design.planning import PilotRun, _costs
 from schedlab.kinds import OVERRIDE, overrides
-from schedlab.report import bars, page_figures, quiz_page, terminal, timeline, why, words
+from schedlab.report import quiz_page, timeline, why, words
 from schedlab.report.bars import Bars, Scene
 from schedlab.report.texts import Texts
 from schedlab.report.timeline import Timeline
@@ -79,22 +79,6 @@ def test_the_baseline_and_the_loser_of_each_row_are_both_claims(order):
 def test_all_parameters_that_a_candidate_changes_are_its_own():
     settings = {f"{OVERRIDE}a": 1, "scheduler": "bfq", f"{OVERRIDE}b": 2}
     assert overrides(Candidate("x", settings)) == {"a": 1, "b": 2}
-
-
-def test_a_table_is_as_high_and_as_wide_as_all_its_rows():
-    grid = [[["a"], ["bb", "b"], ["c"]], [["aaaa"], ["b"], ["cc", "c", "ccc"]]]
-    assert terminal._height(grid) == 2 + 3
-    assert terminal._widths(grid) == [4, 2, 3]
-    gap = len(terminal.GAP)
-    assert terminal._parts(grid, 3, 4 + 2 + 3 + 2 * gap) == [[0, 1, 2]]
-    assert terminal._parts(grid, 3, 4 + 2 + 3 + 2 * gap - 1) == [[0, 1], [0, 2]]
-
-
-def test_the_longest_of_a_run_are_all_that_are_asked_for():
-    times = np.array([[0, 0, 0, 0], [5, 1, 9, 3], [6, 20, 10, 4]])
-    drawn = bars.bars_of("x", ["a", "b", "c", "d"], times, kind=np.zeros(4, int))
-    assert drawn.longest(3, "request") == [1, 2, 0]
-    assert drawn.longest(3, "burst") == [2, 0, 3]
 
 
 def test_the_command_of_a_quiz_has_every_task_and_every_setting():
@@ -161,23 +145,6 @@ def test_the_rates_of_a_scheduler_are_the_means_of_all_its_runs(monkeypatch):
             for name, value in (("none", 1.0), ("bfq", 5.0), ("none", 3.0))]  # fmt: skip
     expected = checked.Expected([{}], None, "", None, {"none": "", "bfq": ""})
     assert expected.rates(runs) == {"none": {"v": 2.0, "w": 20.0}, "bfq": {"v": 5.0, "w": 50.0}}
-
-
-def test_every_run_of_every_candidate_and_arm_is_in_the_order_of_running(monkeypatch):
-    found = []
-    monkeypatch.setattr(page_figures.charts, "run_order", lambda points, *_: found.extend(points))
-    monkeypatch.setattr(page_figures.markup, "figure", lambda *_: "drawn")
-    texts = SimpleNamespace(scale=lambda *_: SimpleNamespace(unit=""), metric=lambda metric: "")
-    said = type("Texts", (), {"__call__": lambda *_, **__: "", **{
-        name: staticmethod(of) for name, of in vars(texts).items()}})()  # fmt: skip
-    runs = [SimpleNamespace(candidate=name, metrics={"m": value})
-            for name, value in (("a", 1.0), ("a again", 2.0), ("b", 3.0), ("x", 9.0), ("b", np.nan),
-                                ("a", 4.0))]  # fmt: skip
-    view = SimpleNamespace(texts=said, names=["a", "b"], arms=["a again"],
-                           runs_by_workload={"w": runs})  # fmt: skip
-    row = SimpleNamespace(metric=SimpleNamespace(name="m", unit=""), workload="w")
-    assert page_figures._order(view, row) == "drawn"
-    assert found == [(0, 0, 1.0), (1, 2, 2.0), (2, 1, 3.0), (5, 0, 4.0)]
 
 
 @pytest.mark.parametrize("order", ORDERS)

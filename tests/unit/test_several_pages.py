@@ -1,11 +1,9 @@
 """Of several rows, columns, candidates, workloads or runs each counts: rooms that draw, fold and
 print tables and charts."""
 
-import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import answers
 import pytest
@@ -14,12 +12,9 @@ import reports
 from schedlab.report import (
     charts,
     commands,
-    difference_page,
     durable,
     exchange,
-    fleet_table,
     handin,
-    index_page,
     markup,
     page_figures,
     page_first,
@@ -35,11 +30,9 @@ from schedlab.report import (
     why,
     words,
 )
-from schedlab.report.charts import LossRange
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, RateSeries, Workload
-from schedlab.spec.answer import Unfit
 from schedlab.spec.metrics import METRICS
 
 TEXTS = Texts("en")
@@ -49,20 +42,6 @@ ORDERS = [(0, 1), (1, 0)]
 def viewed(answer, change=lambda record: record):
     view = reports.view_of(answer)
     return View(change(view.record), view.answer, view.texts, view.folder)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_an_axis_holds_the_losses_of_all_cells(order):
-    both = [LossRange(math.log(1.01), 0.0, math.log(1.015)), LossRange(math.log(30), 0.0, None)]
-    assert charts.loss_reach([both[at] for at in order]) == pytest.approx(math.log(50))
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_shares_of_a_chart_reach_down_to_the_least_of_all_curves(order):
-    curves = [(0, [(0.5, 1e3), (0.9, 2e3)]), (1, [(0.5, 1e3), (0.99999, 5e3), (0.9, 2e3)])]
-    drawn = charts.latency([curves[at] for at in order], TEXTS, "label")
-    plain = charts.latency([curves[0]] * 2, TEXTS, "label")
-    assert drawn.count("<text") > plain.count("<text")
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -92,25 +71,6 @@ def test_a_table_is_cut_where_any_word_is_too_wide(at, column, part):
     rows[at][column] = replace(rows[at][column], **{part: "a " + "w" * 11})
     rows = [replace(row, cells=tuple(cells)) for row, cells in zip(table.rows, rows, strict=True)]
     assert terminal._cuts(replace(table, rows=tuple(rows)), 12, 10)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_unit_suits_the_figures_of_all_rows(order):
-    columns = [tables.Column("name", text=True), *map(tables.Column, "ab", ("B/s", "B/s"))]
-    rows = [["x", None, 2e3], ["y", 8e9, None]]
-    table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
-    assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, MB/s"]
-    columns = [tables.Column("name", text=True), *map(tables.Column, "ab", ("B/s", "ns"))]
-    rows = [["x", 2e6, 5e6], ["y", 8e6, 7e6]]
-    table = tables.build(TEXTS, "t", "T", columns, [rows[at] for at in order])
-    assert [column.head for column in table.columns[1:]] == ["a, MB/s", "b, ms"]
-
-
-def test_blocks_are_those_of_both_arms_and_so_are_runs():
-    values = {"none": {0: 1.0, 1: 3.0}, "none" + AA_SUFFIX: {1: 5.0, 2: 7.0}}
-    series = handin.Series("w", "", "", "", "", 0.0, None, values, {})
-    assert series.by_block("none") == {0: 1.0, 1: 4.0, 2: 7.0}
-    assert sorted(series.runs("none")) == [1.0, 3.0, 5.0, 7.0]
 
 
 def test_every_cost_of_a_call_has_its_row():
@@ -184,36 +144,6 @@ def test_processes_are_counted_over_all_candidates_and_runs(order):
     assert counts == [pytest.approx(4.5)] * 2
 
 
-def test_the_baseline_is_the_first_column_and_no_other_is_missing():
-    view = viewed(replace(answers.TRADE, base="kyber"))
-    assert screen.columns_of(view) == ("kyber", "none", "mq-deadline", "bfq")
-
-
-def test_every_workload_without_a_run_is_named():
-    gates = ("late", "others", "clock")
-    lost = tuple(Unfit("", f"w{at}", 0, 7, (gate,)) for at, gate in enumerate(gates))
-    view = viewed(replace(answers.BEST, unfit=lost))
-    (line,) = sentences.not_counted(view)
-    assert [line.index(f"w{at}") for at in range(3)] == sorted(
-        line.index(f"w{at}") for at in range(3)
-    )
-    alone = [sentences.not_counted(viewed(replace(answers.BEST, unfit=(of,))))[0] for of in lost]
-    assert len({each.replace(f"w{at}", "") for at, each in enumerate(alone)}) == 3
-    for at, each in enumerate(alone):
-        assert (
-            view.texts("row.why", name=f"w{at}", reason=sentences._reason(view, lost[at])) in each
-        )
-        assert (
-            view.texts("row.why", name=f"w{at}", reason=sentences._reason(view, lost[at])) in line
-        )
-
-
-def test_where_no_run_counts_each_workload_is_named_with_its_reason():
-    lost = tuple(Unfit("", name, 0, 7, ("late",)) for name in ("w0", "w1"))
-    text = sentences.code(viewed(replace(answers.BEST, code="nothing", unfit=lost)))
-    assert "compare: w0: 7 of 7" in text and "; w1: 7 of 7" in text
-
-
 @pytest.mark.parametrize("at", [0, 1])
 @pytest.mark.parametrize("key", [*steps.PROGRAMS, "run"])
 def test_a_program_of_any_workload_or_candidate_has_to_be_trusted(at, key):
@@ -228,14 +158,6 @@ def test_a_program_of_any_workload_or_candidate_has_to_be_trusted(at, key):
     assert steps._has_programs(asked)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_lost_events_are_those_of_the_group_with_most(order):
-    rows = [("a", replace(Explanation("g", 1, 1, 1, 1, 1, 500), lost=lost)) for lost in (10, 990)]
-    groups = {f"g{at}": [rows[at]] for at in order}
-    (line,) = why._lost(viewed(answers.BEST), groups)
-    assert "50 %" in line.replace("\u00a0", " ")
-
-
 def test_a_chain_of_syncs_is_the_sum_of_all_runs():
     parts = [{"calls": n, "data_s": 1.0 * n, "journal_s": 2.0 * n, "flush_s": 3.0 * n,
               "written": {"cp": n, f"x{n}": 1}} for n in (1, 2, 4)]  # fmt: skip
@@ -246,62 +168,6 @@ def test_a_chain_of_syncs_is_the_sum_of_all_runs():
 
 def rates_of(block, group, values, ramp=0.0):
     return RateSeries(block, group, "B/s", 0.5, tuple(values), ramp)
-
-
-def test_a_rate_is_the_median_of_all_blocks_with_the_range_of_all():
-    series = [rates_of(0, "g", [1, 5]), rates_of(1, "g", [4, 2, 6]), rates_of(2, "g", [9, 9])]
-    for order in (series, series[::-1], series[1:] + series[:1]):
-        assert page_figures._median_rate(order) == [
-            (0.25, 4, 1, 9), (0.75, 5, 2, 9), (1.25, 6, 6, 6)
-        ]  # fmt: skip
-    wide = rates_of(0, "g", range(1, 2 * page_figures.RATE_POINTS + 1))
-    found = page_figures._median_rate([wide])
-    assert len(found) == page_figures.RATE_POINTS and found[0] == (0.5, 1.5, 1.5, 1.5)
-
-
-@pytest.mark.parametrize("late", [("a", 0), ("a", 1), ("b", 0), ("b", 1)])
-def test_a_chart_of_rates_has_all_candidates_groups_and_the_longest_ramp(monkeypatch, late):
-    series = {
-        ("w0", name): tuple(
-            rates_of(block, group, [times * 1e3 * 1e6**at, times * 2e3 * 1e6**at],
-                     0.5 + ((name, block) == late))
-            for times, group in ((1, "one"), (3, "two")) for block in range(2)
-        )
-        for at, name in enumerate("ab")
-    }  # fmt: skip
-    charted = []
-    draw = page_figures.charts
-    monkeypatch.setattr(draw, "line_chart", lambda of, *more: charted.append(of) or "")
-    monkeypatch.setattr(page_figures, "over_time", lambda *of: None)
-    monkeypatch.setattr(page_figures.markup, "figure", lambda title, *more: title)
-    view = viewed(answers.BEST, lambda record: replace(record, series=series))
-    titles = page_figures._rates(view, view.primary[0])
-    assert len(titles) == 2 and "one" in titles[0] and "two" in titles[1]
-    for times, chart in zip((1, 3), charted, strict=True):
-        assert chart.shaded == (0.0, 1.5) and chart.y_title == "MB/s"
-        assert [line.series for line in chart.lines] == [0, 1]
-        for factor, line in zip((1e-3, 1e3), chart.lines, strict=True):
-            rates = pytest.approx([times * factor, times * 2 * factor])
-            assert [y for _, y in line.points] == rates
-            assert [low for low, _ in line.ranges] == rates
-            assert [high for _, high in line.ranges] == rates
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_charts_fit_the_figures_of_all_rows_and_curves(order, monkeypatch):
-    far = [LossRange(math.log(1.1), 0.0, 0.2), LossRange(math.log(200), 0.0, math.log(300))]
-    reach = charts.loss_reach([far[at] for at in order])
-    assert reach == pytest.approx(math.log(1000))
-    for values in (((1e3, 2e3), (1e8, 2e8)), ((1e3, 1e8), (1e3, 2e3))):
-        curves = [(at, [(0.5, low), (0.9, high)]) for at, (low, high) in enumerate(values)]
-        drawn = charts.latency([curves[at] for at in order], TEXTS, "label")
-        assert "100\u00a0ms" in drawn or "100 ms" in drawn
-    for both in ((0.9, 0.999999), (0.999999, 0.9)):
-        curves = [(at, [(0.5, 1e3), (share, 2e3)]) for at, share in enumerate(both)]
-        deep = charts.latency(curves, TEXTS, "label")
-        assert deep.count("<text") > charts.latency(
-            [(at, [(0.5, 1e3), (0.9, 2e3)]) for at in range(2)], TEXTS, "label"
-        ).count("<text")
 
 
 def test_the_first_run_that_has_a_property_gives_it_and_a_recorded_device_is_the_only_one():
@@ -326,21 +192,6 @@ def test_counts_of_processes_are_unknown_where_one_of_them_is(order):
     both = [{"calculations": 1, "bursts": 2, "cpu_burst_s": 4.0}, {"calculations": 3, "bursts": 6}]
     found = process_tables._figures([both[at] for at in order])
     assert (found["calculations"], found["bursts"], found["cpu_burst_s"]) == (4, 8, None)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_longest_crowd_of_any_candidate_has_its_rows(order):
-    def change(record):
-        crowd = {"ab"[order[0]]: 1, "ab"[order[1]]: 3}
-        workers = {"calculations": 1, "bursts": 1, "cpu_burst_s": 1.0}
-        return replace(record, runs=tuple(
-            replace(run, properties={"workers": [workers] * crowd[run.candidate]})
-            for run in record.runs))  # fmt: skip
-
-    table, *others = process_tables._by_process(viewed(answers.BEST, change))
-    names = [each.name for each in others]
-    assert names == ["by-process-cpu_burst_s", "by-process-per_burst_second"]
-    assert [row.cells[0].text for row in table.rows] == ["0", "1", "2", "All together"]
 
 
 def test_all_that_a_medium_says_for_itself_and_all_names_are_taken():
@@ -370,38 +221,12 @@ def test_any_size_of_a_workload_may_be_the_one_that_it_is_drawn_over(key):
     assert handin._point(viewed(answers.BEST, change), work)[1:] == (key, 7)
 
 
-def test_every_loss_has_the_metric_and_the_unit_of_its_own_row():
-    view = viewed(answers.TRADE)
-    table = screen.losses_table(view)
-    found = {(*(cell.text for cell in row.cells[:2]), row.cells[4].text) for row in table.rows}
-    assert found == {(of.workload, view.texts.metric(of.metric), of.metric.unit)
-                     for of in view.answer.rows}  # fmt: skip
-    assert len(table.rows) == len(view.answer.rows) * len(answers.NAMES)
-
-
 def test_all_kernels_in_virtual_time_are_named():
     def change(record):
         return replace(record, host={"virtual": {"shift": 2, "kernels": ["6.1+x", "6.12+y"]}})
 
     line = screen._virtual(viewed(answers.BEST, change))
     assert "6.1 and 6.12" in line and "250" in line
-
-
-def test_everything_that_is_printed_is_a_table_of_the_study():
-    view = viewed(answers.TRADE)
-    named = [each["name"] for each in exchange.printed(view)["tables"]]
-    assert named[1:] == [table.name for table in handin.study_tables(view)] and len(named) > 2
-    assert exchange._as_csv([[1, "=a"], ["-b", 2], ["c", "@d"], [3]]) == "1,'=a\n'-b,2\nc,'@d\n3\n"
-    grid = [[("a",), ("bb", "b")], [("a",), ("b",)], [("aaaa", "a"), ("b", "bbb")]]
-    assert terminal._widths(grid) == terminal._widths(grid[::-1]) == [4, 3]
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_result_is_as_old_as_its_first_run_in_any_order(order):
-    record = reports.record_of(answers.TRADE)
-    record = replace(record, runs=record.runs[::order])
-    entry = index_page.IndexedResult("one", "one/report.html", record, answers.TRADE)
-    assert "2026-03-14 09:26" in index_page.render([entry], "results")
 
 
 def test_the_times_of_each_workload_are_those_that_its_programs_have():
@@ -421,19 +246,6 @@ def test_the_times_of_each_workload_are_those_that_its_programs_have():
 
 
 KIB = 1024
-
-
-def test_totals_are_of_every_test_and_of_every_size():
-    """Four curves' points of 1, 2, 4 and 8: no two sums of some of them are equal."""
-    view, known = viewed(answers.TRADE), iter((1.0, 2.0, 4.0, 8.0))
-    part = [
-        handin.Series(f"{test} {at}", test, test, test, "record_bytes", at, METRICS["iops"],
-                      {name: {0: value, 1: value} for name in view.names}, {})
-        for test in ("read", "write") for at in (4 * KIB, 8 * KIB) for value in [next(known)]
-    ]  # fmt: skip
-    by_test, by_size = handin._totals(view, part)
-    assert [row.cells[1].number for row in by_test.rows] == [1.5, 6.0]
-    assert [row.cells[1].number for row in by_size.rows] == [2.5, 5.0]
 
 
 def test_the_chosen_point_of_each_curve_is_on_that_curve():
@@ -456,30 +268,6 @@ def test_the_chosen_point_of_each_curve_is_on_that_curve():
     assert [(each.key, each.at) for each in handin._through_chosen(view, curves)] == [
         (test, size * KIB) for test in ("read", "write") for size in (4, 16, 64)
     ]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_fleet_is_judged_by_the_worst_of_all_rows_in_the_words_of_that_row(order):
-    rows = (answers.primary("w0", "throughput_bytes_per_s"), answers.primary("w1", "elapsed_s"))
-    logs = [{"h0": {"a": {0: 0.0, 1: 0.1}, "b": {0: 0.02, 1: 0.1}}, "h1": {"b": {0: 1.0}}},
-            {"h0": {"a": {0: 0.5, 1: 0.5}, "b": {0: 0.0, 1: 0.0}},
-             "h1": {"a": {0: 0.3}, "b": {0: 0.1}}}]  # fmt: skip
-    view = viewed(answers.BEST)
-    line = fleet_table._near(view, [(rows[at], logs[at]) for at in order])
-    assert line == TEXTS(
-        "fleet.near", name="b", near=TEXTS.margin(0.05), count=0, all=2, host="h0", row="w1",
-        behind=words.said(TEXTS, words.way(METRICS["elapsed_s"]), 0.5),
-    )  # fmt: skip
-    of = replace(answers.BEST, used="hosts", rows=tuple(rows[at] for at in order),
-                 cells={row.name: answers.BEST.cells["w0"] for row in rows})  # fmt: skip
-
-    def change(record):
-        runs = [replace(run, host=host, block=run.block, metrics=dict(run.metrics))
-                for run in record.runs for host in ("h0", "h1")]  # fmt: skip
-        return replace(record, runs=tuple(runs))
-
-    names = [table.name for table in fleet_table.fleet_tables(viewed(of, change))]
-    assert names == [f"fleet-w{at}" for at in order]
 
 
 def test_a_table_for_programs_has_each_unit_and_each_row_its_margin(monkeypatch):
@@ -560,35 +348,6 @@ def test_lines_over_time_have_the_moments_of_all_and_each_its_own_bins(order, mo
     assert [(line.series, [pytest.approx(p) for p in line.points]) for line in drawn] == [
         expected[at] for at in order
     ]
-
-
-def test_every_row_and_candidate_is_a_case_and_each_that_is_worse_failed():
-    view = viewed(answers.TRADE)
-    worse = {("none", answers.SEQ), ("none", answers.READER), ("bfq", answers.NEWCOMER)}
-    parts = {"none": answers.TRADE, "bfq": answers.TRADE_OPEN}
-    cases = difference_page.cases(view.record, parts, worse)
-    assert [(case.of, case.failed) for case in cases] == [
-        (name, (name, row.name) in worse) for name in parts for row in answers.ROWS
-    ]
-    suite = ElementTree.fromstring(difference_page.junit(("x", "y"), cases))
-    assert [suite.get(key) for key in ("name", "tests", "failures")] == ["x to y", "10", "3"]
-    assert [each[0].tag for each in suite].count("failure") == 3
-
-
-@pytest.mark.parametrize("at", [0, 1])
-def test_no_change_is_bounded_where_any_row_has_no_bound(at):
-    rows = (answers.primary("w0", "elapsed_s"), answers.primary("w1", "elapsed_s"))
-    closed, runs = answers.BEST.cells["w0"]["b"], [3, 3]
-    runs[at] = 1
-    cells = {f"w{i}": {"b": replace(closed, loss=0.0, up=None if i == at else 0.1, runs=runs[i])}
-             for i in range(2)}  # fmt: skip
-    view = viewed(replace(answers.BEST, rows=rows, counted=("w0", "w1"), cells=cells))
-    assert sentences.change(view) == TEXTS("answer.change_unbounded")
-    worse = {row: {"b": replace(closed, loss=0.2, low=0.1, up=0.3)} for row in cells}
-    told = sentences.change(
-        viewed(replace(answers.BEST, rows=rows, counted=tuple(cells), cells=worse))
-    )
-    assert told.endswith(TEXTS("answer.more_changes", rows=TEXTS.counted("scope.more_rows", 1)))
 
 
 def test_the_mean_of_a_chosen_point_is_that_of_both_arms_without_a_zero():

@@ -24,8 +24,7 @@ from schedlab.cli import cli
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
 from schedlab.host import knobs
-from schedlab.report import commands, handin
-from schedlab.report.notes import flag_text
+from schedlab.report import handin
 from schedlab.report.view import View
 from schedlab.result import _with_absent
 from schedlab.run.live_figures import Flow, Look
@@ -33,7 +32,6 @@ from schedlab.spec import (
     Candidate,
     Cell,
     Experiment,
-    Flag,
     GateFinding,
     Plan,
     Record,
@@ -118,15 +116,6 @@ FLAGS = {
     "wrong-mean": ({"unit": "s", "published": 1.5, "mean": 1.75, "difference": 0.1},
                    "1.50000 s, the mean of its rows (9) is 1.75000 s"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", FLAGS)
-def test_a_note_names_all_candidates_with_their_counts(kind):
-    values, expected = FLAGS[kind]
-    more = dict.fromkeys(("most", "of", "cells", "runs", "rows"), 9)
-    flag = Flag(kind, READER, ("none", "bfq"), more | values)
-    text = flag_text(reports.view_of(answers.TRADE), flag).replace("\u00a0", " ")
-    assert expected in text
 
 
 def test_candidates_without_a_run_that_counts_are_each_named_with_their_reasons():
@@ -308,14 +297,6 @@ def test_every_file_of_every_candidate_is_imported(golden):
                   + ", ".join(f"{key} {value:.6g}" for key, value in run.metrics.items())
                   for run in made.runs]  # fmt: skip
     golden("imports/several-files.txt", "\n".join(lines))
-
-
-def test_all_that_a_command_left_behind_is_told():
-    view = reports.view_of(answers.BEST)
-    runs = [SimpleNamespace(candidate="a", properties={"left_behind": names})
-            for names in (("sleep", "tail"), ("tail",))]  # fmt: skip
-    lines = commands._of(view, Workload("w", "command", "elapsed_s", {}), "x", runs)
-    assert any("tail (2), sleep (1)" in line for line in lines)
 
 
 def test_any_claim_may_be_that_of_one_half_of_the_blocks():

@@ -14,7 +14,7 @@ from experiments import experiment, run_of
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.design.grid import expanded
 from schedlab.design.plan import make_plan
-from schedlab.design.planning import PilotRun, _costs, _pooled_variance
+from schedlab.design.planning import PilotRun, _pooled_variance
 from schedlab.errors import SpecError
 from schedlab.kinds import traits, typed
 from schedlab.kinds.file_test import outcome_of
@@ -84,14 +84,6 @@ def test_every_key_of_a_grid_has_values(at, wrong):
         expanded({"grid": grid}, "parameters", "x")
 
 
-@pytest.mark.parametrize("labels", ["baa", "aba", "aab", "aa"])
-def test_any_two_boots_may_have_one_label(labels):
-    asked = experiment(kind="cpu", stopping=Stopping(blocks=2))
-    kinds = [BootKind(label, f"6.{at}") for at, label in enumerate(labels)]
-    with pytest.raises(SpecError, match="two boots are labelled 'a'"):
-        plan_boots(asked, kinds, 2, "ro")
-
-
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_the_name_of_every_boot_is_checked(at):
     kinds = [BootKind(label, "6.1") for label in "abc"]
@@ -115,22 +107,6 @@ def test_the_variance_of_a_pilot_is_that_of_all_its_pairs(order):
     for last in pairs:  # wherever the arm of the baseline is
         runs = [pilot("x", name, value) for name, value in (("none", 0.0), ("bfq", 9.0))] + last
         assert _pooled_variance(runs)[1] == 1
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_what_a_workload_costs_is_the_mean_of_its_runs(order):
-    runs = [pilot("v", "none", 0.0, overhead_s=1.0, measured_s=2.0, shortest_s=0.5),
-            pilot("v", "bfq", 0.0, overhead_s=3.0, measured_s=6.0, shortest_s=0.7)]  # fmt: skip
-    other = pilot("w", "none", 0.0)
-    cost, second = _costs([*(runs[at] for at in order), other], 0.25)
-    assert (cost.workload, cost.runs, cost.overhead_s, cost.measured_s, cost.shortest_s) == (
-        "v", 2, 2.0, 4.0, 0.7
-    )  # fmt: skip
-    assert (second.workload, second.runs, second.free) == ("w", 1, False)
-    bins = [tuple(1.0 + spread * (at % 2) for at in range(64)) for spread in (0.5, 0.01)]
-    both = [replace(run, bins=bins[at], measured_s=2.0) for at, run in enumerate(runs)]
-    alone = [_costs([run], 0.0)[0].within for run in both]
-    assert _costs([both[at] for at in order], 0.0)[0].within == pytest.approx(sum(alone) / 2)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -445,12 +421,3 @@ def test_any_parameter_may_put_several_requests_in_flight(name):
     work = Workload("w", "file-test", "iops", alone)
     assert traits.nothing_to_order(work)
     assert not traits.nothing_to_order(replace(work, parameters={**alone, name: 4}))
-
-
-def test_every_kind_of_boot_has_its_own_kernel_and_words():
-    kinds = [BootKind(label, f"6.{at}", f"word{at}") for at, label in enumerate("abc")]
-    plan = plan_boots(experiment(kind="cpu", stopping=Stopping(blocks=2)), kinds, 2, "ro")
-    found = [(each.settings["kernel"], each.settings["cmdline"]) for each in plan.candidates]
-    pairs = [(kind.kernel, kind.cmdline) for kind in kinds]
-    assert found == [pair for pair in pairs for _ in plan.experiment.candidates]
-    assert len({each.label for each in plan.candidates}) == len(found)

@@ -155,32 +155,6 @@ def test_the_page_says_which_process_starved_or_that_none_did(
     assert f"asked later were served {passed} times" in page
 
 
-def test_the_page_says_when_the_device_idled_although_requests_waited(tmp_path):
-    """Pauses of 1 % of the time; none while one is in the device, or before the queue."""
-    sent = [
-        Recorded(0, 20_000, steps_us=(0, 0, 10)),
-        Recorded(50, 61_000, steps_us=(60, 70, 60_000)),  # beside the next one: no pause
-        Recorded(20_100, 60_010, steps_us=(20_150, 20_200, 20_900)),  # waits from 20.2 ms on
-        Recorded(61_200, 90_000, steps_us=(61_200, 61_200, 61_600)),
-        Recorded(95_000, 100_000, steps_us=(95_900, 95_900, 95_900)),  # for a tag
-    ]
-    file = recording(tmp_path / "x.trace", sent, "bfq")
-    at_once = [Recorded(0, 9, steps_us=(0, 0, 0)), Recorded(5, 19, steps_us=(5, 6, 9))]
-    other = recording(tmp_path / "y.trace", at_once, "none")
-    page = page_of(tmp_path, file, other)
-    (scene,) = unpacked(page)
-    pauses = [(0, 10), (20_000, 20_900), (61_200, 61_600)]
-    assert scene["runs"][0]["idle"] == [(1000 * a, 1000 * b) for a, b in pauses]
-    assert scene["runs"][1]["idle"] == []
-    page = page.replace("\u00a0", " ")
-    said = page.partition("<li>With x: bfq the device idled while requests waited ")[2]
-    assert said.partition("</li>")[0] == (
-        "in the scheduler: 1.3 % of the time (pauses: 3). The longest took 900 µs, from 0.020 s "
-        "on; the last one longer than 100 µs ended at 0.062 s."
-    )
-    assert "none the device never idled for longer than 100 µs while" in page
-
-
 def test_one_that_always_gets_something_served_does_not_starve():
     """Its oldest request waits for all the others, which are served one by one; and one alone."""
     start = np.arange(200) * 1_000_000
@@ -193,14 +167,6 @@ def test_one_that_always_gets_something_served_does_not_starve():
     alone = bars_of("a", ["p"] * 200, [start, end])
     line = timeline.Timeline((Scene("w", ("whole",), (alone,)),), EN)
     assert line.starved(line.scenes[0], alone) == []
-
-
-def test_a_task_that_runs_for_long_does_not_starve():
-    ready = np.append([0], np.arange(200) * 10**6 + 5)
-    runs, ends = np.append([0], ready[1:]), np.append([10**9], ready[1:] + 5)
-    bars = bars_of("a", ["long"] + ["short"] * 200, [ready, runs, ends])
-    assert not any(each.is_starved for each in stretches(bars, "burst"))
-    assert stretches(bars, "request")[0].is_starved
 
 
 def test_a_name_cannot_leave_the_data(tmp_path):

@@ -16,7 +16,6 @@ from schedlab.spec import (
     Candidate,
     Experiment,
     GateFinding,
-    Metric,
     Run,
     Target,
     Workload,
@@ -25,10 +24,8 @@ from schedlab.spec import (
 from schedlab.tune.goal import (
     Constraint,
     observed,
-    parse_constraint,
     score,
     violation,
-    with_objective,
 )
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
 from schedlab.tune.search import STARTUP, Contender, Match, Observation, Search
@@ -36,10 +33,6 @@ from schedlab.tune.space import (
     TABLE,
     SchedulerSpace,
     Space,
-    Tunable,
-    few_changes,
-    parse_range,
-    settings_of,
     table_space,
 )
 
@@ -199,7 +192,7 @@ def test_the_finalists_are_the_best_that_work_and_not_the_luckiest():
             {"offset": 0.30, "differences": [0.30] * 4},
             {"offset": 0.29, "differences": [0.35]},  # one lucky block
             {"offset": 0.29, "differences": [0.32] * 4},
-            {"offset": 0.29, "differences": [0.28] * 4},
+            {"offset": 0.29, "differences": [0.4, 0.2, 0.26, 0.26]},
             {"offset": 0.29, "differences": [0.9] * 4, "failed": True},
             {"offset": 0.29, "differences": [0.9] * 4, "violations": [-0.1, 0.2]},
             {"offset": 0.27, "differences": [0.9] * 4},  # it lost
@@ -343,64 +336,6 @@ def test_a_small_space_ends():
     ]
 
 
-def test_the_space_is_the_table_with_the_ranges_of_the_user():
-    space = table_space(["bfq"], [parse_range("slice_idle=0..4"), parse_range("new_knob=1..900")])
-    tunables = {t.name: t for t in space.tunables_of("bfq")}
-    assert (tunables["slice_idle"].high, tunables["slice_idle"].unit) == (4, "ms")
-    assert tunables["new_knob"].log
-    assert "rotational" not in tunables
-    assert "fifo_batch" not in tunables
-    assert list(tunables)[-1] == "nr_requests"  # the kernel resets it with other settings
-    assert space.size == len(tunables)
-    named = table_space(["none"], [parse_range("rotational=0..1")])
-    assert "rotational" in {t.name for t in named.tunables_of("none")}
-    assert [t.name for t in table_space(["kyber"], only=["nr_requests"]).tunables_of("kyber")] == [
-        "nr_requests"
-    ]
-    for wrong in ("x", "x=1", "x=5..1", "../x=1..2", "x=-1..2"):
-        with pytest.raises(SpecError):
-            parse_range(wrong)
-
-
-def test_ranges_of_the_user_keep_to_their_scheduler_and_scale():
-    def of(scheduler, *ranges, only=()):
-        (space,) = table_space([scheduler], [parse_range(r) for r in ranges], only).schedulers
-        return {t.name: t for t in space.tunables}
-
-    assert [of("none", f"x=1..{high}")["x"].log for high in (49, 50)] == [False, True]
-    assert not of("none", "x=0..900")["x"].log
-    assert not of("kyber", "read_lat_nsec=0..9")["read_lat_nsec"].log
-    assert of("kyber", "read_lat_nsec=1..9")["read_lat_nsec"].log
-    assert "fifo_batch" not in of("kyber", "fifo_batch=1..9")
-    assert list(of("kyber", "x=3..3", only=["write_lat_nsec"])) == ["write_lat_nsec", "x"]
-    assert "rotational" in of("none", only=["rotational"])
-    with pytest.raises(SpecError, match="'nothing' is not in the table") as refused:
-        of("none", only=["nothing", "else"])
-    assert refused.value.hint == "--space nothing=LOW..HIGH"
-
-
-def test_random_values_are_of_few_tunables_within_their_ranges_and_on_their_scale():
-    tunables = (
-        Tunable("a", 1, 10_000, log=True), Tunable("b", 0, 3), Tunable("c", 5, 5),
-    )  # fmt: skip
-    space = Space((SchedulerSpace("s", tunables), SchedulerSpace("none", ())))
-    drawn = [few_changes(space, "s", random.Random(seed)) for seed in range(300)]
-    assert {len(each) for each in drawn} == {1, 2}
-    assert {each["b"] for each in drawn if "b" in each} == {0, 1, 2, 3}
-    assert {each["c"] for each in drawn if "c" in each} == {5}
-    logs = sorted(each["a"] for each in drawn if "a" in each)
-    assert logs[0] >= 1
-    assert logs[-1] <= 10_000
-    assert 30 < logs[len(logs) // 2] < 300  # half are below the geometric mean, 100
-    assert few_changes(space, "none", random.Random(1)) == {}
-
-
-def test_defaults_of_the_kernel_are_not_set():
-    space = small_space()
-    settings = settings_of(space, "mq-deadline", {"fifo_batch": 16, "read_ahead_kb": 64})
-    assert settings == {"scheduler": "mq-deadline", "read_ahead_kb": 64}
-
-
 def experiment():
     work = Workload("r", "random-reads", "iops", secondary=("latency_ns_p99",))
     other = Workload("w", "file-test", "throughput_bytes_per_s")
@@ -411,67 +346,6 @@ def experiment():
 
 
 OFFERED = {"r": ("iops", "latency_ns_p99"), "w": ("throughput_bytes_per_s",)}
-
-
-def test_constraints_have_units_and_objectives_a_direction():
-    limit = parse_constraint("latency_ns_p99 < 5ms", experiment())
-    assert (limit.limit, limit.is_upper) == (5e6, True)
-    assert limit.violation(1e7) == pytest.approx(math.log(2))
-    assert limit.violation(1e6) < 0
-    assert parse_constraint("write_bytes_per_s>=50M", experiment()).violation(25 << 20) > 0
-    chosen = with_objective(experiment(), OFFERED, "latency_ns_p99", False, [limit])
-    assert [(w.label, w.metric, w.secondary) for w in chosen.workloads] == [
-        ("r", "latency_ns_p99", ("iops",))
-    ]
-    assert chosen.notes == ("omitted, as they do not measure latency_ns_p99: w",)
-    one, other = experiment().workloads
-    three = replace(experiment(), workloads=(one, other, replace(other, label="v")))
-    chosen = with_objective(three, OFFERED | {"v": OFFERED["w"]}, "iops", True, [])
-    assert chosen.notes == ("omitted, as they do not measure iops: w, v",)
-    with pytest.raises(SpecError, match="less is better"):
-        with_objective(experiment(), OFFERED, "latency_ns_p99", True, [])
-    own = replace(experiment(), metrics={"tps": Metric("tps", "transactions/s", True, "")})
-    assert parse_constraint("tps>5", own).limit == 5
-    # The metrics of a fio job are named by its sections.
-    job = replace(own, metrics={"readers.read.iops": Metric("readers.read.iops", "1/s", True, "")})
-    assert parse_constraint("readers.read.iops>5", job).metric == "readers.read.iops"
-    for wrong in ("latency_ns_p99<5", "latency_ns_p99", "iops<fast", "iops<0", "tps>5m"):
-        with pytest.raises(SpecError):
-            parse_constraint(wrong, own)
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "is_upper"),
-    [
-        ("elapsed_s<90s", 90.0, True),
-        ("elapsed_s <= 2m", 120.0, True),
-        ("latency_ns_p99<0.5ms", 5e5, True),
-        ("throughput_bytes_per_s>1M", 2.0**20, False),
-        ("iops>=0.5", 0.5, False),
-    ],
-)
-def test_a_limit_is_in_the_unit_of_its_metric(text, limit, is_upper):
-    constraint = parse_constraint(f" {text} ", experiment())
-    assert (constraint.limit, constraint.is_upper, constraint.text) == (limit, is_upper, text)
-
-
-def test_constraints_are_reported_by_the_workloads_that_measure_them():
-    free = parse_constraint("latency_ns_p99<5ms", experiment())
-    time = parse_constraint("elapsed_s<5s", experiment())
-    offered = {"r": (*OFFERED["r"], "elapsed_s"), "w": OFFERED["w"]}
-    works = with_objective(experiment(), offered, "", True, [free, time]).workloads
-    assert [(w.metric, w.secondary) for w in works] == [
-        ("iops", ("latency_ns_p99", "elapsed_s")),
-        ("throughput_bytes_per_s", ()),
-    ]
-    with pytest.raises(SpecError, match="no workload measures elapsed_s") as caught:
-        with_objective(experiment(), OFFERED, "", True, [time])
-    assert caught.value.hint.endswith("iops, latency_ns_p99, throughput_bytes_per_s")
-    with pytest.raises(SpecError, match="no workload measures cpu_s"):
-        with_objective(experiment(), OFFERED, "cpu_s", False, [])
-    with pytest.raises(SpecError, match="of iops, more is better") as caught:
-        with_objective(experiment(), OFFERED, "iops", False, [])
-    assert caught.value.hint == "--maximise"
 
 
 def test_the_score_weighs_the_workloads_and_leaves_out_controls():

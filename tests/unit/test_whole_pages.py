@@ -14,7 +14,7 @@ import reports
 import strangers
 from whole import sum_of, words_of
 
-from schedlab.report import difference_page, index_page, timeline, tune_page
+from schedlab.report import difference_page, gantt, index_page, play, timeline, tune_page
 from schedlab.report.bars import Scene, bars_of
 from schedlab.report.difference_page import BootCounts, Recommended
 from schedlab.report.texts import Texts
@@ -27,13 +27,13 @@ LANGUAGES = ("en", "ko", "ru")
 
 def drawn_run(rng, name, parts, unit):
     """A run of up to four processes, of which one may wait while many others are served."""
-    count = rng.choice((40, 180, 260))
+    count, span = rng.choice((40, 180, 260)), rng.choice((900_000_000, 40_000_000))
     labels = [rng.choice(("tar", "dd", "cp 2", "cp 1")) for _ in range(count - 1)]
-    starts = [sorted(rng.randint(0, 900_000_000) for _ in range(count - 1))]
-    borders = [starts[0]]
+    borders = [sorted(rng.randint(0, span) for _ in range(count - 1))]
     for _ in parts:
         borders.append([at + rng.randint(0, 4_000_000) for at in borders[-1]])
-    for border, at in zip(borders, (200, *(500 + 30 * n for n in range(len(parts)))), strict=True):
+    ends = (200, *(500 + 30 * n for n in range(len(parts)))) if span > 1e8 else [0] * len(borders)
+    for border, at in zip(borders, ends, strict=True):
         border.append(1_000_000 * at)
     kind = [rng.randrange(4) for _ in range(count)]
     places = {} if unit == "burst" else {
@@ -95,6 +95,8 @@ def test_results_beside_each_other_say_what_they_said(golden):
             both.code,
         ]
         of = dict(reversed(of.items()))
+    drawn = {f"c{seed}": strangers.drawn_answer(random.Random(seed)) for seed in range(30)}
+    said += sorted({f"{of.of}: {of.text}" for of in difference_page.cases(record, drawn, set())})
     worse = {("best", "w0"), ("price", "w0: cpu_s"), ("keep", "w0")}
     cases = difference_page.cases(record, of, worse)
     said.append(difference_page.junit(("old", "new"), cases).decode().replace("<testcase", "\n<"))
@@ -145,7 +147,7 @@ def test_the_page_of_tuning_says_what_it_said(golden, tmp_path):
         for at in range(9):
             mean = None if rng.random() < 0.1 else rng.gauss(0, 0.5)
             ends = (None, None) if mean is None else (mean - 0.1, mean + 0.2)
-            values = [None if rng.random() < 0.1 else 1e5 * rng.random() for _ in "ab"]
+            values = [None if rng.random() < 0.1 else of * rng.random() for of in (1e5, 1e8)]
             trials.append(tune_page.Trial(
                 f"t{at}", f"x={rng.randint(1, 9)}", rng.randint(1, 6), mean, *ends,
                 rng.random() < 0.8, rng.random() < 0.3, *values))  # fmt: skip
@@ -157,4 +159,20 @@ def test_the_page_of_tuning_says_what_it_said(golden, tmp_path):
         tune_page.write_page(view, tmp_path / "page.html")
         said += [f"# {json.dumps(metrics)}", tune_page.text(view)]
         said += words_of((tmp_path / "page.html").read_text())
+        said.append(f"of one: {tune_page.pareto_chart(replace(view, trials=trials[:1]))}")
     golden("pages/tuning.txt", "\n".join(said).replace("\u00a0", " "))
+
+
+def test_schedules_and_plays_beside_each_other_have_room_for_the_longest(golden):
+    tasks = [{"name": name, "arrival_ns": at * 10**6, "finish_ns": end, "io": [(at, 10**6 + at)]}
+             for at, (name, end) in enumerate((("a", 10**7), ("the longest of them", None),
+                                               ("middle", 2 * 10**7)))]  # fmt: skip
+    parts = [{"cpu": n % 2, "start_ns": n * 10**6, "end_ns": (n + 1) * 10**6, of: n % 3}
+             for n, of in enumerate(("task", "switch", "task", "task", "idle"))]  # fmt: skip
+    result = {"tasks": tasks, "cpus": 2, "policy": "rr", "quantum_effective": 10**6,
+              "segments": parts, "summary": {"makespan_ns": 2 * 10**7}}  # fmt: skip
+    bursts = [{"task": n % 3, "start_ns": n * 10**6, "duration_ns": 5 * 10**5} for n in (4, 1, 2)]
+    said = [gantt.schedule_chart(result, (0, 2 * 10**7), 700, of) for of in ((), bursts)]
+    blocks = [["a" * 10, "b"], ["c" * 12, "d", "e"], ["f"]]
+    said += [line for width in (28, 29, 30) for line in (f"# {width}", *play.beside(blocks, width))]
+    golden("pages/beside.txt", "\n".join(said))

@@ -12,7 +12,7 @@ from schedlab.design import boots, candidates, grid, io_families
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, plan_budget
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Metric, Stopping, Target, Workload
 from schedlab.tune import goal, space
 
 WORKS = ("random", "bulk", "alone", "control", "desk")
@@ -60,7 +60,8 @@ def test_plans_of_a_budget_are_what_they_were(golden):
 
 def experiment(names, works=2, **more):
     settings = tuple(Candidate(name, {"scheduler": name}) for name in names)
-    each = tuple(Workload(work, "x", "iops") for work in WORKS[:works])
+    each = tuple(Workload(work, "x", "iops", secondary=("latency_ns_p99",) * (at % 2))
+                 for at, work in enumerate(WORKS[:works]))  # fmt: skip
     return Experiment("It", "io", Target("scratch"), settings, each, names[-1], 7, **more)
 
 
@@ -96,7 +97,16 @@ def test_plans_of_blocks_and_boots_are_what_they_were(golden):
     golden("plans/blocks-and-boots.txt", "\n".join(lines))
 
 
-TYPED = """none
+TYPED = """
+none
+none,,bfq
+a=1
+bfq:
+bfq:=1
+bfq:../x=1
+../x
+bfq:scheduler=none
+none, mq-deadline:fifo_batch=32,writes_starved=4 ,bfq:low_latency=0,a=-1,b=1s
 none,bfq,none,none
 mq-deadline:fifo_batch=32,writes_starved=4,bfq:low_latency=0
 bfq:a=1,b=x,c=-3,kyber:d=4,bfq:a=1,b=x,c=-3
@@ -124,7 +134,8 @@ GRIDS = """{"label": "{test} {record_bytes}", "metric": "m",\
  "grid": {"policy": ["fcfs", "tsb"], "alpha": [0.9, 1.0], "set.beta": [3, 2]}}
 {"grid": {"size": [{"a": 1, "b": 2, "label": "small"}, {"a": 3, "c": 4}], "scheduler": ["s"]},\
  "label": "{size} of {scheduler}, {size}"}
-{"label": "none"}
+{"label": "w {a}", "grid": {}}
+{"grid": {"policy": ["s"], "workload.device_set.rpm": [5400], "many": [{"tags": 3}]}}
 {"grid": [1]}
 {"grid": {"a": [1], "b": []}}
 {"grid": {"a": [1], "c": 3}}"""
@@ -168,8 +179,15 @@ GOALS = (
     ("rss_bytes", False, ()), ("elapsed_s", False, ("elapsed_s<3s", "iops>2")),
     ("", True, ("iops~3",)), ("", True, ("cpu_s<x",)),
 )  # fmt: skip
+LIMITS = (
+    "latency_ns_p99 < 5ms", "write_bytes_per_s>=50M", "elapsed_s<90s", " elapsed_s <= 2m ",
+    "latency_ns_p99<0.5ms", "throughput_bytes_per_s>1M", "iops>=0.5", "tps>5", "tps>5m",
+    "readers.read.iops>5", "latency_ns_p99<5", "latency_ns_p99", "iops<fast", "iops<0",
+)  # fmt: skip
 SPACES = (
     (("fifo_batch=2..64", "read_ahead_kb=1..900", "own=0..99"), ()),
+    (("x=1..49", "y=1..50", "z=0..900", "read_lat_nsec=0..9", "slice_idle=0..4"), ()),
+    (("rotational=0..1", "read_lat_nsec=1..9"), ("nr_requests",)), (("../x=1..2",), ()),
     (("own=3..400",), ("rotational", "low_latency", "nr_requests")),
     ((), ("write_expire", "wbt_lat_usec", "nope", "more")), (("a=3..2",), ()), (("b-c=5..",), ()),
 )  # fmt: skip
@@ -185,7 +203,12 @@ def test_spaces_and_goals_of_tuning_are_what_they_were(golden):
     for name in names * 3:
         values = space.few_changes(of_space(["own=5..6"], ()), name, rng)
         lines.append(f"{name}: {space.settings_of(of_space(['own=5..6'], ()), name, values)}")
-    of = experiment(NAMES[:2], 4, notes=("first",))
+    own = {name: Metric(name, unit, True, "") for name, unit in
+           (("tps", "transactions/s"), ("readers.read.iops", "1/s"))}  # fmt: skip
+    of = experiment(NAMES[:2], 4, notes=("first",), metrics=own)
+    lines += [asked(goal.parse_constraint, text, of) for text in LIMITS]
+    limit = goal.parse_constraint(LIMITS[0], of)
+    lines.append(asked(lambda: [limit.violation(value) for value in (0, 1e3, 1e6, 1e7, 1e12)]))
 
     def of_goal(objective, higher, limits):
         each = [goal.parse_constraint(text, of) for text in limits]

@@ -348,12 +348,10 @@ def _fitted(scene: Scene, most: int, texts: Texts) -> Scene:
     import numpy as np
 
     longest: dict[str, int] = {}
-    counts: dict[str, int] = {}
     for bars in scene.runs:
         for number, name in enumerate(bars.rows):
             total = bars.total_ns[bars.row == number]
             longest[name] = max(longest.get(name, 0), int(total.max(initial=0)))
-            counts[name] = counts.get(name, 0) + len(total)
     order = sorted(longest, key=lambda name: -longest[name])
     kept = order if len(order) <= ROWS_MAX else order[: ROWS_MAX - 1]
     others = texts("timeline.others", count=len(order) - len(kept))
