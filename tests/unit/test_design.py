@@ -9,7 +9,7 @@ import pytest
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.orders import Orders, williams_square
-from schedlab.design.plan import arms, blocks_of, make_plan
+from schedlab.design.plan import blocks_of, make_plan
 from schedlab.spec import Stopping, Workload
 
 
@@ -85,17 +85,3 @@ def test_a_plan_mixes_the_workloads_and_orders_each_for_itself():
         alike += orders["w0"] == orders["w1"]
     assert len(workloads) > 1
     assert alike < 20
-
-
-def test_a_longer_plan_begins_with_the_shorter_one():
-    whole = make_plan(experiment(blocks=9))
-    assert make_plan(experiment(blocks=9), blocks=2).cells == whole.cells[: 2 * 2 * 4]
-    assert make_plan(experiment(blocks=20)).cells[: len(whole.cells)] == whole.cells
-
-
-def test_the_aa_arm_is_the_baseline_under_a_second_name():
-    again = arms(experiment())[-1]
-    assert (again.aa_of, again.settings) == ("none", {"scheduler": "none"})
-    assert len(arms(experiment(aa_arm=False))) == 3
-    for name in ("none", "bfq", "kyber"):
-        assert arms(experiment(baseline=name))[-1].aa_of == name

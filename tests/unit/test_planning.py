@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy
 
 from schedlab.analyse.advice import foreseen as sees
 from schedlab.design.planning import (
     PilotRun,
-    batch_variance,
     plan_budget,
 )
 from schedlab.errors import SpecError
@@ -33,20 +31,6 @@ def pilot(works, *, overhead=0.5, time=2.0, between=0.02, within=0.05, seed=1):
             value = math.log(bins.mean())
             runs.append(PilotRun(name, candidate, value, overhead, time, tuple(bins)))
     return runs
-
-
-@pytest.mark.parametrize(
-    ("bins", "variance"),
-    [
-        (WAVE, 1 / 15),  # four batches with the means 90 and 110: 400/3 · 5/100²
-        ([*WAVE, 9e9, 9e9], 1 / 15),  # an unfinished batch does not count
-        (WAVE[1:], None),
-        ([0.0] * 20, None),
-        ([-each for each in WAVE], None),
-    ],
-)
-def test_the_variance_from_batch_means(bins, variance):
-    assert batch_variance(bins) == (variance and pytest.approx(variance))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -95,37 +79,6 @@ def test_a_budget_becomes_four_to_six_blocks_and_then_up_to_forty(budget, blocks
     plan = plan_budget(plain(), budget, sees)
     assert (plan.blocks, plan.fits, plan.ask) == (blocks, fits, blocks < 6)
     assert (plan.seconds_per_block, plan.seconds) == (12.0, 12.0 * blocks)
-
-
-def careful(variance, freedom):
-    """σ with 80 % no larger; Wilson and Hilferty are 8 % off at one degree of freedom."""
-    return math.sqrt(variance * freedom / float(scipy.stats.chi2.ppf(0.2, freedom)))
-
-
-@pytest.mark.parametrize(
-    ("weights", "share"), [({}, 1 / 2), ({"a": 3.0}, 10 / 16), ({"a": 0.0, "b": 0.0}, 0.0)]
-)
-def test_the_spread_comes_from_the_pairs_of_the_baseline(weights, share):
-    """0.2 and 0.4 apart: σ² = (0.02 + 0.08)/2; what other candidates do is not noise."""
-    logs = {"a": (0.0, 5.0, -3.0, 0.2), "b": (1.0, -2.0, 7.0, 0.6)}
-    runs = [
-        PilotRun(work, c, value, 1.0, 2.0)
-        for work, values in logs.items()
-        for c, value in zip(NAMES, values, strict=True)
-    ]
-    plan = plan_budget(runs, 200.0, sees, weights=weights)
-    assert plan.spread == pytest.approx(careful(0.05 * share, 2), rel=0.03)
-    alone = plan_budget(runs[:4] + runs[5:], 200.0, sees, weights={"b": 0.0})  # one pair is left
-    assert alone.spread == pytest.approx(careful(0.02, 1), rel=0.08)
-
-
-def waves(work="w", *, overhead, shortest=1.0):
-    """σ_w² = 1/150 and σ_r² = 1/600, so that the best run takes 2√overhead seconds."""
-    apart = math.sqrt(2 * (1 / 300 + 1 / 600))
-    return [
-        PilotRun(work, c, apart if c == NAMES[-1] else 0.0, overhead, 2.0, tuple(WAVE), shortest)
-        for c in NAMES
-    ]
 
 
 def test_controls_are_omitted_first_and_never_the_only_row():

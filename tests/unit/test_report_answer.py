@@ -23,7 +23,7 @@ from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.report.workload_names import name_of
-from schedlab.spec import ATTEMPTS_MAX, METRICS, Candidate, Cell, Flag, Plan, Planning, Stopping
+from schedlab.spec import ATTEMPTS_MAX, METRICS, Candidate, Cell, Plan, Planning, Stopping
 from schedlab.spec.answer import Advice
 from schedlab.spec.findings import KneeFigure
 
@@ -294,16 +294,6 @@ def test_two_opposite_effects_are_both_told():
         "b looks best, but not proven the best: w0 gets 1.90 to 2.1× more than with a; w1 gets "
         "1.92 to 2.1× less than with the best; every other loses somewhere too, at least 47 %."
     )
-
-
-@pytest.mark.parametrize("apart", [False, True])
-def test_a_goal_decides_only_where_something_measures_it(apart):
-    """One of two workloads without a metric of the goal, or both of them."""
-    names = answers.TRADE.counted[: 1 if apart else None]
-    lacking = tuple(Flag("goal-not-measured", name, values={"goal": "fairness"}) for name in names)
-    for flags, is_told in ((lacking, apart), ((), True)):
-        of = replace(answers.TRADE, goal="fairness", flags=flags)
-        assert ("Judged by fairness." in sentences.headline(reports.view_of(of))) == is_told
 
 
 @pytest.mark.parametrize(

@@ -309,22 +309,6 @@ def test_levels_that_change_twice_have_both_changes_wherever_the_larger_is():
         assert change_points.change_points(level) == (14, 28)
 
 
-def test_a_loss_is_dominated_by_all_that_beat_it():
-    rows = (answers.secondary("w0", "latency_ns_p99"),
-            answers.primary("w0", "throughput_bytes_per_s"),
-            answers.primary("w1", "iops"), answers.secondary("w1", "reader_latency_ns_p99"),
-            answers.secondary("w1", "latency_ns_p99"))  # fmt: skip
-    best, worse = answers.behind(1.0, 1, 1, 1), answers.behind(2.0, 1.4, 1.3, 1.5)
-    cells = {row.name: {"a": best, "b": best, "c": worse} for row in rows}
-    found = pareto.pareto(replace(answers.BEST, rows=rows, cells=cells))
-    assert {work: [of.dominated_by for of in points] for work, points in found.items()} == {
-        work: [(), (), ("a", "b")] for work in ("w0", "w1")
-    }
-    assert [(points[0].throughput_metric, points[0].latency_metric) for points in found.values()
-            ] == [("throughput_bytes_per_s", "latency_ns_p99"),
-                  ("iops", "reader_latency_ns_p99")]  # fmt: skip
-
-
 def joined_rows(order):
     """Two rows of three blocks and two candidates, of which all that a mix adds up differs."""
     metric = METRICS["elapsed_s"]
@@ -392,13 +376,6 @@ def test_means_of_sessions_have_the_bounds_and_hosts_of_their_own_blocks():
     means = losses.by_unit(data, np.array([0, 0, 1, 1]))
     assert means.bounds.tolist() == [[False, True], [False, False]]
     assert len({*means.host.tolist()}) == 2
-
-
-def test_a_candidate_or_arm_with_a_bound_in_any_run_is_bounded():
-    sample = Samples("w", METRICS["elapsed_s"], ("a", "b", "a#aa") * 2, (0, 0, 0, 1, 1, 1),
-                     (1.0,) * 6, bounds=("",) * 5 + ("at-least",))  # fmt: skip
-    data = rows.row_data(sample, ("a", "b"), ("a", "a#aa"), blocked=True)
-    assert (data.bounded.tolist(), data.there.tolist()) == ([True, False], [True, True])
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -495,15 +495,6 @@ def test_what_follows_a_scheduler_is_no_change_of_its_own_wherever_that_stands()
     assert told == ["scheduler", "zz"]
 
 
-def test_of_two_workloads_either_may_have_what_is_constrained():
-    works = tuple(Workload(label, "x", "iops") for label in "vw")
-    for label in "vw":
-        offered = {"v": ("iops",), "w": ("iops",), label: ("iops", "cpu_s")}
-        found = goal.with_objective(experiment(workloads=works), offered, "", False,
-                                    (constraint("cpu_s", 1),))  # fmt: skip
-        assert [w.label for w in found.workloads if "cpu_s" in w.secondary] == [label]
-
-
 @pytest.mark.parametrize("name", ["bfq", "kyber"])
 def test_nothing_can_be_tuned_under_one_scheduler_without_tunables(monkeypatch, name):
     session = SimpleNamespace(queues=("sda",), control=None)

@@ -32,7 +32,7 @@ from schedlab.report import (
 )
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, RateSeries, Workload
+from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, Workload
 from schedlab.spec.metrics import METRICS
 
 TEXTS = Texts("en")
@@ -164,10 +164,6 @@ def test_a_chain_of_syncs_is_the_sum_of_all_runs():
     chain = durable.together([None, *parts, None])
     assert (chain.calls, chain.data_s, chain.journal_s, chain.flush_s) == (7, 7.0, 14.0, 21.0)
     assert chain.written == {"cp": 7, "x1": 1, "x2": 1, "x4": 1}
-
-
-def rates_of(block, group, values, ramp=0.0):
-    return RateSeries(block, group, "B/s", 0.5, tuple(values), ramp)
 
 
 def test_the_first_run_that_has_a_property_gives_it_and_a_recorded_device_is_the_only_one():
