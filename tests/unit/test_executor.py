@@ -92,6 +92,7 @@ def test_three_failures_leave_one_cell_missing_and_nothing_else(folder):
 
     run_all(folder, Scripted(outcome))
     assert folder.record().missing_cells == (bad,)
+    assert executor(folder).left == ()
     failed = [run for run in folder.runs() if run.status == "discarded"]
     assert [run.gates[0] for run in failed] == [GateFinding("always", "it fails")] * 3
     assert len(folder.record().analysed_runs) == 23

@@ -222,10 +222,6 @@ def test_all_is_moved_to_begin_at_the_earliest_of_all():
                                                               9_000_000)], {"policy": "fcfs"})],
      [(4, 0, 3_000_000, False, 0), (9, 3_000_000, 5_000_000, False, 1_000_000),
       (4, 6_000_000, 8_000_000, False, 6_000_000), (9, 9_000_000, 10_000_000, False, 9_000_000)]),
-    (lambda: play._decisions([
-        {"cpu": cpu, "start_ns": at, way: number} for cpu, at, way, number in
-        ((0, 9, "switch", 1), (0, 10, "task", 1), (1, 3, "task", 2), (1, 12, "task", 0))]),
-     [(3, 2), (9, 1), (12, 0)]),
     (lambda: [text[0] for text in decisions.warnings(
         "abc", {"6.1": {"a": {}}, "6.2": {"b": {}, "d": {}}, "7.0": {"c": {}}}, version="6")],
      ["c"]),

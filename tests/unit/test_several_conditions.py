@@ -559,6 +559,8 @@ def test_the_usual_frequency_is_that_in_the_middle_of_all_readings(monkeypatch):
     seen = replace(gates.snapshot(None), frequency_khz=1.5e6, in_states_s=0.0)
     for readings, is_slow in (((2e6, 2e6, 1e6), True), ((1e6, 1.2e6, 9e6), False)):
         assert bool(gates.frequency_findings(seen, seen, readings)) == is_slow
+    (found,) = gates.findings(replace(seen, io_errors=3), replace(seen, io_errors=5), None)
+    assert found.detail == "the device reports 2 errors"
 
 
 def test_late_settings_of_a_candidate_are_its_last(monkeypatch):

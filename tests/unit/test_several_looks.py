@@ -17,7 +17,7 @@ from test_setters import write
 
 from schedlab.analyse import answer_check
 from schedlab.app import setting_checks, targets
-from schedlab.app.apply import applied, undo, watch
+from schedlab.app.apply import undo, watch
 from schedlab.app.compare import comparison, difference
 from schedlab.app.fleet import merge
 from schedlab.app.measure import labs, virtual
@@ -137,7 +137,7 @@ def test_calls_waits_and_writers_of_all_processes_and_devices_count():
                 "sum_ns": 10 * count, "parts_ns": [count, 0, 0], "bins": bins}  # fmt: skip
 
     one, fsync = next(iter(OPERATION_OF.items()))
-    calls = [call("db", [8, 0], one, [[1, 2, 3], [5, 6, 4]]), call("db", [8, 0], one, [[1, 2, 5]]),
+    calls = [call("db", [8, 0], one, [[5, 6, 4], [1, 2, 3]]), call("db", [8, 0], one, [[1, 2, 5]]),
              call("cp", [8, 16], one, [[1, 2, 7]])]  # fmt: skip
     writers = [{"calls": who == "db", "process": who, "bytes": n}
                for who, n in (("db", 1), ("cp", 2), ("cp", 4))]  # fmt: skip
@@ -149,6 +149,11 @@ def test_calls_waits_and_writers_of_all_processes_and_devices_count():
     assert seen.calls["db", (8, 0), fsync].bins == {(1, 2): 8, (5, 6): 4}
     assert (seen.of(fsync).returned, len(seen.calls)) == (19, 2)
     assert seen.of(fsync).parts_ns == (19, 0, 0)
+    other = next(
+        name for name, of in OPERATION_OF.items() if of == durability.durability.SYNCED_WRITE
+    )
+    more = {**snapshot, "calls": [*calls, call("db", [8, 0], other, [[1, 2, 6]])], "commits": []}
+    assert durability._read(json.dumps(more), seen.places).chain().calls == 25
     assert seen.written == {durability.OWN: 1, "cp": 6}
     assert seen.ages_ns == {("db", fsync): 9, ("cp", fsync): 3}
     assert [ns for name, ns in seen.metrics()[0].items() if name.endswith("_max")] == [6.0]
@@ -208,13 +213,6 @@ def test_all_that_changed_is_told_and_all_that_differs_is_a_drift(blocks):
     assert [(each.key, each.found) for each in drift] == [("a", "2"), ("b", "2")]
     drift = undo._drift({**wanted, "iosched/x": "1"}, {"a": "2", "scheduler": "none"})
     assert [each.key for each in drift] == ["scheduler", "a", "b", "c"]
-
-
-def test_of_several_records_one_has_to_be_named():
-    for name in ("sdx", "sdy"):
-        applied.store(replace(RECORD, device=name))
-    with pytest.raises(SpecError, match="sdx, sdy are applied: name one"):
-        undo.undo([], False, print)
 
 
 def test_all_members_of_a_btrfs_partitions_and_holders_are_found(blocks, tmp_path, monkeypatch):

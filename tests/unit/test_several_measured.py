@@ -116,17 +116,22 @@ def test_any_worker_may_be_the_first_to_come_round_and_each_has_to_have_a_slice(
     assert flip.reached == [True, True]
 
 
+def test_a_cell_is_held_for_a_round_of_the_longest_quantum_and_the_shortest_is_between(monkeypatch):
+    quanta = [SimpleNamespace(settings={"effective_ms": ms}) for ms in (4.0, 10.0, 1.0)]
+    asked = SimpleNamespace(experiment=SimpleNamespace(candidates=quanta, workloads=["w"]))
+    monkeypatch.setattr(cpu_flip, "_settings_in", lambda *of: SimpleNamespace(processes=2, of=of))
+    made = cpu_flip.FlipSession(asked, None, None)
+    assert (made.longest_ms, made.neutral.of) == (10.0, (asked, "w", quanta[2]))
+
+
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_cell_waits_for_a_slice_of_each_worker_which_has_its_own_marks(flip, at):
     flip.marks[at] = flip.marks[at][:2]
     flip.measure(None, None, None)
     assert flip.reached == [False, False]
-    marks = [(1, (5,)), (0, (6,)), (1, (7,))]
-    flip.crew = SimpleNamespace(take_preemptions=lambda: marks)
+    flip.crew = SimpleNamespace(take_preemptions=lambda: [(1, (5,)), (0, (6,)), (1, (7,))])
     flip._collect()
-    assert [one.marks[-2:] for one in flip.worker_slices] == [
-        [flip.marks[0][-1], (6,)], [(5,), (7,)]
-    ]  # fmt: skip
+    assert [w.marks[-2:] for w in flip.worker_slices] == [[flip.marks[0][-1], (6,)], [(5,), (7,)]]
     rates, told = cpu_flip.at_one_speed([(1, 10**9, 4, 10**9), (4, 10**9, 1, 10**9)], 10.0)
     assert rates["calculations_per_cpu_s"] == pytest.approx(10.0)
     assert told["speed_per_cpu_s"] == pytest.approx(2.0)

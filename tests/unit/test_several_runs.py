@@ -129,7 +129,7 @@ def test_a_rehearsal_tells_what_moved_on_every_queue_and_every_value():
     moved, values = {"sda": 4096, "sdb": 8192}, {"rate": 5.0, "count": 7.0}
     lines, idle = (Rehearsal(2.0, s, moved, 60.0, values, 6, 3).lines("w") for s in (0.9, 0.89))
     assert "4 KiB on sda, 8 KiB on sdb, rate 5, count 7;" in lines[0]
-    assert (len(lines), len(idle)) == (4, 3)
+    assert lines[1] == "w: 6 runs take about 12 s" and (len(lines), len(idle)) == (4, 3)
 
 
 def test_what_moved_is_that_of_each_queue_and_all_others(monkeypatch):

@@ -7,12 +7,14 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from experiments import experiment, run_of
 from imports import lines_of
 
+from schedlab import _core
 from schedlab.app.live import recommend
 from schedlab.errors import SpecError
 from schedlab.kinds import fio_files
@@ -180,19 +182,21 @@ def test_captures_are_explained_whole(golden):
 def test_a_load_is_observed_whole(golden, tmp_path, monkeypatch):
     """Three queues, of which the second has one scheduler less and the third another one less."""
     monkeypatch.chdir(tmp_path)
-    seen = captures()
-    offered = (("bfq", "none", "kyber", "mq-deadline"), ("none", "kyber", "mq-deadline"),
-               ("mq-deadline", "none", "bfq"))  # fmt: skip
-    queues = tuple(
-        recommend.Queue(one["device"], one["scheduler"], names, 32 * number, one["depth"]["both"]
-                        ["mean"] * number, (40, 9, 25)[number], (31, 50, 7)[number])
-        for number, (one, names) in enumerate(zip(seen, offered, strict=True))
-    )  # fmt: skip
-    senders = tuple(replace(one, control_group=f"/{len(one.name)}" * (one.name != "mail"))
-                    for one in recommend._senders(seen))  # fmt: skip
-    figures = live_figures.look(10.0, seen)
+    files = {f"/dev/{one['device']}": msgspec.json.encode(one) for one in captures()}
+    offered = {"sda": ("bfq", "none", "kyber", "mq-deadline"),
+               "sdb": ("none", "kyber", "mq-deadline"),
+               "sdc": ("mq-deadline", "none", "bfq")}  # fmt: skip
+    monkeypatch.setattr(_core, "BlockCapture", lambda text: SimpleNamespace(
+        finish=lambda: files[json.loads(text)["device"]]))  # fmt: skip
+    below = SimpleNamespace(queues=tuple(offered))
+    monkeypatch.setattr(recommend, "queues_below", lambda path: below)
+    monkeypatch.setattr(recommend, "driver_tags", {"sda": 0, "sdb": 31, "sdc": 64}.get)
+    monkeypatch.setattr(recommend.knobs, "offered", offered.get)
+    monkeypatch.setattr(recommend.processes, "control_group_of", lambda pid: f"/{pid % 5}")
+    load = recommend.observe(Path("/srv"), 0.0, lambda _: None)
+    figures = replace(load.figures, at_s=10.0)
     assert figures - live_figures.Look() == figures
-    load = recommend.Observed("/srv", queues, replace(figures, gap_sectors=0), senders)
+    load, queues = replace(load, figures=replace(figures, gap_sectors=0)), load.queues
     Path("sda.toml").write_text("x = 1\n[fit]\n")
     said = []
     for each in (load, replace(load, queues=queues[::2]), replace(load, queues=queues[2:]),

@@ -10,6 +10,7 @@ from load_engine import TARGET, group, side
 from msgspec import structs
 from recordings import READ, WRITE, Recorded, recording
 
+from schedlab.errors import SpecError
 from schedlab.kinds import processes
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calls import Calls
@@ -114,10 +115,10 @@ def answer(text, *_):
 @pytest.mark.parametrize("name", KINDS)
 def test_an_outcome_has_all_groups_of_its_run(name, golden, monkeypatch, tmp_path):
     monkeypatch.setattr("schedlab._core.run_io_job", answer)
-    kind, said = KINDS[name], []
+    kind, said = KINDS[name], [f"writes {KINDS[name].writes()}"]
     if "replay" in name:
         kind = structs.replace(kind, trace=recorded(tmp_path / "x.trace"))
-        said = [*kind.notes("w"), str(kind.groups()), *kind.own_metrics()]
+        said += [*kind.notes("w"), str(kind.groups()), *kind.own_metrics()]
         said += [f"recorded {metric}: {value}" for metric, value in kind.figures().items()]
     groups = {name: f"/g/{name}" for name in ("log", *(f"replay-{at}" for at in range(9)))}
     target = replace(TARGET, path=tmp_path / "data", raw_path=tmp_path / "raw",
@@ -136,6 +137,14 @@ def test_an_outcome_has_all_groups_of_its_run(name, golden, monkeypatch, tmp_pat
                  for key, value in (of.items() if isinstance(of, dict) else [("", of)])
                  if value not in ((), [], "")]  # fmt: skip
     golden(f"whole/kinds/{name.replace(' ', '-')}.txt", "\n".join(said).replace(str(tmp_path), ""))
+
+
+def test_any_process_may_be_one_that_is_only_simulated():
+    odd = {"name": "slow", "think": "1ms"}
+    for at in range(3):
+        several = (*TABLES[:at], odd, *TABLES[at:])
+        with pytest.raises(SpecError, match="think of slow is only simulated"):
+            processes.Processes(processes=several).check("w")
 
 
 CPU_KINDS = (ForkStorm(load=3), Groups(weights=(100, 300, 50)), Messaging(load=3),
