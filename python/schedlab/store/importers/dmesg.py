@@ -58,8 +58,7 @@ def imported_bursts(
 ) -> Imported:
     """The import of runs of bursts from files of the format `name`."""
     merged = replace(options, metrics={**options.metrics, MEAN_BURST.name: MEAN_BURST}).noted(notes)
-    source = {"format": name, "file": ", ".join(str(path) for _, path in files)}
-    return assemble(readings, merged, source)
+    return assemble(readings, merged, {"format": name, "file": str(files[0][1])})
 
 
 def lines_of(path: Path) -> list[LoggedBurst]:
