@@ -112,7 +112,6 @@ mq-deadline:fifo_batch=32,writes_starved=4,bfq:low_latency=0
 bfq:a=1,b=x,c=-3,kyber:d=4,bfq:a=1,b=x,c=-3
 none,a=1,=2
 b fq
-none:x
 none:a=1,b=
 zen=kyber sysctl.vm.dirty_bytes=100M cgroup.io.weight=300
 none,bfq sysctl.vm.dirty_bytes=100M
@@ -125,7 +124,6 @@ x=as-is
 none a=1 b=2 a=3
 none a=1 b
 none 'a=1
-two words
 mod=6.1 cmdline=x thp=never governor=y
 knob.z=4 run='do it' undo=u"""
 GRIDS = """{"label": "{test} {record_bytes}", "metric": "m",\

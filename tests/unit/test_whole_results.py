@@ -18,7 +18,7 @@ import strangers
 from whole import plain, rounded, sum_of, words_of
 
 from schedlab import __version__, report
-from schedlab.report import sentences, standalone, why
+from schedlab.report import sentences, standalone, steps, why
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of as answered
@@ -339,6 +339,12 @@ def test_first_screens_of_all_answers_are_what_they_were(golden):
         answer = strangers.drawn_answer(random.Random(seed))
         kind = ("io", "io", "cpu", "sim")[seed % 4]
         record = reports.record_of(answer, kind, ("scratch", "device")[seed % 2])
+        if seed % 2:  # a directory on two disks, and settings of several keys
+            more = {"b": 1, "x.y": 3, "z": 4} if seed % 3 == 0 else {"b": 1, "a": 2}
+            each = [replace(of, settings=of.settings | more) for of in record.experiment.candidates]
+            place = {"target": Target("directory", "/d", switch=("sda", "sdb"))}
+            asked = replace(record.experiment, **place, candidates=tuple(each))
+            record = replace(record, experiment=asked)
         works = record.experiment.workloads
         details = strangers.details(random.Random(seed), works, answer.candidates, range(3))
         record = replace(record, **details)
@@ -346,7 +352,7 @@ def test_first_screens_of_all_answers_are_what_they_were(golden):
         text = report.text(record, answer, width, lang=lang, folder=Path("results/x"))
         said += [f"# {seed}: {answer.code}", text, report.reach(record, answer, lang)]
         view = View(record, answer, Texts(lang))
-        said += [*why.lines(view), *sentences.not_counted(view)]
+        said += [*why.lines(view), *sentences.not_counted(view), str(steps._apply(view))]
         said += [f"{code}: {sentences.code(View(record, replace(answer, code=code), view.texts))}"
                  for code in strangers.CODES]  # fmt: skip
         said += [report.markdown(record, answer, lang)] if seed % 4 == 2 else []
