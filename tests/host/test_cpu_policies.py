@@ -156,12 +156,16 @@ def test_a_command_that_sets_its_own_policy_is_found_out(tmp_path):
     assert {g.gate for run in runs for g in run.gates if g.fatal} == {"policy-changed"}
 
 
-def test_the_threads_of_a_command_are_looked_at_once_a_second():
+def test_the_threads_of_a_command_are_looked_at_once_a_second_and_the_least_share_counts():
     own = SimpleNamespace(members=lambda: [(os.getpid(), "this")])
     watch = PolicyWatch(own, CpuPolicy(nice=os.nice(0)))
-    watch.look()
-    watch.look()
-    assert watch.shares == [1.0]
+    shares = []
+    for nice, is_due in ((0, True), (5, False), (5, True), (0, True)):
+        watch._policy = CpuPolicy(nice=os.nice(0) + nice)
+        watch._due = 0.0 if is_due else watch._due
+        watch.look()
+        shares.append(watch.share)
+    assert shares == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_command_has_a_session_of_its_own_unless_asked_otherwise(tmp_path):

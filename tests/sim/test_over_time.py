@@ -33,6 +33,16 @@ def test_every_completed_request_is_in_the_bin_of_its_time_and_latency(simulatio
     assert len(result.log) > 1000 and not any(counts.values())
 
 
+def test_processes_of_one_name_are_one_group():
+    result = Simulation(**READER, processes="reader-writers").run()
+    for each in result.report["processes"][1:]:
+        each["name"] = "others"
+    first, others = result.report["processes"][0]["name"], len(result.log)
+    found = {name: sum(row[3] for row in rows) for name, rows in latencies_of(result).items()}
+    mine = int((result.log["process"] == 0).sum())
+    assert found == {first: mine, "others": others - mine}
+
+
 def test_a_run_without_a_log_has_none():
     assert latencies_of(Simulation(requests=100).run()) == {}
 

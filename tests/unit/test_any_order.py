@@ -16,10 +16,12 @@ import test_everything_agrees as agrees
 import test_whole_results as whole
 
 from schedlab import report
+from schedlab.analyse.answer import answer
 from schedlab.report import sentences
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of
+from schedlab.spec import METRICS, GateFinding, Samples
 
 #: The screen has so many workloads at most.
 SHOWN = 9
@@ -83,3 +85,24 @@ def test_a_change_is_at_most_that_of_the_worst_row(ends):
     answer = replace(answers.BEST, rows=rows, counted=("w0", "w1"), cells=cells)
     view = View(reports.record_of(answer), answer, Texts("en"))
     assert "23\u00a0%" in sentences.change(view)
+
+
+def test_each_ejected_scheduler_has_its_own_reason():
+    record = reports.record_of(answers.TRADE)
+    runs = [replace(run, gates=(GateFinding("ext-ejected", f"ejected: by {run.candidate}"),))
+            for run in record.runs]  # fmt: skip
+    view = View(replace(record, runs=tuple(runs)), answers.TRADE, Texts("en"))
+    for name in answers.NAMES:
+        assert sentences._gate(view, name, "ext-ejected").endswith(f"(by {name})")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_candidate_equals_the_baseline_only_where_it_does_on_every_row(order):
+    """b equals a on one row and is better on the other: it is taken."""
+    values = {"same": (1.0, 1.0), "other": (1.0, 0.5)}
+    samples = [
+        Samples(work, METRICS["elapsed_s"], ("a", "b") * 8, tuple(n // 2 for n in range(16)),
+                tuple(value + 0.001 * (n // 2) for n in range(8) for value in pair))
+        for work, pair in values.items()
+    ]  # fmt: skip
+    assert answer(samples[::order], baseline="a").take == "b"

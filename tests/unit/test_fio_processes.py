@@ -39,6 +39,13 @@ def test_what_no_simulated_process_does_is_refused_by_name(tmp_path, options, wo
     assert caught.value.hint
 
 
+def test_clones_have_a_file_each_where_the_job_names_none(tmp_path):
+    path = job(tmp_path, "[a]\nrw=randread\nnumjobs=2\n[b]\nrw=read\n[c]\nrw=read\nfilename=x\n")
+    made = processes_of_job(path)(8 * GIB)
+    places = [[int(each[key]) for key in ("offset", "span")] for each in made]
+    assert places == [[at * 2 * GIB, 2 * GIB] for at in range(4)]
+
+
 def test_a_job_is_predicted_like_the_same_processes(tmp_path):
     path = job(tmp_path, f"{SHARED}[reader]\nrw=randread\nbs=4k\niodepth=32\n")
     (load,) = loads_of(None, None, path)

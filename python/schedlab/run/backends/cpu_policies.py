@@ -277,7 +277,7 @@ class PolicySession:
         metrics = dict(outcome.metrics)
         if load and load[0]:
             metrics["load_work_per_s"] = load[0]
-        share = min(watch.shares) if watch.shares and covered else 1.0
+        share = watch.share if covered else 1.0
         return replace(
             outcome,
             metrics=metrics,
@@ -349,10 +349,10 @@ class PolicySession:
 
 
 class PolicyWatch:
-    """At the start and once a second, the share of a command's threads under the policy."""
+    """The least share of a command's threads under the policy: at the start and once a second."""
 
     def __init__(self, group: launch.WorkGroup, policy: CpuPolicy) -> None:
-        self.shares: list[float] = []
+        self.share = 1.0
         self._group, self._policy = group, policy
         self._due = 0.0
 
@@ -361,8 +361,7 @@ class PolicyWatch:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + POLICY_LOOK_S
-        if rows := list(_threads(self._group)):
-            self.shares.append(_share_under(self._policy, rows))
+        self.share = min(self.share, _share_under(self._policy, [*_threads(self._group)]))
 
 
 def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
