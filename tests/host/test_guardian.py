@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from cgroups import remove_group
 from dying import recovered
 from processes import left_below, with_words
 
-from schedlab.host import journal, knobs, owned, shelter
+from schedlab.host import guardian, journal, knobs, owned, shelter
 
 OWNER = Path(__file__).with_name("doomed_owner.py")
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -116,8 +117,8 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.1)  # anywhere in what the guardian does, not a condition
-        for guardian in with_words("schedlab.host.guardian", scene.state):
-            os.kill(guardian, signal.SIGKILL)
+        for process_id in with_words("schedlab.host.guardian", scene.state):
+            os.kill(process_id, signal.SIGKILL)
         process.communicate(timeout=60)
         assert recovered(scene.state).failed == []
         scene.assert_as_before(f"owner killed at step {step}, then the guardian")
@@ -276,3 +277,15 @@ def test_an_owner_that_is_stopped_is_ended_and_its_settings_return(scene):
     assert process.returncode == -signal.SIGKILL and "nobody watched its load" in errors
     wait_for_no_journal(scene.state)
     scene.assert_as_before(errors)
+
+
+def test_the_last_of_several_announcements_counts(capfd):
+    """No longer watched, after a short time was announced: nobody is missed."""
+    watched, alive = os.pipe()
+    os.write(alive, guardian.SECONDS.pack(1e-6) + guardian.SECONDS.pack(0.0))
+    end = threading.Timer(0.2, os.close, [alive])
+    end.start()
+    guardian._await_end(watched, -1)
+    end.join()
+    os.close(watched)
+    assert "nobody watched" not in capfd.readouterr().err

@@ -225,3 +225,14 @@ def test_every_option_of_several_sections_keeps_its_place_and_its_rule():
     assert (last.works_with, last.opts) == (("--a", "--b"), ["--e", "-z"])
     params = command.get_params(click.Context(command))
     assert "--help-all" in {word for one in params for word in one.opts}
+
+
+def test_each_device_that_is_set_has_its_own_undo(monkeypatch):
+    records = [SimpleNamespace(device="sdb", setting="bfq", files={}),
+               SimpleNamespace(device="sda", setting="none", files={"f": None})]  # fmt: skip
+    monkeypatch.setattr("schedlab.app.apply.apply.choice_of", lambda *_: None)
+    monkeypatch.setattr("schedlab.app.apply.apply.apply", lambda *_: records)
+    assert run("apply", "bfq", "sdb", "sda").stdout.splitlines() == [
+        "sdb: bfq, until the next reboot", "undo: schedlab undo sdb",
+        "sda: none, also after a reboot", "undo: schedlab undo sda",
+    ]  # fmt: skip

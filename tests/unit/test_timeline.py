@@ -68,6 +68,13 @@ def page_of(tmp_path, *files):
     return out.read_text()
 
 
+def test_the_first_request_of_each_file_is_at_second_0(tmp_path):
+    files = [recording(tmp_path / f"{name}.trace", [Recorded(at, at + 9, steps_us=(at, at, at))])
+             for name, at in (("late", 5000), ("early", 1), ("last", 9000))]  # fmt: skip
+    (scene,) = unpacked(page_of(tmp_path, *files))
+    assert [run["borders"][0][0] for run in scene["runs"]] == [0, 0, 0]
+
+
 def random_requests(count, seed=1):
     draw = random.Random(seed)
     for number in range(count):
