@@ -16,7 +16,7 @@ from pathlib import Path
 from mutation import checked, mutate
 
 from schedlab.errors import SchedlabError
-from schedlab.host import journal
+from schedlab.host.safety import journal
 from schedlab.result import Result
 
 

@@ -45,7 +45,7 @@ TESTS = {
     " tests/unit/test_udev_serials.py tests/unit/test_several*.py",
     "store": "tests/unit/test_store*.py tests/unit/test_import*.py tests/unit/test_exports.py",
     "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
-    "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
+    "nouns": "tests/unit/test_nouns.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",
     "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py"
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from schedlab.host.settings import FEEL, TABLE
+from schedlab.host.settings.settings import FEEL, TABLE
 from schedlab.kinds import KINDS, WorkloadKind
-from schedlab.spec import Candidate, Experiment, Statement, Stopping, Target, Workload
+from schedlab.nouns import Candidate, Experiment, Statement, Stopping, Target, Workload
 from schedlab.store.importers import IMPORTERS
 from schedlab_sim.decisions import sentences
 

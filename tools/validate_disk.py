@@ -20,7 +20,7 @@ from schedlab.cli import main
 from schedlab.cli.options import json_option
 from schedlab.cli.types import Percent
 from schedlab.errors import SpecError
-from schedlab.spec import SCHEMA_VERSION
+from schedlab.nouns import SCHEMA_VERSION
 from schedlab.store.compiled import compiled
 from schedlab_sim.cli.options import set_option, show, volumes_option
 from schedlab_sim.cpu_validate import demerit

@@ -19,8 +19,8 @@ import numpy as np
 
 from schedlab.analyse.answer import answer
 from schedlab.design.orders import Orders
-from schedlab.spec import METRICS, Require, Samples
-from schedlab.spec.answer import Answer, CellAnswer
+from schedlab.nouns import METRICS, Require, Samples
+from schedlab.nouns.answer import Answer, CellAnswer
 
 ROUNDING = 1e-9
 MARGIN = math.log1p(0.02)

@@ -11,8 +11,7 @@ import time
 import numpy as np
 
 from schedlab import report
-from schedlab.result import answer_of
-from schedlab.spec import (
+from schedlab.nouns import (
     Candidate,
     Cell,
     Experiment,
@@ -23,6 +22,7 @@ from schedlab.spec import (
     Target,
     Workload,
 )
+from schedlab.result import answer_of
 
 # Candidates, workloads, blocks; the most seconds that they may take.
 SIZES = {(100, 10, 8): 2.0, (4, 10, 250): 5.0, (10, 50, 20): 5.0}

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import _core
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulated, Emulation
-from schedlab.host.emulated_calibration import predict
-from schedlab.host.emulated_facts import MEAN_LIMIT, P99_LIMIT
+from schedlab.host.emulated.emulated import Emulated, Emulation
+from schedlab.host.emulated.emulated_calibration import predict
+from schedlab.host.emulated.emulated_facts import MEAN_LIMIT, P99_LIMIT
+from schedlab.host.safety.control import Control
 from schedlab.run import gates
 
 # model, and the dilation with which a small host can emulate it

@@ -24,7 +24,7 @@ from typing import Any
 import schedlab
 from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
-from schedlab.spec import Experiment
+from schedlab.nouns import Experiment
 
 SIZE_BYTES, BLOCKS = 512 << 20, 3
 # Below 300 s nothing is waited for between the runs.

@@ -24,7 +24,7 @@ from pathlib import Path
 from side_by_side import limited, loop_device, tmpfs_file
 
 from schedlab.host import scratch
-from schedlab.kinds import file_test
+from schedlab.kinds import file_access
 from schedlab.kinds.engine import run_groups, work
 
 TESTS = (
@@ -52,7 +52,7 @@ def ours(folder: Path, record_kib: int, size_mib: int) -> Rates:
     file.unlink(missing_ok=True)
     scratch.fill(file, size_mib << 20)
     for test in TESTS:
-        order, direction, _ = file_test.TESTS[test]
+        order, direction, _ = file_access.TESTS[test]
         load = work(order, direction, record_kib << 10, 1, span=size_mib << 20)
         group = {"name": test, "path": str(file), "engine": "psync", "direct": True}
         (result,) = run_groups([group | {"workload": load}], None).groups

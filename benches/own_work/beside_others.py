@@ -18,7 +18,7 @@ from pathlib import Path
 from schedlab import _core
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.kinds.fio_job import FioJob
-from schedlab.run import launch
+from schedlab.run.command import launch
 
 COMMAND = ["/bin/sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"]
 LOOPS = 200_000

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.measure.measure import run
-from schedlab.spec import Stopping
+from schedlab.nouns import Stopping
 
 # policies, on whose side, load, metric that decides, the candidate that must be better
 QUESTIONS = {

@@ -27,10 +27,10 @@ from live_load import throttled_reader
 
 from schedlab.app.admit import admit
 from schedlab.app.measure import measure
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
 from schedlab.kinds.live_load import LiveLoad
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 GUARD_S = 1.0
 CALLS = ("write", "fsync", "openat", "unlink", "ioctl", "bpf", "clock_nanosleep", "close")

@@ -20,10 +20,10 @@ from pathlib import Path
 from schedlab.app.admit import admit
 from schedlab.app.compare.comparison import Place
 from schedlab.app.compare.own_work import comparison_of
-from schedlab.host.control import Control
-from schedlab.run.backends.io import open_session
-from schedlab.spec import Stopping, Workload
-from schedlab.spec.quantities import parse_size
+from schedlab.host.safety.control import Control
+from schedlab.nouns import Stopping, Workload
+from schedlab.nouns.quantities import parse_size
+from schedlab.run.io.io import open_session
 
 SCALE = 30
 DEVICE = "3G"

@@ -20,7 +20,7 @@ from pathlib import Path
 from schedlab import _core
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
-from schedlab.run.confinement import Wall
+from schedlab.run.command.confinement import Wall
 
 BOUND_MS = 2.0
 KINDS = {

@@ -36,8 +36,8 @@ from planted import planted
 from true_keys import keys_of, twins
 
 from schedlab.errors import HostError
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulated, Emulation
+from schedlab.host.emulated.emulated import Emulated, Emulation
+from schedlab.host.safety.control import Control
 from schedlab_sim.checked import CHECKED, HOST, losses
 from schedlab_sim.predict.fit import fit_device
 from schedlab_sim.predict.in_kernel import KernelCell, measured_rates

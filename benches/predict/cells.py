@@ -26,7 +26,7 @@ from battery_report import pooled
 from hidden import hidden
 
 from schedlab.guest import kernels
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
 from schedlab.store.process_files import processes_of, tables_of
 from schedlab_sim.checked import (
     CHECKED,

@@ -16,7 +16,7 @@ from typing import Any
 import tomli_w
 
 from schedlab.app.measure.virtual import needed_dilation
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
 from schedlab_sim.fit.fitted import of_one_curve, time_text
 from schedlab_sim.predict.predict import SimulatedLoad, loads_of
 from schedlab_sim.simulation import Simulation

@@ -24,8 +24,8 @@ from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.bursts import Capture
 from schedlab.cpu.crew import Settings, ended, held_crew, pids_of
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.host.control import Control
-from schedlab.spec.quantities import parse_time_ns
+from schedlab.host.safety.control import Control
+from schedlab.nouns.quantities import parse_time_ns
 
 
 def measure(control: Control, settings: Settings) -> dict:

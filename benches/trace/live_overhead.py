@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from schedlab import _core
-from schedlab.host import knobs
-from schedlab.host.control import Control
-from schedlab.run.backends.live import Devices
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
+from schedlab.run.live.live import Devices
 
 SLICE_S, PERIOD_S, REQUESTS_LEAST = 0.5, 30, 5000
 READ = """

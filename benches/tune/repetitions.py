@@ -35,8 +35,8 @@ from schedlab.app.tune import tune
 from schedlab.app.tune import view as tune_view
 from schedlab.app.tune.question import TuneOptions, question_of
 from schedlab.design.io_families import Load
+from schedlab.nouns import Experiment, Workload
 from schedlab.run.admitted import Permission
-from schedlab.spec import Experiment, Workload
 
 DEVICE = "model = 'fixed'\nservice = '12ms'\nservers = 1\nsize = '16m'\n"
 SIZE_BYTES = 16 << 20

@@ -10,9 +10,9 @@ from schedlab import run as _run_package  # noqa: F401
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from schedlab.nouns import Experiment, Objective
     from schedlab.result import Result
     from schedlab.run.admitted import Permission
-    from schedlab.spec import Experiment, Objective
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ def run(
     """Measure an experiment, or the file of one, in a new result folder; see `app/measure`.
 
     >>> import schedlab
-    >>> from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+    >>> from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
     >>> result = schedlab.run(Experiment(
     ...     title="Two policies", kind="sim", target=Target("none"), seed=1, baseline="fcfs",
     ...     candidates=(Candidate("fcfs", {"policy": "fcfs"}), Candidate("tsb", {"policy": "tsb"})),

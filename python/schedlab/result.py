@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, OVERRIDE, typed
 from schedlab.kinds.traits import parameters_of, with_traits
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     Experiment,
     Flag,
@@ -24,7 +24,7 @@ from schedlab.spec import (
     Samples,
     to_json,
 )
-from schedlab.spec.answer import Answer, OfKind, Unfit
+from schedlab.nouns.answer import Answer, OfKind, Unfit
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import make_directory, write_atomic
 from schedlab.store.folder import Folder

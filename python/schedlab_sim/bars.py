@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from schedlab.nouns.schedule import Schedule
 from schedlab.report.bars import OPERATIONS, Bars, Scene, bars_of, log_bars
-from schedlab.spec.schedule import Schedule
 
 if TYPE_CHECKING:
     from schedlab_sim.results import SimResult

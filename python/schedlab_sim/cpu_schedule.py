@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from schedlab.errors import SpecError
+from schedlab.nouns.quantities import counted, milliseconds_text
+from schedlab.nouns.reading import read_toml
+from schedlab.nouns.schedule import Figure, Mean, Schedule, Task
 from schedlab.report.texts import Texts
-from schedlab.spec.quantities import counted, milliseconds_text
-from schedlab.spec.reading import read_toml
-from schedlab.spec.schedule import Figure, Mean, Schedule, Task
 from schedlab.store.files import made
 from schedlab_sim.decisions import warnings
 from schedlab_sim.tables import aligned

@@ -26,7 +26,7 @@ from schedlab_sim.tables import aligned
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from schedlab.spec.schedule import Task
+    from schedlab.nouns.schedule import Task
     from schedlab_sim.cpu_schedule import CpuOptions, ScheduleSettings
 
 SHARE_POINTS = 0.01

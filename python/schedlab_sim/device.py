@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import refuse_foreign
-from schedlab.spec.reading import read_text
+from schedlab.nouns.foreign import refuse_foreign
+from schedlab.nouns.reading import read_text
 
 
 @functools.cache

@@ -8,8 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.host.emulated import DEFAULT_SIZE_BYTES, Emulation, own_size_bytes, shipped_models
-from schedlab.host.keeper import Kept
+from schedlab.host.emulated.emulated import (
+    DEFAULT_SIZE_BYTES,
+    Emulation,
+    own_size_bytes,
+    shipped_models,
+)
+from schedlab.host.emulated.keeper import Kept
 from schedlab_sim.device import device_changes
 
 

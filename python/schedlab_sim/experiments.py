@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
-from schedlab.spec.names import is_policy_file
+from schedlab.nouns import METRICS, Candidate, Experiment, Stopping, Target, Workload
+from schedlab.nouns.names import is_policy_file
 from schedlab_sim.judge import fixed_warm_up, verdict_of
 from schedlab_sim.policy_file import split_policies
 from schedlab_sim.pool import map_threads

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from schedlab.errors import SpecError
 from schedlab.kinds.base import WorkloadKind
-from schedlab.spec import Kind
+from schedlab.nouns import Kind
 
 DIRECTIONS = tuple(
     f"{which}_{direction}{at}_ms"

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.nouns.quantities import milliseconds_text
+from schedlab.nouns.schedule import Schedule, Segment, Task
 from schedlab.report.play import Pick, Play, Queued
-from schedlab.spec.quantities import milliseconds_text
-from schedlab.spec.schedule import Schedule, Segment, Task
 from schedlab_sim.device import device_text
 
 if TYPE_CHECKING:

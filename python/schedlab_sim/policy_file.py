@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.names import is_policy_file
+from schedlab.nouns.names import is_policy_file
 from schedlab_sim.device import parse_change
 
 QUEUE_DTYPE = [

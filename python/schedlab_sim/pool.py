@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab.errors import SpecError, to_install
-from schedlab.spec.names import is_policy_file
+from schedlab.nouns.names import is_policy_file
 from schedlab_sim.results import SimResult
 
 if TYPE_CHECKING:

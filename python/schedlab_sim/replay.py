@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from schedlab.spec.reading import split_format
+from schedlab.nouns.reading import split_format
 from schedlab.store.compiled import clock_warnings
 
 # Skipped lines, as a share of all, from which a result needs a warning.

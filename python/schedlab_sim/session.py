@@ -23,10 +23,10 @@ from schedlab._core import SimStop
 from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import OVERRIDE, typed
 from schedlab.kinds.resolved import Outcome
+from schedlab.nouns import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
+from schedlab.nouns.latency import merge
+from schedlab.nouns.names import is_policy_file
 from schedlab.run.admitted import Admitted
-from schedlab.spec import METRICS, Candidate, Cell, Experiment, GateFinding, Workload
-from schedlab.spec.latency import merge
-from schedlab.spec.names import is_policy_file
 from schedlab_sim.experiments import SSD_METRICS, metrics_of_requests, simulation_of
 from schedlab_sim.judge import refuse_idle_parameters, verdict_of
 from schedlab_sim.over_time import latencies_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedlab.errors import SpecError
-from schedlab.host.emulated_facts import DeviceFacts
-from schedlab.spec.names import is_policy_file
+from schedlab.host.emulated.emulated_facts import DeviceFacts
+from schedlab.nouns.names import is_policy_file
 from schedlab.store.compiled import compiled
 from schedlab.store.process_files import process_text
 from schedlab_sim.device import device_text
@@ -228,7 +228,7 @@ class Simulation:
 
     def device_job(self) -> dict[str, object]:
         """The input of `DeviceConfig` in crates/sim/src/model."""
-        from schedlab.spec.quantities import parse_quantity
+        from schedlab.nouns.quantities import parse_quantity
 
         below = self.policy or ("fcfs" if self.window == 1 else None)
         return {

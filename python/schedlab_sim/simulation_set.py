@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from schedlab.errors import SpecError
-from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment
-from schedlab.spec.quantities import counted
+from schedlab.nouns import SCHEMA_VERSION, Candidate, Experiment
+from schedlab.nouns.quantities import counted
 from schedlab_sim import decisions, judge, tables
 from schedlab_sim.cpu_schedule import parse_time
 from schedlab_sim.device import device_changes, parse_change

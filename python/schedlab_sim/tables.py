@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from schedlab.spec import SCHEMA_VERSION, to_json
-from schedlab.spec.names import is_policy_file
+from schedlab.nouns import SCHEMA_VERSION, to_json
+from schedlab.nouns.names import is_policy_file
 from schedlab_sim.judge import verdict_of
 from schedlab_sim.policy_file import policy_sha256
 

@@ -22,9 +22,9 @@ import pytest
 import tomli_w
 from calls import call
 
-from schedlab.spec import Explanation, Planning
-from schedlab.spec.checked_line import decode, encode, seal, unseal
-from schedlab.spec.printable import is_printable
+from schedlab.nouns import Explanation, Planning
+from schedlab.nouns.checked_line import decode, encode, seal, unseal
+from schedlab.nouns.printable import is_printable
 from schedlab.store.importers.imported import Options, Reading, assemble
 
 # Of CPU time, since a busy machine makes everything late; and of any time, for what only waits.

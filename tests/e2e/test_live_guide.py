@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from loops import needs_root
 
-from schedlab.host import knobs
-from schedlab.host.owned import wait_until
+from schedlab.host.safety.owned import wait_until
+from schedlab.host.settings import knobs
 from schedlab.store.folder import Folder
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,13 @@ from loops import loop_device, needs_root
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
-from schedlab.host import origin
 from schedlab.host.queues import queues_below
+from schedlab.host.safety import origin
+from schedlab.nouns import AA_SUFFIX, Candidate, Experiment, Run, Stopping, Target, Workload
 from schedlab.report import steps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import Result
-from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Run, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
 # What is measured of each candidate, and the noise, so that each code comes up.

@@ -16,7 +16,7 @@ from processes import ended
 
 from schedlab.cli import cli
 from schedlab.errors import SchedlabError
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
 
 pytest.importorskip("optuna")
 WAIT_S = 400

@@ -7,7 +7,7 @@ import pytest
 from loops import loop_device, needs_root
 from processes import started
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 
 RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 WAIT_S = 120

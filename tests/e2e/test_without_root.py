@@ -11,7 +11,9 @@ import pytest
 from loops import loop_device, needs_root
 
 from schedlab.errors import SchedlabError
-from schedlab.host import bootloader, consent, settings
+from schedlab.host import bootloader
+from schedlab.host.safety import consent
+from schedlab.host.settings import settings
 
 PROGRAM = Path(sys.executable).with_name("schedlab")
 # A user in a namespace of its own: not root, and without its abilities.

@@ -11,7 +11,8 @@ from cgroups import remove_group
 from loops import loop_device
 
 from schedlab.errors import HostError
-from schedlab.host import emulated, journalled, owned
+from schedlab.host.emulated import emulated
+from schedlab.host.safety import journalled, owned
 from schedlab.run import gates
 
 

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
 
 # The owner hands the directory over, so that it never writes below the mount.
 WRITER = """

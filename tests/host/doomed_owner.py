@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from schedlab import host
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
 
 HOST = str(Path(host.__file__).parent)
 device, directory, who, when = sys.argv[1:]

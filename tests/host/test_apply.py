@@ -12,8 +12,9 @@ from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.apply import Request, ToApply, apply, choice_of, rule_text
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError, SpecError
-from schedlab.host import doctor, knobs, setters, settings, udev, udev_service
-from schedlab.spec import Candidate
+from schedlab.host import doctor
+from schedlab.host.settings import knobs, setters, settings, udev, udev_service
+from schedlab.nouns import Candidate
 
 SLICE = settings.SYSCTL / "kernel" / apply_machine.SLICE
 SUSE = """\

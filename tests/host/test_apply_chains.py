@@ -15,8 +15,9 @@ from schedlab.app.apply import applied
 from schedlab.app.apply.applied import goes_with_scheduler
 from schedlab.app.apply.apply import Request, ToApply, apply
 from schedlab.app.apply.undo import undo
-from schedlab.host import knobs, owned, settings
-from schedlab.spec import Candidate
+from schedlab.host.safety import owned
+from schedlab.host.settings import knobs, settings
+from schedlab.nouns import Candidate
 
 # Settings of the machine, and what they are set to by us or by another program.
 MACHINE = {

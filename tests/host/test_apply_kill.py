@@ -17,7 +17,8 @@ from dying import recovered
 
 from schedlab.app.apply import applied
 from schedlab.app.apply.undo import status, undo
-from schedlab.host import journal, knobs
+from schedlab.host.safety import journal
+from schedlab.host.settings import knobs
 
 CALLS = ("write", "fsync", "renameat", "unlink", "unlinkat", "mkdir", "rmdir", "ftruncate")
 SOME = (3, 11)
@@ -28,7 +29,7 @@ from pathlib import Path
 from schedlab.app.apply import applied as applying
 from schedlab.app.apply.apply import ToApply, Request, apply
 from schedlab.app.apply.undo import undo
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
 applying.UNLASTING = ()  # the loop device stands for a disk
 what, device, root = sys.argv[1:]
 if what == "undo":

@@ -11,7 +11,7 @@ from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.apply import Request, apply, choice_of
 from schedlab.app.apply.undo import status, undo
 from schedlab.errors import HostError
-from schedlab.host import settings, udev_service
+from schedlab.host.settings import settings, udev_service
 
 __all__ = ["device", "lasting", "root"]
 

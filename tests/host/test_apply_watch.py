@@ -17,7 +17,8 @@ from schedlab.app.apply.apply import Request, apply
 from schedlab.app.apply.undo import status, undo
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.host import knobs, owned, writers
+from schedlab.host.safety import owned
+from schedlab.host.settings import knobs, writers
 
 __all__ = ["device", "root"]
 

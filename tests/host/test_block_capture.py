@@ -23,11 +23,11 @@ from test_records import decoded
 from schedlab import _core
 from schedlab.app.live import recommend
 from schedlab.errors import HostError
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
 from schedlab.kinds.engine import run_groups
-from schedlab.run.explain import capturing
-from schedlab.spec.capture import explanations
+from schedlab.nouns.capture import explanations
+from schedlab.run.io.explain import capturing
 
 SPAN = 8 << 20
 

@@ -16,9 +16,9 @@ from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Settings, ended, held_crew, last_cpu, pids_of, ran
 from schedlab.kinds.calculation import Calculation
-from schedlab.run.backends import cpu_calculations
-from schedlab.spec import Candidate
-from schedlab.spec.load_result import TaskResult
+from schedlab.nouns import Candidate
+from schedlab.nouns.load_result import TaskResult
+from schedlab.run.cpu import cpu_calculations
 from schedlab.store.bursts import from_csv
 
 pytestmark = pytest.mark.alone  # its figures are CPU time

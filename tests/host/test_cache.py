@@ -11,16 +11,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.host import knobs, owned, scratch
-from schedlab.host.control import Control
+from schedlab.host import scratch
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
 from schedlab.kinds.command import Command
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.run import cache
-from schedlab.run.backends import io
-from schedlab.run.backends.io import IoSession
-from schedlab.run.workplace import WorkPlace
-from schedlab.spec import Target
+from schedlab.nouns import Target
+from schedlab.run.command.workplace import WorkPlace
+from schedlab.run.io import cache, io
+from schedlab.run.io.io import IoSession
 
 SIZE_BYTES = 3 << 20
 LOOP_SET_DIRECT_IO = 0x4C08  # include/uapi/linux/loop.h

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calls import call, document, run
 
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from cgroups import remove_group
 from processes import left_below, with_words
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 
 pytestmark = pytest.mark.usefixtures("root_with_loop")
 WAIT_S = 60.0
@@ -108,7 +108,7 @@ class Comparison:
 def guardians_of(process):
     """The guardians of a session, which are its own children."""
     parent = f"PPid:\t{process.pid}\n"
-    pids = with_words("schedlab.host.guardian")
+    pids = with_words("schedlab.host.safety.guardian")
     return [pid for pid in pids if parent in Path(f"/proc/{pid}/status").read_text()]
 
 

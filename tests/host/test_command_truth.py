@@ -17,9 +17,9 @@ from schedlab.app.compare.own_work import OwnWork, comparison_of
 from schedlab.app.measure.files import experiment_of
 from schedlab.app.measure.measure import SILENT, opened, run
 from schedlab.errors import HostError, SpecError
-from schedlab.host.consent import consent_to
+from schedlab.host.safety.consent import consent_to
+from schedlab.nouns import Stopping
 from schedlab.run.admitted import Permission
-from schedlab.spec import Stopping
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 # Seconds under each scheduler; none and kyber are alike.

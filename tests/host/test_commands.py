@@ -19,14 +19,14 @@ from schedlab.app.compare.own_work import OwnWork, comparison_of, rehearse
 from schedlab.app.measure.measure import Observer, run
 from schedlab.app.preview import preview
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
-from schedlab.host import owned
+from schedlab.host.safety import owned
+from schedlab.nouns import Stopping
+from schedlab.nouns.convert import to_json
 from schedlab.result import Result
-from schedlab.run import launch
 from schedlab.run.admitted import Permission
-from schedlab.run.backends import io_commands
-from schedlab.run.drain import drain
-from schedlab.spec import Stopping
-from schedlab.spec.convert import to_json
+from schedlab.run.command import launch
+from schedlab.run.io import io_commands
+from schedlab.run.io.drain import drain
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 READ_ALL = ('dd if="$SCHEDLAB_DEVICE" of=/dev/null bs=64k iflag=direct',)

@@ -13,11 +13,11 @@ import pytest
 from device_states import written
 
 from schedlab.errors import HostError
-from schedlab.host import owned
+from schedlab.host.safety import owned
 from schedlab.kinds.command import Command
-from schedlab.run import launch
-from schedlab.run.confinement import HeldDevice, Wall
-from schedlab.run.launch import WorkGroup
+from schedlab.run.command import launch
+from schedlab.run.command.confinement import HeldDevice, Wall
+from schedlab.run.command.launch import WorkGroup
 
 WRITE = "dd if=/dev/urandom bs=64k count=2 oflag=direct conv=notrunc of="
 # Ways to a block device that is not the held one; {n} is its number, {d} its path.

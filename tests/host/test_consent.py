@@ -14,8 +14,9 @@ from device_states import LUKS, MIB, SIZE, STATES, at, digest
 from dying import die, new_journal
 
 from schedlab.errors import HostError
-from schedlab.host import consent, content, journal, owned, recover
-from schedlab.host.consent import Consent, consent_to
+from schedlab.host import content
+from schedlab.host.safety import consent, journal, owned, recover
+from schedlab.host.safety.consent import Consent, consent_to
 
 
 @pytest.mark.sampled(2)
@@ -114,7 +115,7 @@ def test_large_devices_are_sampled_at_the_same_places():
 def test_what_a_killed_session_has_written_counts_as_ours(state, loop, victims):
     """Its guardian, or the next recovery, notes what it left on the device."""
     work = (
-        "from schedlab.host.consent import consent_to\n"
+        "from schedlab.host.safety.consent import consent_to\n"
         "target = control.write_to(consent_to(device))\n"
         "os.pwrite(os.open(target, os.O_WRONLY), os.urandom(1 << 20), 3 << 20)"
     )

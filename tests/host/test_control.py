@@ -11,9 +11,11 @@ import pytest
 from dying import die, schedlab
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, leftovers, owned, scratch
-from schedlab.host.consent import consent_to
-from schedlab.host.control import Control
+from schedlab.host import scratch
+from schedlab.host.safety import journal, leftovers, owned
+from schedlab.host.safety.consent import consent_to
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
 
 
 def queue_values(device):
@@ -31,7 +33,7 @@ def test_a_claim_waits_while_another_looks_or_claims(state, loop, monkeypatch):
     """Without the lock of the host two sessions would see no claim, and both would have it."""
     with Control() as control, journal.HostLock(state) as lock:
         lock.acquire(0)
-        monkeypatch.setattr("schedlab.host.control.LOCK_WAIT_S", 0.1)
+        monkeypatch.setattr("schedlab.host.safety.control.LOCK_WAIT_S", 0.1)
         with pytest.raises(HostError, match=f"restoring settings .*: {os.getpid()} "):
             control.claim(loop)
         assert journal.read(journal.sessions(state)[0]).claims == frozenset()

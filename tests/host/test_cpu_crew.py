@@ -16,8 +16,8 @@ from schedlab.cpu.bursts import Capture
 from schedlab.cpu.crew import Settings, held_crew, last_cpu, pids_of
 from schedlab.cpu.policy import RR_KNOB, CpuPolicy
 from schedlab.errors import SIMULATED_CPU, HostError, as_root
-from schedlab.host import owned
-from schedlab.host.control import Control
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
 
 LAST = last_cpu()
 MOUNTS = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]

@@ -16,8 +16,8 @@ import pytest
 from schedlab.app.admit import admit
 from schedlab.app.measure.measure import SILENT, opened
 from schedlab.kinds.resolved import Outcome
+from schedlab.nouns import Candidate, Cell, Experiment, Stopping, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.spec import Candidate, Cell, Experiment, Stopping, Target, Workload
 
 pytestmark = [
     pytest.mark.alone,  # its figures are CPU time

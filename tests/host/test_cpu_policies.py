@@ -18,11 +18,12 @@ from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.measure.measure import run
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.host import owned, settings
-from schedlab.host.control import Control
-from schedlab.run.backends.cpu_policies import CpuSettings, PolicyWatch
-from schedlab.run.backends.cpu_policy import parse_policies, policy_of
-from schedlab.spec import Stopping
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import settings
+from schedlab.nouns import Stopping
+from schedlab.run.cpu.cpu_policies import CpuSettings, PolicyWatch
+from schedlab.run.cpu.cpu_policy import parse_policies, policy_of
 
 pytestmark = [
     pytest.mark.usefixtures("state"),

@@ -15,7 +15,7 @@ import pytest
 
 from schedlab.app.measure.switch_cost import beside_measured, swept
 from schedlab.cpu.policy import RR_KNOB
-from schedlab.run.backends.cpu_flip import WorkerSlices, at_one_speed
+from schedlab.run.cpu.cpu_flip import WorkerSlices, at_one_speed
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 

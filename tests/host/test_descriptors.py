@@ -14,7 +14,8 @@ import pytest
 from commands import COMMANDS
 from dying import new_journal
 
-from schedlab.host import journal, knobs, owned, recover
+from schedlab.host.safety import journal, owned, recover
+from schedlab.host.settings import knobs
 
 CLOSED = [which for count in range(4) for which in combinations(range(3), count)]
 RUN = [sys.executable, "-m", "schedlab"]
@@ -93,7 +94,7 @@ def test_what_changes_the_host_does_so_without_standard_descriptors(loop, state,
 
 OWNER = """
 import os, signal, sys, time
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
 device, work = sys.argv[1:]
 with Control() as control:
     control.set_scheduler(device, "bfq")
@@ -137,7 +138,7 @@ def test_a_guardian_that_never_saw_its_owner_restores_nothing(loop, state):
     knobs.write_value(path, "bfq")
     null = os.open(os.devnull, os.O_RDWR)
     words = [str(log.path), str(log.descriptor), str(null), str(os.dup(1)), "-1"]
-    guardian = [sys.executable, "-m", "schedlab.host.guardian", *words]
+    guardian = [sys.executable, "-m", "schedlab.host.safety.guardian", *words]
     result = subprocess.run(guardian, pass_fds=[log.descriptor, null], check=False, stdin=null)
     assert result.returncode == 2
     assert knobs.read_value(path) == "bfq"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
 from schedlab_sim.fit.flash import fit_flash, probe_flash
 from schedlab_sim.fit.reads import Reads
 

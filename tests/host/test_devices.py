@@ -9,8 +9,9 @@ import pytest
 from device_states import claimed, mounted, read_only, swapping
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, knobs
-from schedlab.host.consent import objections
+from schedlab.host import devices, facts
+from schedlab.host.safety.consent import objections
+from schedlab.host.settings import knobs
 
 
 @contextmanager

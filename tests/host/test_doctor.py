@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from dying import die
 
-from schedlab.host import devices, doctor, facts, journal, knobs, recover
+from schedlab.host import devices, doctor, facts
+from schedlab.host.safety import journal, recover
+from schedlab.host.settings import knobs
 
 PROMISED = (
     "machine",

@@ -20,20 +20,14 @@ from device_states import flush
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
-from schedlab.host import (
-    doctor,
-    emulated,
-    emulated_facts,
-    emulated_removal,
-    keeper,
-    kernel_paths,
-    knobs,
-    owned,
-)
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
-from schedlab.host.emulated_calibration import LEAD_MAX_NS
-from schedlab.host.write_back import MNT_FORCE, unmount
+from schedlab.host import doctor, kernel_paths
+from schedlab.host.emulated import emulated, emulated_facts, emulated_removal, keeper
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.emulated.emulated_calibration import LEAD_MAX_NS
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
+from schedlab.host.safety.write_back import MNT_FORCE, unmount
+from schedlab.host.settings import knobs
 
 MIB = 1 << 20
 BLKZEROOUT = 0x127F  # include/uapi/linux/fs.h

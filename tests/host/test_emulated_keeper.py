@@ -16,8 +16,9 @@ from dying import schedlab
 from processes import with_words
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import journal, keeper, owned
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated import keeper
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety import journal, owned
 
 MIB = 1 << 20
 
@@ -150,7 +151,7 @@ def test_a_keeper_that_never_reports_is_ended(state, tmp_path, monkeypatch):
 @pytest.mark.parametrize("with_guardian", [False, True])
 def test_a_killed_keeper_leaves_nothing(state, with_guardian):
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "doomed", state)
-    guardians = with_words("schedlab.host.guardian", state / keeper.DEVICES / "doomed")
+    guardians = with_words("schedlab.host.safety.guardian", state / keeper.DEVICES / "doomed")
     assert guardians
     for process in guardians if with_guardian else []:
         os.kill(process, signal.SIGKILL)

@@ -18,7 +18,8 @@ import pytest
 from dying import recovered
 from processes import left_below, with_words
 
-from schedlab.host import emulated_removal, journal, owned
+from schedlab.host.emulated import emulated_removal
+from schedlab.host.safety import journal, owned
 
 OWNER = Path(__file__).with_name("doomed_emulation.py")
 KILLS = int(os.environ.get("KILLS", "1"))
@@ -37,7 +38,7 @@ def left_over(state):
 def strike(victim, owner, state):
     targets = {
         "owner": [owner.pid],
-        "guardian": with_words("schedlab.host.guardian", state),
+        "guardian": with_words("schedlab.host.safety.guardian", state),
         "server": with_words(emulated_removal.SERVER_MODULE, f"{state}/"),
     }
     if victim == "stopped server":

@@ -17,9 +17,10 @@ from schedlab.app.compare.comparison import Place, target_of
 from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
 from schedlab.app.targets import resolve
 from schedlab.errors import SpecError
-from schedlab.host import emulated_removal, owned
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated import emulated_removal
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
 from schedlab.kinds import typed
 from schedlab.run.admitted import Permission
 

@@ -12,7 +12,8 @@ import click
 import pytest
 
 import schedlab as schedlab_package
-from schedlab.host import facts, knobs
+from schedlab.host import facts
+from schedlab.host.settings import knobs
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import owned
-from schedlab.run import drain, gates
+from schedlab.host.safety import owned
+from schedlab.run import gates
+from schedlab.run.io import drain
 from schedlab.run.other_programs import Process, UserProcesses, other_s, parse, user_processes
 
 # Uses that many seconds of CPU time.

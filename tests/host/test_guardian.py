@@ -21,7 +21,8 @@ from cgroups import remove_group
 from dying import recovered
 from processes import left_below, with_words
 
-from schedlab.host import guardian, journal, knobs, owned, shelter
+from schedlab.host.safety import guardian, journal, owned, shelter
+from schedlab.host.settings import knobs
 
 OWNER = Path(__file__).with_name("doomed_owner.py")
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -117,7 +118,7 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.1)  # anywhere in what the guardian does, not a condition
-        for process_id in with_words("schedlab.host.guardian", scene.state):
+        for process_id in with_words("schedlab.host.safety.guardian", scene.state):
             os.kill(process_id, signal.SIGKILL)
         process.communicate(timeout=60)
         assert recovered(scene.state).failed == []
@@ -126,7 +127,7 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene):
 
 PROGRAM = (
     "import sys\n"
-    "from schedlab.host.control import Control\n"
+    "from schedlab.host.safety.control import Control\n"
     "with Control() as control:\n"
     "    control.set_scheduler(sys.argv[1], 'kyber', {'nr_requests': 9})\n"
     "    control.scratch(1 << 20, sys.argv[2])\n"
@@ -216,7 +217,7 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene):
     """Also when a child of the owner, which holds a copy of the pipe, lives on."""
     program = (
         "import os, sys, time\n"
-        "from schedlab.host.control import Control\n"
+        "from schedlab.host.safety.control import Control\n"
         "with Control() as control:\n"
         f"    control.set_scheduler({scene.device!r}, 'kyber')\n"
         f"    control.scratch(1 << 20, {str(scene.directory)!r})\n"
@@ -247,7 +248,7 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene):
 
 FED = (
     "import sys, time\n"
-    "from schedlab.host.control import Control\n"
+    "from schedlab.host.safety.control import Control\n"
     "with Control() as control:\n"
     "    control.set_scheduler(sys.argv[1], 'kyber')\n"
     "    control.expect_within(1)\n"

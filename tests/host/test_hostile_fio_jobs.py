@@ -20,9 +20,9 @@ from test_confinement import tree
 
 from schedlab.errors import SpecError
 from schedlab.kinds.fio_job import FioJob
-from schedlab.run import launch
-from schedlab.run.confinement import HeldDevice, Wall
-from schedlab.run.launch import WorkGroup
+from schedlab.run.command import launch
+from schedlab.run.command.confinement import HeldDevice, Wall
+from schedlab.run.command.launch import WorkGroup
 
 DATA = Path(__file__).parents[1] / "data" / "hostile-fio-jobs.toml"
 HOSTILE = tomllib.loads(DATA.read_text(encoding="utf-8"))

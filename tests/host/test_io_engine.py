@@ -20,7 +20,7 @@ from loops import attached, loop_device
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
-from schedlab.host.consent import hold
+from schedlab.host.safety.consent import hold
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 IOPRIO_GET = {"x86_64": 252, "aarch64": 31}

@@ -9,8 +9,9 @@ import pytest
 from dying import die, schedlab
 
 from schedlab.errors import HostError
-from schedlab.host import journal, knobs
-from schedlab.host.control import Control
+from schedlab.host.safety import journal
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
 
 FOREIGN = [
     {"kind": "write", "path": "FILE", "original": "0", "new": "1"},

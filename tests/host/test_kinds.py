@@ -15,15 +15,16 @@ from types import SimpleNamespace
 import pytest
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import owned, scratch
-from schedlab.host.control import Control
+from schedlab.host import scratch
+from schedlab.host.safety import owned
+from schedlab.host.safety.control import Control
 from schedlab.kinds.archive_extraction import ArchiveExtraction, timed
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calls import MODES, Calls
 from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
-from schedlab.kinds.file_test import TESTS, FileTest
+from schedlab.kinds.file_access import TESTS, FileTest
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -31,7 +32,7 @@ from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.startup import Program, Startup
 from schedlab.kinds.weights import PRIORITIES, Weights
-from schedlab.run import cache
+from schedlab.run.io import cache
 
 MIB = 1 << 20
 SIZE_BYTES, SPAN_BYTES = 64 * MIB, 4 * MIB

@@ -23,8 +23,8 @@ from test_io_engine import flushes
 from test_records import decoded
 
 from schedlab import _core
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
 
 KIB, MIB = 1 << 10, 1 << 20
 BLKDISCARD = 0x1277  # include/uapi/linux/fs.h

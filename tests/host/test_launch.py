@@ -12,11 +12,11 @@ import pytest
 
 from schedlab import _core
 from schedlab.errors import HostError
-from schedlab.host import cleanup, owned
-from schedlab.host.control import Control
-from schedlab.host.journal import is_alive
+from schedlab.host.safety import cleanup, owned
+from schedlab.host.safety.control import Control
+from schedlab.host.safety.journal import is_alive
 from schedlab.kinds.command import Command
-from schedlab.run import launch, phases
+from schedlab.run.command import launch, phases
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_one_that_asks_to_be_traced_by_its_parent_ends_when_it_ends(group, tmp_p
 IN_THE_SESSION = """
 import sys
 from pathlib import Path
-from schedlab.run import launch
+from schedlab.run.command import launch
 program = "import os; print(os.getpid() == os.getpgrp(), os.getsid(0)); open('/dev/tty')"
 group, words = launch.WorkGroup(None, "test"), [sys.executable, "-c", program]
 ended = launch.run(launch.Launch(words, Path("/"), {}, same_session=True), group)
@@ -117,7 +117,7 @@ def test_in_one_hierarchy_a_command_is_below_the_group_that_it_joins(tmp_path):
 
 def test_of_a_dead_session_all_is_ended_but_the_servers_of_its_setup(tmp_path, monkeypatch):
     ended = []
-    monkeypatch.setattr("schedlab.host.owned.remove_cgroup", ended.append)
+    monkeypatch.setattr("schedlab.host.safety.owned.remove_cgroup", ended.append)
     paths = [tmp_path / name for name in ("schedlab-command", "schedlab-work")]
     below = [paths[1] / name for name in ("schedlab-command", "schedlab-setup")]
     for path in (paths[0], *below):

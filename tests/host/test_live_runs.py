@@ -16,8 +16,8 @@ from schedlab.app.live import live
 from schedlab.app.measure import measure
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs
-from schedlab.host.owned import wait_until
+from schedlab.host.safety.owned import wait_until
+from schedlab.host.settings import knobs
 from schedlab.run.admitted import Permission
 from schedlab.store.folder import Folder
 
@@ -248,7 +248,7 @@ def test_settings_of_all_layers_switch_on_all_queues_and_return(
 def test_a_killed_or_stopped_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path, number):
     """In the pilot. Nobody looks at the guards of one that is stopped, so it is killed."""
     limits = {"none": 200, "bfq": 200, "kyber": 200, "mq-deadline": 200}
-    soon = "from schedlab.run.backends import live as of; of.WATCH_S = of.BETWEEN_S = 5; "
+    soon = "from schedlab.run.live import live as of; of.WATCH_S = of.BETWEEN_S = 5; "
     program = f"{soon}from schedlab.cli import cli; cli()"
     # A pilot that announces itself in time, again.
     words = live_command(filled, tmp_path / "result", every="6s", length="216s")[3:]

@@ -14,9 +14,10 @@ from device_states import mounted, run
 from schedlab.app import targets
 from schedlab.app.apply import apply
 from schedlab.errors import HostError, SpecError
-from schedlab.host import devices, knobs, queues
+from schedlab.host import devices, queues
 from schedlab.host.queues import queues_below
-from schedlab.spec import Candidate, Target
+from schedlab.host.settings import knobs
+from schedlab.nouns import Candidate, Target
 
 FILESYSTEMS = Path("/proc/filesystems").read_text(encoding="ascii").split()
 

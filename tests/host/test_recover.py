@@ -12,10 +12,11 @@ import pytest
 from dying import die, journal_of, new_journal, schedlab
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, leftovers, owned, recover
-from schedlab.host.consent import consent_to
-from schedlab.host.control import Control
-from schedlab.spec import checked_line
+from schedlab.host.safety import journal, leftovers, owned, recover
+from schedlab.host.safety.consent import consent_to
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
+from schedlab.nouns import checked_line
 
 
 def test_every_line_is_of_this_boot_and_the_first_original_wins(state, loop):
@@ -559,7 +560,7 @@ def test_places_of_journals_and_notes(tmp_path, monkeypatch):
 def test_the_last_write_of_a_worker_counts_as_ours(state, loop):
     """A worker outlives its owner by the write that it is in."""
     worker = (
-        "from schedlab.host.consent import consent_to\n"
+        "from schedlab.host.safety.consent import consent_to\n"
         "control.write_to(consent_to(device))\n"
         "if not os.fork():\n"
         "    os.closerange(0, 1000)\n"

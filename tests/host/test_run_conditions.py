@@ -8,10 +8,10 @@ from test_command_truth import own
 from test_true_experiments import BFQ, NONE, bfq_is_there, opened
 
 from schedlab.errors import GateError
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
 from schedlab.kinds.random_reads import RandomReads
+from schedlab.nouns import Workload
 from schedlab.run import gates
-from schedlab.spec import Workload
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 DIRECT = Workload("direct", "random-reads", "iops", {"seconds": 0.1, "ramp_seconds": 0.0})

@@ -11,8 +11,8 @@ from schedlab.app.compare.cpu_comparison import CpuLoad, policy_comparison
 from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.measure.measure import run
 from schedlab.errors import HostError, SpecError
-from schedlab.run.backends import cpu_ext, cpu_policy
-from schedlab.spec import Stopping
+from schedlab.nouns import Stopping
+from schedlab.run.cpu import cpu_ext, cpu_policy
 
 pytestmark = [
     pytest.mark.usefixtures("state", "no_neighbours"),

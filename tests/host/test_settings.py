@@ -20,10 +20,11 @@ from schedlab.app.compare.own_work import OwnWork, comparison_of
 from schedlab.app.measure.measure import run
 from schedlab.app.tune import space as tune_space
 from schedlab.errors import HostError
-from schedlab.host import control_groups, journal, knobs, recover, settings
-from schedlab.host.control import Control
+from schedlab.host.safety import journal, recover
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import control_groups, knobs, settings
+from schedlab.nouns import Candidate, Stopping
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.spec import Candidate, Stopping
 from schedlab.tune.space import SchedulerSpace, Space, Tunable, settings_of
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
@@ -278,9 +279,9 @@ CALLS = ("write", "fsync", "openat")
 SOME = (1, 5, 12, 20, 33, 50, 70, 100)
 PROGRAM = """
 import json, sys
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
 from schedlab.run.candidate_settings import CandidateSettings, groups_of_work
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
 device, settings = sys.argv[1], json.loads(sys.argv[2])
 first, second = Candidate("a", settings), Candidate("b", {"scheduler": "none"})
 with Control() as control:

@@ -14,9 +14,9 @@ import pytest
 from test_emulated import fixed
 
 from schedlab import _core
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
-from schedlab.run import durability
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
+from schedlab.run.io import durability
 
 PROGRAM = """
 import json, mmap, os, sys, time

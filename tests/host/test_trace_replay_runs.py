@@ -14,10 +14,10 @@ from schedlab.app.admit import admit
 from schedlab.app.compare.comparison import Place
 from schedlab.app.compare.own_work import comparison_of
 from schedlab.app.trace.block_io import record_device
-from schedlab.host import emulated
-from schedlab.host.control import Control
-from schedlab.run.backends.io import open_session
-from schedlab.spec import Cell, Stopping, Workload
+from schedlab.host.emulated import emulated
+from schedlab.host.safety.control import Control
+from schedlab.nouns import Cell, Stopping, Workload
+from schedlab.run.io.io import open_session
 
 MIB, KIB = 1 << 20, 1 << 10
 SERVICE_MS = 4

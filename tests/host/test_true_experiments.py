@@ -17,12 +17,12 @@ import pytest
 
 from schedlab.app.admit import admit
 from schedlab.app.measure import measure
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
 from schedlab.kinds.engine import run_groups
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
+from schedlab.nouns import Candidate, Cell, Experiment, Stopping, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.io import IoSession, open_session
-from schedlab.spec import Candidate, Cell, Experiment, Stopping, Target, Workload
+from schedlab.run.io.io import IoSession, open_session
 
 MIB = 1 << 20
 SIZE_BYTES = 256 * MIB

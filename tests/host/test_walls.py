@@ -22,11 +22,11 @@ import pytest
 from device_states import written
 from processes import ended, with_words
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 from schedlab.kinds.command import Command
-from schedlab.run import launch
-from schedlab.run.confinement import Wall
-from schedlab.run.launch import WorkGroup
+from schedlab.run.command import launch
+from schedlab.run.command.confinement import Wall
+from schedlab.run.command.launch import WorkGroup
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 PYTHON = shutil.which("python3", path="/usr/bin:/bin")

@@ -14,8 +14,8 @@ from pathlib import Path
 from schedlab.app.apply import applied as applying
 from schedlab.app.apply.apply import Request, ToApply, apply, warnings
 from schedlab.app.apply.undo import status, undo
-from schedlab.host import knobs, udev_service
-from schedlab.spec import Candidate
+from schedlab.host.settings import knobs, udev_service
+from schedlab.nouns import Candidate
 
 RULES = Path("/etc/udev/rules.d")
 WAIT_S = 10

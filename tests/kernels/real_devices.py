@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from schedlab import _core
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.safety.control import Control
 
 NULL_BLOCKS = Path("/sys/kernel/config/nullb")
 DELAY_NS = 2_000_000
@@ -102,7 +102,7 @@ def test_several_hardware_queues_are_put_back_after_sigkill(
     environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}
     code = (
         "import os, signal\n"
-        "from schedlab.host.control import Control\n"
+        "from schedlab.host.safety.control import Control\n"
         "control = Control(); control.__enter__()\n"
         "control.set_scheduler('/dev/nullb7', 'bfq', {'nr_requests': 40})\n"
         "print(open('/sys/block/nullb7/queue/scheduler').read(), flush=True)\n"

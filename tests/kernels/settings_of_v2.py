@@ -22,11 +22,11 @@ from schedlab.app.compare.comparison import Load, Place, comparison
 from schedlab.app.measure.measure import run
 from schedlab.design.candidates import parse_candidate
 from schedlab.errors import HostError
-from schedlab.host import knobs, settings
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, settings
+from schedlab.nouns import Stopping
 from schedlab.run.admitted import Permission
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.spec import Stopping
 
 CGROUPS = Path("/sys/fs/cgroup")
 # The model is slower than the disk, and its rate is fixed: so it alone decides who waits. Twice a
@@ -77,7 +77,7 @@ def test_io_cost_ends_with_a_killed_session(scsi_disk: str, tmp_path: Path) -> N
     code = (
         "import os, signal, sys\n"
         "from schedlab.design.candidates import parse_candidate\n"
-        "from schedlab.host.control import Control\n"
+        "from schedlab.host.safety.control import Control\n"
         "from schedlab.run.candidate_settings import CandidateSettings\n"
         "control = Control(); control.__enter__()\n"
         "candidate = parse_candidate(sys.argv[2])\n"

@@ -22,8 +22,8 @@ from schedlab.app.measure.measure import Observer
 from schedlab.errors import HostError, Interrupted
 from schedlab.guest import kernels
 from schedlab.guest.machine import QEMU
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.result import Result
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 from schedlab_sim.predict import predict
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]

@@ -10,7 +10,7 @@ import pytest
 from calls import run
 
 from schedlab.errors import SpecError
-from schedlab.host.emulated import shipped_models
+from schedlab.host.emulated.emulated import shipped_models
 from schedlab_sim.simulation import Simulation, policies
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from golden import Golden
 
 from schedlab.errors import SpecError
+from schedlab.nouns import Candidate, Stopping
 from schedlab.report.gantt import requests_chart
-from schedlab.spec import Candidate, Stopping
 from schedlab.store.process_files import process_text
 from schedlab_sim.cli.sim import sim
 from schedlab_sim.device import device_text

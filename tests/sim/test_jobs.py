@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from schedlab.app.admit import admit
 from schedlab.app.measure.files import experiment_of
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
 from schedlab_sim.cli.run import compare, run
 from schedlab_sim.results import HOST_LOG_DTYPE
 from schedlab_sim.session import outcome_of

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
 from schedlab_sim import session as sim
 
 

@@ -18,13 +18,13 @@ from schedlab.app.measure.labs import lab_experiment, lab_named
 from schedlab.app.measure.measure import Observer
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
+from schedlab.nouns import Stopping
 from schedlab.report import html, screen
 from schedlab.report.handin import study_tables
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.run.admitted import Permission
 from schedlab.run.executor import Progress
-from schedlab.spec import Stopping
 from schedlab_sim.session import outcome_of
 from schedlab_sim.simulation import Simulation
 

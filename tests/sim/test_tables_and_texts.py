@@ -6,8 +6,8 @@ import json
 import pytest
 
 from schedlab.errors import SpecError
-from schedlab.spec import Stopping
-from schedlab.spec.convert import to_json
+from schedlab.nouns import Stopping
+from schedlab.nouns.convert import to_json
 from schedlab_sim.experiments import (
     experiment_of,
     judged_by_rate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from schedlab.spec.answer import (
+from schedlab.nouns.answer import (
     MIX,
     Advice,
     Answer,
@@ -17,7 +17,7 @@ from schedlab.spec.answer import (
     Row,
     Unfit,
 )
-from schedlab.spec.metrics import METRICS
+from schedlab.nouns.metrics import METRICS
 
 NAMES = ("none", "mq-deadline", "kyber", "bfq")
 DELTA = math.log1p(0.02)

@@ -6,7 +6,7 @@ DEPTH = {"mean": 0.0, "max": 0, "series": []}
 
 
 def whole(document):
-    """The capture with every key that one has (schedlab.spec.capture)."""
+    """The capture with every key that one has (schedlab.nouns.capture)."""
     depth, accounting = document.get("depth", {}), document.get("accounting", {})
     return {
         "device": "sda", "scheduler": "none", "elapsed_ns": 0, "sees_limits": False, "series": [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 
 
 def remove_group(group: Path, seconds: float = 10.0) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 
 MIB = 1 << 20
 BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h

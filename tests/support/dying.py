@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schedlab.host import journal, recover
+from schedlab.host.safety import journal, recover
 
 
 def die(loop: str, work: str, directory: Path | None = None, *, with_guardian: bool = True) -> str:
     """A session that does `work` and is killed, usually with its guardian; what it prints."""
     program = (
         "import os, signal\n"
-        "from schedlab.host.control import Control\n"
+        "from schedlab.host.safety.control import Control\n"
         f"device, directory = {loop!r}, {str(directory)!r}\n"
         "control = Control()\n"
         "control.__enter__()\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from schedlab.design.candidates import parse_candidates
-from schedlab.spec import Cell, Experiment, Run, Stopping, Target, Workload
+from schedlab.nouns import Cell, Experiment, Run, Stopping, Target, Workload
 
 
 def experiment(**changes: Any) -> Experiment:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schedlab.host.consent import hold
+from schedlab.host.safety.consent import hold
 
 
 @contextlib.contextmanager

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import devices, knobs
+from schedlab.host import devices
+from schedlab.host.settings import knobs
 
 READER = """
 import mmap, os, random, sys

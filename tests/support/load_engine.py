@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.spec.load_result import JobResult
+from schedlab.nouns.load_result import JobResult
 
 MIB = 1 << 20
 # Twenty tags: a load of 40 requests.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import owned
+from schedlab.host.safety import owned
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not owned.LOOP_CONTROL.exists(), reason="needs root and loop devices"

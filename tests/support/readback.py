@@ -7,10 +7,10 @@ import re
 
 import pytest
 
+from schedlab.nouns import Metric
+from schedlab.nouns.answer import CellAnswer
 from schedlab.report import words
 from schedlab.report.texts import Texts
-from schedlab.spec import Metric
-from schedlab.spec.answer import CellAnswer
 
 NUMBER = r"(\d[\d,. \u00a0\u202f]*\d|\d)"
 # Amounts and intervals as each language prints them; the ends may share the unit behind them.

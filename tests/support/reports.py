@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from schedlab.nouns import Candidate, Experiment, Plan, Population, Record, Run, Stopping, Target
+from schedlab.nouns import Workload as Work
+from schedlab.nouns.answer import Answer
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import Candidate, Experiment, Plan, Population, Record, Run, Stopping, Target
-from schedlab.spec import Workload as Work
-from schedlab.spec.answer import Answer
 
 HOST = {"kernel": {"release": "6.18.0"}, "cpu": {"model": "Example 3000"}}
 QUEUE = {"driver_tags": 128, "rotational": 0}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     METRICS,
     Candidate,
@@ -29,7 +29,7 @@ from schedlab.spec import (
     Target,
     Workload,
 )
-from schedlab.spec.answer import (
+from schedlab.nouns.answer import (
     MIX,
     Advice,
     Answer,
@@ -43,8 +43,8 @@ from schedlab.spec.answer import (
     Rung,
     Unfit,
 )
-from schedlab.spec.findings import ComparedStatement, KneeFigure, ParetoPoint
-from schedlab.spec.results import LatencySeries
+from schedlab.nouns.findings import ComparedStatement, KneeFigure, ParetoPoint
+from schedlab.nouns.results import LatencySeries
 
 NAMES = ("none", "mq-deadline", "kyber", "bfq", "adios")
 GROUPS = ("writers", "readers", "backup")

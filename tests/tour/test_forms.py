@@ -151,7 +151,7 @@ def test_a_wrong_form_is_found(tmp_path):
 
 
 def test_what_resumes_is_in_the_table():
-    source = (PYTHON / "schedlab" / "spec" / "experiment.py").read_text(encoding="utf-8")
+    source = (PYTHON / "schedlab" / "nouns" / "experiment.py").read_text(encoding="utf-8")
     body = source.partition("def resumed_by")[2].partition("@property")[0]
     assert all(f'"{word}"' in body for word in RESUMED_BY)
     assert len(re.findall(r'return "|else "', body)) == len(RESUMED_BY)

@@ -7,8 +7,7 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 
-from schedlab.result import answer_of as answered
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     Candidate,
     Cell,
@@ -21,6 +20,7 @@ from schedlab.spec import (
     Target,
     Workload,
 )
+from schedlab.result import answer_of as answered
 
 TESTS = {
     "write": 0.8, "rewrite": 1.0, "read": 1.4, "re-read": 1.45, "reverse-read": 1.1,

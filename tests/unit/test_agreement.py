@@ -12,7 +12,7 @@ from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import Experiment, Stopping, Target, Workload
+from schedlab.nouns import Experiment, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
 MEAN, P99 = "read_latency_ns_mean", "read_latency_ns_p99"

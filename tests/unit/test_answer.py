@@ -17,8 +17,8 @@ from schedlab.analyse.losses import pairs_of
 from schedlab.analyse.rows import row_data
 from schedlab.design.orders import Orders
 from schedlab.errors import SpecError
-from schedlab.spec import Flag, Metric, Require, Samples
-from schedlab.spec.answer import MIX
+from schedlab.nouns import Flag, Metric, Require, Samples
+from schedlab.nouns.answer import MIX
 
 DATA = Path(__file__).parents[1] / "data"
 IOZONE = resources.files("schedlab.labs") / "iozone-noop-deadline-cfq.csv"

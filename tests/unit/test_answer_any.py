@@ -10,8 +10,8 @@ import pytest
 from schedlab.analyse.answer import answer
 from schedlab.analyse.answer_check import check
 from schedlab.analyse.limits import limits
-from schedlab.spec import Require, Samples
-from schedlab.spec.metrics import METRICS
+from schedlab.nouns import Require, Samples
+from schedlab.nouns.metrics import METRICS
 
 METRIC_NAMES = ("elapsed_s", "throughput_bytes_per_s", "latency_ns_p99", "iops")
 

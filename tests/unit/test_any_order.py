@@ -17,11 +17,11 @@ import test_whole_results as whole
 
 from schedlab import report
 from schedlab.analyse.answer import answer
+from schedlab.nouns import METRICS, GateFinding, Samples
 from schedlab.report import sentences
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of
-from schedlab.spec import METRICS, GateFinding, Samples
 
 #: The screen has so many workloads at most.
 SHOWN = 9

@@ -23,10 +23,11 @@ from schedlab.app.compare.comparison import (
 )
 from schedlab.app.measure import budget
 from schedlab.design.candidates import parse_candidates
-from schedlab.host import devices, knobs, processes
+from schedlab.host import devices, processes
+from schedlab.host.settings import knobs
 from schedlab.kinds import typed
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 TRUSTED = Permission(trust=True)
 READS = Workload("reads", "file-test", "iops", {"test": "random-read"})

@@ -17,9 +17,9 @@ from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.app.apply.apply import Request, ToApply, choice_of, choice_of_result, rule_text
 from schedlab.app.apply.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, settings, udev
+from schedlab.host.settings import knobs, setters, settings, udev
+from schedlab.nouns import Candidate, Target
 from schedlab.result import Result
-from schedlab.spec import Candidate, Target
 
 RECORD = Applied(
     "sdx", "wwid:eui.1", "bfq:low_latency=0,slice_idle=2", "/r", "bfq is best", "2026-01-02",

@@ -27,9 +27,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome, typed
-from schedlab.run import explain as explaining
-from schedlab.run.admitted import Admitted, Permission
-from schedlab.spec import (
+from schedlab.nouns import (
     Experiment,
     Plan,
     Planning,
@@ -39,6 +37,8 @@ from schedlab.spec import (
     Target,
     Workload,
 )
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.io import explain as explaining
 from schedlab.store.folder import Folder
 
 BESIDE = "reader-beside-writers"

@@ -30,11 +30,11 @@ from schedlab.app.measure.switch_cost import (
 from schedlab.app.trace import block_io as trace_io
 from schedlab.app.trace import command as trace_command
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
+from schedlab.nouns import Candidate
+from schedlab.nouns.load_result import Ending, TaskResult
 from schedlab.result import Result
-from schedlab.run import durability
-from schedlab.spec import Candidate
-from schedlab.spec.load_result import Ending, TaskResult
+from schedlab.run.io import durability
 from schedlab.store.bursts import from_csv
 from schedlab_sim.emulated_devices import emulation_of, kept_lines, model_lines
 

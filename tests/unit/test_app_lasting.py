@@ -10,8 +10,8 @@ from test_app_apply import RECORD, refused
 from schedlab.app.apply import applied, apply, undo
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.apply import Request
-from schedlab.host import knobs, udev_service
-from schedlab.spec import Candidate
+from schedlab.host.settings import knobs, udev_service
+from schedlab.nouns import Candidate
 
 
 @pytest.fixture(autouse=True)

@@ -25,11 +25,11 @@ from schedlab.cpu.policy import RR_KNOB
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, HostError, Interrupted, SpecError
 from schedlab.kinds import Outcome, cached_reads, random_reads
+from schedlab.nouns import Candidate, Experiment, Plan, Planning, Run, Stopping, Target, Workload
+from schedlab.nouns.results import boot_of
 from schedlab.run import executor
-from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
-from schedlab.spec import Candidate, Experiment, Plan, Planning, Run, Stopping, Target, Workload
-from schedlab.spec.results import boot_of
+from schedlab.run.io import explain as explaining
 from schedlab.store.folder import Folder
 
 TRUSTED = Permission(trust=True)

@@ -14,9 +14,9 @@ from schedlab.app.tune import question as tune_question
 from schedlab.app.tune import space as tune_space
 from schedlab.app.tune.question import TuneOptions, preview_lines, question_of, typed_question
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
+from schedlab.nouns import Candidate, Experiment, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.spec import Candidate, Experiment, Target, Workload
 from schedlab.tune.space import (
     QUEUE,
     TABLE,

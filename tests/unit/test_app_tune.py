@@ -22,9 +22,9 @@ from schedlab.app.tune.tune import State, Tuning, TuningRequest, Watcher, entry_
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import Outcome
+from schedlab.nouns import Candidate, Experiment, Run, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.io import IoSession
-from schedlab.spec import Candidate, Experiment, Run, Target, Workload
+from schedlab.run.io.io import IoSession
 from schedlab.store.folder import Folder
 from schedlab.tune.goal import Constraint
 from schedlab.tune.race import Interval

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from schedlab.app.apply import watch
-from schedlab.host import knobs, settings, writers
+from schedlab.host.settings import knobs, settings, writers
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from schedlab.app.measure.files import read_experiment
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, SpecError
-from schedlab.host import bootloader, boots_held, doctor, journal, keeper
+from schedlab.host import bootloader, doctor
+from schedlab.host.emulated import keeper
+from schedlab.host.safety import boots_held, journal
 from schedlab.kinds import Outcome
+from schedlab.nouns import to_json
+from schedlab.nouns.checked_line import encode
 from schedlab.run.admitted import Permission
-from schedlab.spec import to_json
-from schedlab.spec.checked_line import encode
 from schedlab.store.folder import Folder
 
 # In the order of this seed the default kernel comes first.

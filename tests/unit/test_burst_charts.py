@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from golden import Golden
 
+from schedlab.nouns import Candidate, Experiment, Plan, Record, Run, Stopping, Target, Workload
 from schedlab.report.bursts import chart, charts, draw
-from schedlab.spec import Candidate, Experiment, Plan, Record, Run, Stopping, Target, Workload
 
 MS = 1_000_000
 # 870 ms on 870 pixels, from 70 on: process 2 lasts too short to be seen.

@@ -11,7 +11,7 @@ import scipy
 from schedlab.analyse import call_costs
 from schedlab.analyse.call_cost import fit_call_cost
 from schedlab.analyse.scaling import curves
-from schedlab.spec import METRICS, Candidate, Samples, Workload
+from schedlab.nouns import METRICS, Candidate, Samples, Workload
 
 STUDY = Path(__file__).parents[1] / "data" / "block-size-5mib.csv"
 

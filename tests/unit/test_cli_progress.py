@@ -13,8 +13,8 @@ import pytest
 
 from schedlab.app.tune.tune import State
 from schedlab.cli import show, tune
+from schedlab.nouns import GateFinding, Run
 from schedlab.run.executor import Progress
-from schedlab.spec import GateFinding, Run
 
 CLEAR = "\r\x1b[K"
 

@@ -7,8 +7,8 @@ import pytest
 
 from schedlab.errors import SpecError
 from schedlab.kinds.command import Command
-from schedlab.run.command_runs import CommandRuns
-from schedlab.run.confinement import Wall
+from schedlab.run.command.command_runs import CommandRuns
+from schedlab.run.command.confinement import Wall
 from schedlab.store.copying import copy_into
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from schedlab.errors import SpecError
-from schedlab.run.backends.cpu_policy import parse_policies, parse_policy, policy_of
+from schedlab.run.cpu.cpu_policy import parse_policies, parse_policy, policy_of
 
 
 @pytest.mark.parametrize(

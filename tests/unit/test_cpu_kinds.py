@@ -21,8 +21,8 @@ from schedlab.kinds.cpu_messaging import Messaging, Pipe
 from schedlab.kinds.cpu_mix import CpuMixKind, quantiles
 from schedlab.kinds.cpu_mixed import MixedWork
 from schedlab.kinds.cpu_wakeup import Wakeup
-from schedlab.spec import Workload, latency
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns import Workload, latency
+from schedlab.nouns.load_result import CrewResult
 from schedlab_sim.kinds import SimulatedDisk, SimulatedHost, SimulatedSsd
 
 MIXES: tuple[type[CpuMixKind], ...] = (Wakeup, MixedWork, Messaging, Pipe, ForkStorm, Groups)

@@ -22,8 +22,8 @@ from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.cpu.refusals import explain
 from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
-from schedlab.spec.load_result import TaskResult
-from schedlab.spec.quantities import parse_cpus, parse_slices, parse_time_ns
+from schedlab.nouns.load_result import TaskResult
+from schedlab.nouns.quantities import parse_cpus, parse_slices, parse_time_ns
 
 AFFINITY = os.sched_getaffinity(0)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: users and limits")

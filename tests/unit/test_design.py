@@ -10,7 +10,7 @@ import pytest
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.orders import Orders, williams_square
 from schedlab.design.plan import blocks_of, make_plan
-from schedlab.spec import Stopping, Workload
+from schedlab.nouns import Stopping, Workload
 
 
 def experiment(names="none,bfq,kyber", workloads=2, blocks=6, **changes):

@@ -17,7 +17,7 @@ from schedlab.app.compare.difference import boots_needed
 from schedlab.cli.diff import diff
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, METRICS, Samples, Stopping, Workload
+from schedlab.nouns import AA_SUFFIX, METRICS, Samples, Stopping, Workload
 from schedlab.store.folder import Folder
 
 TIME = METRICS["elapsed_s"]

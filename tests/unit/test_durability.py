@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from schedlab.app.trace.block_io import durable_facts, lines
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
+from schedlab.nouns.durability import OWN, Chain, reason
 from schedlab.report.durable import sentences, together
 from schedlab.report.texts import LANGUAGES, Texts
-from schedlab.run.durability import Durable, Places, Waits, places_of
-from schedlab.spec.durability import OWN, Chain, reason
+from schedlab.run.io.durability import Durable, Places, Waits, places_of
 
 PLACES = Places(((7, 3),), ((7, 0),))
 

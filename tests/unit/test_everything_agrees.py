@@ -28,12 +28,7 @@ from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.budget import extend, extended
 from schedlab.cli import cli, show
 from schedlab.design.plan import make_plan
-from schedlab.report import handin, sentences, steps, words
-from schedlab.report.screen import candidate_cell, first_table, rows_of
-from schedlab.report.texts import LANGUAGES, Texts, catalogue
-from schedlab.report.view import View
-from schedlab.result import Result, answer_of
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     Candidate,
     Experiment,
@@ -45,6 +40,11 @@ from schedlab.spec import (
     Workload,
     metric_named,
 )
+from schedlab.report import handin, sentences, steps, words
+from schedlab.report.screen import candidate_cell, first_table, rows_of
+from schedlab.report.texts import LANGUAGES, Texts, catalogue
+from schedlab.report.view import View
+from schedlab.result import Result, answer_of
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}

@@ -9,6 +9,11 @@ from experiments import experiment
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
+from schedlab.nouns import (
+    GateFinding,
+    Stopping,
+    Workload,
+)
 from schedlab.run import executor as executor_module
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
 from schedlab.run.executor import (
@@ -16,11 +21,6 @@ from schedlab.run.executor import (
     BUSY_REPEATS_SHARE,
     Executor,
     Rules,
-)
-from schedlab.spec import (
-    GateFinding,
-    Stopping,
-    Workload,
 )
 from schedlab.store.folder import Folder
 

@@ -8,9 +8,9 @@ from experiments import experiment, run_of
 
 from schedlab.errors import SpecError
 from schedlab.kinds.traits import parameters_of
+from schedlab.nouns import Candidate, Cell, Plan, Record, Target, Workload
+from schedlab.nouns.latency import QUANTILES
 from schedlab.report.view import flatten
-from schedlab.spec import Candidate, Cell, Plan, Record, Target, Workload
-from schedlab.spec.latency import QUANTILES
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.importers import fio as fio_import
 from schedlab.store.importers import iozone as iozone_import

@@ -9,8 +9,8 @@ from schedlab.app.targets import resolve
 from schedlab.errors import SpecError
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
+from schedlab.nouns import Candidate, Experiment, Target
 from schedlab.run.admitted import Permission
-from schedlab.spec import Candidate, Experiment, Target
 from schedlab.store.files import is_made_here, mark_made
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")

@@ -13,11 +13,11 @@ from schedlab.app.fleet.merge import merge
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
+from schedlab.nouns import Target, Workload
 from schedlab.report.fleet_table import fleet_lines
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import Result
-from schedlab.spec import Target, Workload
 
 
 @pytest.mark.sampled(2)

@@ -12,7 +12,7 @@ from schedlab.app.fleet import fleet
 from schedlab.app.fleet.merge import merge
 from schedlab.cli import cli
 from schedlab.errors import SpecError
-from schedlab.spec import Stopping, Target
+from schedlab.nouns import Stopping, Target
 from schedlab.store.folder import Folder
 
 

@@ -18,8 +18,8 @@ from schedlab.app.fleet.merge import merge
 from schedlab.cli import cli
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.nouns import Candidate, Target
 from schedlab.result import Result
-from schedlab.spec import Candidate, Target
 
 FAKE = '#!/bin/sh\nprintf "%s\\n" "$@" >"$0.words"\nprintf "\\033]0;owned\\007%s\\r\\n" x\n'
 

@@ -10,7 +10,7 @@ from schedlab.analyse import answer
 from schedlab.analyse.objectives import DECIDING, choose
 from schedlab.design.io_families import FAMILIES, Load, workloads
 from schedlab.kinds import KINDS
-from schedlab.spec import METRICS, Samples
+from schedlab.nouns import METRICS, Samples
 from schedlab.store.folder import Folder
 
 

@@ -8,13 +8,13 @@ from experiments import run_of
 from schedlab.analyse import check
 from schedlab.design.plan import make_plan
 from schedlab.kinds.calls import MODES, Calls
+from schedlab.nouns import Candidate, Experiment, Record, Stopping, Target, Workload
 from schedlab.report.screen import first_table
 from schedlab.report.sentences import headline
 from schedlab.report.steps import next_step
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.result import answer_of
-from schedlab.spec import Candidate, Experiment, Record, Stopping, Target, Workload
 
 MEAN_S = {"sync": 0.1, "dsync": 0.05, "direct": 0.01, "mmap": 0.001, "buffered": 0.002}
 

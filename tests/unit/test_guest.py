@@ -19,7 +19,7 @@ from schedlab.app.measure.measure import Observer, check_kernel
 from schedlab.errors import HostError, SpecError
 from schedlab.guest import cache, image, initramfs, kernels, machine, monitor, place
 from schedlab.guest.machine import MARK, BootSettings, Message
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
 
 
 def bz_image(path, release="6.99.1-test"):

@@ -7,10 +7,10 @@ import answers
 import pytest
 import reports
 
+from schedlab.nouns.results import LatencySeries
 from schedlab.report.heat import LEFT, WIDTH, Scale, heat_maps
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec.results import LatencySeries
 
 
 def series(*rows):

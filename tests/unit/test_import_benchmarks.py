@@ -12,7 +12,7 @@ from imports import Imports
 
 from schedlab.app.trace import files
 from schedlab.errors import SpecError
-from schedlab.spec import foreign
+from schedlab.nouns import foreign
 from schedlab.store.importers import IMPORTERS
 from schedlab.store.importers.imported import Options
 

@@ -12,11 +12,11 @@ from schedlab.kinds import KINDS, typed
 from schedlab.kinds.command import Command
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
+from schedlab.nouns import Candidate, Cell, GateFinding, Objective, Workload, latency
 from schedlab.run import gates
-from schedlab.run.backends import io as io_backend
-from schedlab.run.backends.io import bounded, with_times
-from schedlab.run.explain import worth_explaining
-from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, latency
+from schedlab.run.io import io as io_backend
+from schedlab.run.io.explain import worth_explaining
+from schedlab.run.io.io import bounded, with_times
 
 MIB = 1 << 20
 

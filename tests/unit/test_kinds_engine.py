@@ -24,7 +24,7 @@ from schedlab.kinds.engine import (
     watching_jobs,
 )
 from schedlab.kinds.readers_together import jain
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 
 def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough():

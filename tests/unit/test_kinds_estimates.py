@@ -7,7 +7,7 @@ from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, declared, overrides, typed
 from schedlab.kinds.resolved import IoGroup
 from schedlab.kinds.weights import Weights
-from schedlab.spec import Candidate, Workload
+from schedlab.nouns import Candidate, Workload
 
 MIB = 1 << 20
 REQUIRED = {

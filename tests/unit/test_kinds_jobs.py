@@ -17,7 +17,7 @@ from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_queue import DeviceQueue
 from schedlab.kinds.device_timings import DeviceTimings
-from schedlab.kinds.file_test import TESTS, FileTest
+from schedlab.kinds.file_access import TESTS, FileTest
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters

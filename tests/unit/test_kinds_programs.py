@@ -29,7 +29,7 @@ from schedlab.kinds.launching import replaced, sha256_of_program
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.startup import Program, Startup, beside, shared_libraries
-from schedlab.spec import Workload
+from schedlab.nouns import Workload
 
 
 def target_in(directory):

@@ -17,7 +17,7 @@ from schedlab.analyse.flags import gates_p
 from schedlab.analyse.limits import limits
 from schedlab.analyse.residuals import aging, two_modes
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Samples
+from schedlab.nouns import METRICS, Samples
 
 BLOCKS = 24
 THROUGHPUT, P99 = METRICS["throughput_bytes_per_s"], METRICS["latency_ns_p99"]

@@ -22,12 +22,14 @@ from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.host.queues import Node, QueueSet
 from schedlab.kinds.live_load import STATISTICS
-from schedlab.run.backends.live import Second
-from schedlab.run.confinement import Wall
-from schedlab.run.guard_rails import Rails, parse_guard
-from schedlab.run.live_figures import Flow, Look, look
-from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.live_pilot import (
+from schedlab.nouns import Experiment, Stopping, Target, Workload
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.run.command.confinement import Wall
+from schedlab.run.live.guard_rails import Rails, parse_guard
+from schedlab.run.live.live import Second
+from schedlab.run.live.live_figures import Flow, Look, look
+from schedlab.run.live.live_own_figure import OwnFigure
+from schedlab.run.live.live_pilot import (
     CAUTION,
     Switched,
     _check_names,
@@ -35,8 +37,6 @@ from schedlab.run.live_pilot import (
     settling_bins,
     wash_out_s,
 )
-from schedlab.spec import Experiment, Stopping, Target, Workload
-from schedlab.spec.output_metrics import parse_output_metric
 from schedlab.store.folder import Folder
 
 FAST, SLOW = (1000, 1249), (8000, 9999)

@@ -15,9 +15,7 @@ from experiments import run_of
 from schedlab.app.live.live import LABEL
 from schedlab.design.plan import make_plan
 from schedlab.kinds.live_load import LiveLoad
-from schedlab.result import answer_of
-from schedlab.run.live_figures import Flow, Look
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     Candidate,
     Experiment,
@@ -27,6 +25,8 @@ from schedlab.spec import (
     Workload,
     to_json,
 )
+from schedlab.result import answer_of
+from schedlab.run.live.live_figures import Flow, Look
 
 METRIC = "read_latency_ns_mean"
 BASE_NS, HALVES = 2e6, 2

@@ -10,10 +10,10 @@ from schedlab.app.measure.budget import whole_plan
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.kinds import Outcome
+from schedlab.nouns import Planning, Stopping, Workload
 from schedlab.result import Result
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Rules
-from schedlab.spec import Planning, Stopping, Workload
 from schedlab.store.exporters import fio, iozone
 from schedlab.store.folder import Folder
 

@@ -18,12 +18,12 @@ from schedlab.app.measure.files import experiment_of
 from schedlab.app.tune import tune
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
-from schedlab.host import origin
+from schedlab.host.safety import origin
 from schedlab.kinds import command
+from schedlab.nouns import to_json
+from schedlab.nouns.checked_line import decode, encode, seal, unseal
 from schedlab.run.admitted import Permission
-from schedlab.run.backends import cpu_policy
-from schedlab.spec import to_json
-from schedlab.spec.checked_line import decode, encode, seal, unseal
+from schedlab.run.cpu import cpu_policy
 from schedlab.store.folder import Folder
 from schedlab.tune.search import Match
 from schedlab.tune.space import SchedulerSpace, Space, Tunable

@@ -12,21 +12,22 @@ from schedlab.app.compare.own_work import OwnWork, workload_of
 from schedlab.app.measure import virtual
 from schedlab.errors import HostError, SpecError
 from schedlab.guest.kernels import Kernel
-from schedlab.host import knobs, settings
+from schedlab.host.settings import knobs, settings
 from schedlab.kinds import typed
-from schedlab.run import launch, neighbours
-from schedlab.run.backends.cpu_policy import (
+from schedlab.nouns import ATTEMPTS_MAX, Candidate, Workload
+from schedlab.nouns.load_result import Ending
+from schedlab.nouns.output_metrics import converted, dimension, parse_output_metric
+from schedlab.run.command import launch
+from schedlab.run.command.failures import CommandFailed, Failures
+from schedlab.run.command.metrics_from_output import Missing, Reader, json_values, taken
+from schedlab.run.cpu.cpu_policy import (
     check_here,
     parse_policies,
     policy_of,
     refuse_ext,
     refuse_locked,
 )
-from schedlab.run.failures import CommandFailed, Failures
-from schedlab.run.metrics_from_output import Missing, Reader, json_values, taken
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Workload
-from schedlab.spec.load_result import Ending
-from schedlab.spec.output_metrics import converted, dimension, parse_output_metric
+from schedlab.run.io import neighbours
 
 METRICS = (
     "tps:1/s=stdout~^tps = ([0-9.]+)", "t:ms=stderr~took (.*)!only", "score:higher=stdout~(.*)",
@@ -142,7 +143,7 @@ def test_json_paths():
 
 
 def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
-    from schedlab.run.metrics_from_output import written_file
+    from schedlab.run.command.metrics_from_output import written_file
 
     (tmp_path / "log").write_text("v 5")
     written = (tmp_path / "log").stat().st_mtime
@@ -157,7 +158,7 @@ def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
 
 
 def test_only_a_file_of_the_directory_is_read_of_what_a_program_made(tmp_path):
-    from schedlab.run.metrics_from_output import written_file
+    from schedlab.run.command.metrics_from_output import written_file
 
     (home := tmp_path / "home").mkdir()
     for place in (tmp_path, home):
@@ -245,7 +246,7 @@ def test_no_secret_of_the_environment_is_stored(monkeypatch):
 
 def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     from schedlab.host import facts as machine
-    from schedlab.run.backends import cpu_notes
+    from schedlab.run.cpu import cpu_notes
 
     files = {"sched_autogroup_enabled": "1", "sched_rt_runtime_us": "950000",
              "sched_rt_period_us": "1000000"}  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from schedlab.app.live.recommend import Observed, Queue, Sender, lines
-from schedlab.run.live_figures import Flow, Look
+from schedlab.run.live.live_figures import Flow, Look
 
 
 def observed(depth_mean, depth_max, tags=32, **programs):

@@ -18,14 +18,14 @@ import pytest
 import reports
 
 from schedlab import report
+from schedlab.nouns import ATTEMPTS_MAX, METRICS, Candidate, Cell, Plan, Planning, Stopping
+from schedlab.nouns.answer import Advice
+from schedlab.nouns.findings import KneeFigure
 from schedlab.report import exchange, handin, index_page, sentences, steps, terminal, words
 from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, NO_BREAK, Texts, catalogue
 from schedlab.report.view import View
 from schedlab.report.workload_names import name_of
-from schedlab.spec import ATTEMPTS_MAX, METRICS, Candidate, Cell, Plan, Planning, Stopping
-from schedlab.spec.answer import Advice
-from schedlab.spec.findings import KneeFigure
 
 
 def test_every_form_shows_the_same_cells_and_sentences():

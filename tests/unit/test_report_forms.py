@@ -19,12 +19,12 @@ import report_simulation as simulation
 import reports
 
 from schedlab import analyse, report
+from schedlab.nouns import Flag, GateFinding, Record
+from schedlab.nouns.answer import Answer
 from schedlab.report import drawing, handin, notes, reproduce, workbook
 from schedlab.report import tables as tables_module
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
-from schedlab.spec import Flag, GateFinding, Record
-from schedlab.spec.answer import Answer
 
 Case = tuple[Record, Answer]
 

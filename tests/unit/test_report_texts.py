@@ -14,6 +14,8 @@ import xlsxwriter
 
 import schedlab
 from schedlab.errors import SpecError
+from schedlab.nouns import METRICS, Metric
+from schedlab.nouns.quantities import size_text
 from schedlab.report import tables, words, workbook
 from schedlab.report.texts import (
     LANGUAGES,
@@ -25,8 +27,6 @@ from schedlab.report.texts import (
     plural_form,
 )
 from schedlab.report.view import flatten, percentiles, record_bytes
-from schedlab.spec import METRICS, Metric
-from schedlab.spec.quantities import size_text
 
 EN, KO, RU = (Texts(language) for language in LANGUAGES)
 # Upper ends 1, 2, 4 and 8 µs; 12,000 requests, so that 99.9 % still have 12 beyond them.

@@ -8,13 +8,13 @@ import pytest
 import reports
 from captures import whole
 
+from schedlab.nouns import Explanation
+from schedlab.nouns.capture import explanations
+from schedlab.nouns.load_result import GroupResult
 from schedlab.report.shares import share_lines
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
 from schedlab.report.why import explained, lines
-from schedlab.spec import Explanation
-from schedlab.spec.capture import explanations
-from schedlab.spec.load_result import GroupResult
 
 READER = answers.READER
 

@@ -12,11 +12,11 @@ from test_merge import HOST, measured
 from schedlab import report
 from schedlab.analyse.answer import answer
 from schedlab.kinds import Outcome
+from schedlab.nouns import METRICS, Samples, StoredSession, Workload
+from schedlab.nouns.answer import Rung
 from schedlab.report.screen import reach
 from schedlab.report.sentences import code
 from schedlab.result import Result
-from schedlab.spec import METRICS, Samples, StoredSession, Workload
-from schedlab.spec.answer import Rung
 
 TIME = METRICS["elapsed_s"]
 LABELS = ("a", "b", "c")

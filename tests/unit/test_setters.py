@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import setters, udev
+from schedlab.host.settings import setters, udev
 
 
 def disk(tmp_path, name="sda", offered="[none] mq-deadline kyber bfq", **properties):

@@ -9,15 +9,15 @@ from schedlab.app import setting_checks
 from schedlab.app.measure import files
 from schedlab.design.candidates import is_one, parse_candidate
 from schedlab.errors import HostError
-from schedlab.host import control_groups, knobs, settings
-from schedlab.host.control import EffectiveSettings
 from schedlab.host.kernel_paths import Hierarchy
-from schedlab.host.settings import SettingScope, check, resolve
+from schedlab.host.safety.control import EffectiveSettings
+from schedlab.host.settings import control_groups, knobs, settings
+from schedlab.host.settings.settings import SettingScope, check, resolve
 from schedlab.kinds import typed
-from schedlab.run.backends.cpu_policy import parse_policy
+from schedlab.nouns import Candidate, Target, Workload
+from schedlab.nouns.names import is_beyond_target
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.spec import Candidate, Target, Workload
-from schedlab.spec.names import is_beyond_target
+from schedlab.run.cpu.cpu_policy import parse_policy
 
 COMMAND = typed(Workload("c", "command", "elapsed_s", {"argv": ["true"]}))
 READS = typed(Workload("r", "random-reads", "reads_per_s"))

@@ -12,11 +12,11 @@ from test_fio_files import check, home, kind_of  # noqa: F401
 
 from schedlab.analyse.sessions import session_means
 from schedlab.errors import SpecError
+from schedlab.nouns import Workload
+from schedlab.nouns.answer import OfKind, Requirement
+from schedlab.nouns.capture import PARTS, _in_window
+from schedlab.nouns.checked_line import encode
 from schedlab.report import fleet_table
-from schedlab.spec import Workload
-from schedlab.spec.answer import OfKind, Requirement
-from schedlab.spec.capture import PARTS, _in_window
-from schedlab.spec.checked_line import encode
 from schedlab.store.importers import iostat
 from schedlab.store.importers.imported import Options
 from schedlab_sim.device import device_changes

@@ -34,11 +34,12 @@ from schedlab.analyse.answer import answer
 from schedlab.analyse.doubts import _modes
 from schedlab.analyse.limits import limits
 from schedlab.kinds import KINDS, weights
-from schedlab.run import gates, metrics_from_output
-from schedlab.spec import Candidate, Flag, PublishedMean, Require, Samples, Statement, Workload
-from schedlab.spec.metrics import METRICS
-from schedlab.spec.output_metrics import parse_output_metric
-from schedlab.spec.results import StoredSession
+from schedlab.nouns import Candidate, Flag, PublishedMean, Require, Samples, Statement, Workload
+from schedlab.nouns.metrics import METRICS
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.nouns.results import StoredSession
+from schedlab.run import gates
+from schedlab.run.command import metrics_from_output
 from schedlab.tune.goal import score
 
 # Two to six workloads each: answers of every unit, with conditions, requirements, shares, ends.

@@ -12,8 +12,8 @@ from calls import refused
 from test_app_apply import RECORD
 
 from schedlab.app.apply import applied, apply, machine, set_scheduler, undo, watch
-from schedlab.host import knobs, udev, udev_service
-from schedlab.spec import Candidate, to_json
+from schedlab.host.settings import knobs, udev, udev_service
+from schedlab.nouns import Candidate, to_json
 
 ORDERS = [1, -1]
 

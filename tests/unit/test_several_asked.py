@@ -27,11 +27,12 @@ from schedlab.app.tune import tune, view
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds import OVERRIDE
 from schedlab.kinds.command import Command
-from schedlab.run import gates, launch, workplace
-from schedlab.run.backends import cpu_calculations
+from schedlab.nouns import Candidate, GateFinding, Stopping, Target, Workload
+from schedlab.nouns.durability import OPERATIONS, metric
+from schedlab.run import gates
+from schedlab.run.command import launch, workplace
+from schedlab.run.cpu import cpu_calculations
 from schedlab.run.executor import BUSY_GATES, Executor
-from schedlab.spec import Candidate, GateFinding, Stopping, Target, Workload
-from schedlab.spec.durability import OPERATIONS, metric
 from schedlab.store.bursts import as_csv as bursts_as_csv
 from schedlab_sim import session as sim
 from schedlab_sim.predict import fit, in_kernel, predict
@@ -111,7 +112,7 @@ def test_every_chosen_parameter_of_every_workload_is_one(order):
 def test_what_the_tasks_of_each_workload_waited_for_is_told_of_each_candidate(
     tmp_path, monkeypatch, unknown
 ):
-    from schedlab.run.backends import cpu_policies
+    from schedlab.run.cpu import cpu_policies
 
     @dataclass
     class Wait:

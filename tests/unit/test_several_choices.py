@@ -18,8 +18,8 @@ from schedlab.app.measure import budget
 from schedlab.app.tune import question, space, view
 from schedlab.design.planning import PilotRun
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs
-from schedlab.spec import AA_SUFFIX, Candidate, GateFinding, Planning, Run, Target, Workload
+from schedlab.host.settings import knobs
+from schedlab.nouns import AA_SUFFIX, Candidate, GateFinding, Planning, Run, Target, Workload
 from schedlab.tune import goal
 from schedlab.tune.goal import Constraint
 from schedlab.tune.search import Match

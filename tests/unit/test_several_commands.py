@@ -11,13 +11,15 @@ from calls import refused
 from experiments import experiment
 
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, knobs, queues
-from schedlab.run import phases
-from schedlab.run.command_runs import CommandRuns
-from schedlab.run.launch import Ended, WorkGroup
-from schedlab.spec import Candidate, Workload
-from schedlab.spec.output_metrics import parse_output_metric
-from schedlab.spec.quantities import milliseconds_text
+from schedlab.host import devices, queues
+from schedlab.host.safety import journal
+from schedlab.host.settings import knobs
+from schedlab.nouns import Candidate, Workload
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.nouns.quantities import milliseconds_text
+from schedlab.run.command import phases
+from schedlab.run.command.command_runs import CommandRuns
+from schedlab.run.command.launch import Ended, WorkGroup
 from schedlab.store.bursts import Scheduling
 from schedlab.store.process_files import ONLY_SIMULATED
 from schedlab_sim import (

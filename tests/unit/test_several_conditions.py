@@ -18,30 +18,18 @@ from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.resolved import Outcome
-from schedlab.run import (
-    cache,
-    candidate_settings,
-    drain,
-    durability,
-    explain,
-    failures,
-    fidelity,
-    gates,
-    launch,
-    live_figures,
-    live_pilot,
-    metrics_from_output,
-    neighbours,
-    phases,
-)
+from schedlab.nouns import ATTEMPTS_MAX, Candidate, Cell, Target, Workload
+from schedlab.run import candidate_settings, gates
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
-from schedlab.run.backends import cpu_ext, io, io_commands, live
-from schedlab.run.backends.io import bounded, with_times
-from schedlab.run.command_runs import CommandRuns
+from schedlab.run.command import failures, launch, metrics_from_output, phases
+from schedlab.run.command.command_runs import CommandRuns
+from schedlab.run.command.launch import Ended, WorkGroup
+from schedlab.run.cpu import cpu_ext
 from schedlab.run.executor import Executor
-from schedlab.run.launch import Ended, WorkGroup
+from schedlab.run.io import cache, drain, durability, explain, fidelity, io, io_commands, neighbours
+from schedlab.run.io.io import bounded, with_times
+from schedlab.run.live import live, live_figures, live_pilot
 from schedlab.run.other_programs import Process, UserProcesses, _ended, other_s
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Target, Workload
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))

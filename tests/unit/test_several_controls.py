@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedlab.host import control, doctor, facts, knobs, recover
+from schedlab.host import doctor, facts
+from schedlab.host.safety import control, recover
+from schedlab.host.settings import knobs
 
 
 @pytest.fixture

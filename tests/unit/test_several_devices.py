@@ -15,15 +15,16 @@ from test_live import rated
 
 from schedlab.app.apply import applied, apply, machine
 from schedlab.app.apply.apply import Request
-from schedlab.host import knobs, writers
+from schedlab.host.settings import knobs, writers
+from schedlab.nouns import Candidate, Target
 from schedlab.report import steps
 from schedlab.report.view import View
-from schedlab.run import gates, live_pilot
-from schedlab.run.backends.live import Captured
+from schedlab.run import gates
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.run.guard_rails import Rails, parse_guard
-from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Target
+from schedlab.run.live import live_pilot
+from schedlab.run.live.guard_rails import Rails, parse_guard
+from schedlab.run.live.live import Captured
+from schedlab.run.live.live_figures import Look
 
 
 def test_every_queue_gets_back_what_was_found_with_it(tmp_path, monkeypatch):

@@ -9,24 +9,11 @@ import pytest
 from test_setters import disk, write
 
 from schedlab.errors import HostError
-from schedlab.host import (
-    bootloader,
-    devices,
-    doctor,
-    facts,
-    journal,
-    knobs,
-    leftovers,
-    processes,
-    queues,
-    recover,
-    setters,
-    settings,
-    udev,
-    writers,
-)
-from schedlab.host.control import Control
+from schedlab.host import bootloader, devices, doctor, facts, processes, queues
 from schedlab.host.queues import Node
+from schedlab.host.safety import journal, leftovers, recover
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, setters, settings, udev, writers
 
 
 @pytest.fixture

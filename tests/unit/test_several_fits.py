@@ -19,13 +19,13 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import facts
 from schedlab.kinds import Outcome
 from schedlab.kinds.cpu_messaging import Messaging
-from schedlab.run.backends import cpu_ext, cpu_notes, cpu_policies
-from schedlab.run.backends.cpu_calculations import _metrics
-from schedlab.run.backends.cpu_explain import RunQueueWatch, waiting_of
-from schedlab.run.backends.cpu_policies import PolicySession
-from schedlab.run.backends.cpu_policy import CpuPolicy, parse_policies, parse_policy
-from schedlab.spec import Candidate, Cell, GateFinding, Planning, Workload
-from schedlab.spec.load_result import CrewResult, TaskResult, TasksResult
+from schedlab.nouns import Candidate, Cell, GateFinding, Planning, Workload
+from schedlab.nouns.load_result import CrewResult, TaskResult, TasksResult
+from schedlab.run.cpu import cpu_ext, cpu_notes, cpu_policies
+from schedlab.run.cpu.cpu_calculations import _metrics
+from schedlab.run.cpu.cpu_explain import RunQueueWatch, waiting_of
+from schedlab.run.cpu.cpu_policies import PolicySession
+from schedlab.run.cpu.cpu_policy import CpuPolicy, parse_policies, parse_policy
 from schedlab_sim.fit import datasheet, disk, flash
 from schedlab_sim.fit.draws import Draws, _possible
 from schedlab_sim.fit.fitted import UNKNOWN, Fitted, lines, number_of

@@ -10,8 +10,8 @@ from test_store import ram, run_of  # noqa: F401
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.spec import RateSeries, Stopping, Workload
-from schedlab.spec.results import LatencySeries, Recording
+from schedlab.nouns import RateSeries, Stopping, Workload
+from schedlab.nouns.results import LatencySeries, Recording
 from schedlab.store.folder import EXPLANATIONS, FIGURES, HOST, RAW, Folder
 
 GROUPS = ("reads", "writes")

@@ -19,7 +19,7 @@ from schedlab.app.fleet import boots, fleet, merge
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     METRICS,
     Candidate,

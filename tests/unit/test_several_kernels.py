@@ -13,9 +13,9 @@ from experiments import experiment
 from schedlab.app.measure import files, in_guest, kernels, virtual, virtual_boots
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
-from schedlab.host.emulated import Emulation
-from schedlab.host.emulated_calibration import predict
-from schedlab.spec import Candidate, Stopping, Target, Workload
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.host.emulated.emulated_calibration import predict
+from schedlab.nouns import Candidate, Stopping, Target, Workload
 
 
 def test_a_file_may_mix_texts_tables_and_requirements(tmp_path):

@@ -18,14 +18,15 @@ from schedlab.app.measure import labs
 from schedlab.app.trace import block_io
 from schedlab.cli.fleet import host_lines
 from schedlab.guest import image
-from schedlab.host import doctor, journal
+from schedlab.host import doctor
 from schedlab.host.queues import Node, QueueSet
+from schedlab.host.safety import journal
 from schedlab.kinds import Outcome
+from schedlab.nouns import Candidate, Target, Workload
 from schedlab.report import moments, sentences
-from schedlab.run import launch
-from schedlab.run.backends import cpu_policies
-from schedlab.run.launch import Launch
-from schedlab.spec import Candidate, Target, Workload
+from schedlab.run.command import launch
+from schedlab.run.command.launch import Launch
+from schedlab.run.cpu import cpu_policies
 from schedlab.store.bursts import Scheduling
 from schedlab_sim import cpu_validate
 

@@ -26,21 +26,16 @@ from schedlab.cpu import crew
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
 from schedlab.guest import kernels, machine
-from schedlab.host import (
-    devices,
-    doctor,
-    emulated,
-    emulated_removal,
-    journalled,
-    kernel_paths,
-    knobs,
-    owned,
-    processes,
-    setters,
-    settings,
-    udev,
-)
+from schedlab.host import devices, doctor, kernel_paths, processes
+from schedlab.host.emulated import emulated, emulated_removal
+from schedlab.host.safety import journalled, owned
+from schedlab.host.settings import knobs, setters, settings, udev
 from schedlab.kinds import Outcome
+from schedlab.nouns import Candidate, Flag, Population, Target
+from schedlab.nouns.convert import convert
+from schedlab.nouns.durability import OPERATION_OF
+from schedlab.nouns.metrics import METRICS
+from schedlab.nouns.results import LatencySeries
 from schedlab.report import bursts as report_bursts
 from schedlab.report import (
     difference_page,
@@ -55,17 +50,14 @@ from schedlab.report import (
     tune_page,
 )
 from schedlab.report.heat import Scale
-from schedlab.run import durability, gates, live_pilot, metrics_from_output, other_programs
+from schedlab.run import gates, other_programs
 from schedlab.run.admitted import Permission
-from schedlab.run.backends import io, io_commands
-from schedlab.run.durability import Places
+from schedlab.run.command import metrics_from_output
 from schedlab.run.executor import Executor
-from schedlab.run.live_figures import Look
-from schedlab.spec import Candidate, Flag, Population, Target
-from schedlab.spec.convert import convert
-from schedlab.spec.durability import OPERATION_OF
-from schedlab.spec.metrics import METRICS
-from schedlab.spec.results import LatencySeries
+from schedlab.run.io import durability, io, io_commands
+from schedlab.run.io.durability import Places
+from schedlab.run.live import live_pilot
+from schedlab.run.live.live_figures import Look
 from schedlab.store import compiled
 from schedlab.store.importers import iozone
 from schedlab.tune.search import Search

@@ -21,29 +21,21 @@ from schedlab.app.fleet import boots
 from schedlab.app.trace import command as traced
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import GateError, HostError, SpecError
-from schedlab.host import (
-    consent,
-    content,
-    devices,
-    doctor,
-    facts,
-    guardian,
-    journal,
-    journalled,
-    knobs,
-    queues,
-)
-from schedlab.host.settings import SettingScope
+from schedlab.host import content, devices, doctor, facts, queues
+from schedlab.host.safety import consent, guardian, journal, journalled
+from schedlab.host.settings import knobs
+from schedlab.host.settings.settings import SettingScope
 from schedlab.kinds import Outcome, declared
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.command import Command
-from schedlab.run import launch, prometheus
-from schedlab.run.backends import cpu, cpu_calculations, cpu_flip, cpu_policies
-from schedlab.run.backends.io_commands import CommandCells
-from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, Cell, GateFinding, Plan, Record, Require, Target, Workload
-from schedlab.spec.durability import METRICS
-from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.nouns import Candidate, Cell, GateFinding, Plan, Record, Require, Target, Workload
+from schedlab.nouns.durability import METRICS
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.run.command import launch
+from schedlab.run.command.metrics_from_output import Reader
+from schedlab.run.cpu import cpu, cpu_calculations, cpu_flip, cpu_policies
+from schedlab.run.io.io_commands import CommandCells
+from schedlab.run.live import prometheus
 from schedlab.store import bursts as cpu_bursts
 from schedlab.store import history, table
 from schedlab.store.exporters import iozone
@@ -457,7 +449,7 @@ def test_each_worker_of_a_calculation_has_its_own_bursts(has_bursts, monkeypatch
 def test_no_signal_of_a_terminal_ends_a_guardian(tmp_path):
     """It is told that its owner lives, then that it is gone; its journal is gone as well."""
     script = (
-        "import sys; from schedlab.host import guardian, shelter; "
+        "import sys; from schedlab.host.safety import guardian, shelter; "
         "shelter.leave_groups = lambda: True; sys.exit(guardian.main(sys.argv[1:]))"
     )
     watched, alive = os.pipe()

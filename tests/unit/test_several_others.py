@@ -18,12 +18,12 @@ from schedlab.app.setting_checks import check_switch
 from schedlab.cpu import refusals
 from schedlab.design.planning import PilotRun, _costs
 from schedlab.kinds import OVERRIDE, overrides
+from schedlab.nouns import Candidate, Explanation, capture
 from schedlab.report import quiz_page, timeline, why, words
 from schedlab.report.bars import Bars, Scene
 from schedlab.report.texts import Texts
 from schedlab.report.timeline import Timeline
 from schedlab.report.view import View
-from schedlab.spec import Candidate, Explanation, capture
 from schedlab.store.folder import _rows
 from schedlab.store.importers.csv import Columns
 from schedlab_sim import checked, cpu_schedule, cpu_validate, decisions

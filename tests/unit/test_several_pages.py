@@ -9,6 +9,8 @@ import answers
 import pytest
 import reports
 
+from schedlab.nouns import AA_SUFFIX, Candidate, Explanation, Flag, Workload
+from schedlab.nouns.metrics import METRICS
 from schedlab.report import (
     charts,
     commands,
@@ -32,8 +34,6 @@ from schedlab.report import (
 )
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import AA_SUFFIX, Candidate, Explanation, Flag, Workload
-from schedlab.spec.metrics import METRICS
 
 TEXTS = Texts("en")
 ORDERS = [(0, 1), (1, 0)]

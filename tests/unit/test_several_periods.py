@@ -19,21 +19,18 @@ from schedlab.design.plan import cell_seed
 from schedlab.errors import SpecError
 from schedlab.host.queues import QueueSet
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad
-from schedlab.run import (
-    explain,
-    gates,
-    live_own_figure,
-    live_pilot,
-)
-from schedlab.run.backends import live as backend
-from schedlab.run.backends.live import Captured, LiveSession, Second
-from schedlab.run.durability import Durable, Places, Waits
-from schedlab.run.guard_rails import Rails, parse_guard
-from schedlab.run.live_figures import Flow, Look, look
-from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.live_pilot import Switched
-from schedlab.spec import AA_SUFFIX, Candidate, Cell, Workload, durability
-from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.nouns import AA_SUFFIX, Candidate, Cell, Workload, durability
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.run import gates
+from schedlab.run.io import explain
+from schedlab.run.io.durability import Durable, Places, Waits
+from schedlab.run.live import live as backend
+from schedlab.run.live import live_own_figure, live_pilot
+from schedlab.run.live.guard_rails import Rails, parse_guard
+from schedlab.run.live.live import Captured, LiveSession, Second
+from schedlab.run.live.live_figures import Flow, Look, look
+from schedlab.run.live.live_own_figure import OwnFigure
+from schedlab.run.live.live_pilot import Switched
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"
 A, B, C = (Candidate(name, {"scheduler": name}) for name in ("none", "bfq", "kyber"))

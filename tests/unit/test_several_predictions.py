@@ -12,8 +12,8 @@ import pytest
 
 from schedlab.errors import SpecError
 from schedlab.guest.machine import Message
-from schedlab.host.emulated import Emulation
-from schedlab.spec.load_result import Latencies, SideResult
+from schedlab.host.emulated.emulated import Emulation
+from schedlab.nouns.load_result import Latencies, SideResult
 from schedlab.store.process_files import meet, processes_of
 from schedlab_sim.checked import Features
 from schedlab_sim.predict import fit, in_kernel, predict

@@ -17,7 +17,7 @@ from schedlab.cli import show
 from schedlab.cli.cpu import sweep
 from schedlab.cli.sections import OneRule, heeded, section, together
 from schedlab.host.doctor import Fact
-from schedlab.host.keeper import Kept
+from schedlab.host.emulated.keeper import Kept
 from schedlab_sim.cli import play
 from schedlab_sim.cli.options import warn
 
@@ -146,12 +146,13 @@ def test_every_pick_of_every_play_is_asked_and_counted(order, monkeypatch):
 def test_every_device_that_is_up_is_listed_and_all_are_taken_down(monkeypatch):
     facts = {"model": "disk7200", "size_bytes": 1 << 30, "queue_depth": 1, "dilation": 1.0}
     kept = [Kept(name, f"/dev/{name}", facts, 0.0, 1) for name in ("loop7", "loop8")]
-    monkeypatch.setattr("schedlab.host.keeper.kept", lambda: kept)
+    monkeypatch.setattr("schedlab.host.emulated.keeper.kept", lambda: kept)
     monkeypatch.setattr(Kept, "line", lambda each: each.path)
     assert [of["name"] for of in document("device", "list")["devices"]] == ["loop7", "loop8"]
     assert run("device", "list").stdout.count("/dev/loop") == 2
     monkeypatch.setattr(
-        "schedlab.host.keeper.down_all", lambda names, _, tell: [tell(each) for each in names]
+        "schedlab.host.emulated.keeper.down_all",
+        lambda names, _, tell: [tell(each) for each in names],
     )
     assert run("device", "down", "--all").stdout.split("\n")[:2] == [
         "loop7 is down", "loop8 is down"

@@ -11,20 +11,24 @@ from test_executor import executor, folder  # noqa: F401
 from schedlab.app.fleet import boots
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.host import journal, processes, queues, settings
-from schedlab.host.settings import SettingScope
-from schedlab.run import durability, launch, live_pilot
-from schedlab.run.backends import cpu_notes, cpu_policy, io
-from schedlab.run.backends.io_commands import CommandCells
+from schedlab.host import processes, queues
+from schedlab.host.safety import journal
+from schedlab.host.settings import settings
+from schedlab.host.settings.settings import SettingScope
+from schedlab.nouns import Candidate, GateFinding, Target
+from schedlab.nouns.output_metrics import parse_output_metric
 from schedlab.run.candidate_settings import CandidateSettings, of_queue
+from schedlab.run.command import launch
+from schedlab.run.command.launch import WorkGroup
+from schedlab.run.command.metrics_from_output import Reader
+from schedlab.run.cpu import cpu_notes, cpu_policy
 from schedlab.run.executor import Executor
-from schedlab.run.guard_rails import parse_guard
-from schedlab.run.launch import WorkGroup
-from schedlab.run.live_figures import Flow, Look, last_of
-from schedlab.run.live_own_figure import OwnFigure
-from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, GateFinding, Target
-from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.run.io import durability, io
+from schedlab.run.io.io_commands import CommandCells
+from schedlab.run.live import live_pilot
+from schedlab.run.live.guard_rails import parse_guard
+from schedlab.run.live.live_figures import Flow, Look, last_of
+from schedlab.run.live.live_own_figure import OwnFigure
 
 
 class Child:

@@ -24,7 +24,7 @@ from schedlab.app.compare.comparison import (
 from schedlab.app.compare.own_work import OwnWork
 from schedlab.app.compare.recorded_work import workload_of as recorded
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, Candidate, Metric, Require, Target, Workload, durability
+from schedlab.nouns import AA_SUFFIX, Candidate, Metric, Require, Target, Workload, durability
 from schedlab_sim import quiz
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "tpcc-small.trace"

@@ -16,10 +16,12 @@ from schedlab.app.live import live
 from schedlab.app.live.screen import LiveScreen, bands
 from schedlab.cli.fleet import _play
 from schedlab.errors import HostError, SpecError
-from schedlab.host import keeper, recover, udev_service
+from schedlab.host.emulated import keeper
 from schedlab.host.queues import Node, QueueSet
-from schedlab.run.backends.live import Second
-from schedlab.run.live_figures import Look
+from schedlab.host.safety import recover
+from schedlab.host.settings import udev_service
+from schedlab.run.live.live import Second
+from schedlab.run.live.live_figures import Look
 
 
 def named(*names, **changes):

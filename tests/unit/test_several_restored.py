@@ -12,29 +12,11 @@ import pytest
 from calls import refused
 
 from schedlab.errors import SpecError
-from schedlab.host import (
-    bootloader,
-    cleanup,
-    consent,
-    content,
-    devices,
-    doctor,
-    emulated,
-    emulated_calibration,
-    emulated_removal,
-    guardian,
-    journal,
-    kernel_paths,
-    knobs,
-    queues,
-    recover,
-    setters,
-    settings,
-    udev,
-    write_back,
-    writers,
-)
-from schedlab.spec import checked_line
+from schedlab.host import bootloader, content, devices, doctor, kernel_paths, queues
+from schedlab.host.emulated import emulated, emulated_calibration, emulated_removal
+from schedlab.host.safety import cleanup, consent, guardian, journal, recover, write_back
+from schedlab.host.settings import knobs, setters, settings, udev, writers
+from schedlab.nouns import checked_line
 
 ORDERS = [1, -1]
 

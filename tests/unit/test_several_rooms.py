@@ -23,12 +23,8 @@ from schedlab.app.trace.block_io import durable_facts
 from schedlab.cli import cli
 from schedlab.design.boots import BootKind, plan_boots
 from schedlab.errors import SpecError
-from schedlab.host import knobs
-from schedlab.report import handin
-from schedlab.report.view import View
-from schedlab.result import _with_absent
-from schedlab.run.live_figures import Flow, Look
-from schedlab.spec import (
+from schedlab.host.settings import knobs
+from schedlab.nouns import (
     Candidate,
     Cell,
     Experiment,
@@ -41,7 +37,11 @@ from schedlab.spec import (
     Target,
     Workload,
 )  # fmt: skip
-from schedlab.spec.metrics import METRICS
+from schedlab.nouns.metrics import METRICS
+from schedlab.report import handin
+from schedlab.report.view import View
+from schedlab.result import _with_absent
+from schedlab.run.live.live_figures import Flow, Look
 from schedlab.store import importers
 from schedlab.store.folder import Folder
 from schedlab.store.importers.imported import Options

@@ -1,5 +1,4 @@
-"""Of several commands, runs, findings, groups, simulations or settings each counts: rooms that run
-commands, disks and simulations under their settings."""
+"""Of several commands, runs, findings, groups, simulations and settings each counts."""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,16 +11,17 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds import Outcome
 from schedlab.kinds.command import Command
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.run import candidate_settings, command_runs, confinement, launch
-from schedlab.run.backends import io, io_commands
-from schedlab.run.backends.io_commands import CommandCells, Ran, Rehearsal
-from schedlab.run.command_runs import CommandRuns
-from schedlab.run.confinement import Wall
+from schedlab.nouns import Candidate, Cell, GateFinding, Workload
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.run import candidate_settings
+from schedlab.run.command import command_runs, confinement, launch
+from schedlab.run.command.command_runs import CommandRuns
+from schedlab.run.command.confinement import Wall
+from schedlab.run.command.launch import Ended, WorkGroup
+from schedlab.run.command.metrics_from_output import Reader
 from schedlab.run.executor import Executor
-from schedlab.run.launch import Ended, WorkGroup
-from schedlab.run.metrics_from_output import Reader
-from schedlab.spec import Candidate, Cell, GateFinding, Workload
-from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.run.io import io, io_commands
+from schedlab.run.io.io_commands import CommandCells, Ran, Rehearsal
 from schedlab_sim import checked
 from schedlab_sim import session as sim
 

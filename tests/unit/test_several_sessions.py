@@ -9,26 +9,20 @@ from types import SimpleNamespace
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import (
+from schedlab.host import content, devices, kernel_paths, processes, queues
+from schedlab.host.emulated import emulated_facts, emulated_removal, keeper
+from schedlab.host.safety import (
     cleanup,
     consent,
-    content,
     control,
-    devices,
-    emulated_facts,
-    emulated_removal,
     journal,
-    keeper,
-    kernel_paths,
-    knobs,
     owned,
-    processes,
-    queues,
     recover,
     shelter,
     write_ahead,
 )
-from schedlab.host.recover import Failure, KnobChange, Recovery
+from schedlab.host.safety.recover import Failure, KnobChange, Recovery
+from schedlab.host.settings import knobs
 
 QUEUES = [f"/sys/block/sd{letter}/queue" for letter in "ab"]
 

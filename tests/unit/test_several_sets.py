@@ -17,9 +17,9 @@ from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, _pooled_variance
 from schedlab.errors import SpecError
 from schedlab.kinds import traits, typed
-from schedlab.kinds.file_test import outcome_of
+from schedlab.kinds.file_access import outcome_of
 from schedlab.kinds.traits import parameters_of, with_traits
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     Candidate,
     Cell,
@@ -30,8 +30,8 @@ from schedlab.spec import (
     Workload,
     convert,
 )
-from schedlab.spec.durability import Chain
-from schedlab.spec.printable import all_printable
+from schedlab.nouns.durability import Chain
+from schedlab.nouns.printable import all_printable
 from schedlab.store import bursts as cpu_bursts
 from schedlab.store import files, history, table
 from schedlab.store.exporters import fio as exported_fio

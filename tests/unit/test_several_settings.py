@@ -13,13 +13,15 @@ import reports
 from schedlab.analyse.steady import common_ramp, steadiness
 from schedlab.app.preview import Preview
 from schedlab.errors import RestoreError, SpecError
-from schedlab.host import doctor, recover, setters
-from schedlab.host.recover import Failure, KnobChange, Recovery
+from schedlab.host import doctor
+from schedlab.host.safety import recover
+from schedlab.host.safety.recover import Failure, KnobChange, Recovery
+from schedlab.host.settings import setters
 from schedlab.kinds import typed
+from schedlab.nouns import Cell, Plan, Workload
+from schedlab.nouns.answer import OfGuarantee
 from schedlab.run.executor import Executor
-from schedlab.run.live_pilot import usual_guards
-from schedlab.spec import Cell, Plan, Workload
-from schedlab.spec.answer import OfGuarantee
+from schedlab.run.live.live_pilot import usual_guards
 
 
 def several():

@@ -19,14 +19,16 @@ from schedlab.app.apply.undo import Drift, Status
 from schedlab.app.compare import quanta
 from schedlab.app.measure import count, measure
 from schedlab.app.trace import block_io
-from schedlab.host import control, leftovers, recover, scratch, settings, write_ahead
+from schedlab.host import scratch
+from schedlab.host.safety import control, leftovers, recover, write_ahead
+from schedlab.host.settings import settings
 from schedlab.kinds import Outcome
-from schedlab.run.backends import io
+from schedlab.nouns import Candidate, GateFinding, Target
 from schedlab.run.candidate_settings import CandidateSettings
-from schedlab.run.durability import Durable, Places, Waits
-from schedlab.run.guard_rails import Rails, parse_guard
-from schedlab.run.live_figures import Flow, Look, look
-from schedlab.spec import Candidate, GateFinding, Target
+from schedlab.run.io import io
+from schedlab.run.io.durability import Durable, Places, Waits
+from schedlab.run.live.guard_rails import Rails, parse_guard
+from schedlab.run.live.live_figures import Flow, Look, look
 
 
 def test_a_look_is_the_sum_of_all_devices_and_its_age_the_oldest():

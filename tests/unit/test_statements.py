@@ -13,7 +13,7 @@ from schedlab.app.admit import admit
 from schedlab.app.measure.labs import LabChanges, lab_experiment, lab_named
 from schedlab.app.measure.published import published
 from schedlab.errors import SpecError
-from schedlab.spec import ComparedStatement, Statement
+from schedlab.nouns import ComparedStatement, Statement
 
 # Means 100 and 50, 20 and 40, 3 and 12, over two blocks.
 VALUES = {

@@ -12,9 +12,9 @@ from experiments import experiment
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
+from schedlab.nouns import Cell, GateFinding, Record, Stopping, Workload
+from schedlab.nouns.checked_line import encode
 from schedlab.result import Result
-from schedlab.spec import Cell, GateFinding, Record, Stopping, Workload
-from schedlab.spec.checked_line import encode
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.lines import LineFile

@@ -15,14 +15,14 @@ from experiments import experiment
 
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
-from schedlab.spec import (
+from schedlab.nouns import (
     Explanation,
     Planning,
     Record,
     Stopping,
     Workload,
 )
-from schedlab.spec.checked_line import decode, encode
+from schedlab.nouns.checked_line import decode, encode
 from schedlab.store.files import (
     DEPTH_MAX,
     append_line,

@@ -10,9 +10,7 @@ pytest.importorskip("optuna")
 
 from schedlab.analyse.looks import boundaries
 from schedlab.errors import SpecError
-from schedlab.report import tune_page
-from schedlab.report.tune_page import Trial
-from schedlab.spec import (
+from schedlab.nouns import (
     Candidate,
     Experiment,
     GateFinding,
@@ -21,6 +19,8 @@ from schedlab.spec import (
     Workload,
     metric_named,
 )
+from schedlab.report import tune_page
+from schedlab.report.tune_page import Trial
 from schedlab.tune.goal import (
     Constraint,
     observed,
@@ -445,7 +445,7 @@ def test_the_tunable_that_matters_is_the_important_one():
 def test_without_effect_the_fresh_measurement_says_so():
     """The search may be fooled; the final measurement must not be: at least 9 of 10."""
     from schedlab.analyse.answer import answer
-    from schedlab.spec import Samples
+    from schedlab.nouns import Samples
 
     fooled = 0
     for seed in range(10):

@@ -6,7 +6,7 @@ import pytest
 
 from schedlab.app.apply.applied import Applied
 from schedlab.app.apply.apply import rule_text
-from schedlab.host import udev
+from schedlab.host.settings import udev
 
 RECORD = Applied("sdx", "wwid:eui.1", "none", "/r", "it is best", "2026-01-02", "boot", "apply")
 

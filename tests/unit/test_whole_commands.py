@@ -11,7 +11,7 @@ from experiments import experiment, run_of
 
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
-from schedlab.spec import AA_SUFFIX, Candidate, Stopping, Workload
+from schedlab.nouns import AA_SUFFIX, Candidate, Stopping, Workload
 from schedlab.store.folder import Folder
 
 ASKED = tomllib.loads((Path(__file__).parents[1] / "data/whole-commands.toml").read_text())

@@ -20,12 +20,12 @@ from schedlab.errors import SpecError
 from schedlab.kinds import fio_files
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.fio_processes import processes_of_job
+from schedlab.nouns import Candidate, Cell, Plan, Record, Workload, to_json
+from schedlab.nouns.capture import BlockSeen, explanations
+from schedlab.nouns.foreign import explained
+from schedlab.nouns.load_result import GroupResult
 from schedlab.report.view import flatten
-from schedlab.run import live_figures
-from schedlab.spec import Candidate, Cell, Plan, Record, Workload, to_json
-from schedlab.spec.capture import BlockSeen, explanations
-from schedlab.spec.foreign import explained
-from schedlab.spec.load_result import GroupResult
+from schedlab.run.live import live_figures
 from schedlab.store.exporters import fio as exported_fio
 from schedlab.store.exporters import iozone as exported_iozone
 from schedlab.store.importers import IMPORTERS

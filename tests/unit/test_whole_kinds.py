@@ -23,7 +23,7 @@ from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_queue import DeviceQueue
 from schedlab.kinds.device_timings import DeviceTimings
-from schedlab.kinds.file_test import FileTest
+from schedlab.kinds.file_access import FileTest
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -31,7 +31,7 @@ from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.kinds.weights import Weights
-from schedlab.spec.load_result import CrewResult, TaskResult, TasksResult
+from schedlab.nouns.load_result import CrewResult, TaskResult, TasksResult
 
 TABLES = (
     {"name": "scan", "count": 2, "record": "64k", "depth": 3, "read_share": 0.25},

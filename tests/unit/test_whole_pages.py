@@ -14,12 +14,12 @@ import reports
 import strangers
 from whole import sum_of, words_of
 
+from schedlab.nouns import METRICS
 from schedlab.report import difference_page, gantt, index_page, play, timeline, tune_page
 from schedlab.report.bars import Scene, bars_of
 from schedlab.report.difference_page import BootCounts, Recommended
 from schedlab.report.texts import Texts
 from schedlab.result import answer_of
-from schedlab.spec import METRICS
 
 PARTS = (("tag", "plug", "scheduler", "device"), ("wait", "device"), ("ready", "runs"), ("whole",))
 LANGUAGES = ("en", "ko", "ru")

@@ -12,7 +12,7 @@ from schedlab.design import boots, candidates, grid, io_families
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import PilotRun, plan_budget
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Metric, Stopping, Target, Workload
+from schedlab.nouns import AA_SUFFIX, Candidate, Experiment, Metric, Stopping, Target, Workload
 from schedlab.tune import goal, space
 
 WORKS = ("random", "bulk", "alone", "control", "desk")

@@ -18,11 +18,7 @@ import strangers
 from whole import plain, rounded, sum_of, words_of
 
 from schedlab import __version__, report
-from schedlab.report import sentences, standalone, steps, why
-from schedlab.report.texts import Texts
-from schedlab.report.view import View
-from schedlab.result import answer_of as answered
-from schedlab.spec import (
+from schedlab.nouns import (
     AA_SUFFIX,
     METRICS,
     Candidate,
@@ -39,8 +35,12 @@ from schedlab.spec import (
     Workload,
     to_json,
 )
-from schedlab.spec.answer import Requirement, Unfit
-from schedlab.spec.results import LatencySeries
+from schedlab.nouns.answer import Requirement, Unfit
+from schedlab.nouns.results import LatencySeries
+from schedlab.report import sentences, standalone, steps, why
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+from schedlab.result import answer_of as answered
 
 READER, NEWCOMER, SEQ = answers.READER, answers.NEWCOMER, answers.SEQ
 BOTH = ("none", "bfq")

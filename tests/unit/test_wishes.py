@@ -6,7 +6,7 @@ import pytest
 
 from schedlab.app.compare.requirements import requirement_of, with_requirements, with_shares
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Experiment, Metric, Require, Target, Workload
+from schedlab.nouns import Candidate, Experiment, Metric, Require, Target, Workload
 
 WORKS = (
     Workload("newcomer beside writers", "x", "newcomer_latency_ns_mean"),

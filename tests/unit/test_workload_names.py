@@ -5,7 +5,7 @@ from support import answers, reports
 from schedlab.app.compare.comparison import Load
 from schedlab.design.io_families import FAMILIES
 from schedlab.kinds import KINDS
-from schedlab.kinds.file_test import TESTS
+from schedlab.kinds.file_access import TESTS
 from schedlab.report import handin, page, terminal
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.workload_names import name_of

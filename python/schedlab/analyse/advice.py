@@ -9,7 +9,7 @@ import numpy as np
 from schedlab.analyse.choice import ENDS, UNBOUNDED
 from schedlab.analyse.losses import Pairs, upper
 from schedlab.analyse.quantiles import t_quantile
-from schedlab.spec.answer import Advice
+from schedlab.nouns.answer import Advice
 
 #: Bounds that are worth measuring for, as shares, beside the margin.
 TARGETS = (0.05, 0.1, 0.2, 0.5, 1.0)

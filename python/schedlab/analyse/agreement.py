@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schedlab.spec.answer import Answer
+from schedlab.nouns.answer import Answer
 
 #: `open`: where no bound decides, so that both may yet be right.
 AgreementCode = Literal["agree", "disagree", "open"]

@@ -30,8 +30,8 @@ from schedlab.analyse.rows import Booleans, RowData, row_data
 from schedlab.analyse.rungs import rungs
 from schedlab.analyse.wild import wild_run
 from schedlab.errors import SpecError
-from schedlab.spec import Flag, Objective, Population, Require, Samples, StoredSession, boot_of
-from schedlab.spec.answer import (
+from schedlab.nouns import Flag, Objective, Population, Require, Samples, StoredSession, boot_of
+from schedlab.nouns.answer import (
     MIX,
     Advice,
     Answer,

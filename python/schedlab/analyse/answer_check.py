@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from schedlab.analyse.choice import UNBOUNDED
 from schedlab.analyse.contradictions import Claim, claims_of
-from schedlab.spec import Flag
-from schedlab.spec.answer import Answer, Row
+from schedlab.nouns import Flag
+from schedlab.nouns.answer import Answer, Row
 
 #: Rounding of the arithmetic.
 TOUCHING = 1e-9

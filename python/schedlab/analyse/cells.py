@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlab.analyse.losses import RowLosses
 from schedlab.analyse.rows import RowData
-from schedlab.spec.answer import CellAnswer, Loss, Row
+from schedlab.nouns.answer import CellAnswer, Loss, Row
 
 
 def cells_of(data: RowData, row: Row, result: RowLosses) -> dict[str, CellAnswer]:

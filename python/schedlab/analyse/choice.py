@@ -14,7 +14,7 @@ import numpy as np
 from schedlab.analyse.losses import RowLosses, RowPairs, losses, lower, upper
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import Booleans
-from schedlab.spec.answer import AnswerCode
+from schedlab.nouns.answer import AnswerCode
 
 #: Among the candidates whose bound is within this factor of the smallest, the estimate decides.
 LEAD = 1.5

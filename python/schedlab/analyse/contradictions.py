@@ -20,8 +20,8 @@ from schedlab.analyse.matrix import RunMatrix, arrange
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import Fit, fit_of
 from schedlab.analyse.run_flags import FADES_LEVEL, fades, wears_off
-from schedlab.spec import Flag, Samples
-from schedlab.spec.answer import Answer, Doubt
+from schedlab.nouns import Flag, Samples
+from schedlab.nouns.answer import Answer, Doubt
 
 if TYPE_CHECKING:
     from schedlab.analyse.answer import Question, RowArrays

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from schedlab.spec import Stopping
-from schedlab.spec.answer import Answer
+from schedlab.nouns import Stopping
+from schedlab.nouns.answer import Answer
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from schedlab.analyse.losses import FEW_UNITS, UNITS_TO_WANDER
 from schedlab.analyse.matrix import RunMatrix
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rule import ROUNDING, Fit
-from schedlab.spec import Flag, PublishedMean, Samples
-from schedlab.spec.answer import CellAnswer, Row
+from schedlab.nouns import Flag, PublishedMean, Samples
+from schedlab.nouns.answer import CellAnswer, Row
 
 CPU_BOUND_SHARE = 0.9
 #: Published means may be means of rounded means.

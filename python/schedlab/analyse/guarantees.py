@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
-from schedlab.spec import AA_SUFFIX, Samples
-from schedlab.spec.answer import Answer, CellAnswer, OfGuarantee
+from schedlab.nouns import AA_SUFFIX, Samples
+from schedlab.nouns.answer import Answer, CellAnswer, OfGuarantee
 
 Ask = Callable[[Sequence[Samples], Sequence[Samples], str, Sequence[str]], Answer]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from schedlab.analyse.quantiles import Floats, f_tail
 from schedlab.errors import SpecError
-from schedlab.spec.findings import Knee
+from schedlab.nouns.findings import Knee
 
 PLACES = 801
 LEVEL = 0.05

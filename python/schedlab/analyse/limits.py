@@ -12,8 +12,8 @@ from schedlab.analyse.flags import control_flags, table_flags
 from schedlab.analyse.losses import ALPHA
 from schedlab.analyse.matrix import RunMatrix, arrange
 from schedlab.analyse.rule import fit_of
-from schedlab.spec import Flag, Samples
-from schedlab.spec.answer import Answer
+from schedlab.nouns import Flag, Samples
+from schedlab.nouns.answer import Answer
 
 
 def limits(

@@ -13,7 +13,7 @@ from schedlab.analyse.losses import fill
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import Booleans, RowData, row_data, usable
 from schedlab.errors import SpecError
-from schedlab.spec import Samples
+from schedlab.nouns import Samples
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from schedlab.analyse.carry_over import Adjusted, adjusted
 from schedlab.analyse.losses import RowPairs, fill, layers, may_fill
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import RowData
-from schedlab.spec.answer import MIX
+from schedlab.nouns.answer import MIX
 
 
 def mix(rows: Sequence[RowData], shares: Sequence[float]) -> RowPairs:

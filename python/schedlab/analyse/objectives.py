@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlab.spec import Flag, Objective, Samples
+from schedlab.nouns import Flag, Objective, Samples
 
 #: How the names of metrics of readers begin.
 READERS = ("reader_", "read_", "startup_", "newcomer_")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedlab.spec import ParetoPoint
-from schedlab.spec.answer import Answer, CellAnswer, Row
+from schedlab.nouns import ParetoPoint
+from schedlab.nouns.answer import Answer, CellAnswer, Row
 
 LATENCIES = ("reader_latency_ns_p99", "latency_ns_p99")
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from schedlab.analyse.quantiles import t_quantile
 from schedlab.analyse.rows import RowData
-from schedlab.spec import Require
-from schedlab.spec.answer import Met, Requirement, Row
+from schedlab.nouns import Require
+from schedlab.nouns.answer import Met, Requirement, Row
 
 
 def judged(

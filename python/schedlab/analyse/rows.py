@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schedlab.analyse.quantiles import Floats
 from schedlab.errors import SpecError
-from schedlab.spec import Samples, boot_of
+from schedlab.nouns import Samples, boot_of
 
 Booleans = NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ import numpy as np
 from schedlab.analyse.quantiles import Floats, binomial_tail, t_tail
 from schedlab.analyse.rule import ROUNDING
 from schedlab.analyse.steady import Steadiness, steadiness
-from schedlab.spec import Flag, Metric, Workload
+from schedlab.nouns import Flag, Metric, Workload
 
 #: Of steady runs so many look unsteady (both tests together); more than chance allows is a flag.
 FALSE_SHARE, LEVEL = 0.03, 0.01

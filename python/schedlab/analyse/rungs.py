@@ -17,8 +17,8 @@ import numpy as np
 
 from schedlab.analyse.losses import Spread, losses, lower, upper
 from schedlab.analyse.quantiles import Floats
-from schedlab.spec import StoredSession, boot_of
-from schedlab.spec.answer import Answer, Rung, RungName
+from schedlab.nouns import StoredSession, boot_of
+from schedlab.nouns.answer import Answer, Rung, RungName
 
 if TYPE_CHECKING:
     from schedlab.analyse.answer import RowArrays

@@ -12,7 +12,7 @@ from typing import Any
 
 from schedlab.analyse.call_cost import fit_call_cost
 from schedlab.analyse.knee import find_knee
-from schedlab.spec import Candidate, Flag, KneeFigure, Metric, Samples, Workload
+from schedlab.nouns import Candidate, Flag, KneeFigure, Metric, Samples, Workload
 
 #: Parameters and settings that are an ordered size, and their names in a sentence.
 SIZES: Mapping[str, str] = {

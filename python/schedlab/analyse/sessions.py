@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedlab.spec import Samples
+from schedlab.nouns import Samples
 
 FEWEST_SESSIONS = 2
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from schedlab.analyse.quantiles import half_width
-from schedlab.spec import ComparedStatement, Statement
+from schedlab.nouns import ComparedStatement, Statement
 
 #: The values of a metric on a workload under a candidate, by block.
 Values = Mapping[tuple[str, str, str], Mapping[int, float]]

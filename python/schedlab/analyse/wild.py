@@ -10,7 +10,7 @@ import numpy as np
 from schedlab.analyse.choice import Choice
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import RowData
-from schedlab.spec.answer import DecisiveRun
+from schedlab.nouns.answer import DecisiveRun
 
 #: A wild run is so many scales from the medians of its block and arm, and by such a factor.
 SCALES = 6.0

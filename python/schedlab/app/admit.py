@@ -20,15 +20,15 @@ from schedlab.design.candidates import NAME
 from schedlab.design.plan import arms
 from schedlab.errors import SpecError, nearest
 from schedlab.host import processes
-from schedlab.host.settings import family_of, is_beyond
+from schedlab.host.settings.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, typed
 from schedlab.kinds.brought import programs_of_line, sha256_of
 from schedlab.kinds.command import Command
+from schedlab.nouns import SCHEMA_VERSION, Candidate, Experiment, metric_named
+from schedlab.nouns.names import check_name, is_policy_file
 from schedlab.package import offered
 from schedlab.run.admitted import Admitted, Permission
-from schedlab.run.backends.cpu import check_candidates
-from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
-from schedlab.spec.names import check_name, is_policy_file
+from schedlab.run.cpu.cpu import check_candidates
 
 BLOCKS_MAX = 10_000
 

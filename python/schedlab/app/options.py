@@ -21,11 +21,11 @@ from schedlab.app.compare.requirements import with_requirements, with_shares
 from schedlab.app.setting_checks import check_switch
 from schedlab.design.io_families import FAMILIES, family_named
 from schedlab.errors import SpecError
-from schedlab.host.consent import consent_to
-from schedlab.host.settings import is_beyond
+from schedlab.host.safety.consent import consent_to
+from schedlab.host.settings.settings import is_beyond
 from schedlab.kinds.command import Command
+from schedlab.nouns import Experiment, Objective, Stopping
 from schedlab.run.admitted import Permission
-from schedlab.spec import Experiment, Objective, Stopping
 
 Typed = Mapping[str, Any]
 # What says where, and how it is shown; all else is in the folder that is resumed.

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from schedlab.app.setting_checks import places_of, planned_writes
 from schedlab.cpu.policy import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
-from schedlab.host.settings import SettingScope, resolve
+from schedlab.host.settings.settings import SettingScope, resolve
 from schedlab.kinds import OVERRIDE
+from schedlab.nouns import Candidate, Plan, to_json
+from schedlab.nouns.quantities import duration_text
 from schedlab.package import offered
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.cpu_policy import COMMANDS, is_of_machine
-from schedlab.run.backends.io import has_cache, is_bare
-from schedlab.spec import Candidate, Plan, to_json
-from schedlab.spec.quantities import duration_text
+from schedlab.run.cpu.cpu_policy import COMMANDS, is_of_machine
+from schedlab.run.io.io import has_cache, is_bare
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from schedlab.errors import SchedlabError, SpecError
-from schedlab.host import knobs, settings
-from schedlab.host.control_groups import io_hierarchy
+from schedlab.host.settings import knobs, settings
+from schedlab.host.settings.control_groups import io_hierarchy
 from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
+from schedlab.nouns import Candidate, Experiment, Target
 from schedlab.run.candidate_settings import AS_IS, Values, host_settings
-from schedlab.spec import Candidate, Experiment, Target
 
 #: Stands for the device, and the control group, that is made for the run.
 NEW_DEVICE, NEW_GROUP = "loopN", Path("(the command's group)")

@@ -12,17 +12,18 @@ from pathlib import Path
 
 from schedlab.app.setting_checks import check_allowed, check_settings
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, nearest
-from schedlab.host import devices, knobs, scratch, settings
-from schedlab.host.consent import objections
+from schedlab.host import devices, scratch
+from schedlab.host.safety.consent import objections
+from schedlab.host.settings import knobs, settings
 from schedlab.kinds import WorkloadKind
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.live_load import LiveLoad
+from schedlab.nouns import Candidate, Experiment, Target
+from schedlab.nouns.quantities import size_text
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.io import emulation_of
 from schedlab.run.candidate_settings import AS_IS
-from schedlab.spec import Candidate, Experiment, Target
-from schedlab.spec.quantities import size_text
+from schedlab.run.io.io import emulation_of
 from schedlab.store.files import is_made_here
 
 SMALLEST_BYTES = 1 << 20
@@ -174,7 +175,7 @@ def _scratch(
 def _emulated(
     experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
 ) -> Resolution:
-    from schedlab.host.emulated import require_fuse
+    from schedlab.host.emulated.emulated import require_fuse
 
     scratch.require_root(_without_root(experiment))
     if experiment.target.filesystem == "none":

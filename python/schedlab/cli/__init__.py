@@ -199,8 +199,8 @@ def cli() -> None:
 
 def main(command: click.Command | None = None) -> None:
     """Run the command line, or that of a tool; errors become a message, a hint, an exit code."""
-    from schedlab.host.descriptors import open_standard
-    from schedlab.spec.printable import check_words
+    from schedlab.host.safety.descriptors import open_standard
+    from schedlab.nouns.printable import check_words
 
     open_standard()
     # A caller that ignores the end of its children would have us wait for ours for ever.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from schedlab.cli.options import command, goal_option, language_option
-from schedlab.spec import Objective
+from schedlab.nouns import Objective
 
 
 @command()

@@ -43,7 +43,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, switch: tuple[str, 
     from schedlab.app.apply.apply import Request, choice_of
     from schedlab.app.apply.apply import apply as apply_choice
     from schedlab.cli.show import print_message, print_result
-    from schedlab.spec import to_json
+    from schedlab.nouns import to_json
 
     choice = choice_of(what, changes, anyway, typed["devices"], switch or ())
     records = apply_choice(
@@ -92,7 +92,7 @@ def status(root: Path, watch: str | None, seconds: float, as_json: bool) -> None
     from schedlab.app.apply.undo import status as status_of
     from schedlab.app.apply.undo import status_lines
     from schedlab.cli.show import print_result
-    from schedlab.spec import to_json
+    from schedlab.nouns import to_json
 
     if seconds and not watch:
         raise click.UsageError("--seconds works with --watch DEVICE only")

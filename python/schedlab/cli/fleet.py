@@ -148,7 +148,7 @@ def host_lines() -> Iterator[Callable[[str, str], None]]:
     from rich.table import Table
     from rich.text import Text
 
-    from schedlab.spec.printable import printable
+    from schedlab.nouns.printable import printable
 
     texts: dict[str, str] = {}
     with Live(console=Console(stderr=True), auto_refresh=False) as live:

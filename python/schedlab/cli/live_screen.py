@@ -12,8 +12,8 @@ from schedlab.cli.show import measuring, print_message
 
 if TYPE_CHECKING:
     from schedlab.app.measure.measure import Observer
-    from schedlab.run.backends.live import Second
     from schedlab.run.executor import Progress
+    from schedlab.run.live.live import Second
 
 
 @contextmanager

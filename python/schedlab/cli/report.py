@@ -9,7 +9,7 @@ import click
 
 from schedlab.cli.options import command, goal_option, language_option
 from schedlab.errors import SpecError
-from schedlab.spec import Objective
+from schedlab.nouns import Objective
 
 if TYPE_CHECKING:
     from schedlab.result import Result

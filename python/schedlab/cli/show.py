@@ -19,16 +19,16 @@ import click
 
 from schedlab.cli.options import typed_options
 from schedlab.errors import Interrupted, SchedlabError, SpecError
-from schedlab.spec import SCHEMA_VERSION
-from schedlab.spec.printable import printable
+from schedlab.nouns import SCHEMA_VERSION
+from schedlab.nouns.printable import printable
 
 if TYPE_CHECKING:
     from schedlab.app.measure.measure import Observer
     from schedlab.app.preview import Preview
+    from schedlab.nouns import Experiment
     from schedlab.result import Result
     from schedlab.run.admitted import Permission
     from schedlab.run.executor import Progress
-    from schedlab.spec import Experiment
 
 # How long nothing is printed where there is no terminal, unless one run takes longer.
 SILENCE_S = 10.0

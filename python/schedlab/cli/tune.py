@@ -71,7 +71,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     from schedlab.app.tune import tune as tuning_of
     from schedlab.app.tune import view as tune_view
     from schedlab.cli.show import measuring, print_message
-    from schedlab.spec import to_json
+    from schedlab.nouns import to_json
 
     place, names = options.place_of(typed), typed_options(click.get_current_context())
     if not typed["resume"]:

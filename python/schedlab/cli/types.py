@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import click
 
 from schedlab.errors import SpecError
-from schedlab.spec.quantities import (
+from schedlab.nouns.quantities import (
     parse_cpus,
     parse_duration,
     parse_share,
@@ -38,7 +38,7 @@ class Listed(click.ParamType[str]):
 
 
 class QuantityType(click.ParamType[T], Generic[T]):
-    """Text that one of the parsers of `spec.quantities` reads."""
+    """Text that one of the parsers of `nouns.quantities` reads."""
 
     parse: Callable[[str], T]
 

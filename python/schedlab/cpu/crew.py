@@ -21,11 +21,11 @@ from schedlab.cpu.policy import RR_KNOB, CpuPolicy, deadline_share
 from schedlab.cpu.refusals import explain
 from schedlab.errors import SIMULATED_CPU, HostError, SpecError, as_root
 from schedlab.host import kernel_paths
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns.load_result import CrewResult
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
-    from schedlab.host.control import Control
+    from schedlab.host.safety.control import Control
 
 POLL_S = 0.05
 EPOCH_MS = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedlab.cpu.crew import EPOCH_MS
-from schedlab.spec.load_result import TaskResult
+from schedlab.nouns.load_result import TaskResult
 
 if TYPE_CHECKING:
     from schedlab.cpu.crew import Quantum

@@ -48,7 +48,8 @@ class CpuPolicy:
     the cgroups alone. `autogroup` is `shared` (one session with schedlab), `own` (one each), `off`,
     or empty: a command gets its own session, built-in work stays in the shared one. `ext` is the
     program that loads a sched_ext scheduler, with its arguments in `ext_args`. `knobs` are settings
-    of the machine by the names of host/settings.py, such as `knob.base_slice_ns` or `governor`.
+    of the machine by the names of host/settings/settings.py, such as `knob.base_slice_ns` or
+    `governor`.
     """
 
     policy: str = "other"
@@ -160,7 +161,7 @@ def deadline_share(tasks: int, cpu_count: int) -> float:
 def effective_slice_ms(policy: str, slice_ms: float) -> float:
     """The slice that the kernel applies: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
     if policy == "rr":
-        from schedlab.host.knobs import ticks_per_second
+        from schedlab.host.settings.knobs import ticks_per_second
 
         hz = ticks_per_second()
         return math.ceil(slice_ms * hz / 1000) * 1000 / hz

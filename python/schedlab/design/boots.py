@@ -14,8 +14,8 @@ from schedlab.design.candidates import typed_candidate
 from schedlab.design.orders import Orders
 from schedlab.design.plan import cell_seed
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Experiment
-from schedlab.spec.names import check_name, safe_names
+from schedlab.nouns import Candidate, Experiment
+from schedlab.nouns.names import check_name, safe_names
 
 # What boot loaders add to the command line of a kernel.
 _LOADERS_OWN = ("BOOT_IMAGE=", "initrd=")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # A first word that is a setting of another layer than the queue, and no label.

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.quantities import parse_quantity, size_text
+from schedlab.nouns.quantities import parse_quantity, size_text
 
 
 def expanded(table: Mapping[str, Any], inside: str, where: str) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, WorkloadKind, typed
 from schedlab.kinds.base import Offer
 from schedlab.kinds.processes import RATE, Processes
-from schedlab.spec import Objective, Workload
-from schedlab.spec.quantities import size_text
+from schedlab.nouns import Objective, Workload
+from schedlab.nouns.quantities import size_text
 from schedlab.store.process_files import presets, tables_of
 
 FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99", "cpu_s")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from schedlab.design.orders import Orders
-from schedlab.spec import AA_SUFFIX, Candidate, Cell, Experiment, Plan
+from schedlab.nouns import AA_SUFFIX, Candidate, Cell, Experiment, Plan
 
 
 def arms(experiment: Experiment) -> tuple[Candidate, ...]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from schedlab.errors import SpecError
-from schedlab.spec import AA_SUFFIX
-from schedlab.spec.quantities import duration_text
+from schedlab.nouns import AA_SUFFIX
+from schedlab.nouns.quantities import duration_text
 
 BLOCKS_WANTED = 6
 BLOCKS_LEAST = 4

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.spec.reading import opened
+from schedlab.nouns.reading import opened
 
 _KEPT = 3  # So many kernels are often compared, and each has a state of its own.
 

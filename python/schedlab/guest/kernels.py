@@ -23,7 +23,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.guest.cache import cache, making
-from schedlab.spec.reading import open_regular
+from schedlab.nouns.reading import open_regular
 
 # Documentation/arch/x86/boot.rst: the magic number, and where the offset of the version is.
 _MAGIC_AT, _MAGIC, _VERSION_AT, _SETUP_AT = 0x202, b"HdrS", 0x20E, 0x200

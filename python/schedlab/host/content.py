@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import read_text
+from schedlab.nouns.reading import read_text
 
 BLOCK_BYTES = 4096
 START_BYTES = 32 << 20

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from schedlab.errors import HostError
-from schedlab.host import content, kernel_paths, knobs, processes
+from schedlab.host import content, kernel_paths, processes
 from schedlab.host.kernel_paths import Mount, shown
-from schedlab.spec.reading import opened
+from schedlab.host.settings import knobs
+from schedlab.nouns.reading import opened
 
 SYS_BTRFS = Path("/sys/fs/btrfs")
 T = TypeVar("T")

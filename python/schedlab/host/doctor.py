@@ -16,18 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError, as_root
-from schedlab.host import (
-    boots_held,
-    devices,
-    facts,
-    journal,
-    knobs,
-    leftovers,
-    owned,
-    setters,
-    shelter,
-    udev,
-)
+from schedlab.host import devices, facts
+from schedlab.host.safety import boots_held, journal, leftovers, owned, shelter
+from schedlab.host.settings import knobs, setters, udev
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -192,7 +183,7 @@ def ext() -> Iterator[Fact]:
 
 def emulated_devices() -> Iterator[Fact]:
     """Whether the model of a device can be put behind a block device, and what is up."""
-    from schedlab.host import keeper
+    from schedlab.host.emulated import keeper
 
     topic, device = "emulated device", Path("/dev/fuse")
     if os.geteuid() != 0:

@@ -18,9 +18,11 @@ from typing import Any, TypedDict
 
 import schedlab
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, kernel_paths, knobs
-from schedlab.host.knobs import text
-from schedlab.spec.reading import opened
+from schedlab.host import devices, kernel_paths
+from schedlab.host.safety import journal
+from schedlab.host.settings import knobs
+from schedlab.host.settings.knobs import text
+from schedlab.nouns.reading import opened
 
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.host import knobs
-from schedlab.spec.printable import printable
-from schedlab.spec.reading import opened
+from schedlab.host.settings import knobs
+from schedlab.nouns.printable import printable
+from schedlab.nouns.reading import opened
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 

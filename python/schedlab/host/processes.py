@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from schedlab.host import knobs
+from schedlab.host.settings import knobs
 
 PROC = Path("/proc")
 _NAME_BYTES = 15  # include/linux/sched.h: TASK_COMM_LEN with its zero

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, kernel_paths, knobs
+from schedlab.host import devices, kernel_paths
 from schedlab.host.kernel_paths import Mount, shown
-from schedlab.spec.reading import opened
+from schedlab.host.settings import knobs
+from schedlab.nouns.reading import opened
 
 _DEPTH_MAX = 16
 _WITHOUT_QUEUE = {

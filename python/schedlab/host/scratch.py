@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import SIMULATED_QUEUE, HostError, as_root
-from schedlab.host import knobs, leftovers, owned
-from schedlab.host.journal import Journal
+from schedlab.host.safety import leftovers, owned
+from schedlab.host.safety.journal import Journal
+from schedlab.host.settings import knobs
 
 SMALLEST_BYTES = 1 << 20
 _POOL_BYTES = 16 << 20

@@ -14,8 +14,8 @@ import msgspec
 from schedlab.errors import SpecError, nearest, no_simulators
 from schedlab.kinds.base import WorkloadKind as WorkloadKind
 from schedlab.kinds.resolved import Outcome as Outcome, ResolvedTarget as ResolvedTarget
-from schedlab.spec import Candidate, Metric, Workload
-from schedlab.spec.quantities import parse_quantity
+from schedlab.nouns import Candidate, Metric, Workload
+from schedlab.nouns.quantities import parse_quantity
 
 #: Those of the simulators, a package of its own.
 SIMULATED = ("disk", "host-queue", "ssd")

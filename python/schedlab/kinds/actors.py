@@ -15,8 +15,8 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.kinds.engine import claimed_bytes, group, run_groups
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import latency
-from schedlab.spec.load_result import GroupResult, JobResult, SideResult
+from schedlab.nouns import latency
+from schedlab.nouns.load_result import GroupResult, JobResult, SideResult
 
 # Regions begin at whole MiB, so that they are aligned for every record size in use.
 ALIGNMENT_BYTES = 1 << 20

@@ -21,8 +21,8 @@ from schedlab.kinds import source_tree
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.startup import Program, TimedRun
-from schedlab.spec import GateFinding
-from schedlab.spec.reading import opened
+from schedlab.nouns import GateFinding
+from schedlab.nouns.reading import opened
 
 # strerror(ENOSPC), as tar prints it.
 NO_SPACE = os.strerror(errno.ENOSPC)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import Kind, Metric
+from schedlab.nouns import Kind, Metric
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """One kind of workload; its fields are the parameters, with their defaults.
 
     A kind of the family `io` is run by `measure`; the other families are run by their backend
-    (run/backends/), which reads the same typed parameters.
+    (run/), which reads the same typed parameters.
     """
 
     kind: ClassVar[str]

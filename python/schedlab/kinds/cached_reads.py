@@ -8,10 +8,10 @@ from typing import ClassVar
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.file_access import READ, Positive, Seconds
 from schedlab.kinds.readers_together import METRICS, outcome_of_equals
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import GateFinding
+from schedlab.nouns import GateFinding
 
 
 class CachedReads(WorkloadKind, frozen=True):

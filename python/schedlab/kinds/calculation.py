@@ -1,6 +1,6 @@
 """Processes that only calculate, under one CPU policy and quantum per candidate.
 
-Run by `run/backends/cpu.py`: candidates set `policy` and `slice_ms`.
+Run by `run/cpu/cpu.py`: candidates set `policy` and `slice_ms`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from schedlab.kinds.base import WorkloadKind
-from schedlab.spec import Kind
+from schedlab.nouns import Kind
 
 
 class Calculation(WorkloadKind, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Meta
 from schedlab.errors import SpecError
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import group, run_job, work
-from schedlab.kinds.file_test import SEQUENTIAL, Positive
+from schedlab.kinds.file_access import SEQUENTIAL, Positive
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # mode -> options of the engine's group; a write is on the device when the call returns only in

@@ -1,6 +1,6 @@
 """A user's command under every I/O scheduler.
 
-Run by `run/backends/io_commands.py`, which knows the order of its phases.
+Run by `run/io/io_commands.py`, which knows the order of its phases.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Meta
 from schedlab.errors import SpecError
 from schedlab.kinds.brought import sha256_of
 from schedlab.kinds.launching import Launching
-from schedlab.spec import durability
-from schedlab.spec.quantities import size_text
+from schedlab.nouns import durability
+from schedlab.nouns.quantities import size_text
 
 Cache = Literal["cold", "drop", "warm", "as-is"]
 

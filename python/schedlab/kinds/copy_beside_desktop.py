@@ -15,7 +15,7 @@ from msgspec import Meta
 from schedlab.kinds.actors import RANDOM_ENDLESS, actor, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, SEQUENTIAL, WRITE, Positive, Seconds
+from schedlab.kinds.file_access import READ, SEQUENTIAL, WRITE, Positive, Seconds
 from schedlab.kinds.newcomer import METRICS, first_requests
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 

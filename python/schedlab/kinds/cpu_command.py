@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.kinds.launching import Launching
-from schedlab.spec import Kind
+from schedlab.nouns import Kind
 
 
 class CpuCommand(Launching, frozen=True):

@@ -17,7 +17,7 @@ from schedlab.kinds.cpu_mix import (
     finite,
 )
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns.load_result import CrewResult
 
 
 class ForkStorm(CpuMixKind, frozen=True):

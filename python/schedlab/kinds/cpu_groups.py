@@ -19,8 +19,8 @@ from schedlab.kinds.cpu_mix import (
 )
 from schedlab.kinds.readers_together import jain
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec import latency
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns import latency
+from schedlab.nouns.load_result import CrewResult
 
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from schedlab.kinds.base import Offer
 from schedlab.kinds.cpu_mix import Count, CpuMixKind, RampSeconds, Seconds, TaskGroup, finite
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns.load_result import CrewResult
 
 
 class Messaging(CpuMixKind, frozen=True):

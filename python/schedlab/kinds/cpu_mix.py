@@ -1,6 +1,6 @@
 """Shared by the CPU workloads: tasks in groups, a load of hogs, numbers from bins.
 
-Run by `run/backends/cpu_policies.py`: candidates set policy, nice value, slice, weights.
+Run by `run/cpu/cpu_policies.py`: candidates set policy, nice value, slice, weights.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec import GateFinding, Kind, latency
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns import GateFinding, Kind, latency
+from schedlab.nouns.load_result import CrewResult
 
 HOG_WORK_NS = 100_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}

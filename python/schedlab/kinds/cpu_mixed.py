@@ -16,7 +16,7 @@ from schedlab.kinds.cpu_mix import (
     shifted,
 )
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns.load_result import CrewResult
 
 
 class MixedWork(PeriodicKind, frozen=True):

@@ -21,7 +21,7 @@ from schedlab.kinds.cpu_mix import (
     quantiles,
 )
 from schedlab.kinds.resolved import Outcome
-from schedlab.spec.load_result import CrewResult
+from schedlab.nouns.load_result import CrewResult
 
 
 class Wakeup(CpuMixKind, frozen=True):

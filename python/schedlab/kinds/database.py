@@ -20,9 +20,9 @@ from schedlab.kinds.actors import (
 )
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.file_access import READ, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 LOG_NAME = "log"
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import claimed_bytes, group, run_job, work
-from schedlab.kinds.file_test import LATENCIES, READ, SEQUENTIAL, Seconds, outcome_of
+from schedlab.kinds.file_access import LATENCIES, READ, SEQUENTIAL, Seconds, outcome_of
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 RECORD_BYTES = 2 << 20

@@ -13,7 +13,7 @@ import msgspec
 
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.kinds.resolved import ResolvedTarget
-from schedlab.spec.load_result import GroupResult, JobResult
+from schedlab.nouns.load_result import GroupResult, JobResult
 
 if TYPE_CHECKING:
     from schedlab._core import ReplayPlan

@@ -10,7 +10,7 @@ from schedlab.errors import SpecError
 from schedlab.kinds import fio_files, fio_reading
 from schedlab.kinds.brought import programs_of
 from schedlab.kinds.command import COMMAND_METRICS, Command
-from schedlab.spec import Metric
+from schedlab.nouns import Metric
 from schedlab.store import fio_output
 
 QUANTILES = ("p50", "p90", "p99", "p99_9")

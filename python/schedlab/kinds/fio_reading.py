@@ -23,9 +23,9 @@ import msgspec
 
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
-from schedlab.spec.load_result import Ending
-from schedlab.spec.printable import is_printable
-from schedlab.spec.reading import read_bytes
+from schedlab.nouns.load_result import Ending
+from schedlab.nouns.printable import is_printable
+from schedlab.nouns.reading import read_bytes
 from schedlab.store.fio_output import numbered
 
 # How the target's device and its directory are called until there are any.

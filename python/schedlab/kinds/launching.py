@@ -18,8 +18,8 @@ from msgspec import Meta
 from schedlab.errors import HostError, SpecError, as_root
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.brought import PATH, program_path, programs_of, programs_of_line
-from schedlab.spec import Metric
-from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
+from schedlab.nouns import Metric
+from schedlab.nouns.output_metrics import OutputMetric, parse_output_metric
 
 PHASES = ("setup", "prepare", "conclude", "cleanup")
 SHELL = "/bin/sh"
@@ -45,9 +45,9 @@ class Launching(WorkloadKind, frozen=True):
     `@seed@` are replaced in all of them; a shell takes the value as it is. `timeout_s` 0 is 20
     times the rehearsal, at least a minute. `warm_up` runs of every candidate come before the first
     block and are not measured.
-    `confine` is what the kernel keeps it from (run/confinement.py): other block devices, all files
-    outside of its target but `writable`, or nothing. `extract` are metrics in the output
-    (spec/output_metrics.py). `program_sha256` is the digest of the program when it was first
+    `confine` is what the kernel keeps it from (run/command/confinement.py): other block devices,
+    all files outside of its target but `writable`, or nothing. `extract` are metrics in the output
+    (nouns/output_metrics.py). `program_sha256` is the digest of the program when it was first
     measured; a changed program is reported.
     """
 

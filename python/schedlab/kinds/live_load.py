@@ -1,6 +1,6 @@
 """The load that a device has anyway: nothing is started, its requests are only counted.
 
-Run by `run/backends/live.py`, which switches the device's settings under the load.
+Run by `run/live/live.py`, which switches the device's settings under the load.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.brought import programs_of
-from schedlab.kinds.file_test import Seconds
-from schedlab.spec import Metric, durability, latency
-from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.kinds.file_access import Seconds
+from schedlab.nouns import Metric, durability, latency
+from schedlab.nouns.output_metrics import parse_output_metric
 
 OPERATIONS = ("read", "write")
 STATISTICS = ("mean", *latency.QUANTILES)
@@ -34,9 +34,9 @@ class LiveLoad(WorkloadKind, frozen=True):
     `processes` are names of processes whose latencies are metrics of their own
     (`NAME_read_latency_ns_mean`); so are `control_groups`, each under the last part of its
     name. `metric` is a figure of the user's, read after the period: in what `command` prints, in a
-    file, or on a page of this machine; `confine` holds the command (run/confinement.py). `guards`
-    end the experiment. The load needed `settled_s` to settle after the slowest switch of the pilot;
-    a shorter wash-out is told.
+    file, or on a page of this machine; `confine` holds the command (run/command/confinement.py).
+    `guards` end the experiment. The load needed `settled_s` to settle after the slowest switch of
+    the pilot; a shorter wash-out is told.
     """
 
     kind: ClassVar[str] = "live-load"

@@ -24,9 +24,9 @@ from schedlab.kinds.actors import (
 )
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
+from schedlab.kinds.file_access import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 # What one request of the newcomer waits beside writers, for the estimate of a run's time.
 USUAL_WAIT_S = 0.01

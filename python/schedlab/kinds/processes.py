@@ -9,10 +9,10 @@ from schedlab.errors import SpecError
 from schedlab.kinds.actors import outcome, rate_bound, run_actors
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import group
-from schedlab.kinds.file_test import Seconds
+from schedlab.kinds.file_access import Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import Metric, latency
-from schedlab.spec.load_result import SideResult
+from schedlab.nouns import Metric, latency
+from schedlab.nouns.load_result import SideResult
 from schedlab.store.process_files import ProcessRow, only_simulated, processes_of, unique_names
 
 QUANTILES = ("p50", "p90", "p99")

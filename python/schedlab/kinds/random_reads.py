@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.base import Offer
-from schedlab.kinds.file_test import Positive
+from schedlab.kinds.file_access import Positive
 from schedlab.kinds.readers_together import DECIDING, METRICS, OFFERED, OnlyReads
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 

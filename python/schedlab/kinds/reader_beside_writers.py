@@ -23,10 +23,10 @@ from schedlab.kinds.actors import (
 )
 from schedlab.kinds.base import Offer
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, Seconds
+from schedlab.kinds.file_access import READ, Seconds
 from schedlab.kinds.newcomer import BesideWriters
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 # A primed reader works on so many bytes at most: enough to be new to no scheduler (bfq lets a
 # process be new for some 60 MB), and read in a moment.

@@ -14,9 +14,9 @@ from msgspec import Meta
 from schedlab.kinds.actors import Actors, actor, load_depth, outcome, regions, run_actors
 from schedlab.kinds.base import Offer, WorkloadKind
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
+from schedlab.kinds.file_access import READ, SEQUENTIAL, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 LATENCIES = tuple(f"latency_ns_{q}" for q in latency.QUANTILES)
 METRICS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.spec import GateFinding
+from schedlab.nouns import GateFinding
 
 
 @dataclass(frozen=True)

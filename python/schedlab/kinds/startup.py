@@ -27,10 +27,10 @@ from schedlab.kinds.actors import RANDOM_ENDLESS
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.brought import programs_of_line
 from schedlab.kinds.engine import group, run_job, work
-from schedlab.kinds.file_test import READ, WRITE, Positive, Seconds
+from schedlab.kinds.file_access import READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.spec import GateFinding
-from schedlab.spec.load_result import GroupResult
+from schedlab.nouns import GateFinding
+from schedlab.nouns.load_result import GroupResult
 
 # Shared libraries of desktop programs: sizes about log-normal, median 128 KiB.
 SIZE_LOG_MEAN = 11.8

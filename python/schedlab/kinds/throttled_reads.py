@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schedlab.kinds.actors import RANDOM_ENDLESS
-from schedlab.kinds.file_test import Positive, Seconds
+from schedlab.kinds.file_access import Positive, Seconds
 from schedlab.kinds.readers_together import METRICS, OnlyReads
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 

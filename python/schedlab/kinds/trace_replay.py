@@ -22,13 +22,13 @@ from schedlab.errors import SpecError
 from schedlab.kinds.actors import Actors, actor, added, rate_bound
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.engine import run_groups
-from schedlab.kinds.file_test import READ, WRITE, Seconds
+from schedlab.kinds.file_access import READ, WRITE, Seconds
 from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_metric
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import GateFinding, Metric, latency
-from schedlab.spec.foreign import unread
-from schedlab.spec.reading import split_format
-from schedlab.spec.results import FidelityRow
+from schedlab.nouns import GateFinding, Metric, latency
+from schedlab.nouns.foreign import unread
+from schedlab.nouns.reading import split_format
+from schedlab.nouns.results import FidelityRow
 
 if TYPE_CHECKING:
     from schedlab._core import ReplayPlan

@@ -10,7 +10,7 @@ from msgspec import NODEFAULT
 from msgspec.structs import fields
 
 from schedlab.kinds import KINDS, WorkloadKind, overrides
-from schedlab.spec import AA_SUFFIX, Record, Workload
+from schedlab.nouns import AA_SUFFIX, Record, Workload
 from schedlab.store.exporters import Parameters
 
 # Parameters that count processes or requests in flight; each must be 1.

@@ -21,10 +21,10 @@ from schedlab.kinds.actors import (
     served,
 )
 from schedlab.kinds.engine import work
-from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.file_access import READ, Positive, Seconds
 from schedlab.kinds.readers_together import OnlyReads
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import latency
+from schedlab.nouns import latency
 
 NAMES = ("favoured", "other")
 # A priority requests no share, only that the favoured group comes first.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from schedlab.report.texts import LANGUAGES as LANGUAGES, Texts
 from schedlab.report.view import View
-from schedlab.spec import Experiment, Record
-from schedlab.spec.answer import Answer
+from schedlab.nouns import Experiment, Record
+from schedlab.nouns.answer import Answer
 
 
 def text(

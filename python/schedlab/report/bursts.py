@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from schedlab.nouns import Record, Run
 from schedlab.report.gantt import Canvas, fill, time_text
-from schedlab.spec import Record, Run
 
 WIDTH, ROW, LEFT, RIGHT, TOP, HEIGHT = 960, 26, 84, 940, 40, 120
 BINS = 60

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from schedlab.nouns import Run, Workload
 from schedlab.report.view import View
-from schedlab.spec import Run, Workload
 
 PHASES = {"setup": "--setup", "prepare_run": "--prepare", "conclude_run": "--conclude",
           "cleanup": "--cleanup"}  # fmt: skip

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from schedlab.nouns import Metric, Record
+from schedlab.nouns.answer import Answer
 from schedlab.report import frame
 from schedlab.report.exchange import escaped, table_text
 from schedlab.report.markup import drawn_table
@@ -18,8 +20,6 @@ from schedlab.report.tables import Column, Table, TableCell, TableRow
 from schedlab.report.terminal import tables as printed
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import Metric, Record
-from schedlab.spec.answer import Answer
 
 Answers = Mapping[str, Answer]
 Names = tuple[str, str]

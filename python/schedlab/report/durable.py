@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from schedlab.nouns.durability import OF_THE_KERNEL, Chain
 from schedlab.report import words
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec.durability import OF_THE_KERNEL, Chain
 
 PARTS = ("data", "journal", "flush")
 #: Smaller shares of the bytes in front are not worth a sentence.

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from schedlab.analyse.fleet import Fleet, fleet
+from schedlab.nouns.answer import Row
 from schedlab.report import words
 from schedlab.report.tables import Column, Table, build
 from schedlab.report.view import View
-from schedlab.spec.answer import Row
 
 # What is this near to the best of a host counts as good there.
 NEAR = 0.05

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from schedlab.nouns.schedule import Schedule, Segment, TaskFigures, occupant
 from schedlab.report.drawing import COLOURS, linear
-from schedlab.spec.schedule import Schedule, Segment, TaskFigures, occupant
 
 Window = tuple[int, int]
 WIDTH, LEFT, RIGHT = 920, 130, 20

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.analyse.quantiles import half_width
+from schedlab.nouns import AA_SUFFIX, Metric, Workload
+from schedlab.nouns.quantities import size_text
 from schedlab.report.fleet_table import fleet_tables
 from schedlab.report.process_tables import INDEX, process_tables
 from schedlab.report.tables import Chart, Column, Table, TableCell, build
 from schedlab.report.view import View, flatten, record_bytes
 from schedlab.report.workload_names import name_of
-from schedlab.spec import AA_SUFFIX, Metric, Workload
-from schedlab.spec.quantities import size_text
 
 LEVEL = 0.95
 # How the names of the tables of further metrics begin.

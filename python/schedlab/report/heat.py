@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from schedlab.nouns.answer import Row
+from schedlab.nouns.results import LatencySeries
 from schedlab.report import markup
 from schedlab.report.drawing import n, picture, text
 from schedlab.report.tables import Column, Table, build
 from schedlab.report.view import View
 from schedlab.report.why import group_name
-from schedlab.spec.answer import Row
-from schedlab.spec.results import LatencySeries
 
 COLUMNS, ROWS, LEVELS = 48, 28, 5
 # Of a map: its size in pixels, and the room for its axes.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schedlab.nouns import Record
+from schedlab.nouns.answer import Answer
 from schedlab.report import frame, markup
 from schedlab.report.screen import device_text
 from schedlab.report.sentences import first
 from schedlab.report.tables import Column, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
-from schedlab.spec import Record
-from schedlab.spec.answer import Answer
 
 HEADS = ("date", "asked", "answer", "device", "kernel")
 # A head sorts by its column, and back by a second click; a page needs no server for it.

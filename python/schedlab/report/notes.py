@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from schedlab.nouns import Flag
+from schedlab.nouns.quantities import size_text
 from schedlab.report import sentences, words
 from schedlab.report.commands import command_lines
 from schedlab.report.replays import replay_lines
 from schedlab.report.screen import device_facts
 from schedlab.report.view import View
-from schedlab.spec import Flag
-from schedlab.spec.quantities import size_text
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
 SHARES = {

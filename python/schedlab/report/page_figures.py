@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Sequence
 from html import escape, unescape
 
+from schedlab.nouns import RateSeries
+from schedlab.nouns.answer import Row
 from schedlab.report import charts, markup
 from schedlab.report.handin import FURTHER, study_tables
 from schedlab.report.heat import heat_maps
@@ -17,8 +19,6 @@ from schedlab.report.shares import share_lines
 from schedlab.report.tables import Column, Table, build
 from schedlab.report.view import View, percentiles
 from schedlab.report.why import group_name
-from schedlab.spec import RateSeries
-from schedlab.spec.answer import Row
 
 OPEN_MAX = 3
 FOLDED = ("runs-", "processes", FURTHER)

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from schedlab.nouns.quantities import milliseconds_text
 from schedlab.package import PACKAGE
 from schedlab.report import frame, markup
 from schedlab.report.texts import Texts
-from schedlab.spec.quantities import milliseconds_text
 
 # Lines of the queue in the terminal; rows of all queues in a page, 3 MB packed.
 LINES_MAX = 12

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from schedlab.nouns import Run
 from schedlab.report.tables import Chart, Column, Table, build
 from schedlab.report.view import View
-from schedlab.spec import Run
 
 INDEX = 100.0
 #: What is counted of a process; its figures are these and what follows from them.

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from schedlab.nouns.quantities import counted, milliseconds_text
+from schedlab.nouns.schedule import Figure, Mean, Schedule, Task, occupant
 from schedlab.report import frame
 from schedlab.report.markup import drawn_table, paragraph
 from schedlab.report.tables import Column, build
 from schedlab.report.texts import Texts
-from schedlab.spec.quantities import counted, milliseconds_text
-from schedlab.spec.schedule import Figure, Mean, Schedule, Task, occupant
 
 # heading: key of a task's result, in ns, and of the mean
 ASKED: Mapping[str, tuple[Figure, Mean]] = {

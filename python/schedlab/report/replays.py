@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedlab.nouns.results import FidelityRow, ReplayFidelity
 from schedlab.report.view import View
-from schedlab.spec.results import FidelityRow, ReplayFidelity
 
 
 def _fidelities(view: View) -> Iterator[tuple[str, ReplayFidelity]]:

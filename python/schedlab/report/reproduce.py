@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import schedlab
-from schedlab.spec import Record
-from schedlab.spec.results import kernel_release
+from schedlab.nouns import Record
+from schedlab.nouns.results import kernel_release
 
 
 def script(record: Record) -> str:

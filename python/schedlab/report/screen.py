@@ -10,10 +10,10 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from schedlab.nouns import answer as nouns
 from schedlab.report import sentences, words
 from schedlab.report.tables import Column, LossRange, Table, TableCell, TableRow, build
 from schedlab.report.view import View, flatten
-from schedlab.spec import answer as spec
 
 # A smaller difference needs no further digit; more digits than these say nothing.
 DIFFERENCE_LEAST, DIGITS_MAX = 0.005, 4
@@ -46,7 +46,7 @@ def first_table(view: View) -> Table:
     return Table("answer", texts("section.first"), tuple(columns), tuple(rows), notes)
 
 
-def rows_of(view: View) -> list[spec.Row]:
+def rows_of(view: View) -> list[nouns.Row]:
     """The rows of the first table: the mix, and every workload with its further rows behind it."""
     mix = [view.mix] if view.mix else []
     return [*mix, *(row for of in view.chosen for row in (of, *view.secondary(of.workload)))]
@@ -79,7 +79,7 @@ def columns_of(view: View) -> tuple[str, ...]:
             *(n for n in view.names if n != view.baseline))  # fmt: skip
 
 
-def _row(view: View, of: spec.Row) -> TableRow:
+def _row(view: View, of: nouns.Row) -> TableRow:
     level = int(of.role == "secondary")
     title = view.metric_title(of) if level else of.workload if of.metric else view.title_of(of)
     metric = _short(view.texts.metric(of.metric), title) if of.metric and not level else ""
@@ -93,7 +93,7 @@ def _short(metric: str, title: str) -> str:
     return " ".join(word for word in metric.split(" ") if word[:STEM] not in known) or metric
 
 
-def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
+def candidate_cell(view: View, of: nouns.Row, name: str) -> TableCell:
     """The value of a candidate on a row, and how far behind the best it is."""
     cell = view.answer.cells[of.name].get(name)
     if cell is None:
@@ -117,7 +117,7 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> TableCell:
     return TableCell(value(view, of, cell), cell.value, note, tone, drawn, unit)  # type: ignore[arg-type]
 
 
-def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
+def value(view: View, of: nouns.Row, cell: nouns.CellAnswer) -> str:
     """A value with its unit, in the digits of its row; a bound where every run gave only that."""
     if cell.value is None or of.metric is None:
         return ""
@@ -131,7 +131,7 @@ def value(view: View, of: spec.Row, cell: spec.CellAnswer) -> str:
     return view.texts(key, value=shown)
 
 
-def _digits(view: View, of: spec.Row) -> int:
+def _digits(view: View, of: nouns.Row) -> int:
     """Two digits, and as many as show the differences of a row."""
     cells = view.answer.cells[of.name].values()
     values = sorted(cell.value for cell in cells if cell.value)

@@ -10,13 +10,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from schedlab.nouns import AA_SUFFIX
+from schedlab.nouns.answer import MIX, Doubt, Loss, Requirement, Row, Unfit
+from schedlab.nouns.names import is_beyond_target
 from schedlab.report import words
 from schedlab.report.fleet_table import fleet_lines, kind_lines
 from schedlab.report.replays import doubts
 from schedlab.report.view import View
-from schedlab.spec import AA_SUFFIX
-from schedlab.spec.answer import MIX, Doubt, Loss, Requirement, Row, Unfit
-from schedlab.spec.names import is_beyond_target
 
 LISTED_MAX = 4
 #: The times of a whole workload.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from schedlab.nouns import Experiment
 from schedlab.report import sentences
 from schedlab.report.replays import recorded_device
 from schedlab.report.view import View
-from schedlab.spec import Experiment
 
 
 @dataclass(frozen=True)

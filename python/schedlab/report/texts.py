@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlab.errors import SpecError
+from schedlab.nouns import Metric
+from schedlab.nouns.reading import dotted
 from schedlab.package import PACKAGE
-from schedlab.spec import Metric
-from schedlab.spec.reading import dotted
 
 LANGUAGES = ("en", "ko", "ru")
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from schedlab.nouns import Metric
 from schedlab.report import drawing, frame, markup, words
 from schedlab.report.tables import Column, build
 from schedlab.report.texts import MINUS, Texts, UnitScale
-from schedlab.spec import Metric
 
 TEXTS = Texts("en")
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.nouns import AA_SUFFIX, GateFinding, Metric, Record, Run
+from schedlab.nouns.answer import Answer, Row
+from schedlab.nouns.latency import bin_of, is_supported
 from schedlab.report.texts import Texts
 from schedlab.report.words import metric_of
 from schedlab.report.workload_names import translated
-from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
-from schedlab.spec.answer import Answer, Row
-from schedlab.spec.latency import bin_of, is_supported
 
 if TYPE_CHECKING:
     from schedlab.report.timeline import Timeline

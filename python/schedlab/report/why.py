@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schedlab.nouns import Explanation
+from schedlab.nouns.answer import Row
+from schedlab.nouns.capture import is_alike
 from schedlab.report import durable, words
 from schedlab.report.moments import starved
 from schedlab.report.view import View
-from schedlab.spec import Explanation
-from schedlab.spec.answer import Row
-from schedlab.spec.capture import is_alike
 
 # Shares of a request's waiting from which a part is called the reason for it.
 IN_DEVICE = 0.7

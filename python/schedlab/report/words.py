@@ -13,9 +13,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
 from schedlab.errors import SpecError
+from schedlab.nouns import Experiment, Metric
+from schedlab.nouns.answer import CellAnswer
 from schedlab.report.texts import NO_BREAK, Texts
-from schedlab.spec import Experiment, Metric
-from schedlab.spec.answer import CellAnswer
 
 End = Literal["point", "low", "up"]
 TIMES_FROM = 2.0

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 import schedlab
+from schedlab.nouns import METRICS
 from schedlab.report import notes, why
 from schedlab.report.drawing import COLOURS, cells, ticks
 from schedlab.report.handin import study_tables
@@ -22,7 +23,6 @@ from schedlab.report.steps import next_step
 from schedlab.report.tables import Column, Table, TableCell, build
 from schedlab.report.texts import Texts
 from schedlab.report.view import View, flatten
-from schedlab.spec import METRICS
 
 WIDTH_MAX = 48
 FONT, FONT_SIZE = "Calibri", 11

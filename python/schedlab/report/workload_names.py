@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from schedlab.nouns import Record
+from schedlab.nouns.answer import Answer
 from schedlab.report.texts import Texts
-from schedlab.spec import Record
-from schedlab.spec.answer import Answer
 
 # A test at its record size, or an extraction by its decompressor.
 _AT = re.compile(r"(?P<name>.+?)(?P<rest> \d+ (?:B|[KMG]iB)|, (?:none|gzip|xz|zstd))")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedlab.host.consent import Consent
+from schedlab.host.safety.consent import Consent
 from schedlab.kinds import WorkloadKind
-from schedlab.spec import Candidate, Experiment, Workload
+from schedlab.nouns import Candidate, Experiment, Workload
 
 # Beside the measured window: set the scheduler, drop caches, read back.
 OVERHEAD_S = 0.1

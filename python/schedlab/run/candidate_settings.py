@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 
-from schedlab.host import knobs, settings
-from schedlab.host.control import Control
-from schedlab.host.control_groups import cpu_hierarchy, io_hierarchy
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, settings
+from schedlab.host.settings.control_groups import cpu_hierarchy, io_hierarchy
 from schedlab.kinds import OVERRIDE
-from schedlab.run.launch import WorkGroup
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
+from schedlab.run.command.launch import WorkGroup
 
 AS_IS = "as-is"
 Values = Mapping[str, str | int | float]

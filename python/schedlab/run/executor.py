@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from schedlab.design.plan import arms, blocks_of
 from schedlab.errors import GateError
 from schedlab.kinds import Outcome
+from schedlab.nouns import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Plan, Run, Workload
+from schedlab.nouns.quantities import counted, duration_text
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Plan, Run, Workload
-from schedlab.spec.quantities import counted, duration_text
 from schedlab.store.folder import Folder
 
 # Gates that mean that other programs used the machine, and how many repeats they may cost.

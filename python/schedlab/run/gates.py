@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.host.devices import text_of
+from schedlab.nouns import GateFinding
 from schedlab.run.other_programs import UserProcesses, other_s, user_processes
-from schedlab.spec import GateFinding
 
 PROC = Path("/proc")
 CPU = Path("/sys/devices/system/cpu")

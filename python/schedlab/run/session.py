@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from schedlab.kinds import Outcome
-from schedlab.spec import Candidate, Cell, Workload
+from schedlab.nouns import Candidate, Cell, Workload
 
 
 class Session(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import open_regular, read_text
+from schedlab.nouns.reading import open_regular, read_text
 from schedlab.store.importers.sched import events
 
 EXPECTED = (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from schedlab.errors import Interrupted, SchedlabError, SpecError
-from schedlab.spec.foreign import explained
+from schedlab.nouns.foreign import explained
 
 VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
 FIT_HINT = "--fit wrap, compact or scale"

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedlab.spec.reading import open_regular, opened
+from schedlab.nouns.reading import open_regular, opened
 from schedlab.store.files import DIRECTORY
 
 

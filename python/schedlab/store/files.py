@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.spec.reading import opened
+from schedlab.nouns.reading import opened
 
 FILE_BYTES_MAX = 256 << 20
 DEPTH_MAX = 4

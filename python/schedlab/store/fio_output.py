@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlab.spec import latency
+from schedlab.nouns import latency
 from schedlab.store.importers.text import bad
 
 DIRECTIONS = ("read", "write", "trim")

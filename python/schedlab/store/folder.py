@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError, cause_of
-from schedlab.spec import (
+from schedlab.nouns import (
     Cell,
     Experiment,
     Explanation,
@@ -40,13 +40,13 @@ from schedlab.spec import (
     from_json,
     to_json,
 )
-from schedlab.spec.capture import BlockSeen
-from schedlab.spec.checked_line import decode, encode, seal, unseal
-from schedlab.spec.convert import NUMBER_MAX, convert
-from schedlab.spec.experiment import SCHEMA_VERSION
-from schedlab.spec.names import safe_name
-from schedlab.spec.printable import all_printable, printable
-from schedlab.spec.results import (
+from schedlab.nouns.capture import BlockSeen
+from schedlab.nouns.checked_line import decode, encode, seal, unseal
+from schedlab.nouns.convert import NUMBER_MAX, convert
+from schedlab.nouns.experiment import SCHEMA_VERSION
+from schedlab.nouns.names import safe_name
+from schedlab.nouns.printable import all_printable, printable
+from schedlab.nouns.results import (
     FACTS,
     FACTS_OF_HOST,
     PROPERTIES,
@@ -74,7 +74,7 @@ EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "figures",
 )
 EXPLANATIONS = "explanations.json"
-# The last comment of EXPERIMENT but one: who wrote it (host/origin.py).
+# The last comment of EXPERIMENT but one: who wrote it (host/safety/origin.py).
 SEALED = re.compile(r"(.*\n)# seal ([0-9a-f]+)\n", re.DOTALL)
 SealOf = Callable[[str], str]
 Explained = dict[tuple[str, str], tuple[Explanation, ...]]

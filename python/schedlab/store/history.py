@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from schedlab.errors import SchedlabError
-from schedlab.spec import Experiment, Record, StoredSession, Workload, to_json
+from schedlab.nouns import Experiment, Record, StoredSession, Workload, to_json
 from schedlab.store.folder import EXPERIMENT, Folder
 
 #: Of the results beside this one so many are read, the latest first.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import checked_line
+from schedlab.nouns import checked_line
 from schedlab.store.files import append_line, cut_torn_line, read_beneath
 
 SCHEMA = 1

@@ -16,7 +16,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import read_text
+from schedlab.nouns.reading import read_text
 
 #: Keys of a process that a real one has only with these values.
 ONLY_SIMULATED: Mapping[Literal["think", "background", "fsync_every", "direct"], object] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import unread
+from schedlab.nouns.foreign import unread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

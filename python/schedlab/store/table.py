@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from schedlab.spec import Bound, Record, Run, Samples, Workload
+from schedlab.nouns import Bound, Record, Run, Samples, Workload
 
 # A quantile of latencies, or of response times: what it is of, and which.
 QUANTILE = re.compile(r"(.+_ns)_(p\d+(?:_\d+)?)")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.errors import SpecError
-from schedlab.spec import Experiment, Run, Workload
-from schedlab.spec.quantities import parse_limit
+from schedlab.nouns import Experiment, Run, Workload
+from schedlab.nouns.quantities import parse_limit
 from schedlab.tune.search import Match, Observation
 
 # Gates that speak against the setting; all others say that the machine disturbed the run.

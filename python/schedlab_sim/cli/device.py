@@ -49,7 +49,7 @@ def up(name: str, as_json: bool, **options: Any) -> None:
     `schedlab device models` lists the shipped ones.
     """
     from schedlab.cli.show import print_result
-    from schedlab.host import keeper
+    from schedlab.host.emulated import keeper
     from schedlab_sim.emulated_devices import emulation_of
 
     kept = keeper.up(emulation_of(options), name)
@@ -61,7 +61,7 @@ def up(name: str, as_json: bool, **options: Any) -> None:
 def list_(as_json: bool) -> None:
     """Show the emulated devices that are up, and how many requests they served."""
     from schedlab.cli.show import print_result
-    from schedlab.host import keeper
+    from schedlab.host.emulated import keeper
     from schedlab_sim.emulated_devices import kept_lines
 
     devices = keeper.kept()
@@ -73,7 +73,7 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Remove every emulated device.")
 def down(name: str | None, everything: bool) -> None:
     """Remove a device. File systems on it are unmounted first; data in memory are lost."""
-    from schedlab.host import keeper
+    from schedlab.host.emulated import keeper
 
     if bool(name) == everything:
         raise click.UsageError("name one device, or use --all")

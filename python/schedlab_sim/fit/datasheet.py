@@ -25,7 +25,7 @@ def stated(text: str) -> Stated:
     """`interface=sata,iops-1=9000,…`: rates of 4 KiB reads with 1 and 32 at a time, and bytes/s of
     sequential reads and writes. SpecError for a key that is not known or is missing.
     """
-    from schedlab.spec.quantities import parse_size
+    from schedlab.nouns.quantities import parse_size
 
     parts = dict(part.partition("=")[::2] for part in text.split(",") if part)
     for key in parts:

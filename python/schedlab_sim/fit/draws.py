@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from schedlab.spec.convert import convert
+from schedlab.nouns.convert import convert
 from schedlab_sim.fit.fitted import UNKNOWN, number_of, of_one_curve, time_text, value_at
 
 #: Sizes of blocks, pages and cylinders fix what the device holds, and skews what a stream of these

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from schedlab.errors import SchedlabError
-from schedlab.spec.quantities import parse_size, parse_time_ns
+from schedlab.nouns.quantities import parse_size, parse_time_ns
 
 #: The error of a key that reads do not show: the shipped models say where it can be.
 UNKNOWN = "unknown"

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from schedlab.errors import HostError
-from schedlab.host import devices, knobs
-from schedlab.run.backends.io import driver_tags, logical_block_bytes
+from schedlab.host import devices
+from schedlab.host.settings import knobs
+from schedlab.run.io.io import driver_tags, logical_block_bytes
 from schedlab.store.files import made
 from schedlab_sim.checked import HOST
 from schedlab_sim.device import devices as shipped

@@ -17,8 +17,8 @@ from schedlab.app.measure.virtual import check_speed, kernels_named
 from schedlab.errors import SpecError
 from schedlab.guest.machine import BootSettings, Message
 from schedlab.guest.place import Boot, Job
-from schedlab.host.control import Control
-from schedlab.host.emulated import Emulation, model_text
+from schedlab.host.emulated.emulated import Emulation, model_text
+from schedlab.host.safety.control import Control
 from schedlab.kinds.actors import Actors, run_actors
 from schedlab.kinds.processes import engine_groups, mean_ns
 from schedlab.kinds.resolved import ResolvedTarget

@@ -21,7 +21,7 @@ import numpy as np
 from schedlab.app.measure.virtual import needed_dilation
 from schedlab.errors import SpecError
 from schedlab.guest import kernels
-from schedlab.host.emulated import Emulation
+from schedlab.host.emulated.emulated import Emulation
 from schedlab.kinds.fio_processes import processes_of_job
 from schedlab.kinds.trace_replay import TraceReplay
 from schedlab.store.process_files import (

@@ -152,7 +152,7 @@ impl IoError {
                 .into(),
             IoError::Worker { hint, .. } => hint.clone(),
             IoError::NotGivenUp(_) => "add --destroy-data DEVICE; in Python, \
-                 schedlab.host.consent.consent_to(DEVICE).target is the path to write to"
+                 schedlab.host.safety.consent.consent_to(DEVICE).target is the path to write to"
                 .into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
                 match rustix::process::geteuid().is_root() {

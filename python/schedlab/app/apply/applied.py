@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError, as_root, cause_of
-from schedlab.host import journal, knobs, udev
-from schedlab.host.control import Control
 from schedlab.host.devices import text_of
-from schedlab.spec import from_json, to_json
-from schedlab.spec.names import safe_name
+from schedlab.host.safety import journal
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, udev
+from schedlab.nouns import from_json, to_json
+from schedlab.nouns.names import safe_name
 from schedlab.store.files import write_atomic
 
 OF_ROOT_HINT = "make it possible to write there: it may be full, or read-only"

@@ -19,13 +19,13 @@ from schedlab.app.apply.applied import HEADER, RULES, Applied, rule_text
 from schedlab.app.setting_checks import check_allowed, planned_writes
 from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, settings, udev, udev_service
-from schedlab.host.control import Control
-from schedlab.host.settings import SettingScope
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, setters, settings, udev, udev_service
+from schedlab.host.settings.settings import SettingScope
+from schedlab.nouns import Candidate, Target
+from schedlab.nouns.results import kernel_release
 from schedlab.result import Result
 from schedlab.run.candidate_settings import AS_IS
-from schedlab.spec import Candidate, Target
-from schedlab.spec.results import kernel_release
 
 Report = Callable[[str], None]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from schedlab.app.apply import applied
 from schedlab.app.apply.applied import HEADER, Applied
 from schedlab.errors import SpecError
-from schedlab.host import knobs, setters, settings
-from schedlab.host.control import Control
 from schedlab.host.devices import text_of
-from schedlab.host.settings import CPU_PREFIX, SYSCTL, SettingScope
-from schedlab.spec import Candidate
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, setters, settings
+from schedlab.host.settings.settings import CPU_PREFIX, SYSCTL, SettingScope
+from schedlab.nouns import Candidate
 
 DEVICE = "machine"
 #: What the record is called by people, and was called when it had only the CPU scheduler.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedlab.host import boots_held, journal, keeper, recover
+from schedlab.host.emulated import keeper
+from schedlab.host.safety import boots_held, journal, recover
 
 
 def recover_all(

@@ -7,9 +7,9 @@ from typing import Any
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
-from schedlab.host import knobs
-from schedlab.host.control import Control
-from schedlab.spec import Candidate
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
+from schedlab.nouns import Candidate
 
 
 def set_scheduler(

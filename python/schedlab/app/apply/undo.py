@@ -11,8 +11,8 @@ from schedlab.app.apply import applied
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.applied import HEADER, RULES, Applied, goes_with_scheduler, rule_text
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, settings, udev, udev_service
-from schedlab.host.control import Control
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, setters, settings, udev, udev_service
 from schedlab.store.files import write_atomic
 
 Report = Callable[[str], None]

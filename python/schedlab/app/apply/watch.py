@@ -1,8 +1,8 @@
 """Who changes the settings of a device or of the machine, one entry per change.
 
-fanotify names the process that wrote (host/writers.py). Without it, and for what the kernel does by
-itself, the files are read every `interval_s`, and nobody is named. What the kernel sets when a
-scheduler changes is no change of its own.
+fanotify names the process that wrote (host/settings/writers.py). Without it, and for what the
+kernel does by itself, the files are read every `interval_s`, and nobody is named. What the kernel
+sets when a scheduler changes is no change of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from schedlab.app.apply import machine as apply_machine
 from schedlab.app.apply.applied import goes_with_scheduler
-from schedlab.host import knobs, settings
-from schedlab.host.writers import Writer, Writers
-from schedlab.spec import to_json
+from schedlab.host.settings import knobs, settings
+from schedlab.host.settings.writers import Writer, Writers
+from schedlab.nouns import to_json
 
 #: How long the event of a write may come after its effect.
 EVENT_S = 0.05

@@ -12,8 +12,8 @@ from schedlab.app.targets import queues_named
 from schedlab.errors import SpecError
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.trace_replay import TraceReplay
+from schedlab.nouns import AA_SUFFIX, Record, Workload, to_json
 from schedlab.report.difference_page import Beside, Case, Recommended, agreed, junit
-from schedlab.spec import AA_SUFFIX, Record, Workload, to_json
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from schedlab.app.targets import describe
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import OVERRIDE
 from schedlab.kinds.calls import MODES
+from schedlab.nouns import Candidate, Experiment, Stopping, Workload
+from schedlab.nouns.quantities import size_text
 from schedlab.run.candidate_settings import AS_IS
-from schedlab.spec import Candidate, Experiment, Stopping, Workload
-from schedlab.spec.quantities import size_text
 
 SAME_BYTES = 5 << 20
 #: The answer speaks of the block size that is nearest to this; all others are a curve.

@@ -13,12 +13,13 @@ from schedlab.app.measure import budget
 from schedlab.design.candidates import label_candidates, parse_candidate, parse_candidates
 from schedlab.design.io_families import USUAL_FAMILIES, Load, family_named, workloads
 from schedlab.errors import SpecError, nearest
-from schedlab.host import devices, knobs
+from schedlab.host import devices
 from schedlab.host.queues import queues_below
+from schedlab.host.settings import knobs
 from schedlab.kinds import declared, typed
-from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
-from schedlab.spec import Candidate, Experiment, Kind, Objective, Stopping, Target, Workload
-from schedlab.spec.quantities import duration_text
+from schedlab.kinds.file_access import IOZONE_SEVEN, TESTS
+from schedlab.nouns import Candidate, Experiment, Kind, Objective, Stopping, Target, Workload
+from schedlab.nouns.quantities import duration_text
 
 __all__ = ["Load", "Place", "comparison", "stopping_of", "target_of"]
 
@@ -88,7 +89,7 @@ def target_of(place: Place) -> Target:
     common = {**facts, "filesystem": place.filesystem, "switch": place.switch}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
-        from schedlab.host.emulated import Emulation, own_size_bytes
+        from schedlab.host.emulated.emulated import Emulation, own_size_bytes
 
         size = place.scratch_bytes or place.size_bytes
         size = size or own_size_bytes(Emulation(place.model)) or SCRATCH_BYTES

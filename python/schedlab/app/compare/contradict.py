@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlab.spec.answer import Answer
+from schedlab.nouns.answer import Answer
 
 
 def contradictions(first: Answer, again: Answer) -> list[str]:

@@ -14,10 +14,10 @@ from schedlab.app.measure.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds import KINDS, typed
 from schedlab.kinds.cpu_mix import CpuMixKind
+from schedlab.nouns import Candidate, Experiment, Target, Workload
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.cpu_notes import notes_of
-from schedlab.run.backends.cpu_policy import parse_policies, parse_policy, policy_of
-from schedlab.spec import Candidate, Experiment, Target, Workload
+from schedlab.run.cpu.cpu_notes import notes_of
+from schedlab.run.cpu.cpu_policy import parse_policies, parse_policy, policy_of
 from schedlab.store.files import write_atomic
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def policy_comparison(
 def explain(result: Result, observer: Observer = SILENT) -> list[str]:
     """One more run per candidate and built-in workload, traced and never scored: what the tasks
     waited for a CPU, in words; stored in the result folder as `raw/run-queue.json`."""
-    from schedlab.run.backends.cpu_policies import PolicySession
+    from schedlab.run.cpu.cpu_policies import PolicySession
 
     experiment = result.folder.experiment
     admitted = admit(experiment, Permission())

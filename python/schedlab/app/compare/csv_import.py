@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlab.analyse import check_means
 from schedlab.errors import SpecError
-from schedlab.spec import Record
+from schedlab.nouns import Record
 from schedlab.store.importers import csv as importer
 from schedlab.store.importers.imported import Imported, Options
 from schedlab.store.table import samples

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from schedlab.app.compare.agreement import ReplayAgreement, of_replay
 from schedlab.errors import SpecError
+from schedlab.nouns import AA_SUFFIX, Metric, Record, Samples, to_json
+from schedlab.nouns.answer import Answer, CellAnswer, Loss, Row
+from schedlab.nouns.results import Bound, boot_of
 from schedlab.report import difference_page
-from schedlab.spec import AA_SUFFIX, Metric, Record, Samples, to_json
-from schedlab.spec.answer import Answer, CellAnswer, Loss, Row
-from schedlab.spec.results import Bound, boot_of
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")

@@ -25,9 +25,9 @@ from schedlab.kinds import KINDS
 from schedlab.kinds.brought import sha256_of
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import sha256_of_program
+from schedlab.nouns import Experiment, Workload, durability
+from schedlab.nouns.output_metrics import BUILT_IN, parse_output_metric
 from schedlab.run.admitted import Admitted
-from schedlab.spec import Experiment, Workload, durability
-from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
 from schedlab.store import fio_output
 
 #: Further metrics of own work that can be a price: a program may move more for the same result.

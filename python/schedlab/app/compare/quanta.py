@@ -12,9 +12,9 @@ from schedlab.app.compare.comparison import experiment_of
 from schedlab.cpu.crew import Settings, held_crew, last_cpu
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import SpecError
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.nouns.quantities import counted
 from schedlab.report.bursts import charts
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
-from schedlab.spec.quantities import counted
 from schedlab.store.files import make_beneath, write_atomic
 from schedlab.store.folder import FIGURES
 
@@ -54,7 +54,7 @@ def sweep_of(typed: Mapping[str, Any]) -> Sweep:
 
 def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float, float | None]:
     """The effective quantum of each requested one, asked of a worker that never runs."""
-    from schedlab.host.control import Control
+    from schedlab.host.safety.control import Control
 
     effective: dict[float, float | None] = {}
     with Control(report=report) as control:

@@ -10,7 +10,7 @@ import msgspec
 from schedlab.app.compare.comparison import Place
 from schedlab.errors import SpecError, nearest
 from schedlab.kinds.trace_replay import SIDES, TraceReplay, file_of, sha256_of
-from schedlab.spec import Workload
+from schedlab.nouns import Workload
 
 
 def workload_of(place: Place, typed: Mapping[str, Any]) -> Workload:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
-from schedlab.spec import Experiment, Require, Workload
-from schedlab.spec.quantities import parse_limit
+from schedlab.nouns import Experiment, Require, Workload
+from schedlab.nouns.quantities import parse_limit
 
 #: What people call it -> the end of the names of its metrics.
 _FSYNC = re.compile(r"(.+\.sync\.lat_ns|fsync_latency_ns|.+_fsync_latency_ns)_(?P<statistic>\w+)")

@@ -32,12 +32,12 @@ from schedlab.app.measure.measure import SILENT, Observer
 from schedlab.design.boots import BootPlan, is_other, parse_kind, plan_boots
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, cause_of
 from schedlab.host import bootloader as loaders
-from schedlab.host import journal, origin
-from schedlab.host.boots_held import Held, give_back, held, held_file
+from schedlab.host.safety import journal, origin
+from schedlab.host.safety.boots_held import Held, give_back, held, held_file
+from schedlab.nouns import ATTEMPTS_MAX, Experiment, Plan, Record, from_json, to_json
+from schedlab.nouns.checked_line import decode, encode
 from schedlab.result import Result
 from schedlab.run.admitted import Permission
-from schedlab.spec import ATTEMPTS_MAX, Experiment, Plan, Record, from_json, to_json
-from schedlab.spec.checked_line import decode, encode
 from schedlab.store.files import make_directory, read_beneath, write_atomic
 from schedlab.store.folder import EXPERIMENT, Folder
 from schedlab.store.lines import LineFile

@@ -25,11 +25,11 @@ from schedlab.app.fleet.merge import merge
 from schedlab.app.measure.measure import default_folder
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError, cause_of, to_install
-from schedlab.host.settings import is_beyond
+from schedlab.host.settings.settings import is_beyond
+from schedlab.nouns import Experiment
+from schedlab.nouns.names import is_kernel_name, safe_name
 from schedlab.package import tree
 from schedlab.result import Result
-from schedlab.spec import Experiment
-from schedlab.spec.names import is_kernel_name, safe_name
 from schedlab.store.files import DATA_FILTER, DEPTH_MAX
 from schedlab.store.folder import Folder
 

@@ -19,7 +19,7 @@ from typing import Any
 from schedlab.app.compare.difference import REPORTED, environment_differences, require_same_clock
 from schedlab.app.targets import disks_named
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Cell, Experiment, Plan, Record, to_json
+from schedlab.nouns import Candidate, Cell, Experiment, Plan, Record, to_json
 from schedlab.store.folder import Folder
 
 # What differs between two folders of one experiment, and of one that several hosts measured.

@@ -19,19 +19,20 @@ from schedlab.app.compare import comparison
 from schedlab.app.setting_checks import check_settings
 from schedlab.app.targets import check_offered
 from schedlab.errors import SpecError
-from schedlab.host import devices, knobs
-from schedlab.host.control import Control
-from schedlab.host.control_groups import io_group
+from schedlab.host import devices
 from schedlab.host.queues import QueueSet, queues_below
-from schedlab.host.settings import is_beyond
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs
+from schedlab.host.settings.control_groups import io_group
+from schedlab.host.settings.settings import is_beyond
 from schedlab.kinds.live_load import LiveLoad, group_metric
-from schedlab.run import live_pilot
-from schedlab.run.backends.live import Devices
-from schedlab.run.guard_rails import parse_guard
-from schedlab.run.live_own_figure import OwnFigure
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload, durability
-from schedlab.spec.output_metrics import parse_output_metric
-from schedlab.spec.quantities import duration_text
+from schedlab.nouns import Candidate, Experiment, Stopping, Target, Workload, durability
+from schedlab.nouns.output_metrics import parse_output_metric
+from schedlab.nouns.quantities import duration_text
+from schedlab.run.live import live_pilot
+from schedlab.run.live.guard_rails import parse_guard
+from schedlab.run.live.live import Devices
+from schedlab.run.live.live_own_figure import OwnFigure
 
 BLOCKS_LEAST = 12
 PERIOD_LEAST_S = 1.0

@@ -18,14 +18,15 @@ import msgspec
 
 from schedlab.app.trace.block_io import BTF_HINT
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, processes
+from schedlab.host import processes
 from schedlab.host.queues import queues_below
+from schedlab.host.settings import knobs
 from schedlab.kinds.live_load import OPERATIONS
-from schedlab.run.backends.io import driver_tags
-from schedlab.run.live_figures import Look, look
-from schedlab.spec.capture import BlockSeen
-from schedlab.spec.quantities import size_text
-from schedlab.spec.reading import read_text
+from schedlab.nouns.capture import BlockSeen
+from schedlab.nouns.quantities import size_text
+from schedlab.nouns.reading import read_text
+from schedlab.run.io.io import driver_tags
+from schedlab.run.live.live_figures import Look, look
 
 SHOWN = 8
 COLUMNS = (("requests/s", 12), ("mean size", 12), ("mean", 11), ("p99", 11))

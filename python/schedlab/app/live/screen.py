@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from schedlab.kinds.live_load import OPERATIONS
+from schedlab.nouns.quantities import duration_text
 from schedlab.report.heat import level
 from schedlab.report.texts import UnitScale
-from schedlab.run.live_figures import Flow
-from schedlab.spec.quantities import duration_text
+from schedlab.run.live.live_figures import Flow
 
 if TYPE_CHECKING:
-    from schedlab.run.backends.live import Second
+    from schedlab.nouns import Run
     from schedlab.run.executor import Progress
-    from schedlab.run.live_figures import Look
-    from schedlab.spec import Run
+    from schedlab.run.live.live import Second
+    from schedlab.run.live.live_figures import Look
 
 BARS = "▁▂▃▄▅▆▇█"
 # What fits into 80 columns.

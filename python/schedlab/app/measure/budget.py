@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from schedlab.design.plan import arms, make_plan
 from schedlab.design.planning import BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
-from schedlab.host.origin import seal_of
+from schedlab.host.safety.origin import seal_of
 from schedlab.kinds import KINDS, typed
 from schedlab.kinds.traits import nothing_to_order
-from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
+from schedlab.nouns import Experiment, Plan, Planning, Record, Run, Workload
 from schedlab.store.folder import Folder
 
 # The pilot is one of six blocks at least: its share of a budget.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.crew import Quantum, Settings, ended, held_crew, last_cpu, needs_control
 from schedlab.cpu.policy import CpuPolicy
-from schedlab.spec.quantities import is_bare, parse_time_ns
+from schedlab.nouns.quantities import is_bare, parse_time_ns
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.cpu.epoch_lines import Printer
-    from schedlab.spec.load_result import TaskResult
+    from schedlab.nouns.load_result import TaskResult
 
 Report = Callable[[str], None]
 POLL_S = 0.02
@@ -37,7 +37,7 @@ def count_typed(
     with contextlib.ExitStack() as stack:
         control = None
         if needs_control(settings):
-            from schedlab.host.control import Control
+            from schedlab.host.safety.control import Control
 
             control = stack.enter_context(Control(report=report))
         crew, quantum = stack.enter_context(held_crew(settings, control))

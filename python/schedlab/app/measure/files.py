@@ -21,10 +21,10 @@ from schedlab.design.grid import expanded
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared, kind_named
-from schedlab.run.backends.cpu_policy import parse_policies, parse_policy
-from schedlab.spec import SCHEMA_VERSION, Experiment, Target, Workload, from_json, to_json
-from schedlab.spec.quantities import parse_quantity, parse_share
-from schedlab.spec.reading import dotted, read_toml
+from schedlab.nouns import SCHEMA_VERSION, Experiment, Target, Workload, from_json, to_json
+from schedlab.nouns.quantities import parse_quantity, parse_share
+from schedlab.nouns.reading import dotted, read_toml
+from schedlab.run.cpu.cpu_policy import parse_policies, parse_policy
 
 WORKLOAD_KEYS = tuple(field.name for field in fields(Workload))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from schedlab.errors import SpecError
-from schedlab.spec import Experiment, to_json
+from schedlab.nouns import Experiment, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import without_none
 

@@ -37,9 +37,9 @@ from schedlab.app.measure.published import published
 from schedlab.app.options import Named, check_target
 from schedlab.design.grid import expanded
 from schedlab.errors import SpecError, nearest
+from schedlab.nouns import Experiment, Statement, Target, from_json, to_json
+from schedlab.nouns.quantities import parse_quantity
 from schedlab.package import PACKAGE
-from schedlab.spec import Experiment, Statement, Target, from_json, to_json
-from schedlab.spec.quantities import parse_quantity
 
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")

@@ -24,14 +24,14 @@ from schedlab.app.measure import budget
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
-from schedlab.host import origin
+from schedlab.host.safety import origin
 from schedlab.kinds.live_load import LiveLoad
+from schedlab.nouns import Cell, Experiment, Plan, Planning
+from schedlab.nouns.quantities import duration_text
+from schedlab.nouns.results import kernel_release
 from schedlab.package import offered
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
-from schedlab.spec import Cell, Experiment, Plan, Planning
-from schedlab.spec.quantities import duration_text
-from schedlab.spec.results import kernel_release
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from schedlab.analyse.decide import Decision
     from schedlab.app.preview import Preview
     from schedlab.result import Result
-    from schedlab.run.backends.live import Second
+    from schedlab.run.live.live import Second
     from schedlab.run.session import Session
 
 
@@ -273,7 +273,7 @@ def has_layouts(admitted: Admitted, folder: Folder) -> bool:
 def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
     """One run more per candidate, with a capture: where a difference was found, or where asked."""
     from schedlab.result import Result
-    from schedlab.run import explain as explaining
+    from schedlab.run.io import explain as explaining
 
     if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
         return
@@ -342,7 +342,7 @@ def planned_lines(planning: Planning) -> list[str]:
 
 
 def session_id() -> str:
-    """One boot and one set of files, this opening of the target (see `spec.boot_of`)."""
+    """One boot and one set of files, this opening of the target (see `nouns.boot_of`)."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot[:8]}-{secrets.token_hex(4)}"
 
@@ -361,21 +361,21 @@ def opened(
             simulated = offered("backends", "sim", "a simulation")
             yield stack.enter_context(simulated.open_session(admitted, cells, dask))
             return
-        from schedlab.host.control import Control
+        from schedlab.host.safety.control import Control
 
         named = (admitted.place,) if target.kind == "device" else target.switch
         control = stack.enter_context(Control(named_devices=named, report=observer.report))
         session: AbstractContextManager[Session]
         if kind == "cpu":
-            from schedlab.run.backends import cpu
+            from schedlab.run.cpu import cpu
 
             session = cpu.open_session(admitted, control, observer.report)
         elif any(isinstance(each, LiveLoad) for each in admitted.kinds.values()):
-            from schedlab.run.backends import live
+            from schedlab.run.live import live
 
             session = live.open_session(admitted, control, observer.report, observer.see)
         else:
-            from schedlab.run.backends import io
+            from schedlab.run.io import io
 
             session = io.open_session(admitted, control, observer.report)
         yield stack.enter_context(session)

@@ -20,8 +20,8 @@ from statistics import fmean
 from typing import Any
 
 from schedlab.analyse.quantiles import half_width
+from schedlab.nouns.quantities import size_text
 from schedlab.package import PACKAGE
-from schedlab.spec.quantities import size_text
 
 METRIC = "throughput_bytes_per_s"
 

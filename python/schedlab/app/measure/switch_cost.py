@@ -18,7 +18,7 @@ from schedlab.analyse.quantiles import half_width
 from schedlab.cpu.crew import held, ran
 from schedlab.cpu.policy import CpuPolicy
 from schedlab.errors import HostError, SpecError
-from schedlab.spec import Candidate
+from schedlab.nouns import Candidate
 
 if TYPE_CHECKING:
     from schedlab.result import Result

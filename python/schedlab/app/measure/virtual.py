@@ -23,14 +23,14 @@ from schedlab.errors import SpecError, nearest
 from schedlab.guest import image, kernels
 from schedlab.guest.machine import BootSettings, Heed, Message
 from schedlab.guest.place import Boot, Job
+from schedlab.nouns import Experiment, Target, to_json
+from schedlab.nouns.quantities import duration_text, size_text
 from schedlab.run.candidate_settings import AS_IS
 from schedlab.run.executor import Progress
-from schedlab.spec import Experiment, Target, to_json
-from schedlab.spec.quantities import duration_text, size_text
 from schedlab.store.folder import Folder, check_free, without_none
 
 if TYPE_CHECKING:
-    from schedlab.host.emulated import Emulation
+    from schedlab.host.emulated.emulated import Emulation
     from schedlab.result import Result
 
 USUAL_MODEL = "disk7200"
@@ -215,7 +215,7 @@ def _check_target(target: Target) -> None:
             f"--scratch 256M, or --model {USUAL_MODEL}",
         )
     if target.kind == "emulated":
-        from schedlab.run.backends.io import emulation_of
+        from schedlab.run.io.io import emulation_of
 
         check_speed(
             emulation_of(target),
@@ -225,7 +225,7 @@ def _check_target(target: Target) -> None:
 
 def needed_dilation(emulation: Emulation) -> float:
     """How much slower a device must be for a guest; up to 1 it serves it as it is."""
-    from schedlab.host.emulated_calibration import predict
+    from schedlab.host.emulated.emulated_calibration import predict
 
     alone_ns = predict(emulation, 1)["mean_ns"] * emulation.dilate
     rate_per_s, most_per_s = (

@@ -21,8 +21,8 @@ from schedlab.app.measure.virtual import booted, heeding
 from schedlab.design.boots import BootKind, BootPlan
 from schedlab.errors import Interrupted, SpecError
 from schedlab.guest.kernels import Kernel
-from schedlab.spec import Experiment, from_json, to_json
-from schedlab.spec.checked_line import decode, encode
+from schedlab.nouns import Experiment, from_json, to_json
+from schedlab.nouns.checked_line import decode, encode
 from schedlab.store.files import read_beneath, write_atomic
 from schedlab.store.folder import Folder
 

@@ -12,13 +12,13 @@ from typing import Any, Literal, NotRequired, TypedDict, TypeVar
 import msgspec
 
 from schedlab.errors import SIMULATED_QUEUE, HostError, SpecError, as_root
-from schedlab.host import knobs
 from schedlab.host.devices import disks_below
-from schedlab.run import durability
-from schedlab.run.durability import Durable
-from schedlab.run.live_figures import gap_sentence, last_of
-from schedlab.spec.capture import Accounting, BlockSeen, ClassSeen, Part
-from schedlab.spec.durability import OPERATIONS, Chain, metric, reason
+from schedlab.host.settings import knobs
+from schedlab.nouns.capture import Accounting, BlockSeen, ClassSeen, Part
+from schedlab.nouns.durability import OPERATIONS, Chain, metric, reason
+from schedlab.run.io import durability
+from schedlab.run.io.durability import Durable
+from schedlab.run.live.live_figures import gap_sentence, last_of
 
 STEP_S = 1.0
 POLL_S = 0.05

@@ -14,7 +14,7 @@ from schedlab._core import Launched
 from schedlab.cpu.bursts import RING_BYTES, Bursts, Capture, Check, check
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds.brought import program_path
-from schedlab.spec.load_result import Ending
+from schedlab.nouns.load_result import Ending
 from schedlab.store.bursts import as_csv
 from schedlab.store.files import write_atomic
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.reading import split_format
+from schedlab.nouns.reading import split_format
 from schedlab.store.compiled import clock_warnings, compiled
 
 NAME_IT, LOOK_AT_IT = "write FILE or FILE:FORMAT", "check the file with `file` and `head`"

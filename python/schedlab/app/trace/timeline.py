@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schedlab.app.trace.files import NAME_IT
 from schedlab.errors import SpecError
+from schedlab.nouns.reading import read_text, split_format
 from schedlab.report.bars import (
     CPU_PARTS,
     LOG_STEPS,
@@ -21,7 +22,6 @@ from schedlab.report.bars import (
 )
 from schedlab.report.texts import Texts
 from schedlab.report.timeline import Timeline
-from schedlab.spec.reading import read_text, split_format
 from schedlab.store.bursts import from_csv
 from schedlab.store.files import write_atomic
 from schedlab.store.requests import read_requests

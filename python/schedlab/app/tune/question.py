@@ -13,11 +13,11 @@ from schedlab.app.setting_checks import check_allowed
 from schedlab.app.tune.space import default_scheduler, schedulers_of
 from schedlab.app.tune.tune import SEARCH_SHARE, TuningRequest
 from schedlab.errors import SpecError
-from schedlab.host import settings
+from schedlab.host.settings import settings
 from schedlab.kinds import typed
+from schedlab.nouns import Experiment
+from schedlab.nouns.quantities import duration_text
 from schedlab.run.admitted import Permission
-from schedlab.spec import Experiment
-from schedlab.spec.quantities import duration_text
 from schedlab.tune.goal import parse_constraint, with_objective
 from schedlab.tune.space import parse_range, table_space
 

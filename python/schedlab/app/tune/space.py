@@ -9,10 +9,10 @@ from dataclasses import replace
 from schedlab.app import targets
 from schedlab.app.compare.comparison import queues_of
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, settings
-from schedlab.host.control import Control
-from schedlab.run.backends.io import IoSession
-from schedlab.spec import Target
+from schedlab.host.safety.control import Control
+from schedlab.host.settings import knobs, settings
+from schedlab.nouns import Target
+from schedlab.run.io.io import IoSession
 from schedlab.tune.space import SchedulerSpace, Space, Tunable
 
 

@@ -24,12 +24,8 @@ from schedlab.app.measure import measure
 from schedlab.app.tune.space import probe
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
-from schedlab.host import origin
-from schedlab.result import Result
-from schedlab.run.admitted import Admitted, Permission
-from schedlab.run.backends.io import IoSession
-from schedlab.run.executor import Executor, Rules
-from schedlab.spec import (
+from schedlab.host.safety import origin
+from schedlab.nouns import (
     AA_SUFFIX,
     Candidate,
     Cell,
@@ -40,7 +36,11 @@ from schedlab.spec import (
     from_json,
     to_json,
 )
-from schedlab.spec.reading import read_text
+from schedlab.nouns.reading import read_text
+from schedlab.result import Result
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.executor import Executor, Rules
+from schedlab.run.io.io import IoSession
 from schedlab.store.files import make_directory, write_atomic
 from schedlab.store.folder import EXPERIMENT, Folder
 from schedlab.store.lines import LineFile

@@ -9,13 +9,13 @@ from statistics import geometric_mean
 
 from schedlab.app.targets import disks_named
 from schedlab.app.tune.tune import SEARCH, State, Tuning, setting_text, verdict_of
-from schedlab.host.settings import scope_of
+from schedlab.host.settings.settings import scope_of
 from schedlab.kinds import OVERRIDE
+from schedlab.nouns import Metric, Run, to_json
+from schedlab.nouns.quantities import duration_text
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial, TuneView
 from schedlab.run.candidate_settings import AS_IS
-from schedlab.spec import Metric, Run, to_json
-from schedlab.spec.quantities import duration_text
 from schedlab.store.folder import Folder
 from schedlab.tune.race import Interval
 

@@ -13,9 +13,10 @@ from schedlab.cli.options import command
 def get(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the scheduler of each of DEVICES, or of all block devices that have one."""
     from schedlab.cli.show import print_result
-    from schedlab.host import journal, knobs
     from schedlab.host.devices import each_with_queue
-    from schedlab.host.recover import restore_if_stale
+    from schedlab.host.safety import journal
+    from schedlab.host.safety.recover import restore_if_stale
+    from schedlab.host.settings import knobs
 
     for line in restore_if_stale(journal.state_directory()).lines():
         click.echo(f"left changed by a session that died: {line}", err=True)

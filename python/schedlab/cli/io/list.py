@@ -16,8 +16,8 @@ def list_(devices: tuple[str, ...], as_json: bool) -> None:
     Schedulers that are modules appear once they are loaded, for example by `modprobe bfq`.
     """
     from schedlab.cli.show import print_result
-    from schedlab.host import knobs
     from schedlab.host.devices import each_with_queue
+    from schedlab.host.settings import knobs
 
     offered = each_with_queue(knobs.offered, devices)
     lines = [f"{name}:\t{' '.join(schedulers)}" for name, schedulers in offered.items()]

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import pstdev
 from typing import Any
 
-from schedlab.spec import Record, Run, Workload
-from schedlab.spec.latency import bin_of
-from schedlab.spec.names import safe_name, safe_names
+from schedlab.nouns import Record, Run, Workload
+from schedlab.nouns.latency import bin_of
+from schedlab.nouns.names import safe_name, safe_names
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import make_beneath, make_directory, write_atomic
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Record
-from schedlab.spec.names import safe_names
+from schedlab.nouns import Record
+from schedlab.nouns.names import safe_names
 from schedlab.store.exporters import Parameters
 from schedlab.store.files import make_directory, write_atomic
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.package import PACKAGE
-from schedlab.spec.foreign import COMMAND, explained, reader_of
+from schedlab.nouns.foreign import COMMAND, explained, reader_of
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported

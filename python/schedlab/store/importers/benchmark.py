@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from schedlab.spec import METRICS, Metric, latency
+from schedlab.nouns import METRICS, Metric, latency
 from schedlab.store.importers.context import ContextSeen, arguments_in
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, unquoted_lines

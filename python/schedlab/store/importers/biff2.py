@@ -6,7 +6,7 @@ import math
 import struct
 from pathlib import Path
 
-from schedlab.spec.reading import read_bytes
+from schedlab.nouns.reading import read_bytes
 from schedlab.store.importers.text import WHOLE_HINT, bad
 
 BYTES_MAX = 64 << 20

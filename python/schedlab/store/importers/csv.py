@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
-from schedlab.spec.quantities import size_text
+from schedlab.nouns import METRICS, Experiment, Metric, PublishedMean
+from schedlab.nouns.quantities import size_text
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
 from schedlab.store.importers.tables import Decimals, last_digit, split_unit, table
 from schedlab.store.importers.text import bad

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.spec.foreign import QUOTED
-from schedlab.spec.latency import merge
-from schedlab.spec.reading import read_bytes
+from schedlab.nouns.foreign import QUOTED
+from schedlab.nouns.latency import merge
+from schedlab.nouns.reading import read_bytes
 from schedlab.store import fio_output
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import WHOLE_HINT, decoded

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import (
+from schedlab.nouns import (
     METRICS,
     Candidate,
     Cell,
@@ -26,8 +26,8 @@ from schedlab.spec import (
     from_json,
     to_json,
 )
-from schedlab.spec.checked_line import encode
-from schedlab.spec.quantities import counted
+from schedlab.nouns.checked_line import encode
+from schedlab.nouns.quantities import counted
 from schedlab.store.files import make_directory, sync_directory, write_atomic
 from schedlab.store.folder import RUNS, Folder, without_none
 from schedlab.store.importers.distinct import tell_apart

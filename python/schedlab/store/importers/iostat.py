@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Metric
-from schedlab.spec.reading import read_bytes
+from schedlab.nouns import Metric
+from schedlab.nouns.reading import read_bytes
 from schedlab.store.fio_output import number
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import WHOLE_HINT, bad, decoded

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedlab.spec.quantities import size_text
-from schedlab.spec.reading import open_regular, read_bytes
+from schedlab.nouns.quantities import size_text
+from schedlab.nouns.reading import open_regular, read_bytes
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import WHOLE_HINT, bad, number_at, unquoted_lines

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import explained
-from schedlab.spec.quantities import counted
+from schedlab.nouns.foreign import explained
+from schedlab.nouns.quantities import counted
 from schedlab.store.importers.dmesg import Files, LoggedBurst, imported_bursts, reading_of
 from schedlab.store.importers.imported import Imported, Options
 

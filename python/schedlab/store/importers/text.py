@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlab.errors import SpecError
-from schedlab.spec.foreign import QUOTED
-from schedlab.spec.reading import open_regular, read_bytes
+from schedlab.nouns.foreign import QUOTED
+from schedlab.nouns.reading import open_regular, read_bytes
 
 LINE_BYTES_MAX = 1 << 20
 UTF_16_BYTES_MAX = 64 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Metric
+from schedlab.nouns import METRICS, Metric
 
 _THROUGHPUT, _TIME, _RATE = "throughput_bytes_per_s", "elapsed_s", "iops"
 

@@ -1,0 +1,1 @@
+"""Changes that are always taken back: the journal, the guardian, consent, what we own."""

@@ -1,0 +1,1 @@
+"""Settings of every layer, who sets them, and who writes to them."""

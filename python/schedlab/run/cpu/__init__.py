@@ -1,0 +1,1 @@
+"""Cells of CPU experiments: policies, calculations, quanta, sched_ext schedulers."""

@@ -1,0 +1,1 @@
+"""Periods of a live load: its figures, its guard rails, its pilot."""
