@@ -218,6 +218,7 @@ def test_a_command_whose_undo_fails_is_named(tmp_path, by_hand):
     with pytest.raises(HostError, match="exit status 3") as raised, Control() as control:
         control.run_command("true", f"test -e {mark} || exit 3")
     assert raised.value.hint.endswith(f"test -e {mark} || exit 3; schedlab recover --forget-undo")
+    recover_all(None, dry_run=True, forget_undo=True)  # changes nothing
     (failure,) = recover_all(None, dry_run=False).failed  # every command that looks tries it again
     assert failure.what == f"`test -e {mark} || exit 3`"
     if by_hand:

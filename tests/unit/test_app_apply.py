@@ -19,6 +19,7 @@ from schedlab.app.apply.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
 from schedlab.host.settings import knobs, setters, settings, udev
 from schedlab.nouns import Candidate, Target
+from schedlab.nouns.answer import Requirement
 from schedlab.result import Result
 
 RECORD = Applied(
@@ -44,6 +45,7 @@ def test_a_choice_is_typed(say):
     )  # fmt: skip
     say(choice_of, "none,bfq", [])
     assert choice_of("v1.2=bfq", []).candidate.label == "v1.2"
+    assert choice_of("bfq:slice_idle=1", ["slice_idle=2"]).candidate.settings["slice_idle"] == "2"
     with pytest.raises(SpecError) as error:
         choice_of("vm.swappiness=1", [])
     assert "'sysctl.vm.swappiness'" in error.value.hint
@@ -62,7 +64,8 @@ def result_of(monkeypatch, code="best", take="bfq", **changes):
     experiment = SimpleNamespace(
         kind=usual["kind"], target=usual["target"], candidates=candidates
     )  # fmt: skip
-    answer = replace(NOTHING, code=code, take=take, base="none")
+    answer = replace(NOTHING, code=code, take=take, base="none",
+                     requirements=usual.get("requirements", ()))  # fmt: skip
     host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}
     record = SimpleNamespace(experiment=experiment, host=host)
     result = SimpleNamespace(record=record, answer=answer, headline=lambda: "bfq is best",
@@ -97,6 +100,14 @@ def test_the_winner_of_a_result_is_taken(monkeypatch, tmp_path, say):
     ("changes", "objection"),
     [
         ({"code": "for-now"}, "Nothing is proven yet"),
+        (
+            {
+                "code": "keep",
+                "take": "none",
+                "requirements": (Requirement("r", 9.0, True, {"none": "open"}),),
+            },
+            "Nothing is proven yet",
+        ),
         ({"kind": "sim"}, "it is of kind 'sim', not measured on this kernel"),
         (
             {"target": Target("emulated")},
@@ -111,7 +122,7 @@ def test_objections_to_a_result(monkeypatch, tmp_path, changes, objection):
         f"{tmp_path}: {objection}",
         "name a scheduler yourself, or add --anyway to apply its best candidate",
     )
-    assert choice_of_result(tmp_path, True).candidate.label == "bfq"
+    assert choice_of_result(tmp_path, True).candidate.label == changes.get("take", "bfq")
 
 
 def test_what_a_result_sets_beyond_the_device_needs_a_yes(monkeypatch, tmp_path):

@@ -68,6 +68,7 @@ CHANGED = {
 }
 KEPT = {
     "read": (READS + "filename=x", "x"),
+    "read to its end": (READS + "offset=3k\nfilename=x", "x"),
     "read by its default name": (READS, "j.0.0"),
     "another": (WRITES + "filename=x", "x2"),
     "of another job": (WRITES, "k.0.0"),

@@ -231,6 +231,8 @@ def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
 
 def test_one_number_is_the_only_one():
     assert taken([3.0], "only") == 3.0
+    with pytest.raises(Missing, match="2 values, but exactly one"):
+        taken([3.0, 3.0], "only")
 
 
 def test_no_secret_of_the_environment_is_stored(monkeypatch):

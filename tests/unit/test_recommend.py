@@ -54,6 +54,8 @@ def test_what_a_scheduler_could_decide(load, code):
 def test_a_file_system_is_idle_where_all_its_queues_together_are():
     quiet = observed(0.03, 2, db=9)
     assert [replace(quiet, queues=quiet.queues * n).code for n in (1, 2)] == ["idle", "alone"]
+    deep, flat = observed(3, 9, db=100), observed(0.5, 1, db=100)
+    assert replace(deep, queues=deep.queues + flat.queues).code == "alone"
 
 
 def test_a_program_is_shown_from_a_share_of_all_requests_on():

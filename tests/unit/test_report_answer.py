@@ -274,7 +274,10 @@ def test_many_workloads_keep_those_that_decide():
     many = replace(answers.KEEP, rows=rows, cells=cells, counted=names, worst_row="work 17")
     text = terminal.render(reports.view_of(many), 80, False)
     assert "work 30" in text and "work 17" in text and "28 more rows" in text
-    assert len(screen(reports.view_of(many)).table.rows) == 40
+    view = reports.view_of(many)
+    assert len(screen(view).table.rows) == 40
+    told = [terminal._where(view, names[:count]) for count in (0, 1, 3, 4)]
+    assert told == ["", "work 0: ", "work 0, work 1 and work 2: ", f"4{NO_BREAK}workloads: "]
 
 
 def test_two_opposite_effects_are_both_told():

@@ -153,6 +153,9 @@ def test_udev_reads_its_rules_again_where_any_of_the_files_is_one(disks, tmp_pat
         record = replace(RECORD, device="gone", files=dict.fromkeys(files))
         undo._undo(record, lambda _: None)
         assert len(reloads) == count
+    said, again = [], replace(RECORD, device="sdza", instance="7", boot_id=applied.boot_id())
+    undo._undo(again, said.append)
+    assert said == ["note: sdza was connected again since: its former settings are gone"]
 
 
 @pytest.fixture

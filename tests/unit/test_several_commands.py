@@ -17,6 +17,7 @@ from schedlab.host.settings import knobs
 from schedlab.nouns import Candidate, Workload
 from schedlab.nouns.output_metrics import parse_output_metric
 from schedlab.nouns.quantities import milliseconds_text
+from schedlab.report.bars import since
 from schedlab.run.command import phases
 from schedlab.run.command.command_runs import CommandRuns
 from schedlab.run.command.launch import Ended, WorkGroup
@@ -109,6 +110,9 @@ def test_the_stays_of_each_task_are_bars_with_their_waits_and_ends():
     assert made.kind.tolist() == [3, 1, 2, 1, 4, 4]
     assert made.times_ns.T.tolist() == [[0, 0, 10], [5, 20, 30], [10, 30, 36], [35, 40, 45],
                                         [36, 50, 60], [47, 48, 50]]  # fmt: skip
+    later = since(made, 10)  # without those that arrived before
+    assert later.times_ns[0].tolist() == [0, 25, 26, 37]
+    assert [made.rows[row] for row in later.row] == [*"abab"]
 
 
 def test_settings_of_a_candidate_are_set_beside_those_of_the_workload():

@@ -194,6 +194,7 @@ def test_every_replay_is_rehearsed_and_every_figure_told(monkeypatch):
     found = fidelity.rehearse(session, lines.append)
     assert cells == list(found) == ["one", "two"] and not session.described
     assert sum(len(of["rows"]) for of in found.values()) == len(lines) == 6
+    assert all("recorded 2, replayed 1 (-50%)  (differs)" in line for line in lines)
     offers["sdb"] = ()
     lines.clear()
     again = fidelity.rehearse(session, lines.append)

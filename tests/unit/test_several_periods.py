@@ -18,7 +18,7 @@ from schedlab.app.live import live, screen
 from schedlab.design.plan import cell_seed
 from schedlab.errors import SpecError
 from schedlab.host.queues import QueueSet
-from schedlab.kinds.live_load import OPERATIONS, LiveLoad
+from schedlab.kinds.live_load import OPERATIONS, LiveLoad, group_name
 from schedlab.nouns import AA_SUFFIX, Candidate, Cell, Workload, durability
 from schedlab.nouns.output_metrics import parse_output_metric
 from schedlab.run import gates
@@ -230,6 +230,7 @@ def test_a_period_has_its_halves_every_second_and_all_that_broke(monkeypatch):
                                 expect_within=lambda s: None),
     )  # fmt: skip
     session = LiveSession(devices, kind, watched.append, lines.append)
+    assert [group_name(path) for path in ("/a", "/user.slice/b/")] == ["a", "b"]
     assert [rail.text for rail in session.rails.guards] == list(kind.guards)
     session.kind_of = lambda workload, candidate: kind
     outcome = session.measure(Cell(0, 0, "w", "none", 1), Workload("w", "live-load", "x"), A)
