@@ -1,6 +1,7 @@
 """Names of settings: the files that they mean, and what is refused before anything is changed."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from calls import refusals, refused
@@ -14,17 +15,19 @@ from schedlab.host.safety.control import EffectiveSettings
 from schedlab.host.settings import control_groups, knobs, settings
 from schedlab.host.settings.settings import SettingScope, check, resolve
 from schedlab.kinds import typed
+from schedlab.kinds.resolved import IoGroup
 from schedlab.nouns import Candidate, Target, Workload
 from schedlab.nouns.names import is_beyond_target
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.cpu.cpu_policy import parse_policy
+from schedlab.run.io import io_groups
 
 COMMAND = typed(Workload("c", "command", "elapsed_s", {"argv": ["true"]}))
 READS = typed(Workload("r", "random-reads", "reads_per_s"))
 
 
 def test_reports_know_which_settings_others_feel():
-    """They cannot ask `host.settings`, so both say the same of every form of a name."""
+    """They cannot ask `host.settings.settings`, so both say the same of every form of a name."""
     for family in settings.TABLE:
         named = [family.example.partition("=")[0], *re.split(r",\s*", family.form)]
         for name in (each for each in named if family.pattern.fullmatch(each) and each != "undo"):
@@ -165,6 +168,21 @@ def test_version_1_of_control_groups(host, monkeypatch, say):
     assert resolve("cgroup.cpu.weight", 50, place) == [(home / "cpu.shares", "512")]
     for name in ("cgroup.io.latency", "cgroup.io.cost.qos"):
         say(resolve, name, "1", place)
+
+
+def test_a_group_of_a_workload_has_its_share_and_its_limit_of_reads(host, monkeypatch):
+    monkeypatch.setattr(io_groups, "io_hierarchy", settings.io_hierarchy)
+    made, written = [], []
+    control = SimpleNamespace(
+        cgroup=lambda name, root: made.append(name) or host / "cgroup/work",
+        write_knob=lambda knob, value: written.append((knob.name, value)),
+    )
+    groups = io_groups.IoGroups(control, "sdx")
+    for name, weight, limit in (("a", 300, 0), ("b", 0, 1 << 20), ("b", 7, 0)):
+        assert groups.directory(IoGroup(name, weight, limit)) == str(host / "cgroup/work")
+    assert made == ["a", "b"] and [value for _, value in written] == ["300", "rbps=1048576", "7"]
+    with pytest.raises(HostError, match="a limit needs a single device"):
+        io_groups.IoGroups(control, None).directory(IoGroup("c", 0, 1))
 
 
 def test_lines_of_devices_in_files_of_control_groups(host):

@@ -61,9 +61,11 @@ def test_every_cleanup_is_run_and_each_that_fails_is_told(monkeypatch):
     control = SimpleNamespace(cleaned=cleaned.append)
     kind, group = SimpleNamespace(phases=lambda: ["cleanup"]), SimpleNamespace(end=lambda: [])
     commands = [(label, kind, {}) for label in ("a", "b")]
-    with pytest.raises(HostError, match="a: cleanup failed\nb: cleanup failed"):
-        phases.clean_up(control, commands, group, group)
-    assert cleaned == ["a", "b"]
+    for some, text in ((commands, "a: cleanup failed\nb: cleanup failed"),
+                       (commands[1:], "b: cleanup failed")):  # fmt: skip
+        with pytest.raises(HostError, match=f"^{text}$"):
+            phases.clean_up(control, some, group, group)
+    assert cleaned == ["a", "b", "b"]
 
 
 def test_each_workload_is_read_by_its_metrics_and_each_metric_has_a_unit_of_its_own(tmp_path):

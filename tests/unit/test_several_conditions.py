@@ -142,7 +142,10 @@ def test_every_file_below_a_directory_is_read_or_evicted(tmp_path, monkeypatch):
         return opened(path, flags)
 
     monkeypatch.setattr(cache, "opened", noted)
+    advised = []
+    monkeypatch.setattr(cache.os, "posix_fadvise", lambda _, *advice: advised.append(advice))
     assert cache.evict(tmp_path) == 5 and sorted(names) == list("abcde")
+    assert advised == [(0, 0, os.POSIX_FADV_DONTNEED)] * 5
     names.clear()
     read = []
     monkeypatch.setattr(cache.os, "read", lambda handle, size: read.append(handle) or b"x" * 5000
