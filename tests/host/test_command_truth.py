@@ -287,7 +287,8 @@ def test_reads_of_another_program_are_noticed(tmp_path, mounted_loop):
 def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, mounted_loop):
     """Its work is done by a child of its own that ends within the run, as that of a database."""
     (device, where), flag = mounted_loop, tmp_path / "flag"
-    program = tmp_path / "pageserver"
+    name = f"pages{os.getpid()}"  # of this test alone
+    program = tmp_path / name
     program.write_text(
         f"#!/bin/sh\nwhile sleep 0.01; do [ -e {flag} ] || continue\n"
         f"dd if={device} of=/dev/null bs=1M count=8 iflag=direct; rm {flag}; done\n"
@@ -298,14 +299,14 @@ def test_what_a_named_server_reads_for_the_command_is_no_foreign_io(tmp_path, mo
     server = subprocess.Popen([program], stderr=subprocess.DEVNULL)
     try:
         unnamed = own(tmp_path / "unnamed", line, place=place)
-        named = own(tmp_path / "named", line, place=place, servers=("pageserver",))
+        named = own(tmp_path / "named", line, place=place, servers=(name,))
     finally:
         server.kill()
         server.wait()
     found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (unnamed, named)]
     assert ["foreign-io" in names for names in found_in] == [True, False]
-    with pytest.raises(SpecError, match="no process of the server 'pageserver' runs"):
-        own(tmp_path / "gone", line, place=place, servers=("pageserver",))
+    with pytest.raises(SpecError, match=f"no process of the server '{name}' runs"):
+        own(tmp_path / "gone", "true", place=place, servers=(name,))
 
 
 @pytest.mark.machine
