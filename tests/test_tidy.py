@@ -71,6 +71,14 @@ RUST_MAY_USE = {
     "emulate": {"model", "sim"},
     "py": {"model", "load", "trace", "formats", "sim", "emulate"},
 }
+# Pairs of modules of a crate that name each other: a door of a capture and what it is read from.
+RUST_PAIRS = {
+    "trace: blocks and bpf", "trace: bpf and records", "trace: bpf and runqueue",
+    "trace: bpf and syncs",
+}  # fmt: skip
+RUST_PATHS = re.compile(
+    r"^ *(?:pub(?:\(\w+\))? )?use ([^;]+);|\b((?:crate|super)(?:::\w+)+)", re.MULTILINE
+)
 # A file of ours, as builds and their scripts name it.
 BUILDS = re.compile(
     r"(?<![\w./$}-])(?:packaging|tests|tools|fuzz|benches|crates|docs|ansible)/[\w./-]*[\w]"
@@ -204,6 +212,61 @@ def test_walls_between_crates(crate):
     manifest = (ROOT / "crates" / crate / "Cargo.toml").read_text()
     used = set(re.findall(r"^schedlab-(\w+)", manifest, re.MULTILINE))
     assert used <= RUST_MAY_USE[crate]
+
+
+@pytest.mark.parametrize("crate", RUST_MAY_USE)
+def test_no_two_modules_of_a_crate_name_each_other(crate):
+    """Beside each other, at each level; what both need stands in a third one below them."""
+    named = set(rust_siblings(ROOT / "crates" / crate / "src"))
+    pairs = {f"{crate}: {'::'.join(a)} and {b[-1]}" for a, b in named if a < b and (b, a) in named}
+    assert pairs == {pair for pair in RUST_PAIRS if pair.startswith(f"{crate}:")}
+
+
+def rust_siblings(source):
+    """(module, one beside it that it names): in `use` and in paths, through re-exports."""
+    files, exported, found = {}, {}, []
+    for path in source.rglob("*.rs"):
+        parts = path.relative_to(source).with_suffix("").parts
+        if "tests" in parts:
+            continue
+        code = re.sub(r"//.*", "", path.read_text().partition("#[cfg(test)]\nmod tests")[0])
+        files[parts[:-1] if parts[-1] in ("lib", "mod") else parts] = code
+    modules = {here[:n] for here in files for n in range(len(here) + 1)}
+    for here, code in files.items():
+        for use, inline in RUST_PATHS.findall(code):
+            for one in rust_paths(use or inline):
+                parts = tuple(re.sub(r"::self$| as .*", "", one).split("::"))
+                base = here
+                while parts[:1] == ("super",):
+                    base, parts = base[:-1], parts[1:]
+                if parts[:1] == ("crate",):
+                    base, parts = (), parts[1:]
+                elif base == here and here + parts[:1] not in modules:
+                    continue
+                found.append((here, base + parts))
+                if use and parts:
+                    exported.setdefault(here + parts[-1:], base + parts)
+
+    def owner(path):
+        for n in range(1, len(path) + 1):
+            if path[:n] in exported and path[:n] not in modules:
+                return owner(exported[path[:n]] + path[n:])
+        return path
+
+    for here, path in found:
+        there = owner(path)
+        shared = zip(here, there, strict=False)
+        level = next((n for n, two in enumerate(shared) if two[0] != two[1]), None)
+        if level is not None and there[: level + 1] in modules:
+            yield here[: level + 1], there[: level + 1]
+
+
+def rust_paths(tree):
+    """`a::{b, c::d}` is `a::b` and `a::c::d`."""
+    inner = re.compile(r"([\w:]*)\{([^{}]*)\}")
+    while "{" in tree:
+        tree = inner.sub(lambda m: ",".join(m[1] + e.strip() for e in m[2].split(",")), tree)
+    return [path.strip() for path in tree.split(",")]
 
 
 def test_no_line_is_longer_than_100_columns():

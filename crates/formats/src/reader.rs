@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::error::shown;
 use super::fields::within;
-use super::formats::{self, Binary, Format, Kind, Memory};
+use super::formats::{self, Binary, Format, Kind, Memory, Parsed};
 use super::input::{Input, Line};
 use super::reorder::Reorder;
 use super::{Mismatch, TraceError, TraceOptions, TraceRecord};
@@ -92,9 +92,6 @@ struct Spread {
     given: VecDeque<TraceRecord>,
     last_ns: u64,
 }
-
-/// What a line is: a request, understood without one, or none.
-pub type Parsed = Result<Option<TraceRecord>, Mismatch>;
 
 /// Opens a trace. `format` is a name of [`super::FORMATS`]; without one it is detected from the
 /// content. For binary blktrace, `path` may also be the common name of per-CPU files

@@ -10,82 +10,22 @@
 //! is confined or `kept` is the child of a `keeper`, which awaits it and ends what it leaves.
 //! Every path is an absolute one: where it leads was decided where it was typed.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::child::{self, reap, Refusal};
 use crate::clock::{self, Cpu};
-use crate::confine::{Confinement, IN_PROCESSES, IN_USERS, WALLS};
+use crate::confine::{IN_PROCESSES, IN_USERS, WALLS};
 use crate::cpu::account::Account;
-use crate::cpu::Attributes;
 use crate::keeper::{is_readable, End, Keeper, Plan};
 use crate::starting::{
     become_program, pipe, pointers, prepare, Reports, Word, ASKS_MAPS, CONFINEMENT, IS, STARTS,
     STEPS,
 };
-
-/// A user that the child becomes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct User {
-    /// User id.
-    pub uid: u32,
-    /// Primary group.
-    pub gid: u32,
-    /// All groups.
-    pub groups: Vec<u32>,
-}
-
-/// What is started, and how.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
-    /// Path of the program.
-    pub program: String,
-    /// Its arguments, the first is its name.
-    pub argv: Vec<String>,
-    /// `NAME=value`.
-    pub environment: Vec<String>,
-    /// Where it works.
-    pub directory: String,
-    /// Descriptors that become its standard streams, and the only ones; none: it has the caller's.
-    #[serde(default)]
-    pub streams: Vec<RawFd>,
-    /// A file that it reads instead of the first of these: it is opened within its walls.
-    #[serde(default)]
-    pub input: Option<String>,
-    /// It waits for [`Launched::release`].
-    #[serde(default)]
-    pub held: bool,
-    /// Files `cgroup.procs` of the cgroups that it joins.
-    #[serde(default)]
-    pub cgroups: Vec<String>,
-    /// The user that it becomes; nothing: stays as it is.
-    #[serde(default)]
-    pub user: Option<User>,
-    /// Policy, nice value and slice; nothing: inherited.
-    #[serde(default)]
-    pub scheduling: Option<Attributes>,
-    /// CPUs that it may use; empty: all.
-    #[serde(default)]
-    pub cpus: Vec<usize>,
-    /// It stays in the caller's session, and so in its autogroup; in a process group of its own
-    /// and without the terminal, unless it is held.
-    #[serde(default)]
-    pub same_session: bool,
-    /// What it can reach; nothing: all that its user can.
-    #[serde(default)]
-    pub confinement: Option<Confinement>,
-    /// It has a keeper also if nothing confines it.
-    #[serde(default)]
-    pub kept: bool,
-    /// The room that a confined program works in, by its process id; nothing: in one of its own.
-    #[serde(default)]
-    pub room: Option<i32>,
-}
+pub use crate::starting::{Order, User};
 
 /// How a program ended, and what it and the children that it awaited used.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -363,6 +303,7 @@ fn hold(pid: i32) -> Result<OwnedFd, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::confine::Confinement;
 
     fn order(argv: &[&str]) -> Order {
         Order {

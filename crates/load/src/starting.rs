@@ -5,13 +5,13 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::pipe::{pipe_with, PipeFlags};
+use serde::Deserialize;
 
 use crate::child::{default_signals, enter_cgroups, errno, open_cgroups, Refusal};
 use crate::clock;
-use crate::confine::{new_mounts, Built, Wall, IN_USERS};
+use crate::confine::{new_mounts, Built, Confinement, Wall, IN_USERS};
 use crate::cpu::{pin, Attributes};
 use crate::keeper::Plan;
-use crate::launch::{Order, User};
 use crate::places::{open_input, open_place};
 
 /// Steps of the child; what comes back through the pipe is an index of these, or one of the words
@@ -43,6 +43,66 @@ pub(crate) struct Word {
     pub step: u32,
     pub errno: i32,
     pub at_ns: u64,
+}
+
+/// A user that the child becomes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// All groups.
+    pub groups: Vec<u32>,
+}
+
+/// What is started, and how.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Path of the program.
+    pub program: String,
+    /// Its arguments, the first is its name.
+    pub argv: Vec<String>,
+    /// `NAME=value`.
+    pub environment: Vec<String>,
+    /// Where it works.
+    pub directory: String,
+    /// Descriptors that become its standard streams, and the only ones; none: it has the caller's.
+    #[serde(default)]
+    pub streams: Vec<RawFd>,
+    /// A file that it reads instead of the first of these: it is opened within its walls.
+    #[serde(default)]
+    pub input: Option<String>,
+    /// It waits for `Launched::release`.
+    #[serde(default)]
+    pub held: bool,
+    /// Files `cgroup.procs` of the cgroups that it joins.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
+    /// The user that it becomes; nothing: stays as it is.
+    #[serde(default)]
+    pub user: Option<User>,
+    /// Policy, nice value and slice; nothing: inherited.
+    #[serde(default)]
+    pub scheduling: Option<Attributes>,
+    /// CPUs that it may use; empty: all.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// It stays in the caller's session, and so in its autogroup; in a process group of its own
+    /// and without the terminal, unless it is held.
+    #[serde(default)]
+    pub same_session: bool,
+    /// What it can reach; nothing: all that its user can.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
+    /// It has a keeper also if nothing confines it.
+    #[serde(default)]
+    pub kept: bool,
+    /// The room that a confined program works in, by its process id; nothing: in one of its own.
+    #[serde(default)]
+    pub room: Option<i32>,
 }
 
 /// All that the child needs, made before the fork.

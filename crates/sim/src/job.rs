@@ -8,14 +8,16 @@ use schedlab_model::{Nanos, Stop};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::device::{Device, DeviceSpec, Parallel, Serial};
+use crate::device::{Device, Parallel, Serial};
 use crate::disk::{self, DiskLogged, DiskResult, DiskSpec, DiskWorkload, Generated};
-use crate::engine::{Logged, Report, Simulation, WarmUp, Window};
+use crate::engine::{Logged, Report, Simulation, WarmUp};
 use crate::host::{self, HostJob, HostResult, HostSettings, Processes, Settings};
 use crate::model::{DeviceConfig, Dilated, Model, Spec};
-use crate::policy::{Policy, PolicySpec, POLICIES};
+use crate::policy::{PolicySpec, POLICIES};
+use crate::spec::{DeviceSpec, Service};
+use crate::window::{Policy, Window};
 use crate::workload::{Real, Replay, ReplayOptions, Source, Synthetic, SyntheticSpec};
-use crate::{Service, SimError, Stepped};
+use crate::{SimError, Stepped};
 
 /// Requests of a generated workload where no number is given.
 const SSD_REQUESTS: u64 = 20_000;

@@ -19,10 +19,12 @@
 
 pub mod cpu;
 pub mod device;
+mod devices;
 pub mod disk;
 mod divisor;
 pub mod engine;
 mod error;
+mod events;
 pub mod ftl;
 pub mod host;
 mod job;
@@ -31,13 +33,15 @@ mod judged;
 pub mod model;
 pub mod policy;
 mod registry;
+mod spec;
 mod stepped;
+mod window;
 pub mod workload;
 
 pub use engine::Report;
 pub use error::SimError;
 pub use job::{Job, Outcome};
-pub use model::Service;
 pub use registry::Entry;
 pub use schedlab_model::Stop;
+pub use spec::Service;
 pub use stepped::{Completion, Kind, Stepped, Submission};

@@ -90,7 +90,7 @@ def number_of(value: Any) -> float:
 
 def of_one_curve(times_ns: Iterable[float]) -> tuple[int, int, int]:
     """Seek times over one cylinder, the mean one and over all, of whole ns: ascending, and the mean
-    one where a curve goes through the three (`check_times` in crates/sim/src/disk/spec/check.rs).
+    one where a curve goes through the three (`check_times` in crates/sim/src/disk/check.rs).
     """
     single, average, full = sorted(max(round(each), 1) for each in times_ns)
     least, most = -(-(2 * single + full) // 3), (7 * single + 8 * full) // 15

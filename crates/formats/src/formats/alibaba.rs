@@ -2,9 +2,8 @@
 //! microseconds. (Li et al., "An in-depth analysis of cloud block storage workloads", IISWC 2020.)
 
 use super::super::fields::{times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::Memory;
+use super::{Memory, Parsed};
 
 const EXPECTED: &str = "device_id,R|W,offset,length,timestamp in µs";
 

@@ -5,10 +5,9 @@
 use schedlab_model::Nanos;
 
 use super::super::fields::{decimal, times, whole, words};
-use super::super::reader::Parsed;
 use super::super::{record, Event, Mismatch, TraceRecord};
 use super::blk::operation;
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const HEADER: &str = "the header TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)";
 const EXPECTED: &str = "seconds, command, process, disk, R or W, sector, bytes, milliseconds";

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use schedlab_model::Nanos;
 
-use super::super::reader::Parsed;
 use super::super::{record, Event, Mismatch, TraceRecord};
-use super::SECOND;
+use super::{Parsed, SECOND};
 
 /// More requests than any device has in flight.
 const IN_FLIGHT_MAX: usize = 1 << 18;

@@ -3,10 +3,9 @@
 
 use super::super::fields::{decimal, times, whole, words};
 use super::super::kernel_text::device_number;
-use super::super::reader::Parsed;
 use super::super::Mismatch;
 use super::blk::{operation, Action, BlkEvent};
-use super::{Memory, SECOND, SECTOR_BYTES};
+use super::{Memory, Parsed, SECOND, SECTOR_BYTES};
 
 const EXPECTED: &str = "major,minor cpu sequence seconds.ns pid action rwbs [sector + n [process]]";
 

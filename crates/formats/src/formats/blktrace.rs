@@ -5,10 +5,9 @@ use std::path::Path;
 
 use super::super::fields::times;
 use super::super::input::Input;
-use super::super::reader::Parsed;
 use super::super::{Mismatch, TraceError, TraceOptions};
 use super::blk::{Action, BlkEvent, Seen, Sequences, Tracker};
-use super::{Binary, SECTOR_BYTES};
+use super::{Binary, Parsed, SECTOR_BYTES};
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;

@@ -2,9 +2,8 @@
 //! hexadecimal flags of which bit 0 is a read. (DiskSim 4.0, disksim_iotrace.c.)
 
 use super::super::fields::{decimal, times, whole, words};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str = "arrival_ms device block blocks flags (hexadecimal, bit 0: read)";
 

@@ -5,9 +5,8 @@
 use schedlab_model::Nanos;
 
 use super::super::fields::{decimal, times, whole, words};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str = "R|W action block blocks service_us next_us";
 

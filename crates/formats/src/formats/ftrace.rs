@@ -3,10 +3,9 @@
 
 use super::super::fields::{times, whole, words};
 use super::super::kernel_text::{device_number, kernel_line, value, KernelEvent, KernelLine};
-use super::super::reader::Parsed;
 use super::super::Mismatch;
 use super::blk::{operation, Action, BlkEvent};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str =
     "major,minor rwbs [bytes (command)] sector + n …, or dev= sector= nr_sector=";

@@ -6,9 +6,8 @@
 //! Logs: `msec, value, direction, length, offset[, priority]`, offsets with `log_offset=1`.
 
 use super::super::fields::{times, whole, words, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECOND};
+use super::{Memory, Parsed, SECOND};
 
 pub(super) const HEADER: &str = "fio version 3 iolog";
 const START: &str = "the first line `fio version 2 iolog` or `fio version 3 iolog`";

@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 
 use super::error::shown;
 use super::input::Input;
-use super::reader::Parsed;
 use super::{Event, Mismatch, TraceError, TraceOptions, TraceRecord};
 
 /// What a second capture in one file is met with.
@@ -39,6 +38,9 @@ const NAMES_MAX: usize = 1 << 16;
 const NEARLY_SORTED: usize = 4096;
 /// For formats known to be out of order.
 const UNSORTED: usize = 1 << 16;
+
+/// What a line is: a request, understood without one, or none.
+pub type Parsed = Result<Option<TraceRecord>, Mismatch>;
 
 /// A trace format.
 pub struct Format {

@@ -2,9 +2,8 @@
 //! write, 1 read. (Tavakkol et al., "MQSim", FAST 2018.)
 
 use super::super::fields::{times, whole, words};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str = "arrival_ns device lba_sectors size_sectors type (0 write, 1 read)";
 

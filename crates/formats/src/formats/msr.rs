@@ -5,9 +5,8 @@
 use schedlab_model::Nanos;
 
 use super::super::fields::{times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::Memory;
+use super::{Memory, Parsed};
 
 const EXPECTED: &str = "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,ResponseTime";
 const TICK_NS: u64 = 100;

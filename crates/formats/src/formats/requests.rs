@@ -2,9 +2,8 @@
 //! 4 KiB; `is_write` is 0 for a read, 1 for a write, 2 for a trim.
 
 use super::super::fields::{decimal, times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::Memory;
+use super::{Memory, Parsed};
 
 const PAGE_BYTES: u64 = 4096;
 const EXPECTED: &str = "arrival_ms,is_write (0, 1; 2: trim),first_page,pages";

@@ -8,10 +8,9 @@ use serde_json::Value;
 
 use super::super::fields::{times, within};
 use super::super::input::{Input, Line};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
 use super::words::{u16_at, u32_at, u64_at};
-use super::{Binary, SECTOR_BYTES};
+use super::{Binary, Parsed, SECTOR_BYTES};
 
 const MAGIC: &[u8] = b"SCHEDLAB TRACE ";
 /// Of versions 1 and 2, by which a file says how long its records are.

@@ -4,9 +4,8 @@
 use schedlab_model::Nanos;
 
 use super::super::fields::{times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const HEADER: &str = "the header of a simulated log, with arrival_ns and completed_ns";
 const EXPECTED: &str = "as many figures as the header has columns, in ns";

@@ -2,9 +2,8 @@
 //! bytes, decimal seconds; white space and further fields are allowed.
 
 use super::super::fields::{decimal, times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str = "ASU,LBA,Size,R|W,Timestamp in seconds";
 

@@ -5,9 +5,8 @@
 use schedlab_model::Nanos;
 
 use super::super::fields::{decimal, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::Memory;
+use super::{Memory, Parsed};
 
 pub(super) const COLUMNS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
 const EXPECTED: &str = "Timestamp,Response (s, may be empty),R|W (may be empty),LUN,Offset,Size";

@@ -2,9 +2,8 @@
 //! 0 read, 1 write; out of order. (Zhang et al., "OSCA", USENIX ATC 2020.)
 
 use super::super::fields::{times, whole, Fields};
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, Parsed, SECTOR_BYTES};
 
 const EXPECTED: &str = "Timestamp in s,Offset,Size,0|1,VolumeID (in sectors)";
 

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use super::super::fields::times;
 use super::super::input::Input;
-use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceError, TraceOptions};
 use super::words::{u16_at, u32_at, u64_at};
-use super::{Binary, SECTOR_BYTES};
+use super::{Binary, Parsed, SECTOR_BYTES};
 
 const RECORD_BYTES: usize = 32;
 const EXPECTED: &str = "a record of 32 bytes";

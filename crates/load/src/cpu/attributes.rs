@@ -102,6 +102,28 @@ pub fn attributes_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
     ))
 }
 
+/// The quantum that the kernel really uses for `pid`, or nothing where its policy has none.
+///
+/// `rr`: `sched_rr_get_interval`, because the sysctl's text does not show it. Fair policies and
+/// `deadline`: `sched_getattr`'s runtime (0 before Linux 6.12, given as nothing).
+pub fn effective_slice_ns(policy: Policy, pid: i32) -> Option<u64> {
+    match policy {
+        Policy::Rr => {
+            let mut interval = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: writes to a valid timespec.
+            let result = unsafe { libc::sched_rr_get_interval(pid, &mut interval) };
+            (result == 0).then(|| interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
+        }
+        Policy::Fifo | Policy::Idle | Policy::Ext => None,
+        Policy::Other | Policy::Batch | Policy::Deadline => attributes_of(pid)
+            .map(|(_, _, _, slice_ns)| slice_ns)
+            .filter(|slice_ns| *slice_ns > 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

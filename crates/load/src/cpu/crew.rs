@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use super::account::{is_asleep, Account};
-use super::attributes::{attributes_of, Attributes};
+use super::attributes::{attributes_of, effective_slice_ns, Attributes};
 use super::board::{Board, Counts, Desk, ReportBoard, Reports, Ring};
 use super::job::{CrewJob, CrewResult, GroupResult, Role, TaskResult};
 use super::roles::spin::spin_ns_per_1000;
 use super::roles::wakeup::{record_unfinished, Schedule};
-use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin};
+use super::scheduling::{self, allowed_cpus, pin};
 use super::task::{refusal_of, Setting};
 use crate::child::{
     futex_wait, futex_wake, has_ended, kill, open_gate, reap, Refusal, DONE, FAILED, READY,

@@ -2,25 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, Kernel};
-
-/// How calculations are counted.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Counting {
-    /// The calculation.
-    #[serde(default)]
-    pub kernel: Kernel,
-    /// Length of a reported epoch.
-    pub epoch_ns: u64,
-    /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
-    /// otherwise each starts where the last one ended.
-    #[serde(default)]
-    pub epoch_grid: bool,
-    /// Whether every preemption is reported ([`super::Crew::take_preemptions`]).
-    #[serde(default)]
-    pub slices: bool,
-}
+use super::attributes::Attributes;
+use super::roles::calculation::Counting;
 
 /// The work of the tasks of a group.
 #[derive(Clone, Debug, Deserialize)]

@@ -21,10 +21,11 @@ mod roles;
 mod scheduling;
 mod task;
 
-pub use attributes::{attributes_of, Attributes};
+pub use attributes::{attributes_of, effective_slice_ns, Attributes};
 pub use crew::Crew;
-pub use job::{Counting, CrewJob, CrewResult, GroupResult, Role, TaskGroup, TaskResult};
+pub use job::{CrewJob, CrewResult, GroupResult, Role, TaskGroup, TaskResult};
+pub use roles::calculation::Counting;
 pub use roles::kernel::{calibrate, Calibration, Kernel};
-pub use scheduling::{allowed_cpus, effective_slice_ns, pin, Policy};
+pub use scheduling::{allowed_cpus, pin, Policy};
 
 pub use crate::child::Refusal;

@@ -34,6 +34,7 @@ mod permit;
 mod place;
 mod prepare;
 mod process;
+mod report;
 pub mod result;
 mod run;
 mod series;

@@ -6,32 +6,18 @@
 //! the terminal's Ctrl-C is the parent's alone) and closes every descriptor that it has no use for.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::Sender;
 
 use rustix::io::Errno;
 use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
-use serde::{Deserialize, Serialize};
 
 use super::error::IoError;
-use super::run::{Message, Report, Voice, WorkerSetup};
+use super::report::{Message, Voice, Word, WorkerSetup};
 use crate::child::{self, errno};
 use crate::clock::Cpu;
-
-/// What goes through the pipe.
-#[derive(Serialize, Deserialize)]
-enum Word {
-    Ready,
-    Absent,
-    Done(Box<Report>),
-    Failed {
-        text: String,
-        hint: String,
-        description: bool,
-    },
-}
 
 /// Forks the worker of `setup` and a thread that listens to it; returns a descriptor of the
 /// worker's process, which stays valid after its end.
@@ -182,24 +168,5 @@ fn close_range(first: libc::c_uint, end: libc::c_uint) {
     if first < end {
         // SAFETY: closes copies in the table that belongs to this process alone.
         unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
-    }
-}
-
-/// Sends a message to the parent.
-pub(crate) fn say(mut pipe: &File, message: Message) {
-    let word = match message {
-        Message::Ready { .. } => Word::Ready,
-        Message::Absent => Word::Absent,
-        Message::Done(report, _) => Word::Done(report),
-        Message::Failed(error) => Word::Failed {
-            text: error.to_string(),
-            hint: error.hint(),
-            description: error.is_description(),
-        },
-    };
-    // A parent that is gone has already ended this process.
-    if let Ok(text) = serde_json::to_vec(&word) {
-        let _ = pipe.write_all(&(text.len() as u64).to_ne_bytes());
-        let _ = pipe.write_all(&text);
     }
 }

@@ -4,11 +4,11 @@ use schedlab_model::{Arrivals, Direction, Histogram};
 
 use super::error;
 use super::job::{Group, Job};
+use super::report::Report;
 use super::result::{
     FirstError, GroupResult, JobResult, Latency, Prepared, SeriesResult, SideResult, Transactions,
     WorkerResult,
 };
-use super::run::Report;
 use super::series;
 
 /// A worker that was running or ready to run for this share of the window was the limit itself.

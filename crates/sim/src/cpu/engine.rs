@@ -3,7 +3,7 @@
 use super::policy::{self, Policy, Ready, System, TaskState};
 use super::result::{CpuResult, Occupant, Segment, Summary, TaskResult};
 use super::task::{check, Settings, Task};
-use crate::engine::EventQueue;
+use crate::events::EventQueue;
 use crate::{SimError, Stop};
 
 /// Steps between two checks of the stop flag.
@@ -80,8 +80,8 @@ struct Engine<'a> {
 
 /// The schedule of `tasks` under `settings`; [`SimError::Stopped`] once `stop` is set.
 pub fn simulate(tasks: &[Task], settings: &Settings, stop: &Stop) -> Result<CpuResult, SimError> {
-    check(tasks, settings)?;
     let (.., build) = policy::find(&settings.policy)?;
+    check(tasks, settings)?;
     let mut engine = Engine::new(tasks, settings, build(settings));
     engine.run(stop)?;
     Ok(engine.finish())

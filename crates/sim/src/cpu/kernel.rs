@@ -4,8 +4,6 @@
 use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::Settings;
-
 /// Versions whose features are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kernel {
@@ -59,26 +57,4 @@ pub struct EevdfKeys {
 pub struct CfsKeys {
     /// A new task starts behind by a virtual slice (START_DEBIT). Default: yes.
     pub start_debit: Option<bool>,
-}
-
-impl Settings {
-    /// The factor of the kernel's times: 1 + log2 of the CPUs, of which it counts eight.
-    pub(super) fn cpu_factor(&self) -> u64 {
-        1 + u64::from((self.cpus.clamp(1, 8) as u64).ilog2())
-    }
-
-    /// Default slice of a task of eevdf.
-    pub(super) fn base_slice_ns(&self) -> u64 {
-        let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_12 {
-            true => 700_000 * self.cpu_factor(),
-            false => 750_000 * self.cpu_factor(),
-        });
-        let own = self.eevdf.slice.map(|slice| slice.0);
-        own.or(of_kernel).unwrap_or(self.quantum.0)
-    }
-
-    /// Whether the kernel has what came with 6.12.
-    pub(super) fn since_6_12(&self) -> bool {
-        self.kernel.is_some_and(|kernel| kernel >= Kernel::V6_12)
-    }
 }

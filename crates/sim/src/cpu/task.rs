@@ -6,7 +6,6 @@ use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::{CfsKeys, EevdfKeys, Kernel};
-use super::policy;
 use crate::error::{require, within};
 use crate::SimError;
 
@@ -222,6 +221,26 @@ impl Settings {
     pub fn effective_quantum(&self) -> Nanos {
         Nanos(self.in_jiffies(self.quantum.0))
     }
+
+    /// The factor of the kernel's times: 1 + log2 of the CPUs, of which it counts eight.
+    pub(super) fn cpu_factor(&self) -> u64 {
+        1 + u64::from((self.cpus.clamp(1, 8) as u64).ilog2())
+    }
+
+    /// Default slice of a task of eevdf.
+    pub(super) fn base_slice_ns(&self) -> u64 {
+        let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_12 {
+            true => 700_000 * self.cpu_factor(),
+            false => 750_000 * self.cpu_factor(),
+        });
+        let own = self.eevdf.slice.map(|slice| slice.0);
+        own.or(of_kernel).unwrap_or(self.quantum.0)
+    }
+
+    /// Whether the kernel has what came with 6.12.
+    pub(super) fn since_6_12(&self) -> bool {
+        self.kernel.is_some_and(|kernel| kernel >= Kernel::V6_12)
+    }
 }
 
 /// Refuses what cannot be simulated, naming the key.
@@ -260,7 +279,6 @@ fn positive(key: &str, time: Nanos) -> Result<(), SimError> {
 }
 
 fn check_settings(settings: &Settings) -> Result<(), SimError> {
-    policy::find(&settings.policy)?;
     within("cpus", settings.cpus, 1..=1024)?;
     positive("quantum", settings.quantum)?;
     positive("latency", settings.latency)?;

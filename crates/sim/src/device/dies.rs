@@ -14,11 +14,11 @@ mod state;
 mod tests;
 
 use self::state::{Channel, Die, Kind, Moving, Operation, Plane, Served};
-use super::suspend::{SuspendSpec, Yields};
-use super::{DeviceSpec, FlashSpec};
+use super::suspend::Yields;
 use crate::divisor::Divisor;
-use crate::engine::EventQueue;
+use crate::events::EventQueue;
 use crate::ftl::Victim;
+use crate::spec::{DeviceSpec, FlashSpec, SuspendSpec};
 
 /// No command that waits for an operation.
 pub(super) const NONE: u32 = u32::MAX;

@@ -5,67 +5,9 @@
 //! no queue but the time at which it is free.
 
 use schedlab_model::Nanos;
-use serde::{Deserialize, Serialize};
 
-use crate::engine::EventQueue;
-use crate::error::{require, within};
-use crate::workload::Real;
-use crate::SimError;
-
-/// The processor of the device: every command needs it twice.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ControllerSpec {
-    /// Commands that it handles at the same time.
-    pub cores: u32,
-    /// Time for a command when it comes.
-    pub command: Nanos,
-    /// Time for its completion.
-    pub completion: Nanos,
-}
-
-impl Default for ControllerSpec {
-    fn default() -> Self {
-        ControllerSpec {
-            cores: 2,
-            command: Nanos(1_000),
-            completion: Nanos(500),
-        }
-    }
-}
-
-/// The link to the host; both directions work at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LinkSpec {
-    /// Speed of each direction; 0 takes no time.
-    pub bytes_per_s: Real,
-    /// Added to every transfer.
-    pub latency: Nanos,
-}
-
-impl Default for LinkSpec {
-    fn default() -> Self {
-        LinkSpec {
-            bytes_per_s: Real(3.2e9),
-            latency: Nanos(1_000),
-        }
-    }
-}
-
-impl ControllerSpec {
-    pub(super) fn check(&self) -> Result<(), SimError> {
-        within("controller.cores", self.cores, 1..=1024)
-    }
-}
-
-impl LinkSpec {
-    pub(super) fn check(&self) -> Result<(), SimError> {
-        let speed = self.bytes_per_s.0;
-        let fits = speed == 0.0 || (1e3..=1e15).contains(&speed);
-        require(fits, "link.bytes_per_s", speed, "0, or 1e3 to 1e15")
-    }
-}
+use crate::events::EventQueue;
+use crate::spec::{ControllerSpec, LinkSpec};
 
 /// The stage that a command has reached when an event comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

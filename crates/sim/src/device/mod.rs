@@ -8,35 +8,22 @@ mod front;
 mod page_index;
 mod parallel;
 mod serial;
-mod spec;
 mod suspend;
 
 pub use buffer::{Buffer, Evicted, Touch};
-pub use front::{ControllerSpec, LinkSpec};
 pub use parallel::Parallel;
 pub use serial::Serial;
-pub use spec::{
-    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
-};
-pub use suspend::SuspendSpec;
 
-use crate::engine::Command;
 use crate::ftl::FtlUsage;
+pub use crate::spec::{
+    BufferSpec, Collect, ControllerSpec, DeviceSpec, FlashSpec, FtlSpec, Keeps, LinkSpec,
+    Precondition, QueueSpec, SuspendSpec,
+};
+use crate::window::Command;
+pub use crate::window::View;
 
 /// How many requests are drawn from the source at once.
 pub const BATCH: usize = 32;
-
-/// The facts that a policy may know of the device.
-pub trait View {
-    /// How long one page takes in the flash, in ns.
-    fn page_time_ns(&self, is_write: bool) -> f64;
-
-    /// How many of these pages are not in the buffer.
-    fn missing(&self, first_page: u32, pages: u32) -> u32;
-
-    /// How long the command would take if it were dispatched now, in ns.
-    fn service_time_ns(&self, command: &Command) -> f64;
-}
 
 /// A device that serves commands in simulated time.
 pub trait Device: View {

@@ -3,9 +3,10 @@
 
 use super::dies::{Dies, NONE};
 use super::front::{Front, Stage};
-use super::{Buffer, Device, DeviceSpec, FlashSpec, Keeps, Touch, Usage, View, BATCH};
-use crate::engine::Command;
+use super::{Buffer, Device, Touch, Usage, BATCH};
 use crate::ftl::Ftl;
+use crate::spec::{DeviceSpec, FlashSpec, Keeps};
+use crate::window::{Command, View};
 use crate::SimError;
 
 /// A command in service and how many flash operations it waits for.

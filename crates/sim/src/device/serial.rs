@@ -1,8 +1,9 @@
 //! The `serial` model: one command in service at a time, costing its missing pages times the time
 //! of a page. Hits and evictions cost nothing. This is what the numbers of the NCQ paper imply.
 
-use super::{Buffer, Device, DeviceSpec, FlashSpec, Touch, Usage, View};
-use crate::engine::Command;
+use super::{Buffer, Device, Touch, Usage};
+use crate::spec::{DeviceSpec, FlashSpec};
+use crate::window::{Command, View};
 
 /// One server with a page buffer.
 pub struct Serial {

@@ -1,39 +1,6 @@
 //! Programs and erasures that give way to reads, as often and as late as the device file allows.
 
-use schedlab_model::Nanos;
-use serde::{Deserialize, Serialize};
-
-/// Programs and erasures that reads interrupt (Wu and He, "Reducing SSD read latency via NAND
-/// flash program and erase suspension", FAST 2012). Host reads then go before waiting programs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SuspendSpec {
-    /// Whether programs, also those that move pages, can be suspended.
-    pub program: bool,
-    /// Whether erasures can be suspended.
-    pub erase: bool,
-    /// Time from the arrival of the read until the die is free for it.
-    pub cost: Nanos,
-    /// Time to take the suspended operation up again.
-    pub resume: Nanos,
-    /// An operation with no more time left than this is not suspended.
-    pub least: Nanos,
-    /// How often an operation is suspended at most.
-    pub limit: u32,
-}
-
-impl Default for SuspendSpec {
-    fn default() -> Self {
-        SuspendSpec {
-            program: false,
-            erase: false,
-            cost: Nanos(5_000),
-            resume: Nanos(5_000),
-            least: Nanos(50_000),
-            limit: 8,
-        }
-    }
-}
+use crate::spec::SuspendSpec;
 
 impl SuspendSpec {
     /// Whether anything can be suspended.
@@ -65,6 +32,8 @@ pub(super) enum Yields {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_model::Nanos;
+
     use super::*;
 
     #[test]

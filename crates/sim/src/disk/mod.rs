@@ -26,6 +26,7 @@
 //! ```
 
 mod cache;
+mod check;
 mod engine;
 mod geometry;
 mod mechanics;
@@ -40,9 +41,9 @@ mod write_cache;
 pub use engine::{simulate, LoggedResult, SteppedDisk};
 pub use geometry::{Geometry, Place};
 pub use mechanics::{Mechanics, Positioning, Stretch};
-pub use model::{Disk, Kind, Served};
+pub use model::{Disk, Served};
 pub use policy::POLICIES;
-pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
+pub use result::{DiskLogged, DiskResult, Kind, Kinds, WriteCacheUse};
 pub use source::{DiskWorkload, Generated, WORKLOADS};
 pub use spec::{
     BusSpec, CacheSpec, Destage, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec,

@@ -8,33 +8,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use schedlab_model::Request;
-use serde::Serialize;
 
 use super::cache::{Cache, Hit};
 use super::geometry::Place;
 use super::mechanics::Mechanics;
 use super::policy::{self, Choice, HeadPolicy, Queued, View};
-use super::result::Tally;
+use super::result::{Kind, Tally};
 use super::spec::{Destage, DiskSpec, Readable};
 use super::write_cache::{Extent, WriteCache};
 use crate::error::require;
 use crate::SimError;
-
-/// How a command was served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A read from a cache, or from the stream under the head.
-    ReadHit,
-    /// A read from the medium.
-    ReadMiss,
-    /// A write that the cache took at once.
-    WriteCached,
-    /// A write that waited for room in the cache.
-    WriteWaited,
-    /// A write to the medium.
-    WriteThrough,
-}
 
 /// A command and its times.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 use schedlab_model::{Bin, Histogram, Request};
 use serde::Serialize;
 
-use super::model::Kind;
 use crate::engine::{Interval, Stationarity, Steady};
 use crate::workload::ReplaySummary;
 
@@ -70,6 +69,22 @@ pub struct DiskResult {
     /// The trace and its changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<ReplaySummary>,
+}
+
+/// How a command was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A read from a cache, or from the stream under the head.
+    ReadHit,
+    /// A read from the medium.
+    ReadMiss,
+    /// A write that the cache took at once.
+    WriteCached,
+    /// A write that waited for room in the cache.
+    WriteWaited,
+    /// A write to the medium.
+    WriteThrough,
 }
 
 /// Commands by the way they were served.

@@ -4,8 +4,8 @@ use schedlab_model::Histogram;
 use serde::Serialize;
 
 use super::steady::{Interval, Stationarity, Steady};
-use super::Command;
 use crate::device::Usage;
+use crate::window::Command;
 use crate::workload::ReplaySummary;
 
 /// Buckets of the queue depth over time; their width doubles when they run out.

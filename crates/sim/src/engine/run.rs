@@ -9,9 +9,9 @@ use schedlab_model::{Nanos, Stop};
 
 pub use stepped::SteppedDevice;
 
-use super::{Command, Logged, Measures, Report, WarmUp, Window};
+use super::{Logged, Measures, Report, WarmUp};
 use crate::device::{Device, BATCH};
-use crate::policy::Policy;
+use crate::window::{Command, Policy, Window};
 use crate::workload::{Incoming, Source};
 use crate::SimError;
 

@@ -1,9 +1,9 @@
 //! Which plane a logical page is written to: an order of channel, way, die and plane fixed by the
 //! page number, or the plane that is free first.
 
-use crate::device::DeviceSpec;
 use crate::divisor::Divisor;
 use crate::error::require;
+use crate::spec::DeviceSpec;
 use crate::SimError;
 
 pub(super) struct Allocation {

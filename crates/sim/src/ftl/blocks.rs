@@ -5,7 +5,7 @@
 
 use prefetch_index::prefetch_index;
 
-use crate::device::FlashSpec;
+use crate::spec::{FlashSpec, BLOCKS_MAX, PAGES_MAX};
 
 /// Neighbours of a block are numbers within its plane, so that both and the count of its valid
 /// pages are one word: neighbour (0: in no list, 1: none, else number + 2), neighbour, count.
@@ -14,10 +14,7 @@ const NEIGHBOUR_MASK: u64 = (1 << NEIGHBOUR_BITS) - 1;
 const COUNT_SHIFT: u32 = 2 * NEIGHBOUR_BITS;
 const ONE_PAGE: u64 = 1 << COUNT_SHIFT;
 
-/// Most blocks of a plane.
-pub(crate) const BLOCKS_MAX: u32 = NEIGHBOUR_MASK as u32 - 2;
-/// Most pages of a block.
-pub(crate) const PAGES_MAX: u32 = u16::MAX as u32;
+const _: () = assert!(BLOCKS_MAX as u64 + 2 <= NEIGHBOUR_MASK && PAGES_MAX == u16::MAX as u32);
 
 /// The first block of a list has no newer neighbour, the last one no older one.
 const END: u64 = 1;
@@ -161,7 +158,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::device::DeviceSpec;
+    use crate::spec::DeviceSpec;
 
     #[test]
     fn pages_and_neighbours_share_a_record_without_touching_each_other() {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::blocks::{Blocks, Neighbours};
-use crate::device::{Collect, FlashSpec};
+use crate::spec::{Collect, FlashSpec};
 
 /// The full blocks of every plane, ready for the choice.
 pub(super) enum Buckets {
@@ -188,7 +188,7 @@ mod tests {
 
     use super::super::FtlUsage;
     use super::*;
-    use crate::device::DeviceSpec;
+    use crate::spec::DeviceSpec;
 
     /// Kawaguchi, Nishioka and Motoda (USENIX 1995): age · (1 − u) / 2u.
     #[test]

@@ -12,14 +12,13 @@ mod precondition;
 
 use allocation::Allocation;
 use blocks::Blocks;
-pub(crate) use blocks::{BLOCKS_MAX, PAGES_MAX};
 use collect::Buckets;
 use precondition::Formula;
 use prefetch_index::prefetch_index;
 
-use crate::device::{DeviceSpec, Precondition};
 use crate::divisor::Divisor;
 use crate::error::{require, within};
+use crate::spec::{DeviceSpec, Precondition};
 use crate::SimError;
 
 /// Slots in a line of the processor's cache.

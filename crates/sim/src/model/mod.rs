@@ -1,12 +1,15 @@
-//! Every device by name, and from a device file to a model that can be advanced.
+//! From a device file to a model that can be advanced.
 
 use std::collections::BTreeMap;
 
-use crate::device::{Device, DeviceSpec, Parallel, Serial};
+use crate::device::{Device, Parallel, Serial};
+use crate::devices::{changed, shipped};
 use crate::disk::{DiskSpec, SteppedDisk};
-use crate::engine::{Simulation, SteppedDevice, Window};
+use crate::engine::{Simulation, SteppedDevice};
 use crate::policy::{PolicySpec, POLICIES};
-use crate::{registry, SimError, Stepped};
+use crate::spec::{DeviceSpec, Service};
+use crate::window::Window;
+use crate::{SimError, Stepped};
 use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,65 +17,9 @@ use serde_json::Value;
 mod dilated;
 mod fixed;
 
+pub use crate::devices::SHIPPED;
 pub use dilated::Dilated;
 use fixed::{Fixed, FixedSpec};
-
-/// Reads a device file of which some keys are changed, `a.b` being key b of table a.
-pub(crate) fn changed(text: &str, changes: &BTreeMap<String, Value>) -> Result<Value, String> {
-    let mut tree: Value = toml::from_str(text).map_err(|error| error.to_string())?;
-    for (key, value) in changes {
-        let mut at = &mut tree;
-        for part in key.split('.') {
-            let table = at.as_object_mut();
-            let table = table.ok_or_else(|| format!("{key} is not a known key"))?;
-            at = table.entry(part).or_insert(Value::Null);
-            if at.is_null() {
-                // A table that is not there yet, or the key itself.
-                *at = Value::Object(serde_json::Map::new());
-            }
-        }
-        *at = value.clone();
-    }
-    Ok(tree)
-}
-
-/// Name and file of every device that comes with schedlab: disks, then SSDs.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("disk7200", include_str!("../../devices/disk7200.toml")),
-    ("disk5400", include_str!("../../devices/disk5400.toml")),
-    ("disk2005", include_str!("../../devices/disk2005.toml")),
-    ("ncq2014", include_str!("../../devices/ncq2014.toml")),
-    ("sata-ssd", include_str!("../../devices/sata-ssd.toml")),
-    ("nvme-slow", include_str!("../../devices/nvme-slow.toml")),
-    ("sd-card", include_str!("../../devices/sd-card.toml")),
-    ("nvme", include_str!("../../devices/nvme.toml")),
-];
-
-/// The file of a shipped device.
-pub(crate) fn shipped(name: &str) -> Result<&'static str, SimError> {
-    registry::find("device", name, SHIPPED, |entry| entry.0).map(|(_, text)| *text)
-}
-
-/// The service model of an SSD.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Service {
-    /// One command at a time.
-    Serial,
-    /// Channels, dies and planes behind a translation layer.
-    #[default]
-    Parallel,
-}
-
-impl Service {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Service::Serial => "serial",
-            Service::Parallel => "parallel",
-        }
-    }
-}
 
 /// Keys of a device file that change something under `serial`; the others are the parts that only
 /// `parallel` has.

@@ -3,8 +3,7 @@
 //! go before the next bundle.
 
 use super::Policy;
-use crate::device::View;
-use crate::engine::{Command, Window};
+use crate::window::{Command, View, Window};
 
 /// The bundle that is being dispatched.
 pub(super) struct Bundle {

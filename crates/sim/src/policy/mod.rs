@@ -6,67 +6,15 @@
 use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::device::View;
-use crate::engine::{Aging, Command, Window};
 use crate::error::require;
 use crate::registry::{self, Entry};
+pub use crate::window::Policy;
+use crate::window::{Aging, Command, View, Window};
 use crate::workload::Real;
 use crate::SimError;
 
 mod irbw;
 mod stb;
-
-/// Which waiting command is dispatched next.
-pub trait Policy: Send {
-    /// The time T that the command is taken to need, in ns; the least α^n·T goes first.
-    fn estimate(&self, command: &Command, view: &dyn View) -> f64;
-
-    /// Whether `estimate` reads [`Command::missing`]; it is then kept up to date.
-    fn uses_buffer(&self) -> bool {
-        false
-    }
-
-    /// Whether `estimate` changes while a command waits for other reasons than the buffer.
-    fn is_volatile(&self) -> bool {
-        false
-    }
-
-    /// Whether a command that is alone in the window can be dispatched without being asked about.
-    fn is_stateless(&self) -> bool {
-        false
-    }
-
-    /// Position in the window of the command to dispatch; the window is never empty.
-    fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
-        window.least()
-    }
-
-    /// The same for a policy that may fail, because it is not ours.
-    fn select(
-        &mut self,
-        window: &Window,
-        now_ns: u64,
-        _view: &dyn View,
-    ) -> Result<usize, SimError> {
-        Ok(self.choose(window, now_ns))
-    }
-
-    /// Whether estimates come from [`Policy::estimate_together`], once for all commands that need
-    /// one, instead of one by one.
-    fn estimates_together(&self) -> bool {
-        false
-    }
-
-    /// The estimates of these commands, in their order.
-    fn estimate_together(
-        &mut self,
-        commands: &[Command],
-        _now_ns: u64,
-        view: &dyn View,
-    ) -> Result<Vec<f64>, SimError> {
-        Ok(commands.iter().map(|c| self.estimate(c, view)).collect())
-    }
-}
 
 /// A policy and its parameters, as configured.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,8 +4,7 @@
 
 use super::irbw::Bundle;
 use super::Policy;
-use crate::device::View;
-use crate::engine::{Command, Window};
+use crate::window::{Command, View, Window};
 
 pub(super) struct Stb {
     pub(super) bundle: Bundle,

@@ -2,10 +2,29 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use serde::Deserialize;
+
 use super::super::board::{Desk, Header, Reports};
-use super::super::job::Counting;
-use super::kernel::Matrices;
+use super::kernel::{Kernel, Matrices};
 use crate::clock;
+
+/// How calculations are counted.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counting {
+    /// The calculation.
+    #[serde(default)]
+    pub kernel: Kernel,
+    /// Length of a reported epoch.
+    pub epoch_ns: u64,
+    /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
+    /// otherwise each starts where the last one ended.
+    #[serde(default)]
+    pub epoch_grid: bool,
+    /// Whether every preemption is reported ([`crate::cpu::Crew::take_preemptions`]).
+    #[serde(default)]
+    pub slices: bool,
+}
 
 /// Counts calculations until the time is over or the parent stops it.
 pub(crate) fn count(

@@ -2,6 +2,7 @@
 
 pub(crate) mod mmap;
 pub(crate) mod psync;
+mod queue;
 pub(crate) mod ring;
 mod sigbus;
 pub(crate) mod uring;

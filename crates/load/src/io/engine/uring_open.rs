@@ -1,7 +1,7 @@
 //! io_uring in an open loop: requests are issued when they are due, even if the device is late, and
 //! latency counts from that time.
 
-use super::uring::Queue;
+use super::queue::Queue;
 use crate::clock;
 use crate::io::error::IoError;
 use crate::io::tally::Stop;
@@ -13,7 +13,7 @@ pub(crate) fn run(
     worker: &mut Worker,
     gate_ns: u64,
 ) -> Result<Stop, IoError> {
-    let mut free: Vec<usize> = (0..queue.slots() as usize).rev().collect();
+    let mut free: Vec<usize> = (0..queue.slots.len()).rev().collect();
     let mut now = worker.begin(gate_ns);
     let mut stop = None;
     loop {
@@ -31,7 +31,7 @@ pub(crate) fn run(
                 }
             }
         }
-        if stop.is_some() && queue.in_flight() == 0 {
+        if stop.is_some() && *queue.in_flight == 0 {
             break;
         }
         queue.enter(1, timeout(worker, stop, free.is_empty(), now))?;

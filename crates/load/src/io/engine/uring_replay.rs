@@ -10,7 +10,7 @@ use std::sync::Arc;
 use io_uring::{opcode, squeue, types};
 use schedlab_model::{Action, Course, ScriptStep, Step, Timing};
 
-use super::uring::{Queue, Slot};
+use super::queue::{Queue, Slot};
 use crate::clock;
 use crate::io::error::IoError;
 use crate::io::job::{Group, Replay};
@@ -42,7 +42,7 @@ pub(crate) fn run(
     gate_ns: u64,
     replay: &Replay,
 ) -> Result<Stop, IoError> {
-    let slots = queue.slots() as usize;
+    let slots = queue.slots.len();
     let mut replayer = Replayer {
         course: Course::new(Arc::clone(&replay.script), replay.timing),
         timing: replay.timing,
@@ -60,7 +60,7 @@ pub(crate) fn run(
         if stop.is_none() {
             replayer.start_due(queue, worker, now);
         }
-        if stop.is_some() && queue.in_flight() == 0 {
+        if stop.is_some() && *queue.in_flight == 0 {
             return Ok(stop.unwrap_or(Stop::Time));
         }
         let due_ns = replayer

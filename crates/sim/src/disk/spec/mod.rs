@@ -1,6 +1,5 @@
 //! The description of a disk, as its TOML file has it, and what is refused in one.
 
-mod check;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -14,6 +13,7 @@ pub use parts::{
     SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
 };
 
+use crate::devices;
 use crate::SimError;
 
 /// A disk.
@@ -87,7 +87,7 @@ pub struct DiskSpec {
 impl DiskSpec {
     /// A shipped description.
     pub fn shipped(name: &str) -> Result<Self, SimError> {
-        Self::from_toml(name, crate::model::shipped(name)?, &BTreeMap::new())
+        Self::from_toml(name, devices::shipped(name)?, &BTreeMap::new())
     }
 
     /// A checked description from TOML, with some keys changed (`cache.segments`, `rpm`, …);
@@ -102,7 +102,7 @@ impl DiskSpec {
             // Straight from the text: its errors name the line.
             toml::from_str(text).map_err(|error| wrong(error.to_string()))?
         } else {
-            let tree = crate::model::changed(text, changes).map_err(wrong)?;
+            let tree = devices::changed(text, changes).map_err(wrong)?;
             serde_json::from_value(tree).map_err(|error| wrong(error.to_string()))?
         };
         spec.check()?;
@@ -133,11 +133,6 @@ impl DiskSpec {
     pub fn cylinders(&self) -> u32 {
         let end = |(first, count): (u32, u32)| first.saturating_add(count);
         self.zone_spans().into_iter().map(end).max().unwrap_or(0)
-    }
-
-    /// All sectors, in bytes.
-    pub fn capacity(&self) -> Bytes {
-        Bytes(super::Geometry::new(self).sectors() * self.sector.0)
     }
 
     /// Controller time of a command before the bus (a hit) or the arm (a miss) works for it, ns.

@@ -1,12 +1,19 @@
-//! The limits of a disk description; every error names the key and the allowed range.
+//! The capacity of a described disk, and the limits of a description; every error names the key and
+//! the allowed range.
 
-use schedlab_model::Nanos;
+use schedlab_model::{Bytes, Nanos};
 
-use super::{DiskSpec, SeekSpec, Zone};
+use super::geometry::{Geometry, Layout};
+use super::spec::{DiskSpec, SeekSpec, Zone};
 use crate::error::{require, within};
 use crate::SimError;
 
 impl DiskSpec {
+    /// All sectors, in bytes.
+    pub fn capacity(&self) -> Bytes {
+        Bytes(Geometry::new(self).sectors() * self.sector.0)
+    }
+
     /// Refuses what is no disk, naming the key and the allowed range.
     pub fn check(&self) -> Result<(), SimError> {
         require(self.model == "disk", "model", &self.model, "\"disk\"")?;
@@ -150,7 +157,7 @@ impl DiskSpec {
         }
         let sorted = zone.slips.windows(2).all(|two| two[0] < two[1]);
         require(sorted, "slips", "a list", "an ascending list")?;
-        let data = crate::disk::geometry::Layout::new(self.heads, zone, cylinders).sectors();
+        let data = Layout::new(self.heads, zone, cylinders).sectors();
         let spare = zone.spare.map_or(0, |spare| spare.count);
         let expected = "less than what they are in, with the empty sectors";
         require(data > 0, "spare.count", spare, expected)

@@ -6,13 +6,36 @@ use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::front::{ControllerSpec, LinkSpec};
-use super::suspend::SuspendSpec;
+use crate::devices;
 use crate::error::{require, within};
-use crate::ftl::{BLOCKS_MAX, PAGES_MAX};
-use crate::model::Service;
 use crate::workload::Real;
 use crate::SimError;
+
+/// Most blocks of a plane: the translation layer numbers them in three bytes.
+pub(crate) const BLOCKS_MAX: u32 = (1 << 24) - 3;
+/// Most pages of a block.
+pub(crate) const PAGES_MAX: u32 = u16::MAX as u32;
+
+/// The service model of an SSD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// One command at a time.
+    Serial,
+    /// Channels, dies and planes behind a translation layer.
+    #[default]
+    Parallel,
+}
+
+impl Service {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Serial => "serial",
+            Service::Parallel => "parallel",
+        }
+    }
+}
 
 /// One device file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -176,6 +199,93 @@ impl Default for FtlSpec {
     }
 }
 
+/// The processor of the device: every command needs it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ControllerSpec {
+    /// Commands that it handles at the same time.
+    pub cores: u32,
+    /// Time for a command when it comes.
+    pub command: Nanos,
+    /// Time for its completion.
+    pub completion: Nanos,
+}
+
+impl Default for ControllerSpec {
+    fn default() -> Self {
+        ControllerSpec {
+            cores: 2,
+            command: Nanos(1_000),
+            completion: Nanos(500),
+        }
+    }
+}
+
+/// The link to the host; both directions work at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkSpec {
+    /// Speed of each direction; 0 takes no time.
+    pub bytes_per_s: Real,
+    /// Added to every transfer.
+    pub latency: Nanos,
+}
+
+impl Default for LinkSpec {
+    fn default() -> Self {
+        LinkSpec {
+            bytes_per_s: Real(3.2e9),
+            latency: Nanos(1_000),
+        }
+    }
+}
+
+impl ControllerSpec {
+    fn check(&self) -> Result<(), SimError> {
+        within("controller.cores", self.cores, 1..=1024)
+    }
+}
+
+impl LinkSpec {
+    fn check(&self) -> Result<(), SimError> {
+        let speed = self.bytes_per_s.0;
+        let fits = speed == 0.0 || (1e3..=1e15).contains(&speed);
+        require(fits, "link.bytes_per_s", speed, "0, or 1e3 to 1e15")
+    }
+}
+
+/// Programs and erasures that reads interrupt (Wu and He, "Reducing SSD read latency via NAND
+/// flash program and erase suspension", FAST 2012). Host reads then go before waiting programs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuspendSpec {
+    /// Whether programs, also those that move pages, can be suspended.
+    pub program: bool,
+    /// Whether erasures can be suspended.
+    pub erase: bool,
+    /// Time from the arrival of the read until the die is free for it.
+    pub cost: Nanos,
+    /// Time to take the suspended operation up again.
+    pub resume: Nanos,
+    /// An operation with no more time left than this is not suspended.
+    pub least: Nanos,
+    /// How often an operation is suspended at most.
+    pub limit: u32,
+}
+
+impl Default for SuspendSpec {
+    fn default() -> Self {
+        SuspendSpec {
+            program: false,
+            erase: false,
+            cost: Nanos(5_000),
+            resume: Nanos(5_000),
+            least: Nanos(50_000),
+            limit: 8,
+        }
+    }
+}
+
 impl FlashSpec {
     /// Planes of the whole device.
     pub fn planes(&self) -> u32 {
@@ -191,7 +301,7 @@ impl FlashSpec {
 
     /// Reading or programming a page, without its transfer, in ns.
     #[inline]
-    pub(super) fn cells_ns(&self, is_write: bool) -> u64 {
+    pub(crate) fn cells_ns(&self, is_write: bool) -> u64 {
         match is_write {
             true => self.page_write.0,
             false => self.page_read.0,
@@ -226,7 +336,7 @@ impl FlashSpec {
 impl DeviceSpec {
     /// A shipped device with some keys changed (`buffer.size`, `flash.channels`, …).
     pub fn shipped(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
-        Self::from_toml(name, crate::model::shipped(name)?, changes)
+        Self::from_toml(name, devices::shipped(name)?, changes)
     }
 
     /// The same from the text of a device file; `place` is where it comes from, for errors.
@@ -236,7 +346,7 @@ impl DeviceSpec {
         changes: &BTreeMap<String, Value>,
     ) -> Result<Self, SimError> {
         let wrong = |error| SimError::file(place, error);
-        let tree = crate::model::changed(text, changes).map_err(wrong)?;
+        let tree = devices::changed(text, changes).map_err(wrong)?;
         let sections = [
             "flash",
             "buffer",

@@ -1,12 +1,10 @@
-//! The command queue of the device (NCQ window): what waits, in the order of admission, and how
-//! waiting makes a command more urgent.
+//! The command queue of the device (NCQ window): what waits, in the order of admission, how
+//! waiting makes a command more urgent, and what a policy is asked for.
 
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::View;
-use crate::policy::Policy;
 use crate::SimError;
 
 /// How many vacated places a column keeps before it moves up.
@@ -39,6 +37,70 @@ impl Command {
     /// The page after its last one.
     pub fn end_page(&self) -> u32 {
         self.first_page + self.pages
+    }
+}
+
+/// The facts that a policy may know of the device.
+pub trait View {
+    /// How long one page takes in the flash, in ns.
+    fn page_time_ns(&self, is_write: bool) -> f64;
+
+    /// How many of these pages are not in the buffer.
+    fn missing(&self, first_page: u32, pages: u32) -> u32;
+
+    /// How long the command would take if it were dispatched now, in ns.
+    fn service_time_ns(&self, command: &Command) -> f64;
+}
+
+/// Which waiting command is dispatched next.
+pub trait Policy: Send {
+    /// The time T that the command is taken to need, in ns; the least α^n·T goes first.
+    fn estimate(&self, command: &Command, view: &dyn View) -> f64;
+
+    /// Whether `estimate` reads [`Command::missing`]; it is then kept up to date.
+    fn uses_buffer(&self) -> bool {
+        false
+    }
+
+    /// Whether `estimate` changes while a command waits for other reasons than the buffer.
+    fn is_volatile(&self) -> bool {
+        false
+    }
+
+    /// Whether a command that is alone in the window can be dispatched without being asked about.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
+    /// Position in the window of the command to dispatch; the window is never empty.
+    fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
+        window.least()
+    }
+
+    /// The same for a policy that may fail, because it is not ours.
+    fn select(
+        &mut self,
+        window: &Window,
+        now_ns: u64,
+        _view: &dyn View,
+    ) -> Result<usize, SimError> {
+        Ok(self.choose(window, now_ns))
+    }
+
+    /// Whether estimates come from [`Policy::estimate_together`], once for all commands that need
+    /// one, instead of one by one.
+    fn estimates_together(&self) -> bool {
+        false
+    }
+
+    /// The estimates of these commands, in their order.
+    fn estimate_together(
+        &mut self,
+        commands: &[Command],
+        _now_ns: u64,
+        view: &dyn View,
+    ) -> Result<Vec<f64>, SimError> {
+        Ok(commands.iter().map(|c| self.estimate(c, view)).collect())
     }
 }
 
