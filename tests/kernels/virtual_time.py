@@ -16,9 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tomli_w
+from described import LOAD, check_places
 
 from schedlab.app.measure import virtual, virtual_boots
 from schedlab.app.measure.measure import Observer
+from schedlab.design.plan import cell_seed
 from schedlab.errors import HostError, Interrupted
 from schedlab.guest import kernels
 from schedlab.guest.machine import QEMU
@@ -210,6 +213,19 @@ def test_a_disk_answers_large_reads_on_time(kernel, tmp_path):
         assert run["properties"]["emulated"]["lateness"]["max_ns"] < 1_000_000
     long = next(run for run in runs if run["workload"] == "reads from the page cache")
     assert long["properties"]["emulated"]["lateness"]["p99_ns"] < 100_000
+
+
+def test_described_processes_ask_the_guest_for_the_places_of_the_simulation(kernel, tmp_path):
+    (tmp_path / "load.toml").write_text(tomli_w.dumps(LOAD))
+    words = ["compare", "--kernel", kernel.release, "--model", "sd-card", "--no-aa", "--explain"]
+    words += ["--schedulers", "none,mq-deadline", "--workloads", tmp_path / "load.toml"]
+    words += ["--blocks", "1", "--seconds", "7", "--seed", "5", "--out", tmp_path / "out"]
+    subprocess.run([*SCHEDLAB, *words], check=True, timeout=DEADLINE_S)
+    record = Result.load(tmp_path / "out").record
+    seed = cell_seed(5, 0, "load")
+    assert {run.seed for run in record.runs} == {seed} and len(record.recordings) == 2
+    for recording in record.recordings.values():
+        check_places(recording.path, record.experiment.target.size_bytes, seed)
 
 
 def test_an_interruption_keeps_the_whole_rounds(kernel, tmp_path):
