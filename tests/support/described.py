@@ -1,5 +1,7 @@
 """One description of processes: the places that the simulator gives each of them."""
 
+from pathlib import Path
+
 import numpy as np
 
 from schedlab.store.process_files import processes_of
@@ -15,16 +17,17 @@ LOAD = {
 }
 
 
-def check_places(recorded, size_bytes, seed, device="sd-card"):
+def check_places(recorded: Path, size_bytes: int, seed: int) -> None:
     """The first requests of each process in a recording are those of the simulation."""
     rows = read_requests(recorded, "schedlab").rows
     sent = rows["offset_bytes"][np.argsort(rows["arrival_ns"], kind="stable")]
     run = Simulation(
-        device=device, scheduler="none", processes=LOAD, size=str(size_bytes), seconds=60.0,
+        device="sd-card", scheduler="none", processes=LOAD, size=str(size_bytes), seconds=60.0,
         seed=seed, log=True,
     ).run()  # fmt: skip
     for number, row in enumerate(processes_of(LOAD, size_bytes, seed)):
-        real = sent[(sent >= row["offset"]) & (sent < row["offset"] + row["span"])][:WANTED]
+        begin, span = row["offset"] or 0, row["span"] or 0
+        real = sent[(sent >= begin) & (sent < begin + span)][:WANTED]
         simulated = run.log[run.log["process"] == number]["sector"][:WANTED] * 512
         assert len(real) == len(simulated) == WANTED
         assert real.tolist() == simulated.tolist()

@@ -100,6 +100,10 @@ def test_the_winner_of_a_result_is_taken(monkeypatch, tmp_path, say):
     ("changes", "objection"),
     [
         ({"code": "for-now"}, "Nothing is proven yet"),
+        *[
+            ({"code": code, "take": "none"}, "Nothing is proven yet")
+            for code in ("nothing", "one-run", "unbounded", "doubt")
+        ],
         (
             {
                 "code": "keep",

@@ -44,6 +44,10 @@ class Told(writers.Writers):
 
     def __init__(self, hand, by):
         self.hand, self.by, self._descriptor = hand, by, -1
+        self.marked = []
+
+    def mark(self, paths):
+        self.marked += [path.name for path in paths]
 
     def wait(self, patience_s):
         self.hand.sleep(patience_s)
@@ -58,9 +62,11 @@ def test_changes_are_noticed_with_who_made_them(kernel, monkeypatch):
     hand = Hand(iter([None, lambda: (first.write_text("9\n"), new.write_text("1")), first.unlink]))
     by = {}
     monkeypatch.setattr(watch, "time", hand)
-    monkeypatch.setattr(watch, "Writers", lambda: Told(hand, by))
+    writing = Told(hand, by)
+    monkeypatch.setattr(watch, "Writers", lambda: writing)
     told = []
     changes = list(watch.watch("cpu", 6.0, report=told.append))
+    assert writing.marked == ["sched_x", "sched_b"]  # also what is new
     assert told == ["watching machine; who writes is not seen: only root is told"]
     assert [(c.setting, c.before, c.after) for c in changes] == [
         ("sched_b", "(absent)", "1"), ("sched_x", "7", "9"), ("sched_x", "9", "(absent)")

@@ -63,6 +63,8 @@ CHANGED = {
     "trimmed": ("[j]\nrw=trim\nsize=4k\nfilename=x", "x"),
     "log": (READS + "write_bw_log=my\nfilename=a", "my_bw.1.log"),
     "log without a name": (READS + "write_lat_log\nfilename=a", "j_clat.1.log"),
+    "log of rates": (READS + "write_iops_log=my\nfilename=a", "my_iops.1.log"),
+    "log of histograms": (READS + "write_hist_log=my\nfilename=a", "my_clat_hist.1.log"),
     "iolog": (READS + "write_iolog=x\nfilename=a", "x"),
     "memory": (READS + "mem=mmap:x\nfilename=a", "x"),
 }

@@ -267,6 +267,7 @@ def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     assert notes("other,batch") == []
     assert "only among the tasks of one session" in notes("other,other:nice=5")[0]
     assert notes("other:autogroup=off,other:nice=5,autogroup=off") == []
+    assert notes("other:weight=100,other:weight=50", load=4) == []
     assert "as much of the CPUs as the session of the load" in notes("other", load=4)[0]
     assert notes("other:autogroup=shared", load=4) == []
     (line,) = notes("other,fifo")

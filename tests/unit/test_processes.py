@@ -129,3 +129,8 @@ def test_sequential_processes_of_one_region_meet():
     assert meet(two("512KiB"))
     assert not meet(two("1MiB"))
     assert not meet(two("512KiB", "random"))
+
+
+def test_one_that_writes_now_and_then_makes_them_writers():
+    reads, mixed = {"name": "a"}, {"name": "b", "read_share": 0.5}
+    assert [Processes(processes=of).writes() for of in ((reads,), (reads, mixed))] == [False, True]

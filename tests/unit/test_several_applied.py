@@ -12,6 +12,7 @@ from calls import refused
 from test_app_apply import RECORD
 
 from schedlab.app.apply import applied, apply, machine, set_scheduler, undo, watch
+from schedlab.errors import HostError, SpecError
 from schedlab.host.settings import knobs, udev, udev_service
 from schedlab.nouns import Candidate, to_json
 
@@ -291,6 +292,32 @@ def test_each_file_of_a_device_is_removed_unless_others_are_in_it(order, tmp_pat
     )
     assert not own.exists() and foreign.read_text() == "theirs"
     assert [line.split()[1] for line in told] == [str(each) for each in (foreign, gone, older)]
+
+
+def test_a_tunable_that_another_changed_is_kept_with_the_scheduler(disks):
+    """It ends with ours where that was another."""
+    for name, before in (("sdza", "kyber"), ("sdzb", "none")):
+        words = (f"[{each}]" if each == before else each for each in ("none", "kyber", "bfq"))
+        (disks / name / "queue/scheduler").write_text(" ".join(words))
+        for tunable, value in DEFAULTS[before].items():
+            (disks / name / "queue/iosched" / tunable).write_text(value)
+    chosen = apply.choice_of("kyber:read_lat_nsec=5", [])
+    apply.apply(chosen, apply.Request(("sdza", "sdzb")), print)
+    told = []
+    for name in ("sdza", "sdzb"):
+        (disks / name / "queue/iosched/write_lat_nsec").write_text("77")
+    undo.undo([], True, told.append)
+    assert [line.partition(" was changed")[0] for line in told if "was changed" in line] == [
+        f"{disks}/sdza/queue/iosched/write_lat_nsec"
+    ]
+
+
+def test_a_setting_of_the_machine_is_there_before_a_disk_is_changed(disks):
+    chosen = apply.choice_of("a=bfq sysctl.no.such=1", [])
+    before = (disks / "sdza/queue/scheduler").read_text()
+    with pytest.raises((HostError, SpecError)):
+        apply.apply(chosen, apply.Request(("sdza",)), print)
+    assert (disks / "sdza/queue/scheduler").read_text() == before
 
 
 def test_every_objection_to_a_result_is_told(tmp_path, monkeypatch):

@@ -535,6 +535,23 @@ def test_the_place_of_work_is_each_commands_users_and_has_all_their_files(tmp_pa
     place.open(kinds)
     assert copied == kinds
     assert owners == [(path, user) for user in "ab" for path in (tmp_path, Path("/dev/x"))]
+    owners.clear()
+    place.is_ours = False  # a device of the user's keeps its owner
+    place.open(kinds)
+    assert owners == [(tmp_path, user) for user in "ab"]
+
+
+def test_a_place_of_work_is_made_again_once_in_each_block_or_for_each_run(tmp_path):
+    made = []
+    place = workplace.WorkPlace.__new__(workplace.WorkPlace)
+    place.is_ours, place._fresh_in, place._copy_in = False, {}, made.append
+    for fresh, due in (("never", []), ("block", [0, 1]), ("run", [0, 0, 1, 1])):
+        made.clear()
+        for block in (0, 0, 1, 1):
+            kind = SimpleNamespace(fresh=fresh, block=block)
+            place.refresh("w", kind, block, [kind])
+        assert [kind.block for kind in made] == due
+        place._fresh_in.clear()
 
 
 def test_all_conditions_that_did_not_hold_in_a_run_are_found():

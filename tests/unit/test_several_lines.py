@@ -1,15 +1,18 @@
 """Of several devices, sessions, workloads, processes or CPUs each has its line, and its own."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import answers
+import numpy as np
 import pytest
 import reports
 from calls import run
 from experiments import experiment
+from numpy.lib import recfunctions as rfn
 
 from schedlab import result
 from schedlab.app.apply import machine
@@ -23,10 +26,12 @@ from schedlab.host.queues import Node, QueueSet
 from schedlab.host.safety import journal
 from schedlab.kinds import Outcome
 from schedlab.nouns import Candidate, Target, Workload
-from schedlab.report import moments, sentences
+from schedlab.report import fleet_table, gantt, moments, play, screen, sentences
+from schedlab.report.texts import NO_BREAK
 from schedlab.run.command import launch
 from schedlab.run.command.launch import Launch
 from schedlab.run.cpu import cpu_policies
+from schedlab.run.live import live_own_figure
 from schedlab.store.bursts import Scheduling
 from schedlab_sim import cpu_validate
 
@@ -229,3 +234,52 @@ def test_each_step_at_which_a_start_is_refused_names_what_it_is_about(step, word
     typed = Launch(["./x"], Path("/d"), {}, "eve", "/in", scheduling={"name": "fifo"}, cpus=[7, 8])
     error = launch._refused(OSError(13, "Denied", step), typed)
     assert (str(error), bool(error.hint)) == (f"{words}Denied", True)
+
+
+def test_of_many_machines_the_first_are_named_and_the_rest_counted():
+    view, hosts = reports.view_of(answers.BEST), tuple("abcdefgh")
+    named = [fleet_table._named(view, hosts[:count]).replace(NO_BREAK, " ") for count in (2, 6, 8)]
+    assert named == ["a and b", "a, b, c, d, e and f", "a, b, c, d, e and 3 more machines"]
+
+
+def test_the_place_of_a_head_is_drawn_upwards():
+    log = np.array([(10, 0), (20, 900)], dtype=[("dispatched_ns", "<i8"), ("sector", "<i8")])
+    log = rfn.append_fields(log, "process", [0, 1], usemask=False)
+    canvas = gantt.Canvas((0, 30), 0.0, 300.0)
+    gantt._draw_head(canvas, log, 50)
+    dots = re.findall(r'cx="([0-9.]+)" cy="([0-9.]+)"', "".join(canvas.parts))
+    assert [(float(x), float(y)) for x, y in dots] == [(100.0, 152.0), (200.0, 58.0)]
+
+
+def test_a_pick_far_behind_takes_the_last_line_of_those_that_are_shown():
+    waiting = tuple(play.Queued(f"r{at}", (str(at),)) for at in range(20))
+    picks = (play.Pick(5, waiting, 15),)
+    shown = play.block(play.Play("p", "rule", ("request", "place"), picks), 0)
+    assert [line.split() for line in shown[12:14]] == [["r10", "10"], [">", "r15", "15"]]
+
+
+def test_a_command_that_fails_is_told_with_its_last_lines():
+    lines = "\n".join(f"line {at}" for at in range(9)).encode()
+    ended = launch.Ended(1.0, 3, None, False, False, b"", lines)
+    assert live_own_figure._failure(ended).endswith(": line 5 / line 6 / line 7 / line 8")
+
+
+def test_a_value_below_its_step_may_be_anything_up_to_it():
+    of, view = replace(answers.BEST.rows[0], step=100.0), reports.view_of(answers.BEST)
+    cells = (replace(answers.behind(value, 1, 1, None), open=True) for value in (50.0, 51.0, 0.0))
+    shown = [screen.value(view, of, cell).replace(NO_BREAK, " ") for cell in cells]
+    assert shown == ["at most 100 s", "51 s", "0 µs"]
+
+
+def test_the_scenes_of_a_timeline_are_the_parts_that_most_recordings_tell_apart(monkeypatch):
+    view = reports.view_of(answers.TRADE)
+    recording = SimpleNamespace(path=Path("x"), tasks={}, zero_ns=0)
+    view.record = replace(view.record, recordings=dict.fromkeys(
+        (("w0", name) for name in view.names), recording))  # fmt: skip
+    parts = iter([("device",), *[("tag", "device")] * (len(view.names) - 1)])
+    monkeypatch.setattr(moments, "read_requests", lambda *_: None)
+    monkeypatch.setattr(moments, "request_bars", lambda name, *_: (next(parts), name))
+    monkeypatch.setattr(moments, "since", lambda bars, zero_ns: bars)
+    monkeypatch.setattr(moments, "_pair", lambda *_: None)
+    (scene,) = moments.timeline_of(view).scenes
+    assert (scene.parts, scene.runs) == (("tag", "device"), tuple(view.names[1:]))

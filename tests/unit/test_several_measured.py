@@ -119,7 +119,9 @@ def test_a_cell_is_held_for_a_round_of_the_longest_quantum_and_the_shortest_is_b
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_cell_waits_for_a_slice_of_each_worker_which_has_its_own_marks(flip, at):
     flip.marks[at] = flip.marks[at][:2]
+    flip.reference_speed = 7.0  # of the first cell
     flip.measure(None, None, None)
+    assert flip.reference_speed == 7.0
     assert flip.reached == [False, False]
     flip.crew = SimpleNamespace(take_preemptions=lambda: [(1, (5,)), (0, (6,)), (1, (7,))])
     flip._collect()

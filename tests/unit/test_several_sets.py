@@ -415,7 +415,9 @@ def test_blocks_are_numbered_from_the_least_of_all_runs(order):
     assert [record.number_of(block) for block in (3, 5)] == [1, 3]
 
 
-@pytest.mark.parametrize("name", traits.AT_ONCE)
+@pytest.mark.parametrize(
+    "name", ["depth", "workers", "processes", "jobs", "readers", "writers", "clients"]
+)
 def test_any_parameter_may_put_several_requests_in_flight(name):
     alone = dict.fromkeys(traits.AT_ONCE, 1) | {"direct": True}
     work = Workload("w", "file-test", "iops", alone)

@@ -1,5 +1,7 @@
 """The names of our workloads in Korean and Russian reports; the labels of users stay."""
 
+from dataclasses import replace
+
 from support import answers, reports
 
 from schedlab.app.compare.comparison import Load
@@ -8,7 +10,7 @@ from schedlab.kinds import KINDS
 from schedlab.kinds.file_access import TESTS
 from schedlab.report import handin, page, terminal
 from schedlab.report.texts import LANGUAGES, Texts
-from schedlab.report.workload_names import name_of
+from schedlab.report.workload_names import name_of, translated
 
 
 def labels():
@@ -35,6 +37,18 @@ def test_sizes_stay_and_so_do_labels_of_users():
     assert name_of(texts, "archive extraction, xz") == "распаковка архива, xz"
     for label in ("read everything", "write 3 files", "nightly backup", "database of mine"):
         assert name_of(texts, label) == label
+
+
+def test_everything_that_is_known_by_workload_is_by_its_name():
+    of = reports.record_of(answers.BEST)
+    label = "random-read 16 MiB"
+    works = (replace(of.experiment.workloads[0], label=label),)
+    parts = ("histograms", "series", "latencies", "explanations", "recordings")
+    of = replace(of, experiment=replace(of.experiment, workloads=works),
+                 **{part: {(label, "a"): part} for part in parts})  # fmt: skip
+    record, _ = translated(of, answers.BEST, Texts("ru"))
+    for part in parts:
+        assert getattr(record, part) == {("случайное чтение 16 MiB", "a"): part}
 
 
 def test_all_forms_use_the_name_and_keep_the_figures():
