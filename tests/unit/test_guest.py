@@ -360,7 +360,7 @@ def test_the_usual_schedulers_are_those_of_all_kernels(home):
 
 @pytest.mark.parametrize(
     ("model", "dilate", "least"),
-    [("sata-ssd", 1, 17), ("sata-ssd", 16, 17), ("nvme", 1, 54), ("ncq2014", 20, 51)],
+    [("sata-ssd", 1, 17), ("sata-ssd", 16, 17), ("nvme", 1, 58), ("ncq2014", 20, 51)],
 )
 def test_a_device_that_answers_too_soon_is_refused_before_the_boot(tmp_path, model, dilate, least):
     kernel = kernels.Kernel("6.99", tmp_path / "bzImage", None, {})
