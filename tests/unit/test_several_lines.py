@@ -26,7 +26,8 @@ from schedlab.host.queues import Node, QueueSet
 from schedlab.host.safety import journal
 from schedlab.kinds import Outcome
 from schedlab.nouns import Candidate, Target, Workload
-from schedlab.report import fleet_table, gantt, moments, play, screen, sentences
+from schedlab.nouns.metrics import METRICS
+from schedlab.report import fleet_table, gantt, moments, play, screen, sentences, words
 from schedlab.report.texts import NO_BREAK
 from schedlab.run.command import launch
 from schedlab.run.command.launch import Launch
@@ -234,6 +235,22 @@ def test_each_step_at_which_a_start_is_refused_names_what_it_is_about(step, word
     typed = Launch(["./x"], Path("/d"), {}, "eve", "/in", scheduling={"name": "fifo"}, cpus=[7, 8])
     error = launch._refused(OSError(13, "Denied", step), typed)
     assert (str(error), bool(error.hint)) == (f"{words}Denied", True)
+
+
+def test_the_settings_of_every_directory_count_and_the_last_name_wins(tmp_path, monkeypatch):
+    knob = machine.SYSCTL / "kernel/sched_x"
+    places = ("etc", "run", "usr/local/lib", "usr/lib")
+    for at, place in enumerate(places):
+        file = tmp_path / place / f"sysctl.d/{9 - at}.conf"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"kernel.sched_x = {at}\n")
+    assert [value for _, value in machine.settings_in(tmp_path, knob)] == ["3", "2", "1", "0"]
+
+
+def test_no_time_of_a_cpu_is_a_wait():
+    cpu = ("cpu_s", "user_s", "system_s", "cpu_per_request_ns")
+    assert {words.sort(METRICS[name]) for name in cpu} == {"count"}
+    assert words.sort(METRICS["elapsed_s"]) == "time"
 
 
 def test_of_many_machines_the_first_are_named_and_the_rest_counted():
