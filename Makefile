@@ -14,13 +14,14 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 
 .PHONY: run setup test test-all test-cases test-machine test-kernels test-virtual test-boots test-fleet wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
-# Without root, or where no loop device may be used, it takes a kernel in virtual time.
-run: $(VENV)/built
+# Without root, or where no loop device may be used, it takes a kernel in virtual time with an emulated
+# disk. Only that needs the simulators, which are kept up to date where they are.
+run: $(VENV)/built $(wildcard $(VENV)/simulators)
 	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
 	  $(BIN)/schedlab compare --scratch 1G --quick; \
-	else packaging/run-without-root $(BIN)/schedlab; fi
+	else make --no-print-directory $(VENV)/simulators && packaging/run-without-root $(BIN)/schedlab; fi
 
-setup: $(VENV)/built $(VENV)/test-tools
+setup: $(VENV)/built $(VENV)/simulators $(VENV)/test-tools
 
 test: setup
 	tests/run-all
@@ -36,11 +37,12 @@ test-cases: setup
 test-machine: setup
 	tests/suite machine
 
-# A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
+# Two wheels, of schedlab and of its simulators, that need no compiler, no clang and no Rust where they
+# are installed.
 wheel: setup
 	packaging/wheel
 
-# Installs the wheel into an empty environment and uses it there without root and without compilers,
+# Installs the wheels into an empty environment and uses it there without root and without compilers,
 # with a kernel in virtual time as well.
 test-wheel: wheel
 	@tests/install-packages $(KERNEL_PACKAGES)
@@ -48,7 +50,7 @@ test-wheel: wheel
 
 # What installs without Rust: a Debian package for this release, and an OCI image with it.
 deb: wheel
-	packaging/deb dist/*.whl
+	packaging/deb dist
 
 image: deb
 	@tests/install-packages $(PACKAGING_PACKAGES)
@@ -111,6 +113,11 @@ $(VENV)/built: $(VENV)/maturin requirements.lock pyproject.toml $(RUST_SOURCES)
 	. $(BIN)/activate; features=$$([ -e /usr/include/libelf.h ] || echo --no-default-features); \
 	  $(BUILD) --skip-install $$features & compiling=$$!; \
 	  $(PIP) -r requirements.lock && wait $$compiling && PIP_QUIET=1 $(BUILD) $$features
+	@touch $@
+
+# The simulators, a package of its own.
+$(VENV)/simulators: $(VENV)/built python/schedlab_sim/pyproject.toml
+	. $(BIN)/activate; cd python/schedlab_sim && PIP_QUIET=1 $(BUILD)
 	@touch $@
 
 $(VENV)/maturin: build.lock

@@ -231,7 +231,7 @@ def forget(session: Path, jobs: list[str]) -> None:
 
 
 def copied(place: Path) -> Path:
-    """The tracked files and the built core in a directory of their own."""
+    """The tracked files and the built modules in a directory of their own."""
     tree = place / "tree"
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=PROJECT, check=True, capture_output=True, text=True
@@ -240,8 +240,8 @@ def copied(place: Path) -> Path:
         if (PROJECT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, tree / name)
-    for core in (PROJECT / "python" / "schedlab").glob("_core*.so"):
-        shutil.copy2(core, tree / "python" / "schedlab" / core.name)
+    for module in PROJECT.glob("python/*/*.so"):
+        shutil.copy2(module, tree / module.relative_to(PROJECT))
     return tree
 
 

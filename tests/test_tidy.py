@@ -5,6 +5,7 @@ The ratchet: what is over a limit today is in `OVER` with its size and may shrin
 
 import ast
 import functools
+import importlib
 import re
 import subprocess
 from pathlib import Path
@@ -69,7 +70,8 @@ RUST_MAY_USE = {
     "formats": {"model"},
     "sim": {"model", "memory", "formats"},
     "emulate": {"model", "sim"},
-    "py": {"model", "load", "trace", "formats", "sim", "emulate"},
+    "py": {"model", "load", "trace", "formats"},
+    "py_sim": {"model", "sim", "emulate"},
 }
 # Pairs of modules of a crate that name each other: a door of a capture and what it is read from.
 RUST_PAIRS = {
@@ -432,14 +434,14 @@ def test_unsafe_stays_where_it_is_declared():
         assert "#![forbid(unsafe_code)]" in (ROOT / "crates" / crate / "src" / "lib.rs").read_text()
 
 
-def test_every_rust_name_has_a_python_signature():
-    from schedlab import _core
-
-    stub = ast.parse((PACKAGE / "_core.pyi").read_text())
+@pytest.mark.parametrize("module", ["schedlab._core", "schedlab_sim._simulators"])
+def test_every_rust_name_has_a_python_signature(module):
+    stub = ast.parse((PACKAGE.parent / f"{module.replace('.', '/')}.pyi").read_text())
     declared = {
         node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
     } | {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
-    offered = {each for each in dir(_core) if not each.startswith("__") or each == "__version__"}
+    names = dir(importlib.import_module(module))
+    offered = {each for each in names if not each.startswith("__") or each == "__version__"}
     assert declared == offered
 
 
@@ -455,9 +457,15 @@ def test_versions_agree():
 
     from schedlab import __version__
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
-    assert project == cargo == __version__
+    project, simulators, cargo = (
+        tomllib.loads((ROOT / file).read_text())
+        for file in ("pyproject.toml", "python/schedlab_sim/pyproject.toml", "Cargo.toml")
+    )
+    assert project["project"]["version"] == cargo["workspace"]["package"]["version"] == __version__
+    assert simulators["project"]["version"] == __version__
+    assert simulators["project"]["dependencies"] == [f"schedlab=={__version__}"]
+    extras = project["project"]["optional-dependencies"]
+    assert extras["sim"] == [f"schedlab-sim=={__version__}"]
 
 
 def test_locks_name_no_registry_host():

@@ -206,6 +206,7 @@ def schedulers_text() -> str:
     import tomllib
 
     from schedlab import _core
+    from schedlab_sim import _simulators
 
     tunables = json.loads(_core.host_tunables())
     lines = [
@@ -215,7 +216,7 @@ def schedulers_text() -> str:
         "`/sys/block/*/queue/iosched`; tunables that begin with `x_` are not the kernel's: they "
         "switch a part of a scheduler off, to see what it does.",
     ]
-    for name, about, kernels in _core.host_schedulers():
+    for name, about, kernels in _simulators.host_schedulers():
         judged = "".join(f" {sentence}." for sentence in sentences(name))
         lines += ["", f"## {name}", "", f"{about}; Linux {kernels}.{judged}", ""]
         if name not in tunables:
@@ -227,10 +228,10 @@ def schedulers_text() -> str:
             lines.append(f"| `{of['name']}` | {default} | {of['min']} | {of['about']} |")
     lines += ["", "## Policies of the CPU", ""]
     lines += ["Simulated by `schedlab sim cpu`; judged with the kernel's ticks (`--hz 250`).", ""]
-    for name, about in _core.sim_names("cpu policy"):
+    for name, about in _simulators.sim_names("cpu policy"):
         lines += [f"* {about}: {sentence}" for sentence in sentences(name)]
     lines += ["", "## Processes that ship", "", "| name | what |", "|---|---|"]
-    for name, text in _core.sim_names("processes"):
+    for name, text in _core.process_presets():
         lines.append(f"| `{name}` | {tomllib.loads(text)['about']} |")
     return "\n".join(lines) + "\n"
 

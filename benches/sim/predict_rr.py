@@ -67,7 +67,7 @@ def predict(
     processes: int, cpu_ns: int, quantum_ms: float, cost: str, calculation_ns: float
 ) -> dict:
     """The simulated counts in as much CPU time as the real processes got."""
-    from schedlab._core import parse_time_ns, run_cpu_simulation
+    from schedlab_sim._simulators import parse_time_ns, run_cpu_simulation
 
     # The kernel charges the switch to the processes, and a slice ends at a tick with the switch in
     # it; the simulator charges it to nobody and adds it to the quantum.

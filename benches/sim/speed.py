@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from schedlab._core import run_cpu_simulation, sim_names, simulate
+from schedlab_sim._simulators import run_cpu_simulation, sim_names, simulate
 
 
 def cpu_run(policy: str) -> Callable[[], float]:

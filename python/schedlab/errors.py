@@ -62,7 +62,7 @@ def no_simulators(what: str) -> SpecError:
     """An error where the package of the simulators is missing, which `what` needs."""
     return SpecError(
         f"{what} needs the simulators, which are not installed",
-        "pip install --force-reinstall schedlab; in a clone: make setup",
+        "pip install 'schedlab[sim]'; in a clone: make setup",
     )
 
 

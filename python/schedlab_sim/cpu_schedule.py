@@ -155,7 +155,7 @@ def inputs(options: CpuOptions) -> tuple[list[Task], list[ScheduleSettings], int
 
 def parse_time(text: str) -> int:
     """Nanoseconds of `4ms`; SpecError otherwise."""
-    from schedlab._core import parse_time_ns
+    from schedlab_sim._simulators import parse_time_ns
 
     try:
         return parse_time_ns(text)
@@ -198,7 +198,7 @@ def _set(settings: dict[str, Any], text: str) -> None:
 
 def tasks_of(options: CpuOptions, is_quiz: bool) -> list[Task]:
     """The tasks from --tasks, from --processes, or for a quiz from the seed."""
-    from schedlab._core import parse_cpu_tasks
+    from schedlab_sim._simulators import parse_cpu_tasks
 
     text, processes = options["tasks"], options["processes"]
     if (text is None) + (processes is None) == 0:
@@ -262,7 +262,7 @@ def _quiz_tasks(seed: int | None) -> str:
 
 def simulate(tasks: Sequence[Task], settings: ScheduleSettings) -> Schedule:
     """The schedule, as crates/sim/src/cpu/result.rs has it; SpecError names what is wrong."""
-    from schedlab._core import run_cpu_simulation
+    from schedlab_sim._simulators import run_cpu_simulation
 
     try:
         job = json.dumps({"tasks": tasks, "settings": settings})
@@ -293,7 +293,7 @@ def chart(result: Schedule, options: CpuOptions) -> str:
 
 
 def _heading(result: Schedule) -> str:
-    from schedlab._core import sim_names
+    from schedlab_sim._simulators import sim_names
 
     title = dict(sim_names("cpu policy"))[result["policy"]]
     requested, effective = result["quantum_requested"], result["quantum_effective"]
@@ -353,7 +353,7 @@ def _compact(task: Task) -> str:
     """The task as --tasks takes it."""
 
     def milliseconds(time: str | int) -> str:
-        from schedlab._core import parse_time_ns
+        from schedlab_sim._simulators import parse_time_ns
 
         return f"{parse_time_ns(str(time)) / 1e6:.6f}".rstrip("0").rstrip(".")
 

@@ -16,7 +16,7 @@ from schedlab.nouns.reading import read_text
 @functools.cache
 def devices() -> dict[str, str]:
     """The shipped device files: TOML text by name."""
-    from schedlab._core import sim_names
+    from schedlab_sim._simulators import sim_names
 
     return dict(sim_names("device"))
 

@@ -33,12 +33,12 @@ def main(arguments: list[str]) -> int:
     os.chdir("/")
     _leave_the_cgroup()
     _be_prompt()
-    from schedlab import _core
     from schedlab.errors import SchedlabError
+    from schedlab_sim import _simulators
 
     threading.Timer(_BEGUN_S, _be_real_time, (os.getpid(), _SAMPLER_PRIORITY)).start()
     try:
-        _core.serve_emulated_device(config, int(fuse), int(control))
+        _simulators.serve_emulated_device(config, int(fuse), int(control))
     except SchedlabError as error:
         os.write(2, f"schedlab: the emulated device ended: {error}\n".encode())
         return 1

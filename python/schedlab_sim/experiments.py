@@ -15,7 +15,7 @@ from schedlab_sim.pool import map_threads
 from schedlab_sim.simulation import Simulation
 
 if TYPE_CHECKING:
-    from schedlab._core import SimStop
+    from schedlab_sim._simulators import SimStop
     from schedlab_sim.simulation_set import SimulationSet
 
 # The first one is compared, unless another is asked for.

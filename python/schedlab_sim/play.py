@@ -267,12 +267,12 @@ class _ReadyTask:
 
 
 def _ns(time: str | int) -> int:
-    from schedlab._core import parse_time_ns
+    from schedlab_sim._simulators import parse_time_ns
 
     return parse_time_ns(time) if isinstance(time, str) else int(time)
 
 
 def _rules(registry: str) -> dict[str, str]:
-    from schedlab._core import sim_names
+    from schedlab_sim._simulators import sim_names
 
     return dict(sim_names(registry))

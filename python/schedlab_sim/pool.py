@@ -26,7 +26,7 @@ from schedlab_sim.results import SimResult
 if TYPE_CHECKING:
     from distributed import Client
 
-    from schedlab._core import SimStop
+    from schedlab_sim._simulators import SimStop
     from schedlab_sim.simulation import Simulation
 
 T = TypeVar("T")
@@ -66,9 +66,9 @@ def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:
 @contextlib.contextmanager
 def threads() -> Iterator[tuple[Executor, SimStop]]:
     """A thread for each core, and what ends their simulations; leaving it ends all of them."""
-    from schedlab import _core
+    from schedlab_sim import _simulators
 
-    stop = _core.SimStop()
+    stop = _simulators.SimStop()
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         yield pool, stop

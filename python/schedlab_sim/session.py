@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 
 import msgspec
 
-from schedlab._core import SimStop
 from schedlab.errors import Interrupted, SpecError
 from schedlab.kinds import OVERRIDE, typed
 from schedlab.kinds.resolved import Outcome
@@ -27,6 +26,7 @@ from schedlab.nouns import METRICS, Candidate, Cell, Experiment, GateFinding, Wo
 from schedlab.nouns.latency import merge
 from schedlab.nouns.names import is_policy_file
 from schedlab.run.admitted import Admitted
+from schedlab_sim._simulators import SimStop
 from schedlab_sim.experiments import SSD_METRICS, metrics_of_requests, simulation_of
 from schedlab_sim.judge import refuse_idle_parameters, verdict_of
 from schedlab_sim.over_time import latencies_of

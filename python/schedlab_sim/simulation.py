@@ -26,7 +26,7 @@ from schedlab_sim.results import SimResult
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from schedlab._core import SimStop
+    from schedlab_sim._simulators import SimStop
 
 SSD, DISK = "for an SSD", "for a disk"
 PLAIN, SCHEDULED = "without --scheduler", "with --scheduler"
@@ -246,7 +246,7 @@ class Simulation:
         `stop` end it within 100 ms. A `chooser` is an object as in a policy file, which chooses in
         place of the policy.
         """
-        from schedlab import _core
+        from schedlab_sim import _simulators
 
         subject = self.model if self.scheduler is None else SCHEDULED
         with compiled(HINTS.get(subject, HINTS["ssd"])):
@@ -259,13 +259,13 @@ class Simulation:
 
                 policy = (self.policy or "fcfs", chooser, np.dtype(QUEUE_DTYPE))
             job = json.dumps(self.job(), sort_keys=True)
-            return SimResult(*_core.simulate(job, columns, stop, policy))
+            return SimResult(*_simulators.simulate(job, columns, stop, policy))
 
     def facts(self) -> DeviceFacts:
         """Facts of the device below a scheduler: kind, rotational, size_bytes, queue_depth, policy,
         service. SpecError names a wrong key and its range.
         """
-        from schedlab._core import emulated_facts
+        from schedlab_sim._simulators import emulated_facts
 
         with compiled(HINTS.get(self.model, HINTS["ssd"])):
             return msgspec.json.decode(
@@ -345,16 +345,16 @@ def workloads() -> dict[str, str]:
 
 
 def _names(registry: str) -> dict[str, str]:
-    from schedlab import _core
+    from schedlab_sim import _simulators
 
-    return dict(_core.sim_names(registry))
+    return dict(_simulators.sim_names(registry))
 
 
 def split_schedulers(text: str) -> list[str]:
     """`none;bfq:slice_idle=0,low_latency=0`, or with commas where no tunable is set: each
     scheduler with its tunables, in one spelling; SpecError for one that does not exist.
     """
-    from schedlab._core import host_scheduler_text
+    from schedlab_sim._simulators import host_scheduler_text
 
     between = ";" if ";" in text or ":" in text else ","
     with compiled(HINTS[SCHEDULED]):

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from device_states import flush
 
-from schedlab import _core
 from schedlab.errors import HostError, SpecError
 from schedlab.host import doctor, kernel_paths
 from schedlab.host.emulated import emulated, emulated_facts, emulated_removal, keeper
@@ -28,6 +27,7 @@ from schedlab.host.safety import owned
 from schedlab.host.safety.control import Control
 from schedlab.host.safety.write_back import MNT_FORCE, unmount
 from schedlab.host.settings import knobs
+from schedlab_sim import _simulators
 
 MIB = 1 << 20
 BLKZEROOUT = 0x127F  # include/uapi/linux/fs.h
@@ -463,7 +463,7 @@ def test_doctor_knows_whether_a_device_can_be_emulated(control, state):
 def test_a_prediction_is_that_of_the_arithmetic(tmp_path):
     config = Emulation(fixed(tmp_path, "1ms", servers=2), size_bytes=None).device_config()
     job = {"requests": 1000, "depth": 4, "record_bytes": 4096}
-    prediction = json.loads(_core.emulated_prediction(json.dumps(config), json.dumps(job)))
+    prediction = json.loads(_simulators.emulated_prediction(json.dumps(config), json.dumps(job)))
     # Two servers of 1 ms: 2,000 per second, and four outstanding wait two services each.
     assert prediction["iops"] == pytest.approx(2000, rel=0.01)
     assert prediction["mean_ns"] == pytest.approx(2e6, rel=0.01)

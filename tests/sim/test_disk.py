@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab._core import sim_names
 from schedlab.errors import SpecError
+from schedlab_sim._simulators import sim_names
 from schedlab_sim.cli.sim import sim
 from schedlab_sim.results import NOT_MEASURED
 from schedlab_sim.simulation import Simulation

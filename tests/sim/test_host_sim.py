@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from schedlab import _core
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.store.process_files import presets
+from schedlab_sim import _simulators
 from schedlab_sim.experiments import process_names
 from schedlab_sim.simulation import Simulation, split_schedulers
 
-ALL = [name for name, _, _ in _core.host_schedulers()]
+ALL = [name for name, _, _ in _simulators.host_schedulers()]
 MODERN = ["none", "mq-deadline", "kyber", "bfq"]
 
 

@@ -13,11 +13,11 @@ import zlib
 import pytest
 from click.testing import CliRunner
 
-from schedlab._core import sim_names
 from schedlab.errors import SpecError
 from schedlab.report.play import beside, block, page
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab_sim import cpu_schedule
+from schedlab_sim._simulators import sim_names
 from schedlab_sim.cli.sim import sim
 from schedlab_sim.play import _Follower, play_of
 from schedlab_sim.simulation import Simulation

@@ -8,8 +8,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from schedlab._core import sim_names
 from schedlab.errors import SpecError
+from schedlab_sim._simulators import sim_names
 from schedlab_sim.cli.cpu import cpu
 
 QUIZ = ("--policy", "fcfs,rr", "--quiz")

@@ -12,9 +12,9 @@ import pytest
 from calls import refusals
 from click.testing import CliRunner
 
-from schedlab import _core
 from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
+from schedlab_sim import _simulators
 from schedlab_sim.simulation import Requests, Simulation
 
 WRONG = (
@@ -94,7 +94,7 @@ def test_the_command_says_what_is_wrong_and_what_helps(
 
 
 def test_a_running_simulation_stops_within_100_ms() -> None:
-    stop = _core.SimStop()
+    stop = _simulators.SimStop()
     endless = Simulation(workload="randread4k", requests=10**12)
     outcome: list[BaseException] = []
 

@@ -8,10 +8,9 @@ import pytest
 from small_disks import measured_trace, small_disk
 from validate_disk import Comparison, Validation, simulation_of, tables, trace_format, validate
 
-from schedlab import _core
 from schedlab.errors import Interrupted, SpecError
 from schedlab.store import bursts as cpu_bursts
-from schedlab_sim import cpu_schedule, cpu_validate
+from schedlab_sim import _simulators, cpu_schedule, cpu_validate
 from schedlab_sim.cpu_validate import demerit
 from schedlab_sim.results import DISK_LOG_DTYPE, NOT_MEASURED
 from schedlab_sim.simulation import Simulation
@@ -166,12 +165,12 @@ def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked():
     times = (log["completed_ns"] - log["arrival_ns"]).astype(float)
     assert times.max() == figures["latency_ns_max"]
     assert times.mean() == pytest.approx(figures["latency_ns_mean"], rel=1e-6)
-    plain = one.run(_core.SimStop())
+    plain = one.run(_simulators.SimStop())
     assert len(plain.log) == 0 and plain.report == figures.report
 
 
 def test_a_stopped_simulation_of_a_disk_is_interrupted():
-    stop = _core.SimStop()
+    stop = _simulators.SimStop()
     stop.set()
     with pytest.raises(Interrupted):
         Simulation(device="disk7200", requests=10_000_000, depth=32, policy="sptf").run(stop)

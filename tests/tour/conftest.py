@@ -1,4 +1,4 @@
-"""The tour's wheel, installed into an environment of its own, and the settings of its scenes."""
+"""The tour's wheels, installed into an environment of its own, and the settings of its scenes."""
 
 import fcntl
 import os
@@ -16,29 +16,29 @@ from loops import loop_device
 from printed import ROOT
 from shell import Shell
 
-NOT_IN_THE_WHEEL = ("__pycache__", ".so", ".pyc")
+NOT_IN_THE_WHEEL = ("__pycache__", ".so", ".pyc", "pyproject.toml")
 # Programs of other packages that schedlab starts.
 PROGRAMS = ("ansible*",)
 SIZE_BYTES = 256 << 20
 DATA = ROOT / "tests" / "data"
 
 
-def wheel() -> Path:
-    """The wheel of these sources: that of `dist/`, or a new one."""
-    if named := os.environ.get("SCHEDLAB_WHEEL"):
-        return Path(named).resolve()
+def wheels() -> list[Path]:
+    """Both wheels of these sources, that of the core first: those of `dist/`, or new ones."""
     for _ in range(2):
-        found = sorted((ROOT / "dist").glob("schedlab-*.whl"))
-        if found and is_of_sources(found[-1]):
-            return found[-1]
+        found = sorted((ROOT / "dist").glob("schedlab*.whl"))
+        if len(found) == 2 and are_of_sources(found):
+            return found
         subprocess.run([ROOT / "packaging" / "wheel", "quick"], check=True)
-    raise AssertionError("dist/ has no wheel of these sources")
+    raise AssertionError("dist/ has no wheels of these sources")
 
 
-def is_of_sources(path: Path) -> bool:
-    """Whether it holds the Python files and the documents as they are now, and no older Rust."""
-    with zipfile.ZipFile(path) as archive:
-        packed = {each.filename: each.CRC for each in archive.infolist()}
+def are_of_sources(paths: list[Path]) -> bool:
+    """Whether they hold the Python files and the documents as they are now, and no older Rust."""
+    packed = {}
+    for path in paths:
+        with zipfile.ZipFile(path) as archive:
+            packed |= {each.filename: each.CRC for each in archive.infolist()}
     sources = {}
     for root in ("python", "docs", "ansible"):
         for file in (ROOT / root).rglob("*"):
@@ -49,32 +49,32 @@ def is_of_sources(path: Path) -> bool:
     packages = ("schedlab/", "schedlab_sim/")
     packed = {name: crc for name, crc in packed.items()
               if name.startswith(packages) and not name.endswith(".so")}  # fmt: skip
-    built = path.stat().st_mtime
+    built = min(path.stat().st_mtime for path in paths)
     rust = [*(ROOT / "crates").rglob("*.rs"), *(ROOT / "crates").rglob("*.toml")]
     return packed == sources and all(file.stat().st_mtime < built for file in rust)
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """(the environment's directory, its wheel): made once for all processes of a test run."""
+    """(the directory of the environment, the wheel of the core): made once for all processes."""
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
     place = shared / "tour"
     with (shared / "tour.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        path = wheel()
+        paths = wheels()
         if not place.exists():
-            _install(path, place)
-    return place, path
+            _install(paths, place)
+    return place, paths[0]
 
 
-def _install(path, place):
-    """An environment with this wheel alone; other packages are those of this Python."""
+def _install(paths, place):
+    """An environment with these wheels alone; other packages are those of this Python."""
     place.mkdir(mode=0o755)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     pip = [sys.executable, "-m", "pip", "--python", place / "venv" / "bin" / "python"]
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "install", *options, path], check=True)
+    subprocess.run([*pip, "install", *options, *paths], check=True)
     (site,) = (place / "venv").glob("lib/python3*/site-packages")
     subprocess.run([sys.executable, "-m", "compileall", "-q", site], check=True)
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -293,6 +293,7 @@ def core_alone(tmp_path):
         ("device list", "schedlab device"),
         ("predict --help", "schedlab predict"),
         ("compare --model disk7200 --dry-run", "an emulated device"),
+        ("compare --kernel 6.12 --dry-run", "an emulated device"),
         ("lab run ncq-ssd --dry-run", "kind 'ssd'"),
     ],
 )
@@ -302,7 +303,7 @@ def test_without_the_simulators_a_command_says_what_to_install(core_alone, line,
         [*words, *line.split()], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    hint = "hint: pip install --force-reinstall schedlab; in a clone: make setup"
+    hint = "hint: pip install 'schedlab[sim]'; in a clone: make setup"
     missing = "needs the simulators, which are not installed"
     assert done.stderr.endswith(f"{what} {missing}\n{hint}\n")
 

@@ -175,14 +175,18 @@ def test_a_root_has_all_sources_libraries_and_files_of_its_own_at_one_time(tmp_p
 
 
 def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_path, monkeypatch):
-    """schedlab needs a and b, a needs c, and an extra needs d; b has two tops."""
+    """schedlab needs a and b, a needs c, and an extra needs d; b has two tops. The simulators are a
+    package of their own, which may be missing.
+    """
     needs = {"schedlab": ["A>=1", "b; python_version > '3'", "d; extra == 'x'"], "a": ["c_c"],
-             "b": None, "c-c": ["a"], "d": []}  # fmt: skip
+             "b": None, "c-c": ["a"], "d": [], "schedlab_sim": ["schedlab==1"]}  # fmt: skip
     files = {"b": ["b/x.py", "b/y.py", "b.libs/z.so", "../bin/b", "bin/b", "__pycache__/q"],
              "a": ["a.py"], "c-c": ["c.py", "gone/x"],
-             "schedlab": ["s.dist-info/RECORD", "s.dist-info/entry_points.txt"]}  # fmt: skip
+             "schedlab": ["s.dist-info/RECORD", "s.dist-info/entry_points.txt"],
+             "schedlab_sim": ["t.dist-info/entry_points.txt"]}  # fmt: skip
     monkeypatch.setattr(image, "PACKAGE", tmp_path / "schedlab")
-    for name in ("b", "b.libs", "bin", "__pycache__", "schedlab.libs"):
+    own = {"schedlab", "schedlab.libs", "schedlab_sim"}
+    for name in ("b", "b.libs", "bin", "__pycache__", *own):
         (tmp_path / name).mkdir()
     for name in ("a.py", "c.py", "tool1", "tool2", "file1", "file2"):
         (tmp_path / name).touch()
@@ -199,13 +203,17 @@ def test_every_package_with_its_own_every_tool_and_every_file_is_a_source(tmp_pa
     monkeypatch.setattr(image.shutil, "which", lambda name, path:
                         str(tmp_path / name) if (tmp_path / name).exists() else None)  # fmt: skip
     assert image._distributions() == ["a", "b", "c-c"]
-    found = dict(image._sources()[4:])
-    tops = {"a.py", "b", "b.libs", "c.py", "s.dist-info/entry_points.txt", "schedlab.libs"}
+    found = dict(image._sources()[2:])
+    points = {f"{name}.dist-info/entry_points.txt" for name in "st"}
+    tops = {"a.py", "b", "b.libs", "c.py", *own, *points}
     assert found == {
         **{tmp_path / top: image.PACKAGES / top for top in tops},
         **{tmp_path / name: tmp_path / name for name in ("tool1", "tool2", "file1", "file2")},
     }
     assert {tmp_path / name for name in ("a.py", "c.py", "tool1", "file2")} <= image.files().keys()
+    del needs["schedlab_sim"]
+    left = {"schedlab_sim", "t.dist-info/entry_points.txt"}
+    assert found.keys() - {source for source, _ in image._sources()} == {tmp_path / n for n in left}
 
 
 def test_all_that_is_below_a_source_is_in_it_but_tests_and_bytecode(tmp_path):

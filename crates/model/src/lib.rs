@@ -18,12 +18,16 @@
 #![warn(missing_docs)]
 
 pub mod distributions;
+pub mod error;
 mod histogram;
+mod presets;
+pub mod process;
 mod rng;
 mod schedule;
 mod script;
 mod steps;
 mod stop;
+pub mod tunables;
 mod units;
 mod workload;
 
@@ -35,5 +39,5 @@ pub use schedule::Schedule;
 pub use script::{Action, After, Course, Script, ScriptStep, Timing};
 pub use steps::{Step, Steps};
 pub use stop::Stop;
-pub use units::{Bytes, Nanos, UnitError};
-pub use workload::{Arrivals, Direction, Pattern, Request, Workload, WorkloadError};
+pub use units::{Bytes, Nanos, Real, UnitError};
+pub use workload::{Arrivals, Direction, Pattern, Request, Workload};

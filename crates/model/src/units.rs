@@ -142,6 +142,27 @@ macro_rules! from_number_or_text {
 from_number_or_text!(Bytes);
 from_number_or_text!(Nanos);
 
+/// A number that JSON may also carry as text, because it knows no NaN: the range check of its key
+/// is then what refuses it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Real(pub f64);
+
+impl<'de> Deserialize<'de> for Real {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum NumberOrText {
+            Number(f64),
+            Text(String),
+        }
+        match NumberOrText::deserialize(from)? {
+            NumberOrText::Number(number) => Ok(Real(number)),
+            NumberOrText::Text(text) => text.parse().map(Real).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::DescriptionError;
 use crate::{Bytes, Nanos, Rng};
 
 /// The order in which records are touched.
@@ -94,21 +95,6 @@ pub struct Request {
     pub is_write: bool,
 }
 
-/// A workload that cannot be carried out.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WorkloadError {
-    /// A key has a value outside its range.
-    #[error("{key} = {value}: expected {expected}")]
-    OutOfRange {
-        /// The key of the description.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        expected: &'static str,
-    },
-}
-
 impl Workload {
     /// How many whole records the span holds.
     pub fn records(&self) -> u64 {
@@ -116,13 +102,9 @@ impl Workload {
     }
 
     /// Refuses what cannot be carried out, naming the key.
-    pub fn check(&self) -> Result<(), WorkloadError> {
-        let refuse = |key, value: String, expected| {
-            Err(WorkloadError::OutOfRange {
-                key,
-                value,
-                expected,
-            })
+    pub fn check(&self) -> Result<(), DescriptionError> {
+        let refuse = |key: &str, value: String, expected: &str| {
+            Err(DescriptionError::range(key, value, expected))
         };
         if self.record.0 == 0 {
             return refuse("record", self.record.to_string(), "at least 1 byte");
@@ -241,7 +223,8 @@ mod tests {
             .to_string()
             .starts_with("rate_per_s"));
         let key = |workload: &Workload| match workload.check().unwrap_err() {
-            WorkloadError::OutOfRange { key, .. } => key,
+            DescriptionError::OutOfRange { key, .. } => key,
+            other => panic!("{other}"),
         };
         for rate_per_s in [0.0, -1.0, f64::INFINITY] {
             broken.arrivals = Arrivals::Constant { rate_per_s };

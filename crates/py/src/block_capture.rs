@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use schedlab_trace::{BlockError, BlockResult};
 
-use crate::wrong;
+use crate::stoppable::wrong;
 
 /// A capture in progress; see `schedlab_trace::BlockCapture`.
 #[pyclass]

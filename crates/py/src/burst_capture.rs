@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use schedlab_trace::{Capture, Method, Options, TraceError};
 
-use crate::wrong;
+use crate::stoppable::wrong;
 
 /// (cpu, woken_ns, policy, nice, slice_ns)
 type Scheduling = (u16, u64, u8, i8, u32);

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use schedlab_load::cpu::{self, Crew, CrewJob, Kernel, Refusal};
 
-use crate::wrong;
+use crate::stoppable::wrong;
 
 pub(crate) fn refused(refusal: Refusal) -> PyErr {
     let errno = refusal.source.raw_os_error().unwrap_or(0);

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use schedlab_load::io::{self, nop, Decision, IoError, Job, ReadyGroup};
 
 use crate::replay_plan::ReplayPlan;
-use crate::wrong;
+use crate::stoppable::wrong;
 
 /// Runs a job and returns its result as JSON.
 ///

@@ -8,7 +8,7 @@ use schedlab_load::keeper::{self, RoomOrder};
 use schedlab_load::launch::{self, Order};
 
 use crate::cpu_crew::refused;
-use crate::wrong;
+use crate::stoppable::wrong;
 
 /// See `schedlab_load::launch::Launched`.
 #[pyclass]

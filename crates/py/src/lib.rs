@@ -1,32 +1,23 @@
 //! `schedlab._core`: one file per exposed thing, no logic.
 //! Its typed face is `python/schedlab/_core.pyi`.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 mod block_capture;
 mod burst_capture;
 mod cpu_crew;
 mod cpu_scheduler;
-mod cpu_sim;
 mod distributions;
-mod emulated_device;
 mod io_job;
 mod launched;
+mod processes;
 mod record_capture;
 mod replay_plan;
 mod runqueue_capture;
-mod sim_policy;
-mod simulation;
 mod stoppable;
 mod sync_capture;
 mod timed_reads;
 mod trace_file;
-
-/// An input that is refused.
-fn wrong(error: impl ToString) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
 
 /// Everything that Python can reach, one line per file.
 #[pymodule]
@@ -50,12 +41,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(launched::match_output, module)?)?;
     module.add_function(wrap_pyfunction!(launched::pattern_groups, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
-    cpu_sim::register(module)?;
     module.add_function(wrap_pyfunction!(distributions::normal_tail, module)?)?;
     module.add_function(wrap_pyfunction!(distributions::f_tail, module)?)?;
     module.add_function(wrap_pyfunction!(distributions::t_quantile, module)?)?;
-    emulated_device::register(module)?;
-    simulation::register(module)?;
+    processes::register(module)?;
     module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;
     module.add_function(wrap_pyfunction!(io_job::io_nop_calibration, module)?)?;
     module.add_function(wrap_pyfunction!(timed_reads::timed_reads, module)?)?;

@@ -4,7 +4,7 @@
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::wrong;
+use crate::stoppable::wrong;
 
 /// A recording in progress; see `schedlab_trace::RecordCapture`.
 #[pyclass]

@@ -9,7 +9,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use schedlab_formats::{convert, open, rows, TraceError, TraceOptions, TraceStats, FORMATS};
-use schedlab_sim::{SimError, Stop};
 use serde_json::json;
 
 use crate::stoppable::stoppable;
@@ -31,7 +30,7 @@ pub fn trace_stats(
     options_json: &str,
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
-    stoppable(py, Arc::new(Stop::default()), move |stop| {
+    stoppable::<_, TraceError>(py, Arc::default(), move |stop| {
         let mut reader = open(&path, format.as_deref(), &options)?;
         let mut stats = TraceStats::default();
         let mut count = 0u64;
@@ -39,7 +38,7 @@ pub fn trace_stats(
             stats.record(&record?);
             count += 1;
             if count % ASK_EVERY == 0 && stop.is_set() {
-                return Err(SimError::Stopped);
+                return Err(TraceError::Stopped);
             }
         }
         let (name, lines, skipped) = (reader.format().name, reader.lines(), reader.skipped());
@@ -62,7 +61,7 @@ pub fn trace_convert(
     options_json: &str,
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
-    stoppable(py, Arc::new(Stop::default()), move |stop| {
+    stoppable::<_, TraceError>(py, Arc::default(), move |stop| {
         let mut reader = open(&path, format.as_deref(), &options)?;
         let mut file = out.clone();
         if to == "ctf" {

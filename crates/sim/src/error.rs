@@ -1,36 +1,13 @@
 //! Everything that can be wrong with a simulation; each error names the key and the range allowed.
 
+use schedlab_model::error::{self, DescriptionError};
+
 /// A simulation that cannot be carried out, or was stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// A key has a value outside its range.
-    #[error("{key} = {value}: expected {expected}")]
-    OutOfRange {
-        /// The key of the configuration.
-        key: String,
-        /// Its value.
-        value: String,
-        /// The range allowed.
-        expected: String,
-    },
-    /// A name that no registry holds.
-    #[error("{key} = {name:?} is not known: expected one of {known}")]
-    Unknown {
-        /// The key of the configuration.
-        key: &'static str,
-        /// The name given.
-        name: String,
-        /// The names that exist.
-        known: String,
-    },
-    /// A file of a device or of processes that cannot be read as one.
-    #[error("{place}: {detail}")]
-    DeviceFile {
-        /// Name or path of the file.
-        place: String,
-        /// The message of the TOML reader.
-        detail: String,
-    },
+    /// A key, a name or a file of a description that is wrong.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
     /// A workload with a key that is unknown or of the wrong type.
     #[error("workload: {0}")]
     Workload(String),
@@ -64,20 +41,12 @@ impl SimError {
         name: impl Into<String>,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        SimError::Unknown {
-            key,
-            name: name.into(),
-            known: known.join(", "),
-        }
+        DescriptionError::unknown(key, name, known).into()
     }
 
     /// A file that is not what it should be.
     pub fn file(place: impl Into<String>, detail: impl ToString) -> Self {
-        SimError::DeviceFile {
-            place: place.into(),
-            detail: detail.to_string(),
-        }
+        DescriptionError::file(place, detail).into()
     }
 
     /// A value outside its range.
@@ -86,37 +55,18 @@ impl SimError {
         value: impl ToString,
         expected: impl Into<String>,
     ) -> Self {
-        SimError::OutOfRange {
-            key: key.into(),
-            value: value.to_string(),
-            expected: expected.into(),
-        }
+        DescriptionError::range(key, value, expected).into()
     }
 }
 
-impl From<schedlab_model::WorkloadError> for SimError {
-    fn from(error: schedlab_model::WorkloadError) -> Self {
-        let schedlab_model::WorkloadError::OutOfRange {
-            key,
-            value,
-            expected,
-        } = error;
-        SimError::range(key, value, expected)
-    }
-}
-
-/// A [`SimError::OutOfRange`] unless `holds`.
+/// An error unless `holds`.
 pub(crate) fn require(
     holds: bool,
     key: impl Into<String>,
     value: impl ToString,
     expected: impl Into<String>,
 ) -> Result<(), SimError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(SimError::range(key, value, expected))
-    }
+    Ok(error::require(holds, key, value, expected)?)
 }
 
 /// The same for a value outside `range`, which the error shows.
@@ -125,6 +75,5 @@ pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
     value: T,
     range: std::ops::RangeInclusive<T>,
 ) -> Result<(), SimError> {
-    let expected = format!("{} to {}", range.start(), range.end());
-    require(range.contains(&value), key, value, expected)
+    Ok(error::within(key, value, range)?)
 }

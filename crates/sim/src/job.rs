@@ -70,7 +70,7 @@ struct ProcessFile {
 
 impl ProcessFile {
     fn read(&self) -> Result<Processes, SimError> {
-        Processes::read(&self.text, self.place.as_deref())
+        Ok(Processes::read(&self.text, self.place.as_deref())?)
     }
 }
 

@@ -112,11 +112,8 @@ def _sources() -> list[tuple[Path, Path]]:
     sources = [
         (Path(sys.executable).resolve(), PYTHON / "bin" / "python3"),
         (stdlib, PYTHON / "lib" / version),
-        *((PACKAGE.with_name(name), PACKAGES / name) for name in ("schedlab", "schedlab_sim")),
-        *_entry_points(),
+        *(pair for name in ("schedlab", "schedlab_sim") for pair in _own(name)),
     ]
-    if (bundled := PACKAGE.with_name("schedlab.libs")).is_dir():  # Those of a wheel.
-        sources.append((bundled, PACKAGES / bundled.name))
     for name in _distributions():
         sources += _content(metadata.distribution(name))
     for tool in _TOOLS:
@@ -128,11 +125,18 @@ def _sources() -> list[tuple[Path, Path]]:
     return sources
 
 
-def _entry_points() -> list[tuple[Path, Path]]:
-    """The entry points of schedlab, which an editable installation has elsewhere."""
-    own = metadata.distribution("schedlab")
+def _own(name: str) -> list[tuple[Path, Path]]:
+    """A package of ours, if it is installed: its directory, the libraries of its wheel, and its
+    entry points, which an editable installation has elsewhere."""
+    if not _is_installed(name):
+        return []
+    places = [PACKAGE.with_name(each) for each in (name, f"{name}.libs")]
+    own = metadata.distribution(name)
     files = [file for file in own.files or () if str(file).endswith("/entry_points.txt")]
-    return [(Path(str(own.locate_file(file))), PACKAGES / file) for file in files]
+    return [
+        *((place, PACKAGES / place.name) for place in places if place.is_dir()),
+        *((Path(str(own.locate_file(file))), PACKAGES / file) for file in files),
+    ]
 
 
 def _merged(path: str | Path) -> Path:

@@ -1,6 +1,6 @@
 """Files of processes: one description for the simulator, the load engine and a guest.
 
-The keys of a process are those of crates/sim/src/host/process.rs, which also gives each its region
+The keys of a process are those of crates/model/src/process.rs, which also gives each its region
 and its requests: for the same seed all of them touch the same places.
 """
 
@@ -41,7 +41,7 @@ def presets() -> dict[str, str]:
     """Shipped files of processes by name."""
     from schedlab import _core
 
-    return dict(_core.sim_names("processes"))
+    return dict(_core.process_presets())
 
 
 def process_text(processes: Source) -> dict[str, str]:

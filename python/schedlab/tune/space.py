@@ -1,6 +1,6 @@
 """The tunables that a search draws from, with range, scale and unit, and the space of a search.
 
-A range is where a setting can make sense (of a scheduler: crates/sim/src/host/tunables.toml); the
+A range is where a setting can make sense (of a scheduler: crates/model/src/tunables.toml); the
 limits of the kernel and the device are probed before the search (app/tune/tune.py).
 """
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use schedlab_model::{Bytes, WorkloadError};
+use schedlab_model::error::DescriptionError;
+use schedlab_model::Bytes;
 
 /// A job that cannot run as requested.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum IoError {
         /// Name of the group.
         group: String,
         /// The key and its range.
-        source: WorkloadError,
+        source: DescriptionError,
     },
     /// A system call on a file failed before or after the measured window.
     #[error("{}: {operation}: {}", path.display(), describe(*errno))]

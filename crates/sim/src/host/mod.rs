@@ -14,7 +14,6 @@ mod mq_deadline;
 mod noop;
 mod order;
 mod pages;
-mod presets;
 mod process;
 mod queue;
 mod request;
@@ -27,14 +26,14 @@ mod tunables;
 #[cfg(test)]
 mod tests;
 
-pub use presets::PRESETS;
-pub use process::{Arrivals, IoPriority, Pattern, ProcessSpec, Processes};
 pub use queue::Limits;
 pub use request::{Bio, Class, HostRequest, Id, IoContext, Op, Pool, FLUSHER, NONE};
 pub use result::{HostLogged, HostResult, OrderResult, ProcessResult};
 pub use run::run;
+pub use schedlab_model::process::{Arrivals, IoPriority, Pattern, ProcessSpec, Processes, PRESETS};
+pub use schedlab_model::tunables::{Tunable, TUNABLES};
 pub use settings::{HostJob, HostSettings};
-pub use tunables::{Settings, Tunable, TUNABLES};
+pub use tunables::Settings;
 
 use mq_deadline::MqDeadline;
 

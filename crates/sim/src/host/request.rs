@@ -1,5 +1,6 @@
 //! The host's queues hold bios as processes submit them, and requests that bios merge into.
 
+pub use schedlab_model::process::Class;
 use serde::{Deserialize, Serialize};
 
 /// A request by its place in the pool.
@@ -23,26 +24,6 @@ pub enum Op {
     Discard,
 }
 
-/// Class of I/O priority, the highest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// Before all others.
-    Realtime,
-    /// The usual one.
-    #[default]
-    BestEffort,
-    /// Only when no other request wants the device.
-    Idle,
-}
-
-impl Class {
-    /// 0 for realtime, 1 for best effort, 2 for idle.
-    pub fn index(self) -> usize {
-        self as usize
-    }
-}
-
 /// On whose behalf a request goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct IoContext {
@@ -54,12 +35,6 @@ pub struct IoContext {
     pub level: u8,
     /// Weight of its cgroup; 0 outside one.
     pub weight: u16,
-}
-
-impl std::hash::Hash for Class {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write_u8(*self as u8);
-    }
 }
 
 /// One transfer as a process submits it.

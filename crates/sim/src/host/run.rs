@@ -8,13 +8,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pages::{Dirty, ReadAhead};
-use super::process::{Arrivals, ProcessSpec, Records};
+use super::process::Records;
 use super::queue::{Counts, Limits, Queue};
 use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
 use super::{scheduler_named, Allocation, Ctx, Scheduler, Settings};
 use crate::{Completion, SimError, Stepped, Stop};
+use schedlab_model::process::{Arrivals, ProcessSpec};
 use schedlab_model::Rng;
 
 /// Steps between two checks of the stop flag.

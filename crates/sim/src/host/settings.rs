@@ -3,11 +3,11 @@
 use schedlab_formats::TraceRecord;
 use serde::{Deserialize, Serialize};
 
-use super::process::Processes;
 use super::{Facts, Settings};
 use crate::error::{require, within};
 use crate::workload::Real;
 use crate::SimError;
+use schedlab_model::process::Processes;
 
 /// Settings of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,42 +1,10 @@
-//! The tunables of schedulers, and a scheduler as it is asked for with some of them.
+//! A scheduler as it is asked for, with some of its tunables.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use schedlab_model::tunables::{Tunable, TUNABLES};
 
 use crate::SimError;
-
-/// One file of `/sys/block/*/queue/iosched`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tunable {
-    /// The file.
-    pub name: String,
-    /// Unit of the number; empty for counts and switches.
-    #[serde(default)]
-    pub unit: String,
-    /// Its default.
-    pub default: u64,
-    /// The least that is accepted.
-    #[serde(default)]
-    pub min: u64,
-    /// The most that is accepted.
-    #[serde(default = "most")]
-    pub max: u64,
-    /// Where it makes sense, lowest and highest.
-    pub search: Option<(u64, u64)>,
-    /// Its effect.
-    pub about: String,
-}
-
-const fn most() -> u64 {
-    i32::MAX as u64
-}
-
-/// Every tunable of the schedulers that have some, by the scheduler's name.
-pub static TUNABLES: LazyLock<BTreeMap<String, Vec<Tunable>>> =
-    LazyLock::new(|| toml::from_str(include_str!("tunables.toml")).unwrap_or_default());
 
 /// A requested scheduler: its name and the tunables that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,14 +48,13 @@ impl Settings {
         let own = self.tunables();
         let Some(row) = own.iter().find(|row| row.name == name) else {
             let known: Vec<&str> = own.iter().map(|row| row.name.as_str()).collect();
-            return Err(SimError::Unknown {
-                key: "tunable",
-                name: name.into(),
-                known: match known.is_empty() {
-                    true => format!("none: {} has no tunables", self.scheduler),
-                    false => known.join(", "),
-                },
-            });
+            let none = format!("none: {} has no tunables", self.scheduler);
+            let listed = if known.is_empty() {
+                vec![none.as_str()]
+            } else {
+                known
+            };
+            return Err(SimError::unknown("tunable", name, listed));
         };
         if !(row.min..=row.max).contains(&value) {
             let key = format!("{}:{name}", self.scheduler);

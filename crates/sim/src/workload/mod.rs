@@ -8,8 +8,9 @@ pub use arrays::Arrays;
 pub use replay::{Replay, ReplayOptions, ReplaySummary, VolumeUse};
 pub use synthetic::{Arrival, Order, Synthetic, SyntheticSpec, NAMED};
 
+pub use schedlab_model::Real;
+
 use schedlab_model::Request;
-use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::SimError;
 
@@ -71,26 +72,5 @@ impl<I: Iterator<Item = Result<Incoming, SimError>>> Source for I {
     #[inline]
     fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
         self.next().transpose()
-    }
-}
-
-/// A number that JSON may also carry as text, because it knows no NaN: the range check of its key
-/// is then what refuses it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Real(pub f64);
-
-impl<'de> Deserialize<'de> for Real {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum NumberOrText {
-            Number(f64),
-            Text(String),
-        }
-        match NumberOrText::deserialize(from)? {
-            NumberOrText::Number(number) => Ok(Real(number)),
-            NumberOrText::Text(text) => text.parse().map(Real).map_err(serde::de::Error::custom),
-        }
     }
 }

@@ -269,11 +269,7 @@ impl Replay {
     fn check_selection(&self, chosen: Option<&[String]>) -> Result<(), SimError> {
         for name in chosen.into_iter().flatten() {
             if !self.volumes.values().any(|volume| volume.name == *name) {
-                return Err(SimError::Unknown {
-                    key: "volumes",
-                    name: name.clone(),
-                    known: self.names(),
-                });
+                return Err(SimError::unknown("volumes", name, [self.names().as_str()]));
             }
         }
         Ok(())

@@ -294,7 +294,7 @@ def writable(path: str | Path) -> bool:
 @functools.cache
 def iosched() -> Mapping[str, Mapping[str, str]]:
     """The tunables of the schedulers that kernels of today have, with their units: those of
-    crates/sim/src/host/tunables.toml that are the kernel's.
+    crates/model/src/tunables.toml that are the kernel's.
     """
     from schedlab._core import host_tunables
 

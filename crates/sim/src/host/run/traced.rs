@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use schedlab_formats::TraceRecord;
 
-use super::super::process::ProcessSpec;
 use super::super::request::Op;
+use super::super::ProcessSpec;
 use super::super::Scheduler;
 use super::{Event, Purpose, Running};
 use crate::error::require;

@@ -12,9 +12,11 @@ use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::super::noop::None as Direct;
-use super::super::process::{Arrivals, ProcessSpec, Records};
+use super::super::process::Records;
 use super::super::queue::{Limits, Queue};
-use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
+use super::super::{
+    run, Arrivals, HostJob, HostSettings, ProcessSpec, Processes, SCHEDULERS, TUNABLES,
+};
 use super::{bio, context, queue, Bench, MS};
 use crate::host::{IoContext, Scheduler, Settings};
 use crate::workload::Real;

@@ -6,20 +6,15 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use schedlab_model::Workload;
 use schedlab_sim::disk::{self, DiskLogged};
 use schedlab_sim::engine::Logged;
-use schedlab_sim::host::{
-    HostLogged, ProcessSpec, Processes, Settings, PRESETS, SCHEDULERS, TUNABLES,
-};
+use schedlab_sim::host::{HostLogged, Settings, SCHEDULERS};
 use schedlab_sim::policy::{self, Policy};
 use schedlab_sim::workload::{self, Arrays, Source};
 use schedlab_sim::{cpu, model, Entry, Job, Outcome, SimError, Stop};
-use serde::Serialize;
 
 use crate::sim_policy::PythonPolicy;
-use crate::stoppable::stoppable;
-use crate::wrong;
+use crate::stoppable::{stoppable, wrong};
 
 /// A flag that ends running simulations from another thread.
 #[pyclass(frozen)]
@@ -177,8 +172,8 @@ fn pack_host(out: &mut Vec<u8>, row: &HostLogged) {
     pack(out, words, halves, &[row.op as u8]);
 }
 
-/// Name and one line about each entry of a registry: `device`, `processes` (with their text),
-/// `policy`, `disk policy`, `cpu policy`, `workload`, `disk workload`; nothing for others.
+/// Name and one line about each entry of a registry: `device`, `policy`, `disk policy`,
+/// `cpu policy`, `workload`, `disk workload`; nothing for others.
 #[pyfunction]
 pub fn sim_names(registry: &str) -> Vec<(&'static str, &'static str)> {
     fn named<T>(entries: &[Entry<T>]) -> Vec<(&'static str, &'static str)> {
@@ -189,7 +184,6 @@ pub fn sim_names(registry: &str) -> Vec<(&'static str, &'static str)> {
     }
     match registry {
         "device" => model::SHIPPED.to_vec(),
-        "processes" => PRESETS.to_vec(),
         "policy" => named(policy::POLICIES),
         "disk policy" => named(disk::POLICIES),
         "cpu policy" => named(cpu::POLICIES),
@@ -197,50 +191,6 @@ pub fn sim_names(registry: &str) -> Vec<(&'static str, &'static str)> {
         "disk workload" => disk::WORKLOADS.iter().map(|(n, ..)| (*n, "")).collect(),
         _ => Vec::new(),
     }
-}
-
-/// A process and the name of its table in the file; with a device its region there, and the
-/// requests of the load engine.
-#[derive(Serialize)]
-struct Described {
-    table: String,
-    #[serde(flatten)]
-    process: ProcessSpec,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workload: Option<Workload>,
-}
-
-/// The processes of a file (`text` from `place`) or of a preset, one for each of `count`, as JSON
-/// with all keys; on a device of so many bytes each has its region, and `workload` for the engine.
-#[pyfunction]
-#[pyo3(signature = (text, place=None, capacity_bytes=None, seed=0))]
-pub fn host_processes(
-    text: &str,
-    place: Option<&str>,
-    capacity_bytes: Option<u64>,
-    seed: u64,
-) -> PyResult<String> {
-    let read = Processes::read(text, place).map_err(wrong)?;
-    let all: Vec<(ProcessSpec, Option<Workload>)> = match capacity_bytes {
-        None => read.each().into_iter().map(|spec| (spec, None)).collect(),
-        Some(capacity) => {
-            let placed = read.placed(capacity, seed).map_err(wrong)?;
-            placed
-                .into_iter()
-                .map(|(s, work)| (s, Some(work)))
-                .collect()
-        }
-    };
-    let same = |spec: &ProcessSpec| std::iter::repeat_n(spec.name.clone(), spec.count as usize);
-    let tables = read.processes.iter().flat_map(same);
-    let described = tables
-        .zip(all)
-        .map(|(table, (process, workload))| Described {
-            table,
-            process,
-            workload,
-        });
-    serde_json::to_string(&described.collect::<Vec<_>>()).map_err(wrong)
 }
 
 /// The kernel's schedulers: name, what it does, and which kernels have it.
@@ -258,19 +208,11 @@ pub fn host_scheduler_text(text: &str) -> PyResult<String> {
     Ok(Settings::parse(text).map_err(wrong)?.text())
 }
 
-/// The tunables of each scheduler that has some, as JSON.
-#[pyfunction]
-pub fn host_tunables() -> PyResult<String> {
-    serde_json::to_string(&*TUNABLES).map_err(wrong)
-}
-
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SimStop>()?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names, module)?)?;
-    module.add_function(wrap_pyfunction!(host_processes, module)?)?;
     module.add_function(wrap_pyfunction!(host_schedulers, module)?)?;
-    module.add_function(wrap_pyfunction!(host_scheduler_text, module)?)?;
-    module.add_function(wrap_pyfunction!(host_tunables, module)?)
+    module.add_function(wrap_pyfunction!(host_scheduler_text, module)?)
 }

@@ -7,8 +7,7 @@ use schedlab_model::Nanos;
 use schedlab_sim::cpu::{self, Settings, Task};
 use serde::Deserialize;
 
-use crate::stoppable::stoppable;
-use crate::wrong;
+use crate::stoppable::{stoppable, wrong};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
