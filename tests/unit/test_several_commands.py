@@ -14,6 +14,7 @@ from schedlab.errors import HostError
 from schedlab.host import devices, queues
 from schedlab.host.safety import journal
 from schedlab.host.settings import knobs
+from schedlab.kinds.command import Command
 from schedlab.nouns import Candidate, Workload
 from schedlab.nouns.output_metrics import parse_output_metric
 from schedlab.nouns.quantities import milliseconds_text
@@ -66,6 +67,16 @@ def test_every_cleanup_is_run_and_each_that_fails_is_told(monkeypatch):
         with pytest.raises(HostError, match=f"^{text}$"):
             phases.clean_up(control, some, group, group)
     assert cleaned == ["a", "b", "b"]
+
+
+def test_a_phase_has_no_other_success_than_0(monkeypatch):
+    """`ok_exit` is of the command alone."""
+    ended = Ended(1.0, 3, None, False, False, b"", b"why")
+    monkeypatch.setattr(phases.launch, "launch_of", lambda *_, **more: None)
+    monkeypatch.setattr(phases.launch, "run", lambda *_: ended)
+    kind = Command(argv=["a"], setup="b", ok_exit=(0, 3))
+    with pytest.raises(HostError, match=r"^w: setup 'b' .*3:\nwhy"):
+        phases.run_phase("w", kind, "setup", {}, WorkGroup(None, "w"))
 
 
 def test_each_workload_is_read_by_its_metrics_and_each_metric_has_a_unit_of_its_own(tmp_path):

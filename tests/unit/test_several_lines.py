@@ -237,7 +237,7 @@ def test_each_step_at_which_a_start_is_refused_names_what_it_is_about(step, word
     assert (str(error), bool(error.hint)) == (f"{words}Denied", True)
 
 
-def test_the_settings_of_every_directory_count_and_the_last_name_wins(tmp_path, monkeypatch):
+def test_the_settings_of_every_directory_count_and_the_last_name_wins(tmp_path):
     knob = machine.SYSCTL / "kernel/sched_x"
     places = ("etc", "run", "usr/local/lib", "usr/lib")
     for at, place in enumerate(places):
