@@ -44,7 +44,7 @@ MAY_IMPORT = {
         "app", "report", "result", "nouns", "errors", "host", "store", "cpu", "run",
     },
     "call": {"app", "cli", "errors", "result"},
-    "__init__": {"app", "call", "result", "run", "nouns"},
+    "__init__": {"app", "call", "errors", "result", "run", "nouns"},
     "__main__": {"cli"},
 }  # fmt: skip
 # The same of the simulators, which no core room may import.

@@ -21,13 +21,17 @@ def __getattr__(name: str) -> Any:
     """`schedlab.sim`: the simulators, which are a package of their own."""
     if name != "sim":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from schedlab.errors import SpecError
     from schedlab.package import offered
 
-    return offered("backends", "simulators", "schedlab.sim")
+    try:
+        return offered("backends", "simulators", "schedlab.sim")
+    except SpecError as error:  # `hasattr` and `from schedlab import sim` have their own ways
+        raise AttributeError(f"{error}: {error.hint}") from error
 
 
 def load(directory: str | Path, goal: Objective | None = None) -> Result:
-    """The result in a folder: `.verdict`, `.record`, `.to_pandas()`; a notebook shows its report.
+    """The result in a folder: `.answer`, `.record`, `.to_pandas()`; a notebook shows its report.
 
     `goal` chooses the metrics that decide, without it those that were chosen before the first run.
     SpecError when the folder holds no result.

@@ -58,12 +58,13 @@ def to_install(*packages: str) -> str:
     return f"pip install {names}; with pipx: pipx inject schedlab {names}"
 
 
-def no_simulators(what: str) -> SpecError:
+# How the package of the simulators is installed.
+SIMULATORS = "pip install 'schedlab[sim]', or its wheel schedlab_sim-*.whl; in a clone: make setup"
+
+
+def no_simulators(what: str, why: str = "are not installed") -> SpecError:
     """An error where the package of the simulators is missing, which `what` needs."""
-    return SpecError(
-        f"{what} needs the simulators, which are not installed",
-        "pip install 'schedlab[sim]'; in a clone: make setup",
-    )
+    return SpecError(f"{what} needs the simulators, which {why}", SIMULATORS)
 
 
 # Next commands without root, for the question whose answer needs it.

@@ -6,6 +6,7 @@ wrong place after a move.
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,18 @@ def tree(name: str) -> Path:
 def offered(group: str, name: str, what: str) -> Any:
     """The object that another package offers by the entry point `name` of `schedlab.GROUP`.
 
-    SpecError where none does: `what` needs the simulators.
+    SpecError where none does, or one that does not fit: `what` needs the simulators.
     """
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"schedlab.{group}", name=name):
-        return entry.load()
+        try:
+            return entry.load()
+        except (ImportError, AttributeError) as error:
+            raise no_simulators(what, f"do not fit this schedlab: {error}") from error
     raise no_simulators(what)
+
+
+def has_simulators() -> bool:
+    """Whether their package is installed."""
+    return importlib.util.find_spec("schedlab_sim") is not None

@@ -16,6 +16,7 @@ from commands import COMMANDS
 
 import schedlab
 from schedlab.cli import FIRST, OFFERED, OTHERS, cli, main
+from schedlab.errors import SIMULATORS
 from schedlab.package import PACKAGE
 
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
@@ -303,7 +304,7 @@ def test_without_the_simulators_a_command_says_what_to_install(core_alone, line,
         [*words, *line.split()], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    hint = "hint: pip install 'schedlab[sim]'; in a clone: make setup"
+    hint = f"hint: {SIMULATORS}"
     missing = "needs the simulators, which are not installed"
     assert done.stderr.endswith(f"{what} {missing}\n{hint}\n")
 
@@ -313,6 +314,50 @@ def test_without_the_simulators_the_rest_works(core_alone):
     for line in ("cpu compare --dry-run", "trace stats TRACE", "--help"):
         typed = line.replace("TRACE", str(TRACE)).split()
         subprocess.run([*words, *typed], env=environment, capture_output=True, check=True)
+
+
+def test_without_the_simulators_nothing_promises_them(core_alone):
+    words, environment = core_alone
+    program = "import sys; sys.argv[0] = 'schedlab'; from schedlab.cli import main; main()"
+
+    def said(*typed, **more):
+        done = subprocess.run(
+            [*words[:2], "-c", program, *typed],
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    assert "simulations (simulators: missing)" in " ".join(said("doctor").split())
+    completed = {"_SCHEDLAB_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
+    assert said(COMP_WORDS="schedlab co", **completed) == "plain,compare\n"
+    assert said(COMP_WORDS="schedlab sim", **completed).strip() == ""
+    program = "import schedlab; print(hasattr(schedlab, 'sim'), len(schedlab.kinds.KINDS) > 20)"
+    subprocess.run(
+        [*words[:2], "-c", f"import schedlab.kinds; {program}"], env=environment, check=True
+    )
+
+
+def test_simulators_that_do_not_fit_are_told_and_stop_nothing_else(core_alone, tmp_path):
+    words, environment = core_alone
+    made = tmp_path / "schedlab_sim"
+    made.mkdir()
+    (made / "__init__.py").write_text("import schedlab.of_another_version\n")
+    about = tmp_path / "schedlab_sim-0.1.0.dist-info"
+    about.mkdir()
+    (about / "entry_points.txt").write_text(
+        "[schedlab.kinds]\nssd = schedlab_sim:Ssd\n[schedlab.commands]\nsim = schedlab_sim:sim\n"
+    )
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: schedlab-sim\nVersion: 0.1.0\n")
+    for line, code in (("cpu compare --dry-run", 0), ("sim run", 2), ("lab run ncq-ssd", 2)):
+        done = subprocess.run(
+            [*words, *line.split()], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code
+        assert not code or "the simulators, which do not fit this schedlab: " in done.stderr
 
 
 def test_the_help_of_all_says_of_the_simulators_what_they_say_themselves():

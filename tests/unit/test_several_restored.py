@@ -347,7 +347,7 @@ def test_each_ability_is_by_its_own_fact_and_all_that_lack_are_told(lacking, mon
     lacks = [doctor._ABILITIES[n] for n in sorted({5, lacking})]
     assert unable == ", ".join(f"{ability} ({topic}: no)" for ability, topic, _ in lacks)
     has = [each[0] for each in doctor._ABILITIES if each not in lacks]
-    assert able.split(", ") == [*has, "simulations", "file tests"]
+    assert able.split(", ") == [*has, "file tests"]
     assert command == ("schedlab compare --quick" if lacking else "schedlab lab run ncq-ssd")
     left = doctor.Fact("journal", "x", "", "schedlab recover")
     assert doctor.summary([*facts, left, doctor.Fact("z", "", "")])[2] == "schedlab recover"

@@ -18,7 +18,7 @@ import click
 import schedlab
 from schedlab.cli.sections import Group
 from schedlab.errors import SIMULATED_QUEUE, SchedlabError, as_root, cause_of
-from schedlab.package import IMPORT_PATH, offered
+from schedlab.package import IMPORT_PATH, has_simulators, offered
 
 # name -> module:attribute; the modules are imported when the command runs.
 COMMANDS = {
@@ -113,7 +113,8 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; for a name that is none, the nearest ones."""
-        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
+        is_typed = not args[0].startswith("-") and not ctx.resilient_parsing
+        if is_typed and args[0] not in self.list_commands(ctx):
             from difflib import get_close_matches
 
             if near := get_close_matches(args[0], self.list_commands(ctx), 3):
@@ -141,6 +142,8 @@ class Commands(LazyGroup):
         """The command of that name; SpecError where the simulators are not installed."""
         if cmd_name not in OFFERED:
             return super().get_command(ctx, cmd_name)
+        if ctx.resilient_parsing and not has_simulators():  # a shell completes
+            return None
         command = offered("commands", cmd_name, f"schedlab {cmd_name}")
         assert isinstance(command, click.Command)
         return command

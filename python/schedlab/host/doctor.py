@@ -15,10 +15,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.errors import HostError, as_root
+from schedlab.errors import SIMULATORS, HostError, as_root
 from schedlab.host import devices, facts
 from schedlab.host.safety import boots_held, journal, leftovers, owned, shelter
 from schedlab.host.settings import knobs, setters, udev
+from schedlab.package import has_simulators
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -59,6 +60,7 @@ _ABILITIES = (
     ("sched_ext policies", "sched_ext", ("disabled", "enabled")),
     ("deep queues", "io_uring", "allowed"),
     ("kernel events", "BPF", "usable"),
+    ("simulations", "simulators", "installed"),
 )
 
 
@@ -67,20 +69,22 @@ def summary(facts_found: Sequence[Fact]) -> tuple[str, str, str]:
     first: dict[str, Fact] = {}
     for fact in facts_found:
         first.setdefault(fact.topic, fact)
-    able, unable = ["simulations", "file tests"], []
+    able, unable = ["file tests"], []
     for ability, topic, begins in _ABILITIES:
         found = first[topic].found if topic in first else "unknown"
         if found.startswith(begins):
-            able.insert(-2, ability)
+            able.insert(-1, ability)
         else:
             unable.append(f"{ability} ({topic}: {found})")
-    command = "schedlab compare --quick"
+    command, without = "schedlab compare --quick", "schedlab lab run ncq-ssd"
+    if "simulators" in first and first["simulators"].command:
+        without = first["simulators"].command
     if os.geteuid() != 0:
-        command = as_root("schedlab lab run ncq-ssd", f"sudo {command}")
+        command = as_root(without, f"sudo {command}")
     if any(fact.command == "schedlab recover" for fact in facts_found):
         command = "schedlab recover"
     elif "loop devices" not in first or not first["loop devices"].found.startswith("available"):
-        command = command if os.geteuid() else "schedlab lab run ncq-ssd"
+        command = command if os.geteuid() else without
     return ", ".join(able), ", ".join(unable) or "nothing is missing", command
 
 
@@ -181,12 +185,22 @@ def ext() -> Iterator[Fact]:
         yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
 
 
+def simulators() -> Iterator[Fact]:
+    """Whether their package is here."""
+    if has_simulators():
+        yield Fact("simulators", "installed", "`schedlab sim` needs no root")
+    else:
+        yield Fact("simulators", "missing", "no simulation, no emulated device", SIMULATORS)
+
+
 def emulated_devices() -> Iterator[Fact]:
     """Whether the model of a device can be put behind a block device, and what is up."""
     from schedlab.host.emulated import keeper
 
     topic, device = "emulated device", Path("/dev/fuse")
-    if os.geteuid() != 0:
+    if not has_simulators():
+        yield Fact(topic, "no: simulators missing", "only what is here", SIMULATORS)
+    elif os.geteuid() != 0:
         yield Fact(topic, "no: root missing", "only the simulator", "sudo schedlab ...")
     elif not device.exists() or not os.access(device, os.W_OK):
         command = "modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
@@ -494,6 +508,7 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "processor": processor,
     "clock source": clock,
     "sched_ext": ext,
+    "simulators": simulators,
     "emulated device": emulated_devices,
     "tools": tools,
     "journal": session,

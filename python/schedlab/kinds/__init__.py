@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
@@ -11,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from schedlab.errors import SpecError, nearest, no_simulators
+from schedlab.errors import SpecError, nearest
 from schedlab.kinds.base import WorkloadKind as WorkloadKind
 from schedlab.kinds.resolved import Outcome as Outcome, ResolvedTarget as ResolvedTarget
 from schedlab.nouns import Candidate, Metric, Workload
 from schedlab.nouns.quantities import parse_quantity
+from schedlab.package import offered
 
 #: Those of the simulators, a package of its own.
 SIMULATED = ("disk", "host-queue", "ssd")
@@ -48,7 +50,12 @@ def _own() -> dict[str, type[WorkloadKind]]:
 
 @functools.cache
 def _others() -> dict[str, type[WorkloadKind]]:
-    return {entry.name: entry.load() for entry in entry_points(group="schedlab.kinds")}
+    """Those that load; one that does not is an error where it is asked for (`kind_named`)."""
+    found: dict[str, type[WorkloadKind]] = {}
+    for entry in entry_points(group="schedlab.kinds"):
+        with contextlib.suppress(ImportError, AttributeError):
+            found[entry.name] = entry.load()
+    return found
 
 
 KINDS = _Kinds()
@@ -59,7 +66,7 @@ OVERRIDE = "workload."
 def kind_named(kind: str, where: str) -> type[WorkloadKind] | None:
     """The kind of that name, if any; SpecError for one of the simulators that are not installed."""
     if (found := KINDS.get(kind)) is None and kind in SIMULATED:
-        raise no_simulators(f"{where}: kind {kind!r}")
+        offered("kinds", kind, f"{where}: kind {kind!r}")
     return found
 
 
