@@ -265,6 +265,14 @@ def test_a_job_file_of_another_encoding_and_of_windows_is_read(tmp_path):
     assert FioJob(job_file=str(tmp_path / "job")).jobs() == {"a": ("write",)}
 
 
+@needs_fio
+def test_jobs_know_their_time_only_by_their_own_options(tmp_path):
+    for more, is_known in (("", False), ("runtime=3\ntime_based\n", True)):
+        kind = job_file(tmp_path, f"[a]\nrw=read\nsize=1m\n{more}")
+        assert kind.knows_its_time() == is_known
+    assert not FioJob().knows_its_time()
+
+
 def test_a_job_file_needs_fio(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError, match="fio is not installed") as error:
