@@ -199,7 +199,7 @@ def emulated_devices() -> Iterator[Fact]:
 
     topic, device = "emulated device", Path("/dev/fuse")
     if not has_simulators():
-        yield Fact(topic, "no: simulators missing", "only what is here", SIMULATORS)
+        yield Fact(topic, "no: simulators missing", "no device can be emulated", SIMULATORS)
     elif os.geteuid() != 0:
         yield Fact(topic, "no: root missing", "only the simulator", "sudo schedlab ...")
     elif not device.exists() or not os.access(device, os.W_OK):
